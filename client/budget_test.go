@@ -15,7 +15,8 @@ func TestTimeoutLeavesOutPeople(t *testing.T) {
 	slow := func(d time.Duration) *fakePeer {
 		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 		inner := peer.handle
-		peer.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		peer.handle = func(ctx context.Context, req *protocol.Request,
+			back protocol.Back) (*protocol.Response, error) {
 			select {
 			case <-time.After(d):
 				return inner(ctx, req, back)
@@ -27,7 +28,8 @@ func TestTimeoutLeavesOutPeople(t *testing.T) {
 	}
 	opts := &client.Options{
 		Timeout: time.Minute,
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			time.Sleep(time.Hour) // of fake time: a person at lunch
 			if _, ok := ctx.Deadline(); ok {
 				t.Error("the handler has a deadline")

@@ -192,7 +192,8 @@ func (e cacheSlot) storeResult(result protocol.Result) {
 		return
 	}
 	if hints.TTLMillis <= 0 || (e.cache.publicOnly && hints.Scope != protocol.CachePublic) {
-		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch) // remove the older result
+		// remove the older result
+		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch)
 		return
 	}
 	ttl := time.Duration(min(hints.TTLMillis, MaxCacheTTL.Milliseconds())) * time.Millisecond

@@ -87,13 +87,14 @@ var cacheable = []struct {
 		}
 		return r.Resources[0].Name, nil
 	}},
-	{protocol.MethodListResourceTemplates, func(ctx context.Context, c *client.Client) (string, error) {
-		r, err := c.ListResourceTemplates(ctx, "")
-		if err != nil {
-			return "", err
-		}
-		return r.ResourceTemplates[0].Name, nil
-	}},
+	{protocol.MethodListResourceTemplates,
+		func(ctx context.Context, c *client.Client) (string, error) {
+			r, err := c.ListResourceTemplates(ctx, "")
+			if err != nil {
+				return "", err
+			}
+			return r.ResourceTemplates[0].Name, nil
+		}},
 	{protocol.MethodReadResource, func(ctx context.Context, c *client.Client) (string, error) {
 		return readText(ctx, c), nil
 	}},
@@ -105,7 +106,8 @@ func TestCacheHonoursTTL(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, hinted(minute), nil)
 				var got []string
-				for _, wait := range []time.Duration{0, 0, 59 * time.Second, 999 * time.Millisecond, time.Millisecond, 0} {
+				for _, wait := range []time.Duration{0, 0, 59 * time.Second, 999 * time.Millisecond,
+					time.Millisecond, 0} {
 					time.Sleep(wait)
 					name, err := m.call(t.Context(), c)
 					if err != nil {
@@ -174,11 +176,20 @@ func TestCacheReportsWhatIsLeft(t *testing.T) {
 func TestOtherResultsAreNotKept(t *testing.T) {
 	c := newClient(t, hinted(minute), nil)
 	calls := map[string]func(context.Context) error{
-		"tool":   func(ctx context.Context) error { _, err := c.CallTool(ctx, "t", nil); return err },
-		"prompt": func(ctx context.Context) error { _, err := c.GetPrompt(ctx, "p", nil); return err },
+		"tool": func(ctx context.Context) error {
+			_,
+				err := c.CallTool(ctx, "t", nil)
+			return err
+		},
+		"prompt": func(ctx context.Context) error {
+			_,
+				err := c.GetPrompt(ctx, "p", nil)
+			return err
+		},
 		"complete": func(ctx context.Context) error {
 			p := &protocol.CompleteParams{
-				Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"},
+				Ref:      protocol.CompletionRef{Prompt: "p"},
+				Argument: protocol.CompletionArgument{Name: "a"},
 			}
 			_, err := c.Complete(ctx, p)
 			return err
@@ -201,7 +212,8 @@ func TestOtherResultsAreNotKept(t *testing.T) {
 }
 
 func TestCacheKeys(t *testing.T) {
-	read := func(uri string, change func(*protocol.ReadResourceParams)) func(context.Context, *client.Client) error {
+	read := func(uri string, change func(*protocol.ReadResourceParams)) func(context.Context,
+		*client.Client) error {
 		return func(ctx context.Context, c *client.Client) error {
 			p := &protocol.ReadResourceParams{URI: uri}
 			if change != nil {
@@ -297,7 +309,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 func TestReadWithQuestionsIsNotCached(t *testing.T) {
 	var prompts atomic.Int32
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
-	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request,
+		_ protocol.Back) (*protocol.Response, error) {
 		result := content
 		if !strings.Contains(string(req.Params), "inputResponses") {
 			result = ask(`"inputRequests":{"who":` + nameForm + `}`)
@@ -311,7 +324,8 @@ func TestReadWithQuestionsIsNotCached(t *testing.T) {
 		}
 	}
 	if prompts.Load() != 2 || len(peer.requests()) != 4 {
-		t.Errorf("got %d prompts and %d requests, want 2 and 4", prompts.Load(), len(peer.requests()))
+		t.Errorf("got %d prompts and %d requests, want 2 and 4", prompts.Load(),
+			len(peer.requests()))
 	}
 }
 
@@ -352,12 +366,13 @@ func TestManualRetryBypassesTheCache(t *testing.T) {
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	r, err := c.ReadResourceParams(t.Context(), &protocol.ReadResourceParams{URI: "u:1", Retry: protocol.Retry{
-		InputResponses: protocol.InputResponses{
-			{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)},
-		},
-		RequestState: exceeded.Last.RequestState,
-	}})
+	r, err := c.ReadResourceParams(t.Context(),
+		&protocol.ReadResourceParams{URI: "u:1", Retry: protocol.Retry{
+			InputResponses: protocol.InputResponses{
+				{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)},
+			},
+			RequestState: exceeded.Last.RequestState,
+		}})
 	if err != nil || r.Contents[0].Text != "x" || len(peer.requests()) != 2 {
 		t.Fatalf("got %+v, %v after %d requests, want 2", r, err, len(peer.requests()))
 	}
@@ -424,7 +439,11 @@ func TestCacheIsBounded(t *testing.T) {
 type userKey struct{}
 
 func TestCachePartitions(t *testing.T) {
-	user := func(ctx context.Context) string { name, _ := ctx.Value(userKey{}).(string); return name }
+	user := func(ctx context.Context) string {
+		name,
+			_ := ctx.Value(userKey{}).(string)
+		return name
+	}
 	for scope, want := range map[string]string{"private": "n1 n2 n1 n2", "public": "n1 n1 n1 n1"} {
 		t.Run(scope, func(t *testing.T) {
 			c := newClient(t, hinted(`,"ttlMs":60000,"cacheScope":"`+scope+`"`), &client.Options{
@@ -448,7 +467,11 @@ func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
 		user, _ := ctx.Value(userKey{}).(string)
 		return http.Header{"Authorization": {"Bearer " + user}}, nil
 	}
-	user := func(ctx context.Context) string { name, _ := ctx.Value(userKey{}).(string); return name }
+	user := func(ctx context.Context) string {
+		name,
+			_ := ctx.Value(userKey{}).(string)
+		return name
+	}
 	cases := []struct {
 		name, scope string
 		transport   *clienthttp.Options
@@ -476,7 +499,8 @@ func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
 				m, _ := protocol.DecodeMessage(body)
 				w.Header().Set("Content-Type", "application/json")
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"uri":"u:1","text":%q}],"ttlMs":60000,"cacheScope":%q}}`,
-					m.(*protocol.Request).ID, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), tc.scope)
+					m.(*protocol.Request).ID, strings.TrimPrefix(r.Header.Get("Authorization"),
+						"Bearer "), tc.scope)
 			}), tc.transport, tc.opts)
 			var got []string
 			for _, name := range []string{"ada", "bob", "ada", "bob"} {

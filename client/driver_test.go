@@ -20,7 +20,8 @@ import (
 func TestOneRound(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`},"requestState":"s1"`), done)
 	var got *client.FormQuestion
-	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
+		q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		got = q
 		return client.Accept(map[string]any{"name": "Ada"})
 	}})
@@ -55,7 +56,8 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		done)
 	var rounds [5]atomic.Int32
 	opts := &client.Options{
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			rounds[q.Round].Add(1)
 			return acceptName(ctx, q)
 		},
@@ -67,7 +69,8 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 			// Content has no place in URL mode and must not go out.
 			return client.Accept(map[string]any{"secret": "x"})
 		},
-		CreateMessage: func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		CreateMessage: func(_ context.Context,
+			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			rounds[q.Round].Add(1)
 			return &protocol.CreateMessageResult{
 				Role: protocol.Assistant, Model: "m", Content: q.Request.Messages[0].Content,
@@ -141,7 +144,8 @@ func TestRefusalsGoOutWithoutContent(t *testing.T) {
 	for _, action := range []protocol.ElicitAction{protocol.ActionDecline, protocol.ActionCancel} {
 		t.Run(string(action), func(t *testing.T) {
 			peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-			r, err := callOnce(t, peer, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			r, err := callOnce(t, peer, &client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
 				return &protocol.ElicitResult{Action: action, Content: json.RawMessage(`{"name":"Ada"}`)}, nil
 			}})
 			wantDone(t, r, err)
@@ -203,7 +207,8 @@ func TestCompleteResultWithQuestionsIsComplete(t *testing.T) {
 	r, err := callOnce(t, peer, countingForm(&prompts))
 	wantDone(t, r, err)
 	if prompts.Load() != 0 || len(peer.requests()) != 1 {
-		t.Errorf("got %d prompts and %d requests, want 0 and 1", prompts.Load(), len(peer.requests()))
+		t.Errorf("got %d prompts and %d requests, want 0 and 1", prompts.Load(),
+			len(peer.requests()))
 	}
 }
 
@@ -249,7 +254,8 @@ func TestManualRetryIsSent(t *testing.T) {
 		t.Errorf("first leg: got %s", got)
 	}
 	// The retry carries nothing of what is over.
-	if got := member(t, second, "inputResponses") + member(t, second, "requestState"); strings.Contains(got, "old") || strings.Contains(got, "resumed") {
+	if got := member(t, second, "inputResponses") + member(t, second,
+		"requestState"); strings.Contains(got, "old") || strings.Contains(got, "resumed") {
 		t.Errorf("second leg: got %s", got)
 	}
 }
@@ -272,7 +278,8 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 		var at []time.Time
 		peer := script(ask(`"requestState":"wait"`))
 		inner := peer.handle
-		peer.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		peer.handle = func(ctx context.Context, req *protocol.Request,
+			back protocol.Back) (*protocol.Response, error) {
 			at = append(at, time.Now())
 			return inner(ctx, req, back)
 		}
@@ -289,7 +296,8 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 		for i := 1; i < len(at); i++ {
 			b := bounds[min(i-1, 2)]
 			gap := at[i].Sub(at[i-1])
-			if gap < time.Duration(b[0])*time.Millisecond || gap > time.Duration(b[1])*time.Millisecond {
+			if gap < time.Duration(b[0])*time.Millisecond ||
+				gap > time.Duration(b[1])*time.Millisecond {
 				t.Errorf("pause %d: got %v, want within %v ms", i, gap, b)
 			}
 			same = same && i > 3 && gap == at[3].Sub(at[2])
@@ -308,7 +316,8 @@ func TestPauseStartsAgainAfterAQuestion(t *testing.T) {
 		var at []time.Time
 		peer := script(busy, busy, busy, ask(`"inputRequests":{"who":`+nameForm+`}`), busy, done)
 		inner := peer.handle
-		peer.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		peer.handle = func(ctx context.Context, req *protocol.Request,
+			back protocol.Back) (*protocol.Response, error) {
 			at = append(at, time.Now())
 			return inner(ctx, req, back)
 		}
@@ -336,7 +345,8 @@ func TestPauseHonoursContext(t *testing.T) {
 }
 
 func TestCallerParamsAreNotChanged(t *testing.T) {
-	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request,
+		_ protocol.Back) (*protocol.Response, error) {
 		p, err := protocol.DecodeParams(req.Method, req.Params)
 		if err != nil {
 			return nil, err
@@ -381,7 +391,8 @@ func TestCloseEndsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{})
 		peer := script(ask(`"inputRequests":{"who":` + nameForm + `}`))
-		c, err := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+		c, err := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context,
+			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
 			close(asked)
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -402,7 +413,8 @@ func TestCloseEndsCalls(t *testing.T) {
 			t.Errorf("running call: got %v, want ErrClosed", err)
 		}
 		sent := len(peer.requests())
-		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err, client.ErrClosed) ||
+		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err,
+			client.ErrClosed) ||
 			len(peer.requests()) != sent {
 			t.Errorf("later call: got %v, want ErrClosed and nothing sent", err)
 		}
@@ -476,13 +488,16 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 				_, err := newClient(t, peer, test.opts).CallTool(ctx, "greet", nil)
 				took := time.Since(start)
 				if sent := len(peer.requests()); (err == nil) != test.ok || sent != test.sent {
-					t.Errorf("got %v after %d requests, want ok %v after %d", err, sent, test.ok, test.sent)
+					t.Errorf("got %v after %d requests, want ok %v after %d", err, sent, test.ok,
+						test.sent)
 				}
-				if said, ok := protocol.AsError(err); !test.ok && (!ok || said.Code != protocol.CodeBusy) {
+				if said, ok := protocol.AsError(err); !test.ok &&
+					(!ok || said.Code != protocol.CodeBusy) {
 					t.Errorf("got %v, want what the server said", err)
 				}
 				if took < test.atLeast || took > test.atLeast+test.atLeast/4 {
-					t.Errorf("took %v, want at least %v and a quarter more at most", took, test.atLeast)
+					t.Errorf("took %v, want at least %v and a quarter more at most", took,
+						test.atLeast)
 				}
 			})
 		})
@@ -514,13 +529,15 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 					ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
 				)}, nil
 			case 2:
-				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeBusy, "m").WithData(
-					map[string]any{"retryAfterMs": 10},
-				)}, nil
+				return &protocol.Response{ID: req.ID,
+					Error: protocol.Errorf(protocol.CodeBusy, "m").WithData(
+						map[string]any{"retryAfterMs": 10},
+					)}, nil
 			}
 			return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
 		})
-		c := newClient(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		c := newClient(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
+			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			asked++
 			return acceptName(ctx, q)
 		}})

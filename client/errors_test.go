@@ -31,7 +31,8 @@ func wantError(t *testing.T, err error, want, step string) {
 		!strings.Contains(text, step) {
 		t.Errorf("got %q, want client: …%s… and %q", text, want, step)
 	}
-	if twice := errprefix.Repeated(err, "client", "clienthttp", "server", "serverhttp"); twice != "" {
+	if twice := errprefix.Repeated(err, "client", "clienthttp", "server",
+		"serverhttp"); twice != "" {
 		t.Errorf("%s stands twice: %s", twice, text)
 	}
 }
@@ -71,34 +72,40 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 			"see that the URL",
 		},
 		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}}, "later",
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}},
+			"later",
 		},
 		{
-			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}}, "later",
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}},
+			"later",
 		},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
 		{&client.TimeoutError{Method: "tools/call", Limit: time.Second}, "Options.Timeout"},
 		{&client.RoundsExceededError{Rounds: 3}, "Options.MaxRounds"},
 		{
-			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
+			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm,
+				Err: client.ErrUndeclared},
 			"give Options its handler",
 		},
-		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause}, "Options.AllowURL"},
+		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause},
+			"Options.AllowURL"},
 		{
 			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
 			"tell those who run the server",
 		},
 		{
-			&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "start the call again",
+			&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
+			"start the call again",
 		},
 		{&client.ExitError{Err: cause}, "start it again"},
 		{&client.PagesError{Method: "tools/list"}, "can be used"},
 		{&client.PagesError{Method: "tools/list", Cursor: "c"}, "tell those who run the server"},
 		{&client.NegotiationError{Modern: cause, Legacy: said}, "Options.Era"},
 		{
-			&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{
-				Method: "initialize", Err: cause,
-			}},
+			&client.NegotiationError{Modern: context.DeadlineExceeded,
+				Legacy: &client.TransportError{
+					Method: "initialize", Err: cause,
+				}},
 			"StreamOptions.ProbeTimeout",
 		},
 	} {
@@ -205,7 +212,10 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 		c := newClient(t, s.onLines(
 			t, &client.StreamOptions{ProbeTimeout: 7 * time.Second},
 		), &client.Options{
-			LegacyChosen: func(_ context.Context, v protocol.Version, err error) { version, reason = v, err },
+			LegacyChosen: func(_ context.Context, v protocol.Version, err error) {
+				version,
+					reason = v, err
+			},
 		})
 		r, err := c.CallTool(t.Context(), "t", nil)
 		wantDone(t, r, err)
@@ -303,11 +313,17 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	for name, ends := range map[string]func(*client.Stream, *io.PipeWriter){
 		"closed": func(s *client.Stream, _ *io.PipeWriter) { _ = s.Close() },
 		"ended":  func(_ *client.Stream, w *io.PipeWriter) { _ = w.Close() },
-		"broken": func(_ *client.Stream, w *io.PipeWriter) { _ = w.CloseWithError(client.ErrMessageTooLong) },
+		"broken": func(_ *client.Stream,
+			w *io.PipeWriter) {
+			_ = w.CloseWithError(client.ErrMessageTooLong)
+		},
 		"no answer": func(_ *client.Stream, w *io.PipeWriter) {
 			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":[]`+"}\n")
 		},
-		"too long": func(_ *client.Stream, w *io.PipeWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 2000)+"\n") },
+		"too long": func(_ *client.Stream, w *io.PipeWriter) {
+			_,
+				_ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
+		},
 	} {
 		t.Run("lines "+name, func(t *testing.T) {
 			in, out := io.Pipe()
@@ -318,7 +334,8 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			go func() {
-				_, _ = bufio.NewReader(requests).ReadString('\n') // before, there is nothing that could be answered
+				// before, there is nothing that could be answered
+				_, _ = bufio.NewReader(requests).ReadString('\n')
 				go func() { _, _ = io.Copy(io.Discard, requests) }()
 				ends(s, out)
 			}()

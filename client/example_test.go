@@ -47,7 +47,8 @@ func (deployer) Close() error                                         { return n
 
 func ExampleNew() {
 	c, err := client.New(deployer{}, &client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			fmt.Printf("%s asks: %s\n", q.Target, q.Message)
 			return client.Accept(nil) // the form's defaults will do
 		},

@@ -17,7 +17,8 @@ import (
 
 // fakePeer answers requests with a function and records them.
 type fakePeer struct {
-	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error)
+	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response,
+		error)
 
 	mu     sync.Mutex
 	seen   []*protocol.Request
@@ -53,7 +54,8 @@ func (p *fakePeer) requests() []*protocol.Request {
 func script(results ...string) *fakePeer {
 	var mu sync.Mutex
 	n := 0
-	return &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+	return &fakePeer{handle: func(_ context.Context, req *protocol.Request,
+		_ protocol.Back) (*protocol.Response, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		result := results[min(n, len(results)-1)]
@@ -64,7 +66,8 @@ func script(results ...string) *fakePeer {
 
 // answering returns a peer whose responses f makes.
 func answering(f func(req *protocol.Request) (*protocol.Response, error)) *fakePeer {
-	return &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+	return &fakePeer{handle: func(_ context.Context, req *protocol.Request,
+		_ protocol.Back) (*protocol.Response, error) {
 		return f(req)
 	}}
 }
@@ -88,7 +91,8 @@ func acceptName(context.Context, *client.FormQuestion) (*protocol.ElicitResult, 
 
 // countingForm returns options whose form handler counts.
 func countingForm(n *atomic.Int32) *client.Options {
-	return &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return &client.Options{ElicitForm: func(ctx context.Context,
+		q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		n.Add(1)
 		return acceptName(ctx, q)
 	}}

@@ -62,7 +62,8 @@ func TestIteratorsWalkAllPages(t *testing.T) {
 		server.AddPrompt(s, server.Prompt{Name: name, Description: name}, neverPrompt)
 		server.AddResource(s, server.Resource{URI: "x:" + name, Name: name}, neverResource)
 		server.AddResourceTemplate(
-			s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, neverResource,
+			s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name},
+			neverResource,
 		)
 	}
 	c := newClient(t, s, nil)
@@ -123,7 +124,10 @@ func TestEndlessLists(t *testing.T) {
 		{"same cursor", func(string) string { return "a" }, 2, "a"},
 		{
 			"two in turn",
-			func(c string) string { return map[string]string{"": "a", "a": "b", "b": "a"}[c] }, 3, "a",
+			func(c string) string {
+				return map[string]string{"": "a", "a": "b",
+					"b": "a"}[c]
+			}, 3, "a",
 		},
 		{"always another", func(c string) string { return c + "x" }, client.MaxPages, ""},
 	}
@@ -140,10 +144,12 @@ func TestEndlessLists(t *testing.T) {
 				}
 			}
 			e, ok := errors.AsType[*client.PagesError](failed)
-			if !ok || e.Cursor != c.cursor || e.Method != protocol.MethodListTools || tools != c.tools ||
+			if !ok || e.Cursor != c.cursor || e.Method != protocol.MethodListTools ||
+				tools != c.tools ||
 				len(peer.requests()) != c.tools {
 				t.Errorf(
-					"got %v after %d tools and %d requests, want %d", failed, tools, len(peer.requests()), c.tools,
+					"got %v after %d tools and %d requests, want %d", failed, tools,
+					len(peer.requests()), c.tools,
 				)
 			}
 		})
@@ -166,7 +172,8 @@ func TestIteratorReportsErrors(t *testing.T) {
 	defer cancel()
 	n := 0
 	var failed error
-	for _, err := range newClient(t, endless(t, func(c string) string { return c + "x" }), nil).Tools(ctx) {
+	for _, err := range newClient(t, endless(t, func(c string) string { return c + "x" }),
+		nil).Tools(ctx) {
 		n++
 		if failed = err; n == 2 {
 			cancel()
@@ -182,7 +189,8 @@ func TestIteratorLeavesOutInvalidTools(t *testing.T) {
 		{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":""}}}},
 		{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`)
 	var kept, rejected []string
-	c := newClient(t, peer, &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, _ error) {
+	c := newClient(t, peer, &client.Options{ToolRejected: func(_ context.Context,
+		tool *protocol.Tool, _ error) {
 		rejected = append(rejected, tool.Name)
 	}})
 	for tool, err := range c.Tools(t.Context()) {
@@ -342,7 +350,8 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 			"server/discover tools/list",
 		},
 		{"not fresh", serve(`{"tools":{}}`, "", true), true, [4]int{1, 0, 0, 0},
-			"server/discover tools/list prompts/list server/discover resources/list resources/templates/list"},
+			"server/discover tools/list prompts/list server/discover resources/list " +
+				"resources/templates/list"},
 		{"never asked", serve(`{"tools":{}}`, "", true), false, [4]int{1, 0, 0, 0},
 			"tools/list prompts/list server/discover resources/list resources/templates/list"},
 		{

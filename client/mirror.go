@@ -144,7 +144,8 @@ func (c *Client) relearnTool(ctx context.Context, tool string) error {
 		if !ok {
 			return errPrefix.Errorf("tools/list: unexpected result %T", result)
 		}
-		found := slices.ContainsFunc(list.Tools, func(t protocol.Tool) bool { return t.Name == tool })
+		found := slices.ContainsFunc(list.Tools,
+			func(t protocol.Tool) bool { return t.Name == tool })
 		c.learnTools(ctx, list)
 		if found || list.NextCursor == "" {
 			return nil

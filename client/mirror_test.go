@@ -124,7 +124,8 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				inner := serverhttp.New(s, nil)
 				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					seen = append(
-						seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"), r.Header.Values("Mcp-Param-Region")),
+						seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"),
+							r.Header.Values("Mcp-Param-Region")),
 					)
 					inner.ServeHTTP(w, r)
 				}), nil, nil)
@@ -181,7 +182,8 @@ func TestEndlessToolListEndsRelearning(t *testing.T) {
 	_, err := callOnce(t, peer, nil)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch ||
 		len(peer.requests()) != 101 {
-		t.Errorf("got %v after %d requests, want the first error after 101", err, len(peer.requests()))
+		t.Errorf("got %v after %d requests, want the first error after 101", err,
+			len(peer.requests()))
 	}
 }
 
@@ -191,7 +193,8 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 			var rejected []string
 			c := newClient(t, sqlServer(
 				t, annotation,
-			), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, err error) {
+			), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool,
+				err error) {
 				rejected = append(rejected, tool.Name)
 				if err == nil {
 					t.Error("no reason given")
@@ -225,7 +228,8 @@ func TestLearningStopsAtTheTool(t *testing.T) {
 			return &protocol.Response{ID: req.ID, Result: sqlTools(2, `,"nextCursor":"more"`)}, nil
 		case len(req.Mirror.Params) == 0:
 			return &protocol.Response{
-				ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Param-Region is missing"),
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch,
+					"Mcp-Param-Region is missing"),
 			}, nil
 		}
 		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil

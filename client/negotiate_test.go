@@ -89,12 +89,14 @@ func TestNegotiationOverHTTP(t *testing.T) {
 		{"200 not initialized", saysJSON(200, `"error":{"code":-32602,"message":"m"}`), legacy, ""},
 		{"200 and nothing", saysJSON(200, `"result":{}`), legacy, ""},
 		{
-			"a number of a draft", saysJSON(400, strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy,
+			"a number of a draft", saysJSON(400,
+				strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy,
 			"",
 		},
 		{
 			"asks",
-			says(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"),
+			says(200, "text/event-stream",
+				"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"),
 			legacy, "",
 		},
 
@@ -148,7 +150,8 @@ func TestNegotiationOverHTTP(t *testing.T) {
 			want := map[string][]string{
 				modern: {"server/discover", "tools/call", "tools/call"},
 				legacy: {
-					"server/discover", "initialize", "notifications/initialized", "tools/call", "tools/call",
+					"server/discover", "initialize", "notifications/initialized", "tools/call",
+					"tools/call",
 				},
 				neither: {"server/discover", "server/discover"},
 			}[test.want]
@@ -281,16 +284,19 @@ func TestEraOptions(t *testing.T) {
 		err    bool
 	}{
 		{
-			"modern only, modern", client.Options{Era: protocol.Modern}, true, []string{"tools/call"}, false,
+			"modern only, modern", client.Options{Era: protocol.Modern}, true,
+			[]string{"tools/call"}, false,
 		},
 		{
-			"modern only, legacy", client.Options{Era: protocol.Modern}, false, []string{"tools/call"}, true,
+			"modern only, legacy", client.Options{Era: protocol.Modern}, false,
+			[]string{"tools/call"}, true,
 		},
 		{
 			"legacy only, legacy", client.Options{Era: protocol.Legacy}, false,
 			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
 		},
-		{"legacy only, modern", client.Options{Era: protocol.Legacy}, true, []string{"initialize"}, true},
+		{"legacy only, modern", client.Options{Era: protocol.Legacy}, true, []string{"initialize"},
+			true},
 		{
 			"assume modern, modern", client.Options{Assume: protocol.V20260728}, true,
 			[]string{"tools/call"}, false,
@@ -298,7 +304,8 @@ func TestEraOptions(t *testing.T) {
 		{
 			"assume modern, legacy", client.Options{Assume: protocol.V20260728}, false,
 			[]string{
-				"tools/call", "server/discover", "initialize", "notifications/initialized", "tools/call",
+				"tools/call", "server/discover", "initialize", "notifications/initialized",
+				"tools/call",
 			},
 			false,
 		},
@@ -325,7 +332,8 @@ func TestEraOptions(t *testing.T) {
 					return ""
 				}
 				s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
-					isModern := strings.Contains(string(m.Params), "io.modelcontextprotocol/protocolVersion")
+					isModern := strings.Contains(string(m.Params),
+						"io.modelcontextprotocol/protocolVersion")
 					if isModern == test.modern {
 						return legacyDone
 					}
@@ -404,7 +412,8 @@ func TestOneNegotiationForAll(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range 20 {
 			wait.Go(func() {
-				if r, err := c.CallTool(t.Context(), fmt.Sprint(i), nil); err != nil || len(r.Content) != 1 {
+				if r, err := c.CallTool(t.Context(), fmt.Sprint(i), nil); err != nil ||
+					len(r.Content) != 1 {
 					t.Errorf("got %v, %v", r, err)
 				}
 			})
@@ -425,7 +434,8 @@ func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func())
 	begun, gate := make(chan struct{}, 16), make(chan struct{})
 	var once sync.Once
 	release = func() { once.Do(func() { close(gate) }) }
-	s = &legacyHTTP{legacyServer: &legacyServer{refuse: func(w http.ResponseWriter, _ legacyMessage) {
+	s = &legacyHTTP{legacyServer: &legacyServer{refuse: func(w http.ResponseWriter,
+		_ legacyMessage) {
 		begun <- struct{}{}
 		select {
 		case <-gate:
@@ -521,11 +531,14 @@ func TestRefusedVersion(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			peer := refusing(c.refusals, protocol.UnsupportedVersion("2026-07-28", c.supported), done)
+			peer := refusing(c.refusals, protocol.UnsupportedVersion("2026-07-28", c.supported),
+				done)
 			r, err := callOnce(t, peer, nil)
 			if c.failure == "" {
 				wantDone(t, r, err)
-			} else if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeUnsupportedProtocolVersion || !strings.Contains(err.Error(), c.failure) {
+			} else if e, ok := protocol.AsError(err); !ok ||
+				e.Code != protocol.CodeUnsupportedProtocolVersion ||
+				!strings.Contains(err.Error(), c.failure) {
 				t.Errorf("got %v, want %q", err, c.failure)
 			}
 			sent := peer.requests()
@@ -535,7 +548,8 @@ func TestRefusedVersion(t *testing.T) {
 			for i, req := range sent {
 				if meta := metaOf(t, req); meta.Version != protocol.V20260728 ||
 					req.Mirror.Version != protocol.V20260728 {
-					t.Errorf("request %d: got version %s, mirrored %s", i, meta.Version, req.Mirror.Version)
+					t.Errorf("request %d: got version %s, mirrored %s", i, meta.Version,
+						req.Mirror.Version)
 				}
 				if i > 0 && req.ID == sent[0].ID {
 					t.Errorf("request %d: id %s is used twice", i, req.ID)
@@ -588,8 +602,9 @@ func TestRefusedVersionOverHTTP(t *testing.T) {
 			return
 		}
 		refusal, _ := protocol.AppendMessage(nil, &protocol.Response{
-			ID:    m.(*protocol.Request).ID,
-			Error: protocol.UnsupportedVersion("2026-07-28", []protocol.Version{protocol.V20260728}),
+			ID: m.(*protocol.Request).ID,
+			Error: protocol.UnsupportedVersion("2026-07-28",
+				[]protocol.Version{protocol.V20260728}),
 		})
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
@@ -615,14 +630,16 @@ func TestDraftErrorCodes(t *testing.T) {
 		peer := refusing(1, refusal, done)
 		_, err := callOnce(t, peer, nil)
 		if e, ok := protocol.AsError(err); !ok || e.Code != -32004 || len(peer.requests()) != 1 {
-			t.Errorf("got %v after %d requests, want code -32004 after 1", err, len(peer.requests()))
+			t.Errorf("got %v after %d requests, want code -32004 after 1", err,
+				len(peer.requests()))
 		}
 	})
 	t.Run("missing capabilities", func(t *testing.T) {
 		missing := protocol.MissingCapabilities(
 			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
 		)
-		_, err := callOnce(t, refusing(1, missing.Draft(), done), &client.Options{DraftErrorCodes: true})
+		_, err := callOnce(t, refusing(1, missing.Draft(), done),
+			&client.Options{DraftErrorCodes: true})
 		e, ok := protocol.AsError(err)
 		if !ok {
 			t.Fatalf("got %v", err)

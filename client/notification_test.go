@@ -15,7 +15,8 @@ import (
 
 func TestNotifications(t *testing.T) {
 	var late protocol.Back
-	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		late = back
 		token := metaOf(t, req).ProgressToken.String()
 		for _, n := range []protocol.Notification{
@@ -50,7 +51,10 @@ func TestNotifications(t *testing.T) {
 				got, "log "+string(m.Data),
 			)
 		},
-		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
+		Notification: func(_ context.Context,
+			n *protocol.Notification) {
+			got = append(got, n.Method)
+		},
 	})
 	wantDone(t, r, err)
 	if want := `progress, log "hello", notifications/custom`; strings.Join(got, ", ") != want {
@@ -59,13 +63,15 @@ func TestNotifications(t *testing.T) {
 	if meta := metaOf(t, peer.requests()[0]); meta.LogLevel != protocol.LevelInfo {
 		t.Errorf("got level %q", meta.LogLevel)
 	}
-	if err := late.Notify(t.Context(), &protocol.Notification{Method: "notifications/custom"}); err == nil || len(got) != 3 {
+	if err := late.Notify(t.Context(),
+		&protocol.Notification{Method: "notifications/custom"}); err == nil || len(got) != 3 {
 		t.Errorf("after the end: got %v and %d notifications", err, len(got))
 	}
 }
 
 func TestNotificationHandlerPanics(t *testing.T) {
-	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		_ = back.Notify(ctx, nil)
 		_ = back.Notify(ctx, &protocol.Notification{Method: "notifications/custom"})
 		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
@@ -73,13 +79,15 @@ func TestNotificationHandlerPanics(t *testing.T) {
 	_, err := callOnce(t, peer, &client.Options{
 		Notification: func(context.Context, *protocol.Notification) { panic("boom") },
 	})
-	if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" || len(p.Stack) == 0 {
+	if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" ||
+		len(p.Stack) == 0 {
 		t.Errorf("got %v, want the panic", err)
 	}
 }
 
 func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
-	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		if back != nil {
 			t.Error("got a way back that leads nowhere")
 		}
@@ -91,11 +99,13 @@ func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
 
 // reporting sends the given progress with the request's token, if it has one.
 func reporting(t *testing.T, progress ...string) *fakePeer {
-	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		if token := metaOf(t, req).ProgressToken; !token.IsZero() {
 			for _, p := range progress {
 				params := fmt.Sprintf(`{"progressToken":%s,"progress":%s}`, token, p)
-				if err := back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: json.RawMessage(params)}); err != nil {
+				if err := back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
+					Params: json.RawMessage(params)}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -112,7 +122,8 @@ func collect(got *[]float64) func(context.Context, *protocol.Progress) {
 func TestWithProgress(t *testing.T) {
 	var call, all []float64
 	c := newClient(t, reporting(t, "1", "2"), &client.Options{Progress: collect(&all)})
-	for _, ctx := range []context.Context{t.Context(), client.WithProgress(t.Context(), collect(&call)), client.WithProgress(t.Context(), nil)} {
+	for _, ctx := range []context.Context{t.Context(),
+		client.WithProgress(t.Context(), collect(&call)), client.WithProgress(t.Context(), nil)} {
 		r, err := c.CallTool(ctx, "t", nil)
 		wantDone(t, r, err)
 	}
@@ -167,7 +178,8 @@ func TestProgressTokensOfRounds(t *testing.T) {
 			ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
 		})
 		wantDone(t, r, err)
-		a, b := metaOf(t, peer.requests()[0]).ProgressToken, metaOf(t, peer.requests()[1]).ProgressToken
+		a, b := metaOf(t, peer.requests()[0]).ProgressToken,
+			metaOf(t, peer.requests()[1]).ProgressToken
 		if a == b || a.IsZero() || b.IsZero() {
 			t.Errorf("got tokens %s and %s, want two", a, b)
 		}

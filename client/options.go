@@ -219,12 +219,14 @@ func (o *Options) checkFields() error {
 func checkSettings(owner string, experimental, extensions map[string]json.RawMessage) error {
 	for name, value := range experimental {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return errPrefix.Errorf("options: %sExperimental: %.64q is not a JSON object", owner, name)
+			return errPrefix.Errorf("options: %sExperimental: %.64q is not a JSON object", owner,
+				name)
 		}
 	}
 	for name, value := range extensions {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return errPrefix.Errorf("options: %sExtensions: %.64q is not a JSON object", owner, name)
+			return errPrefix.Errorf("options: %sExtensions: %.64q is not a JSON object", owner,
+				name)
 		}
 	}
 	return nil
@@ -255,7 +257,8 @@ func (o *Options) capabilities() protocol.ClientCapabilities {
 		}
 	}
 	if o.CreateMessage != nil {
-		caps.Sampling = &protocol.SamplingCapability{Context: o.SamplingContext, Tools: o.SamplingTools}
+		caps.Sampling = &protocol.SamplingCapability{Context: o.SamplingContext,
+			Tools: o.SamplingTools}
 	}
 	if o.ListRoots != nil {
 		caps.Roots = &protocol.RootsCapability{}

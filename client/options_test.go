@@ -66,7 +66,8 @@ func TestNegativeCacheLimitsAreOff(t *testing.T) {
 				}
 			}
 			if kept := len(peer.requests()) == results; kept != tc.kept {
-				t.Errorf("got %d requests, want all results kept: %v", len(peer.requests()), tc.kept)
+				t.Errorf("got %d requests, want all results kept: %v", len(peer.requests()),
+					tc.kept)
 			}
 		})
 	}
@@ -87,7 +88,8 @@ func TestNegativeMaxPushesIsTheCap(t *testing.T) {
 			release := make(chan struct{})
 			opts := &client.Options{
 				MaxPushes: tc.max,
-				ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+				ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+					error) {
 					<-release
 					return client.Decline(), nil
 				},
@@ -98,7 +100,8 @@ func TestNegativeMaxPushesIsTheCap(t *testing.T) {
 				var wait sync.WaitGroup
 				for i := range limit + 1 {
 					wait.Go(func() {
-						if push(pushed(fmt.Sprint(i), "elicitation/create", nameParams)).Error == nil {
+						if push(pushed(fmt.Sprint(i), "elicitation/create",
+							nameParams)).Error == nil {
 							return
 						}
 						mu.Lock()
@@ -114,7 +117,8 @@ func TestNegativeMaxPushesIsTheCap(t *testing.T) {
 			r, err := s.reach(t, "lines", opts).CallTool(t.Context(), "greet", nil)
 			wantDone(t, r, err)
 			if refused != limit+1-tc.want {
-				t.Errorf("%d of %d questions were refused, want %d", refused, limit+1, limit+1-tc.want)
+				t.Errorf("%d of %d questions were refused, want %d", refused, limit+1,
+					limit+1-tc.want)
 			}
 		})
 	}
@@ -130,17 +134,18 @@ func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 		{"negative", -1, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, client.StreamOptions{MaxLineBytes: tc.limit}, func(t *testing.T, s *lineServer) {
-				a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-				long := strings.Repeat("x", client.DefaultMaxLineBytes)
-				s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + `"}}`)
-				if tc.want == nil {
-					a.wantResult()
-					return
-				}
-				a.wantError(tc.want)
-				s.expectCancelled("1")
-			})
+			bubble(t, client.StreamOptions{MaxLineBytes: tc.limit},
+				func(t *testing.T, s *lineServer) {
+					a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
+					long := strings.Repeat("x", client.DefaultMaxLineBytes)
+					s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + `"}}`)
+					if tc.want == nil {
+						a.wantResult()
+						return
+					}
+					a.wantError(tc.want)
+					s.expectCancelled("1")
+				})
 		})
 	}
 }

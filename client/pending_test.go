@@ -185,7 +185,8 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	for _, logger := range []*slog.Logger{slog.New(slog.NewJSONHandler(&log, nil)), slog.New(slog.NewTextHandler(&log, nil))} {
+	for _, logger := range []*slog.Logger{slog.New(slog.NewJSONHandler(&log, nil)),
+		slog.New(slog.NewTextHandler(&log, nil))} {
 		logger.Info("pending", "call", p, "pointer", &p)
 	}
 	around := struct{ inner client.Pending }{p}

@@ -93,7 +93,8 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	}
 	cmd.Stdout, cmd.Stderr = out, p.stderr
 	if cmd.WaitDelay == 0 {
-		cmd.WaitDelay = exitDelay / 2 // else Wait blocks while a child of the server holds stderr open
+		// else Wait blocks while a child of the server holds stderr open
+		cmd.WaitDelay = exitDelay / 2
 	}
 	err = cmd.Start()
 	_ = out.Close() // the process has its own

@@ -114,7 +114,8 @@ func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	second, ok := roundtrip.AcceptedContent[how](ctx, "how")
 	if !ok {
-		return roundtrip.InputRequired(roundtrip.Elicit[how]("how", "How big in "+first.Region+"?")), nil
+		return roundtrip.InputRequired(roundtrip.Elicit[how]("how", "How big in "+first.Region+
+			"?")), nil
 	}
 	third, ok := roundtrip.AcceptedContent[who](ctx, "who")
 	if !ok {
@@ -157,7 +158,8 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	p := startChild(t, childCommand("serve"), nil)
 	var asked []string
 	var mu sync.Mutex
-	c, err := client.New(p, &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	c, err := client.New(p, &client.Options{ElicitForm: func(_ context.Context,
+		q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked = append(asked, q.Message)
@@ -184,7 +186,8 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	if _, err := p.Handle(t.Context(), request(1, "a", ""), nil); !errors.Is(err, client.ErrClosed) {
+	if _, err := p.Handle(t.Context(), request(1, "a", ""), nil); !errors.Is(err,
+		client.ErrClosed) {
 		t.Errorf("after close: got %v, want %v", err, client.ErrClosed)
 	}
 }
@@ -263,7 +266,10 @@ func TestProcessThatDies(t *testing.T) {
 			if test.mode == "serve" {
 				heard := make(chan struct{})
 				h, err := client.New(unclosed{p}, &client.Options{
-					Timeout: -1, Progress: func(context.Context, *protocol.Progress) { close(heard) },
+					Timeout: -1, Progress: func(context.Context,
+						*protocol.Progress) {
+						close(heard)
+					},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -274,7 +280,8 @@ func TestProcessThatDies(t *testing.T) {
 				}()
 				<-heard
 				// Ids of two clients on one stream would clash.
-				if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err == nil {
+				if _, err := c.CallTool(t.Context(), "echo",
+					map[string]any{"text": "x"}); err == nil {
 					t.Error("an id that is taken was sent")
 				}
 			} else {
@@ -358,7 +365,8 @@ func TestProcessThatStays(t *testing.T) {
 			}
 			// How it ended was Close's own doing.
 			if first, second := <-errs, <-errs; first != nil || second != nil || p.Err() != nil {
-				t.Errorf("close: got %v and %v, and afterwards %v, want no error", first, second, p.Err())
+				t.Errorf("close: got %v and %v, and afterwards %v, want no error", first, second,
+					p.Err())
 			}
 			select {
 			case <-p.Done():
@@ -428,7 +436,8 @@ func TestCommandRefuses(t *testing.T) {
 		t.Fatal("child did not die")
 	}
 	started.Stdin, started.Stdout = nil, nil
-	for name, cmd := range map[string]*exec.Cmd{"missing": missing, "Stdin": stdin, "Stdout": stdout, "started": started} {
+	for name, cmd := range map[string]*exec.Cmd{"missing": missing, "Stdin": stdin,
+		"Stdout": stdout, "started": started} {
 		t.Run(name, func(t *testing.T) {
 			if p, err := client.Command(cmd, nil); err == nil {
 				t.Errorf("%s: got %v, want an error", name, p)
@@ -460,7 +469,8 @@ func ExampleNewStream() {
 	go srv.ServeStream(context.Background(), requests, responses, nil)
 
 	c, err := client.New(client.NewStream(fromServer, toServer, nil), &client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			fmt.Println(q.Message)
 			return client.Accept(map[string]map[string]any{
 				"where": {"region": "eu"}, "how": {"cores": 8}, "who": {"email": "ada@example.com"},

@@ -82,11 +82,13 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 			var prompts atomic.Int32
 			peer := script(ask(`"inputRequests":{"fine":` + nameForm + `,"bad":` + tc.question + `}`))
 			_, err := callOnce(t, peer, &client.Options{
-				ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+				ElicitForm: func(ctx context.Context,
+					q *client.FormQuestion) (*protocol.ElicitResult, error) {
 					prompts.Add(1)
 					return acceptName(ctx, q)
 				},
-				ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+				ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
+					error) {
 					prompts.Add(1)
 					return client.Accept(nil)
 				},
@@ -116,12 +118,15 @@ func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
 }
 
 func TestAllowedURLs(t *testing.T) {
-	for _, link := range []string{"https://example.com/a?b=c#d", "HTTPS://EXAMPLE.com", "http://localhost:8080/x", "http://127.0.0.1/", "http://127.8.9.1/", "http://[::1]:80/", "https://169.254.169.254/", "https://example.com/\u00a1"} {
+	for _, link := range []string{"https://example.com/a?b=c#d", "HTTPS://EXAMPLE.com",
+		"http://localhost:8080/x", "http://127.0.0.1/", "http://127.8.9.1/", "http://[::1]:80/",
+		"https://169.254.169.254/", "https://example.com/\u00a1"} {
 		t.Run(link, func(t *testing.T) {
 			peer := script(ask(
 				`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`,
 			), done)
-			r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+			r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context,
+				q *client.URLQuestion) (*protocol.ElicitResult, error) {
 				if q.URL != link {
 					t.Errorf("got %s, want %s", q.URL, link)
 				}
@@ -155,7 +160,8 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 		field  string
 		want   string
 	}{
-		{"error", func() (*protocol.ElicitResult, error) { return nil, sentinel }, "", "window closed"},
+		{"error", func() (*protocol.ElicitResult, error) { return nil, sentinel }, "",
+			"window closed"},
 		{"nil", func() (*protocol.ElicitResult, error) { return nil, nil }, "", "returned nil"},
 		{"panic", func() (*protocol.ElicitResult, error) { panic("boom") }, "", "boom"},
 		{
@@ -164,30 +170,46 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 		},
 		{
 			"action",
-			func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{Action: "maybe"}, nil },
+			func() (*protocol.ElicitResult,
+				error) {
+				return &protocol.ElicitResult{Action: "maybe"}, nil
+			},
 			"", "maybe",
 		},
 		{
-			"no action", func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{}, nil }, "",
+			"no action", func() (*protocol.ElicitResult, error) {
+				return &protocol.ElicitResult{},
+					nil
+			}, "",
 			"action",
 		},
 		{
 			"wrong type",
-			func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": 7}) },
+			func() (*protocol.ElicitResult,
+				error) {
+				return client.Accept(map[string]any{"name": 7})
+			},
 			"name", "string",
 		},
 		{
 			"too short",
-			func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": "A"}) },
+			func() (*protocol.ElicitResult,
+				error) {
+				return client.Accept(map[string]any{"name": "A"})
+			},
 			"name", "name",
 		},
 		{
 			"missing",
-			func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"size": 1}) },
+			func() (*protocol.ElicitResult,
+				error) {
+				return client.Accept(map[string]any{"size": 1})
+			},
 			"name", "name",
 		},
 		{
-			"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) }, "name",
+			"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) },
+			"name",
 			"name",
 		},
 		{"not an object", func() (*protocol.ElicitResult, error) {
@@ -207,8 +229,12 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			t.Run(tc.name+" "+kind, func(t *testing.T) {
 				peer := script(ask(`"inputRequests":{` + questions + `}`))
 				_, err := callOnce(t, peer, &client.Options{
-					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return tc.handle() },
-					ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (*protocol.ElicitResult, error) {
+					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+						error) {
+						return tc.handle()
+					},
+					ElicitURL: func(ctx context.Context,
+						_ *client.URLQuestion) (*protocol.ElicitResult, error) {
 						<-ctx.Done() // sibling cancel, or the test hangs
 						return nil, ctx.Err()
 					},
@@ -226,7 +252,10 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 	}
 	t.Run("cause", func(t *testing.T) {
 		_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`}`)), &client.Options{
-			ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return nil, sentinel },
+			ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+				error) {
+				return nil, sentinel
+			},
 		})
 		if !errors.Is(err, sentinel) {
 			t.Errorf("got %v, want it to wrap the handler's error", err)
@@ -236,7 +265,10 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 
 func TestNilAnswerFails(t *testing.T) {
 	_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`}`)), &client.Options{
-		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return nil, nil },
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
+			return nil, nil
+		},
 	})
 	if _, ok := errors.AsType[*client.AnswerError](err); !ok {
 		t.Errorf("got %v, want an answer error", err)
@@ -253,7 +285,8 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`), done)
 				start := time.Now()
-				_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+				_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
+					q *client.FormQuestion) (*protocol.ElicitResult, error) {
 					if q.Key == "slow" {
 						time.Sleep(time.Second)
 						if ctx.Err() != nil || late != nil {
@@ -291,7 +324,8 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 			runtime.Goexit()
 			return nil, nil
 		},
-		ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (*protocol.ElicitResult, error) {
+		ElicitURL: func(ctx context.Context, _ *client.URLQuestion) (*protocol.ElicitResult,
+			error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
@@ -304,13 +338,19 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 func TestUnusableModelAndRoots(t *testing.T) {
 	model := func(r *protocol.CreateMessageResult) *client.Options {
 		return &client.Options{
-			CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) { return r, nil },
+			CreateMessage: func(context.Context,
+				*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+				return r, nil
+			},
 		}
 	}
 	text := []protocol.Content{&protocol.TextContent{Text: "x"}}
 	roots := func(r ...protocol.Root) *client.Options {
 		return &client.Options{
-			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) { return r, nil },
+			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root,
+				error) {
+				return r, nil
+			},
 		}
 	}
 	cases := []struct {
@@ -353,7 +393,8 @@ func TestUnusableModelAndRoots(t *testing.T) {
 
 func TestRootsQuestionWithoutParams(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"dirs":{"method":"roots/list"}}`), done)
-	r, err := callOnce(t, peer, &client.Options{ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+	r, err := callOnce(t, peer, &client.Options{ListRoots: func(context.Context,
+		*client.RootsQuestion) ([]protocol.Root, error) {
 		return nil, nil
 	}})
 	wantDone(t, r, err)
@@ -361,7 +402,8 @@ func TestRootsQuestionWithoutParams(t *testing.T) {
 
 func TestQuestionCheck(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
+		q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		if err := q.Check(json.RawMessage(`{"name":"A"}`)); err == nil ||
 			!strings.Contains(err.Error(), "name") {
 			t.Errorf("got %v, want an error naming the field", err)
@@ -380,7 +422,8 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 		1,
 	)
 	var got *client.SamplingQuestion
-	answer := func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+	answer := func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult,
+		error) {
 		got = q
 		return &protocol.CreateMessageResult{
 			Role: protocol.Assistant, Model: "m",
@@ -414,10 +457,14 @@ func TestDeclaredCapabilities(t *testing.T) {
 	link := func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
 		return client.Decline(), nil
 	}
-	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult,
+		error) {
 		return nil, nil
 	}
-	roots := func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) { return nil, nil }
+	roots := func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+		return nil,
+			nil
+	}
 	cases := []struct {
 		name string
 		opts *client.Options
@@ -440,7 +487,8 @@ func TestDeclaredCapabilities(t *testing.T) {
 			r, err := callOnce(t, peer, tc.opts)
 			wantDone(t, r, err)
 			var meta map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(member(t, peer.requests()[0], "_meta")), &meta); err != nil {
+			if err := json.Unmarshal([]byte(member(t, peer.requests()[0], "_meta")),
+				&meta); err != nil {
 				t.Fatal(err)
 			}
 			if got := string(meta[protocol.MetaClientCapabilities]); got != tc.want {
@@ -479,7 +527,8 @@ func TestTooManyQuestions(t *testing.T) {
 		if unusable != tc.refused || (err != nil) != tc.refused {
 			t.Errorf("%d questions: got error %v, refused: %v", tc.n, err, tc.refused)
 		}
-		if want := int32(tc.n); !tc.refused && asked.Load() != want || tc.refused && asked.Load() != 0 {
+		if want := int32(tc.n); !tc.refused && asked.Load() != want || tc.refused &&
+			asked.Load() != 0 {
 			t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
 		}
 

@@ -47,7 +47,10 @@ func TestUnusableResponses(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			peer := answering(
-				func(req *protocol.Request) (*protocol.Response, error) { return tc.resp(req.ID), nil },
+				func(req *protocol.Request) (*protocol.Response,
+					error) {
+					return tc.resp(req.ID), nil
+				},
 			)
 			r, err := callOnce(t, peer, nil)
 			if _, ok := errors.AsType[*client.ResponseError](err); !ok || r != nil {
@@ -76,8 +79,10 @@ func TestRoundWithoutQuestionsAndStateFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			peer := script(result)
 			_, err := callOnce(t, peer, nil)
-			if _, ok := errors.AsType[*client.ResponseError](err); !ok || len(peer.requests()) != 1 {
-				t.Errorf("got %v after %d requests, want a response error after 1", err, len(peer.requests()))
+			if _, ok := errors.AsType[*client.ResponseError](err); !ok ||
+				len(peer.requests()) != 1 {
+				t.Errorf("got %v after %d requests, want a response error after 1", err,
+					len(peer.requests()))
 			}
 		})
 	}
@@ -86,7 +91,8 @@ func TestRoundWithoutQuestionsAndStateFails(t *testing.T) {
 func TestPeerErrors(t *testing.T) {
 	t.Run("said by the peer", func(t *testing.T) {
 		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(-32602, "unknown tool")}, nil
+			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(-32602, "unknown tool")},
+				nil
 		}), nil)
 		if e, ok := protocol.AsError(err); !ok || e.Code != -32602 {
 			t.Errorf("got %v", err)
@@ -103,7 +109,8 @@ func TestPeerErrors(t *testing.T) {
 	t.Run("on the way", func(t *testing.T) {
 		cause := errors.New("cable cut")
 		_, err := callOnce(
-			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, cause }), nil,
+			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, cause }),
+			nil,
 		)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok || !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
@@ -114,7 +121,8 @@ func TestPeerErrors(t *testing.T) {
 	})
 	t.Run("nil from the peer", func(t *testing.T) {
 		_, err := callOnce(
-			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }), nil,
+			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }),
+			nil,
 		)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v", err)
@@ -123,7 +131,8 @@ func TestPeerErrors(t *testing.T) {
 	t.Run("other versions", func(t *testing.T) {
 		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
 			return &protocol.Response{
-				ID: req.ID, Error: protocol.UnsupportedVersion("2026-07-28", []protocol.Version{"2027-01-01"}),
+				ID: req.ID, Error: protocol.UnsupportedVersion("2026-07-28",
+					[]protocol.Version{"2027-01-01"}),
 			}, nil
 		}), nil)
 		e, ok := protocol.AsError(err)
@@ -205,7 +214,8 @@ func FuzzResult(f *testing.F) {
 		asked := false
 		c, err := client.New(peer, &client.Options{
 			MinPause: 1, MaxPause: 1,
-			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+				error) {
 				asked = true
 				return acceptName(ctx, q)
 			},

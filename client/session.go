@@ -179,7 +179,8 @@ func (s *session) soleOrigin() (o Origin) {
 // request.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
-	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil || p.Token.IsZero() {
+	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil ||
+		p.Token.IsZero() {
 		return runningLeg{}, false
 	}
 	s.mu.Lock()

@@ -54,7 +54,8 @@ func allHandlers() *client.Options {
 		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(nil)
 		},
-		CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			return &protocol.CreateMessageResult{
 				Role: protocol.Assistant, Model: "m",
 				Content: []protocol.Content{&protocol.TextContent{Text: "hello"}},
@@ -325,7 +326,10 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 		}
 		write(
-			s.result(m, func(message string) legacyMessage { return s.ask(r.Context(), message, write) }),
+			s.result(m, func(message string) legacyMessage {
+				return s.ask(r.Context(), message,
+					write)
+			}),
 		)
 	}
 }

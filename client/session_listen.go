@@ -83,7 +83,8 @@ func isServerError(err error) bool {
 func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
 	has := s.agreed.Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
-	f.PromptsListChanged = wanted.PromptsListChanged && has.Prompts != nil && has.Prompts.ListChanged
+	f.PromptsListChanged = wanted.PromptsListChanged && has.Prompts != nil &&
+		has.Prompts.ListChanged
 	f.ResourcesListChanged = wanted.ResourcesListChanged && has.Resources != nil &&
 		has.Resources.ListChanged
 	if has.Resources != nil && has.Resources.Subscribe {
@@ -132,7 +133,8 @@ func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	}
 	b.uriCounts[uri]++
 	b.mu.Unlock()
-	_, err := b.session.sendRequest(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: uri})
+	_, err := b.session.sendRequest(ctx, protocol.MethodSubscribe,
+		&protocol.SubscribeParams{URI: uri})
 	if err != nil {
 		b.releaseURI(uri)
 	}
@@ -160,7 +162,8 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, unsubscribeLimit)
 	defer cancel()
-	_, _ = b.session.sendRequest(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
+	_, _ = b.session.sendRequest(ctx, protocol.MethodUnsubscribe,
+		&protocol.SubscribeParams{URI: uri})
 }
 
 // publishNotification drops the cached results that a change makes out of date,

@@ -32,7 +32,8 @@ func TestLegacyListen(t *testing.T) {
 		c := s.reach(t, way, nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		events, over, enough := make(chan client.Event, 8), make(chan error, 1), errors.New("enough")
+		events, over, enough := make(chan client.Event, 8), make(chan error, 1),
+			errors.New("enough")
 		go func() {
 			over <- c.Listen(ctx, protocol.SubscriptionFilter{
 				ToolsListChanged: true, PromptsListChanged: true, ResourceSubscriptions: []string{

@@ -23,7 +23,8 @@ type pushHandler struct {
 
 	mu      sync.Mutex
 	running map[protocol.ID]context.CancelCauseFunc // by id of the request
-	early   earlycancel.Set                         // withdrawals that arrived before their questions
+	// withdrawals that arrived before their questions
+	early earlycancel.Set
 }
 
 // answerPush answers one request of the server. An error means that no response
@@ -107,7 +108,8 @@ func (p *pushHandler) preparePush(
 	c := p.session.client
 	version := p.session.agreedVersion()
 	if !c.questions.declaresMethod(version, req.Method) {
-		return t, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %.64q", req.Method), nil
+		return t, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %.64q",
+			req.Method), nil
 	}
 	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
 	if err != nil {
@@ -117,7 +119,8 @@ func (p *pushHandler) preparePush(
 		switch {
 		case version < protocol.V20251125:
 			return t, protocol.Errorf(
-				protocol.CodeInvalidParams, "invalid params: mode: revision %s has no URL mode", version,
+				protocol.CodeInvalidParams, "invalid params: mode: revision %s has no URL mode",
+				version,
 			), nil
 		case u.ElicitationID == "":
 			return t, protocol.Errorf(

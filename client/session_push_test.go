@@ -63,11 +63,13 @@ func TestLegacyPushes(t *testing.T) {
 			allHandlers(), "-32602",
 		},
 		{
-			"javascript", "elicitation/create", fmt.Sprintf(url, "javascript:alert(1)"), allHandlers(),
+			"javascript", "elicitation/create", fmt.Sprintf(url, "javascript:alert(1)"),
+			allHandlers(),
 			"-32602",
 		},
 		{
-			"http", "elicitation/create", fmt.Sprintf(url, "http://example.com/in"), allHandlers(), "-32602",
+			"http", "elicitation/create", fmt.Sprintf(url, "http://example.com/in"), allHandlers(),
+			"-32602",
 		},
 		{
 			"URL without id", "elicitation/create",
@@ -77,36 +79,53 @@ func TestLegacyPushes(t *testing.T) {
 		{"null params", "elicitation/create", "null", allHandlers(), "-32600"},
 		{"array params", "roots/list", "[]", allHandlers(), "-32600"},
 
-		{"handler fails", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return nil, errors.New("the secret reason")
-		}}, "-32603"},
-		{"handler says why", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return nil, protocol.Errorf(-1, "person is out")
-		}}, "-1"},
-		{"handler panics", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			panic("oh")
-		}}, "-32603"},
-		{"handler panics with an error of the protocol", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			panic(protocol.Errorf(-1, "oh"))
-		}}, "-32603"},
-		{"handler answers nil", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return nil, nil
-		}}, "-32603"},
-		{"answer is not valid", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return client.Accept(map[string]any{"name": "A"})
-		}}, "-32603"},
-		{"accept without content", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return client.Accept(nil)
-		}}, "-32603"},
-		{"declined", "elicitation/create", nameParams, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			return client.Decline(), nil
-		}}, `{"action":"decline"}`},
+		{"handler fails", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				return nil, errors.New("the secret reason")
+			}}, "-32603"},
+		{"handler says why", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				return nil, protocol.Errorf(-1, "person is out")
+			}}, "-1"},
+		{"handler panics", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				panic("oh")
+			}}, "-32603"},
+		{"handler panics with an error of the protocol", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				panic(protocol.Errorf(-1, "oh"))
+			}}, "-32603"},
+		{"handler answers nil", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				return nil, nil
+			}}, "-32603"},
+		{"answer is not valid", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				return client.Accept(map[string]any{"name": "A"})
+			}}, "-32603"},
+		{"accept without content", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				return client.Accept(nil)
+			}}, "-32603"},
+		{"declined", "elicitation/create", nameParams,
+			&client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
+				return client.Decline(), nil
+			}}, `{"action":"decline"}`},
 	}
 	overEach(t, func(t *testing.T, way string) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				var got legacyMessage
-				s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+				s := &legacyServer{call: func(_ legacyMessage,
+					push func(string) legacyMessage) string {
 					got = push(pushed(`"q1"`, test.method, test.params))
 					return legacyDone
 				}}
@@ -137,15 +156,17 @@ func TestLegacyPushesByRevision(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			overEach(t, func(t *testing.T, way string) {
 				var got legacyMessage
-				s := &legacyServer{version: test.version, call: func(_ legacyMessage, push func(string) legacyMessage) string {
-					got = push(pushed("7", test.method, test.params))
-					return legacyDone
-				}}
+				s := &legacyServer{version: test.version,
+					call: func(_ legacyMessage, push func(string) legacyMessage) string {
+						got = push(pushed("7", test.method, test.params))
+						return legacyDone
+					}}
 				c := s.reach(t, way, allHandlers())
 				r, err := c.CallTool(t.Context(), "greet", nil)
 				wantDone(t, r, err)
 				if got.answer() != test.want {
-					t.Errorf("%s in %s: got %s, want %s", test.method, test.version, got.answer(), test.want)
+					t.Errorf("%s in %s: got %s, want %s", test.method, test.version, got.answer(),
+						test.want)
 				}
 				if c.Negotiated() != protocol.Version(test.version) {
 					t.Errorf("got %s, want %s", c.Negotiated(), test.version)
@@ -161,14 +182,16 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 		var open, peak atomic.Int32
 		release := make(chan struct{})
 		var once sync.Once
-		opts := &client.Options{MaxPushes: most, ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
-			if n := open.Add(1); n > peak.Load() {
-				peak.Store(n)
-			}
-			defer open.Add(-1)
-			<-release
-			return client.Accept(map[string]any{"name": "Ada"})
-		}}
+		opts := &client.Options{MaxPushes: most,
+			ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult,
+				error) {
+				if n := open.Add(1); n > peak.Load() {
+					peak.Store(n)
+				}
+				defer open.Add(-1)
+				<-release
+				return client.Accept(map[string]any{"name": "Ada"})
+			}}
 		var mu sync.Mutex
 		got := map[string]int{}
 		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
@@ -225,7 +248,8 @@ func TestFloodOfPushesIsBounded(t *testing.T) {
 func TestLegacyCancelledByServer(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		asked, cause := make(chan struct{}), make(chan error, 1)
-		opts := &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts := &client.Options{ElicitForm: func(ctx context.Context,
+			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
 			close(asked)
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
@@ -284,7 +308,8 @@ func (e *early) Handle(
 		return nil, err
 	}
 	answer, err := back.(protocol.BackCaller).Call(ctx, &protocol.Request{
-		ID: protocol.StringID("q"), Method: protocol.MethodElicit, Params: json.RawMessage(nameParams),
+		ID: protocol.StringID("q"), Method: protocol.MethodElicit,
+		Params: json.RawMessage(nameParams),
 	})
 	if err != nil {
 		return nil, err
@@ -313,9 +338,11 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var asked atomic.Int32
 			e := &early{
-				withdraw: tc.withdraw, answers: make(chan *protocol.Response, 1), done: make(chan struct{}),
+				withdraw: tc.withdraw, answers: make(chan *protocol.Response, 1),
+				done: make(chan struct{}),
 			}
-			c, err := client.New(e, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			c, err := client.New(e, &client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
 				asked.Add(1)
 				return client.Accept(map[string]any{"name": "Ada"})
 			}})
@@ -326,8 +353,10 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
 				t.Fatal(err)
 			}
-			if answer := <-e.answers; asked.Load() != tc.asked || (answer.Error == nil) != (tc.asked == 1) {
-				t.Errorf("asked %d times and answered %s, %v", asked.Load(), answer.Result, answer.Error)
+			if answer := <-e.answers; asked.Load() != tc.asked ||
+				(answer.Error == nil) != (tc.asked == 1) {
+				t.Errorf("asked %d times and answered %s, %v", asked.Load(), answer.Result,
+					answer.Error)
 			}
 		})
 	}

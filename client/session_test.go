@@ -35,18 +35,21 @@ func TestLegacyWire(t *testing.T) {
 		}
 		list, err := c.ListTools(t.Context(), "")
 		if err != nil || len(list.Tools) != 1 || list.Cache != (protocol.CacheHints{}) {
-			t.Fatalf("got %+v, %v, want the one tool, whatever its annotations, and no hints", list, err)
+			t.Fatalf("got %+v, %v, want the one tool, whatever its annotations, and no hints", list,
+				err)
 		}
 		if _, err := c.ListTools(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 		d, err := c.Discover(t.Context())
-		if err != nil || d.SupportedVersions[0] != protocol.V20251125 || d.ServerInfo().Name != "old" ||
+		if err != nil || d.SupportedVersions[0] != protocol.V20251125 ||
+			d.ServerInfo().Name != "old" ||
 			d.Instructions != "be gentle" || d.Capabilities.Tools == nil {
 			t.Errorf("got %+v, %v", d, err)
 		}
 		want := []string{
-			"server/discover", "initialize", "notifications/initialized", "logging/setLevel", "tools/call",
+			"server/discover", "initialize", "notifications/initialized", "logging/setLevel",
+			"tools/call",
 			"tools/list", "tools/list",
 		}
 		if got := s.methods(); !slices.Equal(got, want) {
@@ -69,7 +72,8 @@ func TestLegacyHasNoRounds(t *testing.T) {
 			return `{"resultType":"input_required","inputRequests":{"who":` + nameForm + `},"requestState":"s","content":[{"type":"text","text":"done"}]}`
 		}}
 		opts := allHandlers()
-		opts.ElicitForm = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitForm = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			t.Error("somebody was asked")
 			return client.Cancel(), nil
 		}
@@ -95,33 +99,39 @@ func TestLegacyTimeout(t *testing.T) {
 	const limit = time.Second
 	overEach(t, func(t *testing.T, way string) {
 		synctest.Test(t, func(t *testing.T) {
-			opts := &client.Options{Timeout: limit, ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
-				select {
-				case <-time.After(2 * limit):
-					return client.Accept(map[string]any{"name": "Ada"})
-				case <-ctx.Done():
-					return nil, context.Cause(ctx)
-				}
-			}}
+			opts := &client.Options{Timeout: limit,
+				ElicitForm: func(ctx context.Context,
+					_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+					select {
+					case <-time.After(2 * limit):
+						return client.Accept(map[string]any{"name": "Ada"})
+					case <-ctx.Done():
+						return nil, context.Cause(ctx)
+					}
+				}}
 			stop := make(chan struct{})
 			defer close(stop)
-			s := &legacyServer{inMemory: true, call: func(m legacyMessage, push func(string) legacyMessage) string {
-				if got := push(pushed("1", "elicitation/create", nameParams)); got.Error != nil {
-					t.Errorf("got %s", got.answer())
-				}
-				if strings.Contains(string(m.Params), "slow") {
-					<-stop
-				}
-				return legacyDone
-			}}
+			s := &legacyServer{inMemory: true,
+				call: func(m legacyMessage, push func(string) legacyMessage) string {
+					if got := push(pushed("1", "elicitation/create",
+						nameParams)); got.Error != nil {
+						t.Errorf("got %s", got.answer())
+					}
+					if strings.Contains(string(m.Params), "slow") {
+						<-stop
+					}
+					return legacyDone
+				}}
 			c := s.reach(t, way, opts)
 			r, err := c.CallTool(t.Context(), "greet", nil)
 			wantDone(t, r, err)
 			start := time.Now()
 			_, err = c.CallTool(t.Context(), "slow", nil)
-			if _, ok := errors.AsType[*client.TimeoutError](err); !ok || time.Since(start) != 3*limit {
+			if _, ok := errors.AsType[*client.TimeoutError](err); !ok ||
+				time.Since(start) != 3*limit {
 				t.Errorf(
-					"got %v after %v, want a TimeoutError after what the person took and the limit", err,
+					"got %v after %v, want a TimeoutError after what the person took and the limit",
+					err,
 					time.Since(start),
 				)
 			}
@@ -134,7 +144,8 @@ func TestLegacyTimeout(t *testing.T) {
 func TestLegacyCallerGivesUp(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		ctx, cancel := context.WithCancel(t.Context())
-		opts := &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts := &client.Options{ElicitForm: func(ctx context.Context,
+			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
 			cancel()
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
@@ -143,7 +154,8 @@ func TestLegacyCallerGivesUp(t *testing.T) {
 			push(pushed("1", "elicitation/create", nameParams))
 			return legacyDone
 		}}
-		if _, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil); !errors.Is(err, context.Canceled) {
+		if _, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -169,11 +181,15 @@ func TestURLElicitationRequired(t *testing.T) {
 		err    string
 	}{
 		{
-			"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] }, "accept",
+			"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] },
+			"accept",
 			2, 2, "",
 		},
 		{
-			"twice", func(n int) string { return []string{need("a"), need("b"), legacyDone}[min(n, 2)] },
+			"twice", func(n int) string {
+				return []string{need("a"), need("b"),
+					legacyDone}[min(n, 2)]
+			},
 			"accept", 3, 2, "",
 		},
 		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
@@ -182,7 +198,10 @@ func TestURLElicitationRequired(t *testing.T) {
 		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
 		{
 			"hostile URL",
-			func(int) string { return strings.ReplaceAll(need("a"), "https:", "javascript:") }, "accept", 1,
+			func(int) string {
+				return strings.ReplaceAll(need("a"), "https:",
+					"javascript:")
+			}, "accept", 1,
 			0, "javascript",
 		},
 		{
@@ -203,13 +222,16 @@ func TestURLElicitationRequired(t *testing.T) {
 					calls++
 					return test.answer(calls - 1)
 				}}
-				opts := &client.Options{MaxRounds: 3, ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-					asked.Add(1)
-					if q.Target != "greet" || !strings.HasSuffix(q.URL, q.Key) {
-						t.Errorf("asked %+v", q)
-					}
-					return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)}, nil
-				}}
+				opts := &client.Options{MaxRounds: 3,
+					ElicitURL: func(_ context.Context,
+						q *client.URLQuestion) (*protocol.ElicitResult, error) {
+						asked.Add(1)
+						if q.Target != "greet" || !strings.HasSuffix(q.URL, q.Key) {
+							t.Errorf("asked %+v", q)
+						}
+						return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)},
+							nil
+					}}
 				r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
 				if test.err == "" {
 					wantDone(t, r, err)
@@ -218,7 +240,8 @@ func TestURLElicitationRequired(t *testing.T) {
 				}
 				if calls != test.calls || int(asked.Load()) != test.asked {
 					t.Errorf(
-						"%d calls and %d questions, want %d and %d", calls, asked.Load(), test.calls, test.asked,
+						"%d calls and %d questions, want %d and %d", calls, asked.Load(),
+						test.calls, test.asked,
 					)
 				}
 			})
@@ -246,7 +269,10 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 		progressed, heard := make(chan float64, 1), make(chan string, 8)
 		opts := &client.Options{
 			Progress: func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress },
-			Log:      func(_ context.Context, m *protocol.LogMessage) { heard <- "log " + string(m.Data) },
+			Log: func(_ context.Context, m *protocol.LogMessage) {
+				heard <- "log " +
+					string(m.Data)
+			},
 			Notification: func(_ context.Context, n *protocol.Notification) {
 				heard <- n.Method
 			},
@@ -355,7 +381,8 @@ func TestLegacySessionGoneWithoutTheIDOfTheRequest(t *testing.T) {
 		wantDone(t, r, err)
 	}
 	// The call that was refused never got to the tool.
-	want := "server/discover initialize notifications/initialized tools/call initialize notifications/initialized tools/call tools/call tools/call"
+	want := "server/discover initialize notifications/initialized tools/call initialize " +
+		"notifications/initialized tools/call tools/call tools/call"
 	if got := strings.Join(s.methods(), " "); got != want {
 		t.Errorf("served %s, want %s", got, want)
 	}

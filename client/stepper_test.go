@@ -103,7 +103,8 @@ func TestBeginWithoutQuestions(t *testing.T) {
 func TestBeginRefusesOtherRequests(t *testing.T) {
 	peer := script(done)
 	c := newClient(t, peer, nil)
-	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{}, (*protocol.CallToolParams)(nil)} {
+	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{},
+		(*protocol.CallToolParams)(nil)} {
 		t.Run(fmt.Sprintf("%T", p), func(t *testing.T) {
 			if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil ||
 				pending != nil {
@@ -157,9 +158,10 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			p = resume(move(p))
 			answer(
 				t, p, "say",
-				&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{
-					&protocol.TextContent{Text: "hi"},
-				}},
+				&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
+					Content: []protocol.Content{
+						&protocol.TextContent{Text: "hi"},
+					}},
 			)
 			p = resume(move(p))
 			if p.Round() != 3 {
@@ -188,12 +190,14 @@ func TestStepperThroughAllKinds(t *testing.T) {
 					t.Errorf("leg %d: got state %q, want %q", i, got, want[i].state)
 				}
 				for _, key := range []string{"name", "arguments", "_meta"} {
-					if got, want := member(t, req, key), member(t, peer.requests()[0], key); got != want {
+					if got, want := member(t, req, key), member(t, peer.requests()[0],
+						key); got != want {
 						t.Errorf("leg %d: got %s %s, want %s", i, key, got, want)
 					}
 				}
 				if ids[req.ID] || req.Mirror.Name != "greet" {
-					t.Errorf("leg %d: id %s used twice, or mirrored name %q", i, req.ID, req.Mirror.Name)
+					t.Errorf("leg %d: id %s used twice, or mirrored name %q", i, req.ID,
+						req.Mirror.Name)
 				}
 				ids[req.ID] = true
 			}
@@ -219,7 +223,8 @@ func TestStoredStateIsExact(t *testing.T) {
 			peer := script(ask(members), done)
 			p := elsewhere(t, elsewhere(t, begin(t, newClient(t, peer, byHand()))))
 			answer(t, p, "who", client.Cancel())
-			if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), elsewhere(t, p)); err != nil {
+			if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(),
+				elsewhere(t, p)); err != nil {
 				t.Fatal(err)
 			}
 			raw := member(t, peer.requests()[1], "requestState")
@@ -230,7 +235,8 @@ func TestStoredStateIsExact(t *testing.T) {
 				return
 			}
 			var got, want string
-			if err := errors.Join(json.Unmarshal([]byte(raw), &got), json.Unmarshal([]byte(state), &want)); err != nil || got != want {
+			if err := errors.Join(json.Unmarshal([]byte(raw), &got),
+				json.Unmarshal([]byte(state), &want)); err != nil || got != want {
 				t.Errorf("got %q, %v, want %q", got, err, want)
 			}
 		})
@@ -367,7 +373,8 @@ func TestStepperDeclaresWhatIsAnsweredByHand(t *testing.T) {
 	if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"elicitation.form elicitation.url roots sampling", "elicitation.form elicitation.url roots sampling", "elicitation.form"} {
+	for i, want := range []string{"elicitation.form elicitation.url roots sampling",
+		"elicitation.form elicitation.url roots sampling", "elicitation.form"} {
 		caps := metaOf(t, peer.requests()[i]).Capabilities
 		got := []string{}
 		if caps.Elicitation != nil && caps.Elicitation.Form {
@@ -406,7 +413,8 @@ func TestStepperChecksQuestions(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, script(ask(`"inputRequests":{"q":`+tc.question+`}`)), tc.opts)
 			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-			if errors.Is(err, client.ErrUndeclared) != tc.undeclared || (p == nil) != tc.undeclared {
+			if errors.Is(err, client.ErrUndeclared) != tc.undeclared ||
+				(p == nil) != tc.undeclared {
 				t.Errorf("got %v, %v", p, err)
 			}
 		})
@@ -438,7 +446,8 @@ func TestStepperChecksQuestions(t *testing.T) {
 		answer(t, p, "q", client.Decline())
 		strict := byHand()
 		strict.Manual.Elicitation.URL = false
-		if _, _, err := newClient(t, peer, strict).Resume(t.Context(), elsewhere(t, p)); !errors.Is(err, client.ErrUndeclared) || len(peer.requests()) != 1 {
+		if _, _, err := newClient(t, peer, strict).Resume(t.Context(),
+			elsewhere(t, p)); !errors.Is(err, client.ErrUndeclared) || len(peer.requests()) != 1 {
 			t.Errorf("got %v after %d requests", err, len(peer.requests()))
 		}
 	})
@@ -459,7 +468,8 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		if err != nil {
 			e, ok := errors.AsType[*client.RoundsExceededError](err)
 			if !ok || e.Rounds != 2 || len(peer.requests()) != 3 {
-				t.Errorf("got %v after %d requests, want 2 rounds exceeded after 3", err, len(peer.requests()))
+				t.Errorf("got %v after %d requests, want 2 rounds exceeded after 3", err,
+					len(peer.requests()))
 			}
 			break
 		}
@@ -476,7 +486,8 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	})
 	t.Run("never", func(t *testing.T) {
 		opts.MaxRounds = -1
-		_, _, err := newClient(t, peer, opts).Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
+		_, _, err := newClient(t, peer, opts).Begin(t.Context(),
+			&protocol.CallToolParams{Name: "t"})
 		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 0 {
 			t.Errorf("got %v", err)
 		}

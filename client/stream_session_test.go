@@ -92,7 +92,8 @@ func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStrict(t)
-			c, err := client.New(client.NewStream(s.out, s.toIn, nil), &client.Options{Era: protocol.Legacy})
+			c, err := client.New(client.NewStream(s.out, s.toIn, nil),
+				&client.Options{Era: protocol.Legacy})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +114,8 @@ func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 				if err != nil {
 					t.Fatalf("a later call: %v", err)
 				}
-				if text := r.Content[0].(*protocol.TextContent).Text; !strings.Contains(text, "done") {
+				if text := r.Content[0].(*protocol.TextContent).Text; !strings.Contains(text,
+					"done") {
 					t.Errorf("got %q", text)
 				}
 			}

@@ -515,7 +515,8 @@ func TestEndOfStream(t *testing.T) {
 		end  func(s *lineServer)
 		want []error
 	}{
-		{"server closes its end", func(s *lineServer) { s.out.Close() }, []error{client.ErrStreamEnded}},
+		{"server closes its end", func(s *lineServer) { s.out.Close() },
+			[]error{client.ErrStreamEnded}},
 		{"in the middle of a line", func(s *lineServer) {
 			io.WriteString(s.out, result("1")[:20])
 			s.out.Close()
@@ -542,10 +543,12 @@ func TestEndOfStream(t *testing.T) {
 					if err := s.Err(); !errors.Is(err, want) {
 						t.Errorf("Err is %v, want %v", err, want)
 					}
-					if _, err := s.Handle(t.Context(), request(3, "c", ""), nil); !errors.Is(err, want) {
+					if _, err := s.Handle(t.Context(), request(3, "c", ""), nil); !errors.Is(err,
+						want) {
 						t.Errorf("later request: got %v, want %v", err, want)
 					}
-					if err := s.Stream.Notify(t.Context(), &protocol.Notification{Method: "n"}); !errors.Is(err, want) {
+					if err := s.Stream.Notify(t.Context(),
+						&protocol.Notification{Method: "n"}); !errors.Is(err, want) {
 						t.Errorf("later notification: got %v, want %v", err, want)
 					}
 				}
@@ -618,7 +621,8 @@ func TestOverrun(t *testing.T) {
 	t.Run("subscription", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 			sub := s.start(
-				t.Context(), request(1, protocol.MethodListen, ""), &inFlight{hold: make(chan struct{})},
+				t.Context(), request(1, protocol.MethodListen, ""),
+				&inFlight{hold: make(chan struct{})},
 			)
 			for range 2000 {
 				s.send(changed("1"))
@@ -631,7 +635,8 @@ func TestOverrun(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) {
 		bubble(t, client.StreamOptions{MaxLineBytes: 1000}, func(t *testing.T, s *lineServer) {
 			sub := s.start(
-				t.Context(), request(1, protocol.MethodListen, ""), &inFlight{hold: make(chan struct{})},
+				t.Context(), request(1, protocol.MethodListen, ""),
+				&inFlight{hold: make(chan struct{})},
 			)
 			for range 10 {
 				s.send(
@@ -653,7 +658,8 @@ func TestStreamRefusesToSend(t *testing.T) {
 			"newline": {
 				ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{\"a\":\"\n\"}"),
 			},
-			"two messages":   {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{}}\n{")},
+			"two messages": {ID: protocol.IntID(1), Method: "a",
+				Params: json.RawMessage("{}}\n{")},
 			"array":          {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
 			"duplicate keys": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`{"a":1,"a":2}`)},
 		} {
@@ -772,7 +778,10 @@ func TestListenOverStream(t *testing.T) {
 	}
 	server.AddRawTool(srv, server.Tool{
 		Name: "new",
-	}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return nil, nil })
+	}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return nil,
+			nil
+	})
 	if e, ok := (<-events).(client.ToolsChanged); !ok {
 		t.Fatalf("got %T, want a change", e)
 	}
@@ -813,10 +822,12 @@ func FuzzStream(f *testing.F) {
 			func([]byte) (int, error) { <-release; return 0, io.EOF },
 		), iotest.HalfReader(bytes.NewReader(in)))
 		s := client.NewStream(r, io.Discard, &client.StreamOptions{
-			MaxLineBytes: 2000, Violation: func(error) {}, Notification: func(*protocol.Notification) {},
+			MaxLineBytes: 2000, Violation: func(error) {},
+			Notification: func(*protocol.Notification) {},
 		})
 		var all sync.WaitGroup
-		for id, method := range map[int64]string{1: protocol.MethodCallTool, 2: protocol.MethodListTools, 3: protocol.MethodListen} {
+		for id, method := range map[int64]string{1: protocol.MethodCallTool,
+			2: protocol.MethodListTools, 3: protocol.MethodListen} {
 			all.Go(func() {
 				back := backFunc(func(_ context.Context, n *protocol.Notification) error {
 					if n == nil {

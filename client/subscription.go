@@ -76,7 +76,8 @@ func (c *Client) Listen(
 	filter.ResourceSubscriptions = slices.Clone(filter.ResourceSubscriptions)
 	sub := &subscription{client: c, wanted: filter, handler: handler, cancel: cancel}
 	if limit := c.opts.Timeout; limit > 0 {
-		sub.timer = time.AfterFunc(limit, func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
+		sub.timer = time.AfterFunc(limit,
+			func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
 		defer sub.timer.Stop()
 	}
 	conn, err := c.negotiator.connect(ctx)

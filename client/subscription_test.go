@@ -42,9 +42,11 @@ const (
 // listening sends frames for a subscription. Then it ends the subscription with
 // end, or in good order if end is nil.
 func listening(
-	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame,
+	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error),
+	frames ...frame,
 ) *fakePeer {
-	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		for _, f := range frames {
 			params := json.RawMessage(strings.ReplaceAll(f.params, "ID", req.ID.String()))
 			if f.params == "" {
@@ -84,7 +86,8 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyResourcesChanged, bare},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
-		}, []client.Event{all, client.ToolsChanged{}, client.PromptsChanged{}, client.ResourcesChanged{},
+		}, []client.Event{all, client.ToolsChanged{}, client.PromptsChanged{},
+			client.ResourcesChanged{},
 			client.ResourceUpdated{URI: "u:1"}, client.ResourceUpdated{URI: "u:1/part"}}},
 		{"before the acknowledgment", []frame{
 			{protocol.NotifyToolsChanged, bare},
@@ -181,7 +184,10 @@ func TestListenEnds(t *testing.T) {
 		ok     func(error) bool
 	}{
 		{"in good order", nil, []frame{ack}, func(err error) bool { return err == nil }},
-		{"lost", func(context.Context, *protocol.Request) (*protocol.Response, error) { return nil, lost }, []frame{ack},
+		{"lost", func(context.Context, *protocol.Request) (*protocol.Response, error) {
+			return nil,
+				lost
+		}, []frame{ack},
 			func(err error) bool {
 				_, ok := errors.AsType[*client.TransportError](err)
 				return ok && errors.Is(err, lost)
@@ -194,8 +200,10 @@ func TestListenEnds(t *testing.T) {
 			e, ok := protocol.AsError(err)
 			return ok && e.Code == protocol.CodeMethodNotFound
 		}},
-		{"without acknowledgment", nil, []frame{{protocol.NotifyToolsChanged, bare}}, isResponseError},
-		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}}, isResponseError},
+		{"without acknowledgment", nil, []frame{{protocol.NotifyToolsChanged, bare}},
+			isResponseError},
+		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}},
+			isResponseError},
 		{
 			"malformed acknowledgment", nil,
 			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError,
@@ -235,10 +243,12 @@ func untilDone(ctx context.Context, _ *protocol.Request) (*protocol.Response, er
 
 func TestListenEndsWithItsContext(t *testing.T) {
 	reason := errors.New("had enough")
-	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response, error){
+	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
+		error){
 		"transport fails": untilDone,
 		// A server in the same process has a chance to answer.
-		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response,
+			error) {
 			<-ctx.Done()
 			return &protocol.Response{
 				ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone"),
@@ -248,7 +258,8 @@ func TestListenEndsWithItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			c := newClient(t, listening(end, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-			err := c.Listen(ctx, everything(), func(context.Context, client.Event) { cancel(reason) })
+			err := c.Listen(ctx, everything(),
+				func(context.Context, client.Event) { cancel(reason) })
 			if err != reason {
 				t.Errorf("got %v, want %v", err, reason)
 			}
@@ -291,17 +302,20 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 				t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts,
 			).Listen(ctx, everything(), nil)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
-				t.Errorf("got %v after %v, want the caller's deadline after an hour", err, time.Since(start))
+				t.Errorf("got %v after %v, want the caller's deadline after an hour", err,
+					time.Since(start))
 			}
 		})
 	})
 }
 
 func TestListenHandlerPanics(t *testing.T) {
-	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response, error){"stays": untilDone, "ends": nil} {
+	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
+		error){"stays": untilDone, "ends": nil} {
 		t.Run(name, func(t *testing.T) {
 			peer := listening(
-				end, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare},
+				end, frame{protocol.NotifyAcknowledged, ackAll},
+				frame{protocol.NotifyToolsChanged, bare},
 			)
 			events := 0
 			err := newClient(
@@ -310,7 +324,8 @@ func TestListenHandlerPanics(t *testing.T) {
 				events++
 				panic("boom")
 			})
-			if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" || events != 1 {
+			if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" ||
+				events != 1 {
 				t.Errorf("got %v after %d events, want the panic after 1", err, events)
 			}
 		})
@@ -329,7 +344,10 @@ func TestListenHandsOnOtherNotifications(t *testing.T) {
 				got, string(m.Data),
 			)
 		},
-		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
+		Notification: func(_ context.Context,
+			n *protocol.Notification) {
+			got = append(got, n.Method)
+		},
 	})
 	if err != nil || strings.Join(got, " ") != `"hello" notifications/custom` {
 		t.Errorf("got %v, %v", got, err)
@@ -339,10 +357,12 @@ func TestListenHandsOnOtherNotifications(t *testing.T) {
 func TestListenAgreesOnAVersion(t *testing.T) {
 	n := 0
 	inner := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
-	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		if n++; n == 1 {
 			return &protocol.Response{
-				ID: req.ID, Error: protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}),
+				ID: req.ID, Error: protocol.UnsupportedVersion("x",
+					[]protocol.Version{protocol.V20260728}),
 			}, nil
 		}
 		return inner.handle(ctx, req, back)
@@ -382,7 +402,8 @@ func TestEventsDropCachedResults(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			lists := hinted(minute)
 			sub := listening(nil, frame{protocol.NotifyAcknowledged, ackAll}, tc.sent)
-			peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+			peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+				back protocol.Back) (*protocol.Response, error) {
 				if req.Method == protocol.MethodListen {
 					return sub.handle(ctx, req, back)
 				}
@@ -418,10 +439,12 @@ func TestEventsDropCachedResults(t *testing.T) {
 func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	lists := hinted(minute)
-	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
+		back protocol.Back) (*protocol.Response, error) {
 		if req.Method == protocol.MethodListen {
 			return listening(
-				nil, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare},
+				nil, frame{protocol.NotifyAcknowledged, ackAll},
+				frame{protocol.NotifyToolsChanged, bare},
 			).handle(ctx, req, back)
 		}
 		if len(lists.requests()) == 0 {
@@ -511,7 +534,8 @@ func TestListenOverAStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wait sync.WaitGroup
-	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true}, {ResourceSubscriptions: []string{"u:1"}}} {
+	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true},
+		{ResourceSubscriptions: []string{"u:1"}}} {
 		wait.Go(func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -588,7 +612,10 @@ func TestListenOverHTTP(t *testing.T) {
 	t.Run("lost", func(t *testing.T) {
 		_, c, web := start(t)
 		err := c.Listen(
-			t.Context(), everything(), func(context.Context, client.Event) { web.CloseClientConnections() },
+			t.Context(), everything(), func(context.Context,
+				client.Event) {
+				web.CloseClientConnections()
+			},
 		)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v, want a transport error", err)

@@ -21,7 +21,8 @@ func benchRouter(b *testing.B, o elicitation.Options) (*elicitation.Router, *eli
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := router.Attach(elicitation.SessionInfo{ID: "s1", Principal: alice(), Capabilities: caps(true, true)})
+	s, err := router.Attach(elicitation.SessionInfo{ID: "s1", Principal: alice(),
+		Capabilities: caps(true, true)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -45,12 +46,15 @@ func BenchmarkElicit(b *testing.B) {
 			b.Run(shape+", "+bench.name, func(b *testing.B) {
 				router, s := benchRouter(b, bench.options)
 				answer := []byte(yes)
-				via := elicitation.Frames(elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
-					_, err := router.Complete(ctx, s.From(), &protocol.Response{ID: m.(*protocol.Request).ID, Result: answer})
+				via := elicitation.Frames(elicitation.DeliverFunc(func(ctx context.Context,
+					m protocol.Message) error {
+					_, err := router.Complete(ctx, s.From(),
+						&protocol.Response{ID: m.(*protocol.Request).ID, Result: answer})
 					return err
 				}))
 				if shape == "asker" {
-					via = elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+					via = elicitation.Asks(elicitation.AskFunc(func(context.Context,
+						elicitation.Asked, func()) (json.RawMessage, error) {
 						return answer, nil
 					}))
 				}
@@ -73,7 +77,8 @@ func BenchmarkElicit(b *testing.B) {
 						b.Fatal(err)
 					}
 					o.Delivered()
-					router.Complete(ctx, s.From(), &protocol.Response{ID: o.Request().ID, Result: answer})
+					router.Complete(ctx, s.From(),
+						&protocol.Response{ID: o.Request().ID, Result: answer})
 				}
 			})
 		}
@@ -91,17 +96,21 @@ func BenchmarkPending(b *testing.B) {
 				end := make([]func(), n)
 				for i := range n {
 					s, err := router.Attach(elicitation.SessionInfo{
-						ID: fmt.Sprint("session ", i), Principal: elicitation.Principal{Subject: fmt.Sprint(i)}, Capabilities: caps(true, true),
+						ID:           fmt.Sprint("session ", i),
+						Principal:    elicitation.Principal{Subject: fmt.Sprint(i)},
+						Capabilities: caps(true, true),
 					})
 					if err != nil {
 						b.Fatal(err)
 					}
 					ctx, cancel := context.WithCancel(b.Context())
-					call, err := router.Begin(ctx, elicitation.Origin{Session: s}, elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up ", i)))
+					call, err := router.Begin(ctx, elicitation.Origin{Session: s},
+						elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up ", i)))
 					if err != nil {
 						b.Fatal(err)
 					}
-					if _, err := call.Offer(ctx, form("Deploy to prod?"), nil, func(elicitation.Outcome) {}); err != nil {
+					if _, err := call.Offer(ctx, form("Deploy to prod?"), nil,
+						func(elicitation.Outcome) {}); err != nil {
 						b.Fatal(err)
 					}
 					end[i] = func() { cancel(); call.End(); s.Detach() }
@@ -136,7 +145,8 @@ func BenchmarkReplicas(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if d, err := other.Complete(ctx, s.From(), result(o.Request().ID, yes)); d != elicitation.Accepted || err != nil {
+		if d, err := other.Complete(ctx, s.From(),
+			result(o.Request().ID, yes)); d != elicitation.Accepted || err != nil {
 			b.Fatal(d, err)
 		}
 	}

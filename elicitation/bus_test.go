@@ -46,7 +46,8 @@ func TestReplyAtAnotherReplica(t *testing.T) {
 	}
 	rigs[2].complete(s.From(), result(id, yes), elicitation.Unknown) // released
 	rigs[0].complete(s.From(), result(id, yes), elicitation.Duplicate)
-	rigs[2].complete(s.From(), result(protocol.StringID(strings.Repeat("0", 32)), yes), elicitation.Unknown)
+	rigs[2].complete(s.From(), result(protocol.StringID(strings.Repeat("0", 32)), yes),
+		elicitation.Unknown)
 	rigs[2].complete(s.From(), result(protocol.IntID(1), yes), elicitation.Unknown)
 	rigs[0].settled()
 }
@@ -55,13 +56,16 @@ func TestErrorAndProgressAtAnotherReplica(t *testing.T) {
 	rigs, _ := fleet(t)
 	s, offered, outcome := rigs[0].offered()
 	id := offered.Request().ID
-	if d, err := rigs[1].Progress(t.Context(), s.From(), progress(id, 1)); d != elicitation.Accepted || err != nil {
+	if d, err := rigs[1].Progress(t.Context(), s.From(),
+		progress(id, 1)); d != elicitation.Accepted || err != nil {
 		t.Errorf("progress is %v, %v", d, err)
 	}
-	if d, err := rigs[1].Progress(t.Context(), s.From(), progress(protocol.IntID(3), 1)); d != elicitation.Unknown || err != nil {
+	if d, err := rigs[1].Progress(t.Context(), s.From(),
+		progress(protocol.IntID(3), 1)); d != elicitation.Unknown || err != nil {
 		t.Errorf("progress of something else is %v, %v", d, err)
 	}
-	rigs[1].complete(s.From(), &protocol.Response{ID: id, Error: protocol.Errorf(-32000, "no display")}, elicitation.Accepted)
+	rigs[1].complete(s.From(), &protocol.Response{ID: id,
+		Error: protocol.Errorf(-32000, "no display")}, elicitation.Accepted)
 	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
 }
 
@@ -71,11 +75,13 @@ func TestOwnerGone(t *testing.T) {
 	buses[0].Close()
 	began := time.Now()
 	d, err := rigs[1].Complete(t.Context(), s.From(), result(offered.Request().ID, yes))
-	if d != elicitation.Unknown || !errors.Is(err, elicitation.ErrOwnerGone) || time.Since(began) > time.Second {
+	if d != elicitation.Unknown || !errors.Is(err, elicitation.ErrOwnerGone) ||
+		time.Since(began) > time.Second {
 		t.Errorf("reply is %v, %v after %v", d, err, time.Since(began))
 	}
 	_, err = offered.Call().Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
-	refused(t, err, elicitation.ErrBus, -32603, "The other replicas of the gateway cannot be reached")
+	refused(t, err, elicitation.ErrBus, -32603,
+		"The other replicas of the gateway cannot be reached")
 	offered.Cancel()
 	rigs[0].settled()
 }
@@ -87,7 +93,8 @@ func TestURLCompletionAtAnotherReplica(t *testing.T) {
 	call := rigs[0].begin(elicitation.Origin{Session: s}, elicitation.Frames(rigs[0].answers(s, `{"action":"accept"}`)), "up")
 	defer call.End()
 	for _, id := range []string{"1", "2", "3"} {
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +105,8 @@ func TestURLCompletionAtAnotherReplica(t *testing.T) {
 		t.Errorf("the session got %d frames, want 1", n)
 	}
 	stream.fail = errors.New("gone")
-	if d, err := rigs[2].ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) {
+	if d, err := rigs[2].ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired ||
+		!errors.Is(err, elicitation.ErrDelivery) {
 		t.Errorf("a delivery that fails is %v, %v", d, err)
 	}
 	if err := rigs[0].Shutdown(t.Context()); err != nil {
@@ -153,7 +161,8 @@ func TestStuckBusHoldsUpAQuestionBriefly(t *testing.T) {
 		defer call.End()
 		began := time.Now()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ErrBus, -32603, "The other replicas of the gateway cannot be reached")
+		refused(t, err, elicitation.ErrBus, -32603,
+			"The other replicas of the gateway cannot be reached")
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -191,7 +200,8 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 	s2 := r.attach(elicitation.SessionInfo{ID: "s2", Notify: stream})
 	call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
 	defer call.End()
-	if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+	if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	key := "q." + strings.Trim(offered.Request().ID.String(), `"`)
@@ -206,7 +216,8 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 			t.Errorf("%s: %s, %v", message, answer, err)
 		}
 	}
-	if n := len(stream.notifications("notifications/elicitation/complete")); n != 0 || r.Pending() != 2 {
+	if n := len(stream.notifications("notifications/elicitation/complete")); n != 0 ||
+		r.Pending() != 2 {
 		t.Errorf("%d completions, %d pending", n, r.Pending())
 	}
 }

@@ -249,7 +249,8 @@ func (r *Router) reportLeakedCalls() {
 	}
 	for _, c := range leaked {
 		e := Event{
-			Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream, Duration: time.Since(c.began),
+			Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
+			Duration: time.Since(c.began),
 		}
 		c.describeIn(&e)
 		r.emitEvent(&e)

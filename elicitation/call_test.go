@@ -27,7 +27,8 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		ctx, cancel := context.WithCancel(t.Context())
-		cancelled := r.beginIn(ctx, elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+		cancelled := r.beginIn(ctx, elicitation.Origin{Session: s},
+			elicitation.Frames(&screen{t: t}), "up")
 		defer cancelled.End()
 		cancel()
 		synctest.Wait()
@@ -43,7 +44,8 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	s.Detach()
 	s.Detach()
 	refused(t, ask(open), elicitation.ErrNoSession, -32601, "No client session available")
-	if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up"); !errors.Is(err, elicitation.ErrNoSession) {
+	if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+		"up"); !errors.Is(err, elicitation.ErrNoSession) {
 		t.Errorf("Begin: %v", err)
 	}
 	if _, err := r.Begin(t.Context(), elicitation.Origin{}, elicitation.Via{}, "up"); err == nil {
@@ -59,8 +61,10 @@ func TestSweepReportsCallsThatWereNotEnded(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		other := r.attach(elicitation.SessionInfo{ID: "s2"})
 		ctx, cancel := context.WithCancel(t.Context())
-		forgotten := r.beginIn(ctx, elicitation.Origin{Session: s, CallID: "forgotten"}, elicitation.Via{}, "up")
-		orphan := r.begin(elicitation.Origin{Session: other, CallID: "orphan"}, elicitation.Via{}, "up")
+		forgotten := r.beginIn(ctx, elicitation.Origin{Session: s, CallID: "forgotten"},
+			elicitation.Via{}, "up")
+		orphan := r.begin(elicitation.Origin{Session: other, CallID: "orphan"}, elicitation.Via{},
+			"up")
 		long := r.begin(elicitation.Origin{Session: s, CallID: "long"}, elicitation.Via{}, "up")
 		cancel()
 		other.Detach()

@@ -25,7 +25,8 @@ func TestPauseClock(t *testing.T) {
 				r.Complete(context.Background(), s.From(), result(q.ID, yes))
 			}()
 		}
-		call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: clock.Pause}, elicitation.Frames(sc), "up")
+		call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: clock.Pause},
+			elicitation.Frames(sc), "up")
 		defer call.End()
 		began := time.Now()
 		time.Sleep(20 * time.Second)
@@ -35,7 +36,8 @@ func TestPauseClock(t *testing.T) {
 			}
 		}
 		<-ctx.Done()
-		if took := time.Since(began); took != 130*time.Second || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		if took := time.Since(began); took != 130*time.Second ||
+			!errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			t.Errorf("the clock ran out after %v with %v, want 130s", took, context.Cause(ctx))
 		}
 	})

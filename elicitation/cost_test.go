@@ -20,15 +20,18 @@ func TestElicitationAllocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := router.Attach(elicitation.SessionInfo{Principal: alice(), Capabilities: caps(true, true)})
+	s, err := router.Attach(elicitation.SessionInfo{Principal: alice(),
+		Capabilities: caps(true, true)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
-		_, err := router.Complete(ctx, s.From(), &protocol.Response{ID: m.(*protocol.Request).ID, Result: json.RawMessage(yes)})
+		_, err := router.Complete(ctx, s.From(),
+			&protocol.Response{ID: m.(*protocol.Request).ID, Result: json.RawMessage(yes)})
 		return err
 	})
-	call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Frames(frames), "up")
+	call, err := router.Begin(t.Context(), elicitation.Origin{Session: s},
+		elicitation.Frames(frames), "up")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +59,14 @@ func TestPendingCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up ", i)))
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+			elicitation.UpstreamKey(fmt.Sprint("up ", i)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer call.End()
-		if _, err := call.Offer(t.Context(), form("Deploy to prod?"), nil, func(elicitation.Outcome) {}); err != nil {
+		if _, err := call.Offer(t.Context(), form("Deploy to prod?"), nil,
+			func(elicitation.Outcome) {}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,8 @@ func TestOfferedQuestionIsWithdrawnByTheHost(t *testing.T) {
 	if outcome.Withdraw == nil || outcome.Withdraw.Method != protocol.NotifyCancelled {
 		t.Fatalf("outcome is %+v", outcome)
 	}
-	if err := jsonx.Decode(outcome.Withdraw.Params, &c); err != nil || c.RequestID != offered.Request().ID {
+	if err := jsonx.Decode(outcome.Withdraw.Params, &c); err != nil ||
+		c.RequestID != offered.Request().ID {
 		t.Errorf("withdraws %s", outcome.Withdraw.Params)
 	}
 }
@@ -61,13 +62,15 @@ func TestWithdrawnOnce(t *testing.T) {
 			sc := &screen{t: t}
 			var call *elicitation.Call
 			sc.answer = func(q *protocol.Request) {
-				if d, err := r.Progress(context.Background(), s.From(), progress(q.ID, 1)); d != elicitation.Accepted || err != nil {
+				if d, err := r.Progress(context.Background(), s.From(),
+					progress(q.ID, 1)); d != elicitation.Accepted || err != nil {
 					t.Errorf("progress is %v, %v", d, err)
 				}
 				call.End()
 			}
 			call = r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
-			if _, err := call.Elicit(t.Context(), form("m"), nil); !errors.Is(err, elicitation.ErrCancelled) {
+			if _, err := call.Elicit(t.Context(), form("m"), nil); !errors.Is(err,
+				elicitation.ErrCancelled) {
 				t.Errorf("error is %v", err)
 			}
 			synctest.Wait()
@@ -84,7 +87,8 @@ func TestStuckDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t, stuck: true}), "up")
+		call := r.begin(elicitation.Origin{Session: s},
+			elicitation.Frames(&screen{t: t, stuck: true}), "up")
 		defer call.End()
 		began := time.Now()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
@@ -102,7 +106,8 @@ func TestFailedDelivery(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	cause := errors.New("no GET stream at https://client.example/mcp?key=canary")
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t, fail: cause}), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t, fail: cause}),
+		"up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)
 	refused(t, err, elicitation.ErrDelivery, -32603, "Elicitation could not be delivered")
@@ -110,7 +115,8 @@ func TestFailedDelivery(t *testing.T) {
 		t.Errorf("the cause is lost: %v", err)
 	}
 	r.wantEvents("created error")
-	if e := r.logs.All()[1].ContextMap()["error"]; e != "no GET stream at https://client.example/mcp?…" {
+	if e := r.logs.All()[1].ContextMap()["error"]; e != "no GET stream at "+
+		"https://client.example/mcp?…" {
 		t.Errorf("the log says %v", e)
 	}
 	r.settled()
@@ -140,7 +146,8 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if len(sc.requests()) != 1 || len(sc.notifications("notifications/cancelled")) != 1 {
-			t.Errorf("the client got %d frames, want the question and its withdrawal", len(sc.frames))
+			t.Errorf("the client got %d frames, want the question and its withdrawal",
+				len(sc.frames))
 		}
 		r.wantEvents("created cancelled")
 		r.settled()
@@ -151,7 +158,8 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 func TestReplyOvertakesDelivery(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	_, offered, _ := r.offered()
-	r.complete(offered.Call().Origin().Session.From(), result(offered.Request().ID, yes), elicitation.Accepted)
+	r.complete(offered.Call().Origin().Session.From(), result(offered.Request().ID, yes),
+		elicitation.Accepted)
 	offered.Delivered()
 	r.wantEvents("created delivered completed")
 }

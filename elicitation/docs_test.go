@@ -58,7 +58,8 @@ func TestREADMENamesEventsAndMetrics(t *testing.T) {
 		t.Fatal("found no names")
 	}
 	for _, name := range names {
-		want := regexp.MustCompile("`(" + name + "|" + strings.TrimPrefix(name, "elicitation.") + ")[`{]")
+		want := regexp.MustCompile("`(" + name + "|" + strings.TrimPrefix(name, "elicitation.") +
+			")[`{]")
 		if !want.Match(readme) {
 			t.Errorf("README.md does not name %s", name)
 		}

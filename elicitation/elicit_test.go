@@ -34,7 +34,8 @@ func TestElicit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Action != test.action || string(got.Content) != test.content {
-				t.Errorf("result is %s %s, want %s %s", got.Action, got.Content, test.action, test.content)
+				t.Errorf("result is %s %s, want %s %s", got.Action, got.Content, test.action,
+					test.content)
 			}
 			r.wantEvents("created delivered completed")
 			r.settled()
@@ -54,7 +55,8 @@ func TestAsker(t *testing.T) {
 		want   error // nil: an accept
 		code   int64
 	}{
-		{"reports delivery", func(_ context.Context, _ elicitation.Asked, delivered func()) (json.RawMessage, error) {
+		{"reports delivery", func(_ context.Context, _ elicitation.Asked,
+			delivered func()) (json.RawMessage, error) {
 			delivered()
 			delivered()
 			return json.RawMessage(yes), nil
@@ -62,13 +64,16 @@ func TestAsker(t *testing.T) {
 		{"does not", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
 			return json.RawMessage(yes), nil
 		}, "created delivered completed", nil, 0}, // an answer proves delivery
-		{"the client refuses", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+		{"the client refuses", func(context.Context, elicitation.Asked, func()) (json.RawMessage,
+			error) {
 			return nil, errors.Join(errors.New("call failed"), refusal)
 		}, "created delivered error", elicitation.ErrClient, -32000},
-		{"cannot be reached", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+		{"cannot be reached", func(context.Context, elicitation.Asked, func()) (json.RawMessage,
+			error) {
 			return nil, errors.New("no stream")
 		}, "created error", elicitation.ErrDelivery, -32603},
-		{"dies after delivery", func(_ context.Context, _ elicitation.Asked, delivered func()) (json.RawMessage, error) {
+		{"dies after delivery", func(_ context.Context, _ elicitation.Asked,
+			delivered func()) (json.RawMessage, error) {
 			delivered()
 			return nil, errors.New("stream closed")
 		}, "created delivered error", elicitation.ErrDelivery, -32603},
@@ -82,7 +87,8 @@ func TestAsker(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			ask := elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked, delivered func()) (json.RawMessage, error) {
+			ask := elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked,
+				delivered func()) (json.RawMessage, error) {
 				f, ok := q.Question.(*protocol.ElicitForm)
 				if !ok || f.Message != "Deploy?" || len(q.ID) != 32 {
 					t.Errorf("asked %q %+v", q.ID, q.Question)
@@ -114,7 +120,8 @@ func TestAskerContext(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		over := make(chan error, 1)
-		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked, _ func()) (json.RawMessage, error) {
+		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked,
+			_ func()) (json.RawMessage, error) {
 			if ctx.Value(key{}) != "the tool's" {
 				t.Error("the context is not the call's")
 			}
@@ -122,7 +129,8 @@ func TestAskerContext(t *testing.T) {
 			over <- ctx.Err()
 			return nil, ctx.Err()
 		})
-		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"), elicitation.Origin{Session: s}, elicitation.Asks(ask), "up")
+		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"),
+			elicitation.Origin{Session: s}, elicitation.Asks(ask), "up")
 		defer call.End()
 		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
 		refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
@@ -140,7 +148,8 @@ func TestOffer(t *testing.T) {
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 	defer call.End()
 	var outcomes []elicitation.Outcome
-	offered, err := call.Offer(t.Context(), form("Deploy?"), nil, func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
+	offered, err := call.Offer(t.Context(), form("Deploy?"), nil,
+		func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +183,8 @@ func TestElicitWithoutVia(t *testing.T) {
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
-	refused(t, err, elicitation.ErrDelivery, protocol.CodeInternalError, "The client cannot be reached")
+	refused(t, err, elicitation.ErrDelivery, protocol.CodeInternalError,
+		"The client cannot be reached")
 	r.wantEvents("rejected")
 	r.settled()
 }
@@ -183,7 +193,8 @@ func TestElicitWithoutVia(t *testing.T) {
 // get each other's answers.
 func TestAnswersAreNotCrossed(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	ids := []protocol.ID{protocol.IntID(1), protocol.StringID("1"), protocol.IntID(9007199254740993), protocol.IntID(9007199254740992)}
+	ids := []protocol.ID{protocol.IntID(1), protocol.StringID("1"),
+		protocol.IntID(9007199254740993), protocol.IntID(9007199254740992)}
 	type asked struct {
 		session *elicitation.Session
 		offered *elicitation.Offered
@@ -192,16 +203,18 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 	}
 	var all []*asked
 	for _, who := range []string{"s1", "s2"} {
-		s := r.attach(elicitation.SessionInfo{ID: who, Principal: elicitation.Principal{Subject: who}})
+		s := r.attach(elicitation.SessionInfo{ID: who,
+			Principal: elicitation.Principal{Subject: who}})
 		for _, up := range []elicitation.UpstreamKey{"a", "b"} {
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, up)
 			defer call.End()
 			for _, id := range ids {
 				a := &asked{session: s, want: who + string(up) + id.String()}
 				var err error
-				a.offered, err = call.Offer(t.Context(), form(a.want), &elicitation.ElicitOptions{UpstreamID: id}, func(o elicitation.Outcome) {
-					a.got = o.Response(id)
-				})
+				a.offered, err = call.Offer(t.Context(), form(a.want),
+					&elicitation.ElicitOptions{UpstreamID: id}, func(o elicitation.Outcome) {
+						a.got = o.Response(id)
+					})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -214,7 +227,8 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		reply := result(a.offered.Request().ID, `{"action":"accept","content":`+string(content)+`}`)
 		for _, other := range all {
 			if other.session != a.session {
-				if d, _ := r.Complete(t.Context(), other.session.From(), reply); d != elicitation.WrongSession {
+				if d, _ := r.Complete(t.Context(), other.session.From(),
+					reply); d != elicitation.WrongSession {
 					t.Fatalf("a reply from another session is %v", d)
 				}
 			}

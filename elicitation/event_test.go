@@ -18,16 +18,19 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 			}
 		})}
 	}
-	logger := zap.New(zapcore.NewNopCore(), zap.WrapCore(func(c zapcore.Core) zapcore.Core { return panickingCore{c} }))
+	logger := zap.New(zapcore.NewNopCore(),
+		zap.WrapCore(func(c zapcore.Core) zapcore.Core { return panickingCore{c} }))
 	for _, test := range []struct {
 		name    string
 		options elicitation.Options
 		clock   func() func()
 		offered bool
 	}{
-		{"redactor", elicitation.Options{Redactor: func(string) string { panic("redactor") }}, nil, false},
+		{"redactor", elicitation.Options{Redactor: func(string) string { panic("redactor") }}, nil,
+			false},
 		{"pause", elicitation.Options{}, func() func() { panic("pause") }, false},
-		{"resume", elicitation.Options{}, func() func() { return func() { panic("resume") } }, true},
+		{"resume", elicitation.Options{}, func() func() { return func() { panic("resume") } },
+			true},
 		{"audit of the creation", audit(elicitation.EventCreated), nil, true},
 		{"audit of the delivery", audit(elicitation.EventDelivered), nil, true},
 		{"audit of the end", audit(elicitation.EventCompleted), nil, true},
@@ -39,23 +42,27 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 			r := newRig(t, test.options)
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			ctx := roundtrip.WatchWaiting(t.Context(), func(waiting bool) {
-				if waiting && test.name == "watcher of the beginning" || !waiting && test.name == "watcher of the end" {
+				if waiting && test.name == "watcher of the beginning" || !waiting &&
+					test.name == "watcher of the end" {
 					panic("watcher")
 				}
 			})
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: test.clock}, elicitation.Via{}, "up")
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: test.clock},
+				elicitation.Via{}, "up")
 			ends := 0
 			var offered *elicitation.Offered
 			func() {
 				defer func() { _ = recover() }()
-				offered, _ = call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) { ends++ })
+				offered, _ = call.Offer(t.Context(), form("m"), nil,
+					func(elicitation.Outcome) { ends++ })
 			}()
 			if (offered != nil) != test.offered {
 				t.Fatalf("offered is %v", offered)
 			}
 			if offered != nil {
 				offered.Delivered()
-				if d, err := r.Complete(t.Context(), s.From(), result(offered.Request().ID, yes)); d != elicitation.Accepted || err != nil {
+				if d, err := r.Complete(t.Context(), s.From(),
+					result(offered.Request().ID, yes)); d != elicitation.Accepted || err != nil {
 					t.Errorf("the reply is %v, %v", d, err)
 				}
 				if ends != 1 {

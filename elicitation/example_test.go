@@ -29,7 +29,8 @@ type stream struct {
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
 	fmt.Println("to the client:", question.Method)
-	_, err := s.router.Complete(ctx, s.from, &protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
+	_, err := s.router.Complete(ctx, s.from,
+		&protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
 	return err
 }
 
@@ -101,7 +102,8 @@ func ExampleCall_Offer() {
 		fmt.Println(err)
 		return
 	}
-	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.Via{}, "upstream-7")
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.Via{},
+		"upstream-7")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -153,11 +155,14 @@ func ExampleRouter_ElicitFrom() {
 		}
 		// The Asker wraps the SDK's own call, with the context of the handler
 		// that serves the client's request.
-		ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Asked, delivered func()) (json.RawMessage, error) {
+		ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Asked,
+			delivered func()) (json.RawMessage, error) {
 			fmt.Printf("%s is asked: %s\n", who, q.Question.(*protocol.ElicitForm).Message)
 			return json.RawMessage(`{"action":"accept","content":{}}`), nil
 		})
-		call, err := router.Begin(ctx, elicitation.Origin{Session: session, CallID: "call of " + who}, elicitation.Asks(ask), "shared connection")
+		call, err := router.Begin(ctx,
+			elicitation.Origin{Session: session, CallID: "call of " + who}, elicitation.Asks(ask),
+			"shared connection")
 		if err != nil {
 			panic(err)
 		}
@@ -175,7 +180,8 @@ func ExampleRouter_ElicitFrom() {
 	_, err = router.ElicitFrom(ctx, "shared connection", params, nil)
 	fmt.Println(err, errors.Is(err, elicitation.ErrAmbiguousOrigin))
 
-	result, err = router.ElicitFrom(ctx, "shared connection", params, &elicitation.ElicitOptions{CallID: "call of bob"})
+	result, err = router.ElicitFrom(ctx, "shared connection", params,
+		&elicitation.ElicitOptions{CallID: "call of bob"})
 	fmt.Println(result.Action, err)
 	// Output:
 	// ann is asked: Sure?
@@ -206,7 +212,8 @@ func ExampleNewHub() {
 	call, _ := a.Begin(ctx, elicitation.Origin{Session: session}, elicitation.Via{}, "upstream-7")
 	defer call.End()
 	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
-	offered, err := call.Offer(ctx, params, nil, func(o elicitation.Outcome) { fmt.Println("a hears:", o.Result.Action) })
+	offered, err := call.Offer(ctx, params, nil,
+		func(o elicitation.Outcome) { fmt.Println("a hears:", o.Result.Action) })
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -223,7 +230,8 @@ func ExampleNewHub() {
 // The documented settings, from the environment.
 func ExampleOptionsFromEnv() {
 	env := map[string]string{"ELICITATION_TIMEOUT": "2m", "ELICITATION_MAX_CONCURRENT": "250"}
-	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // a program has os.LookupEnv
+	// a program has os.LookupEnv
+	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 	opts, err := elicitation.OptionsFromEnv(lookup)
 	fmt.Println(opts.Timeout, opts.MaxPending, err)
 

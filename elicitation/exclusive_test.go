@@ -78,12 +78,14 @@ func TestExclusiveGivesUp(t *testing.T) {
 		}
 		synctest.Wait()
 		_, err = r.Exclusive(t.Context(), "up")
-		refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy, "Too many calls wait for the connection")
+		refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy,
+			"Too many calls wait for the connection")
 		if e, ok := errors.AsType[*elicitation.Error](err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || !strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
 			t.Errorf("the refusal %v does not tell when to come back", err)
 		}
 		r.wantEvents("rejected")
-		if f := r.logs.All()[0].ContextMap(); f["upstream_session"] != "up" || f["reason"] != "capacity" || f["error"] != "limit: queue" {
+		if f := r.logs.All()[0].ContextMap(); f["upstream_session"] != "up" ||
+			f["reason"] != "capacity" || f["error"] != "limit: queue" {
 			t.Errorf("the log has %v", f)
 		}
 		if n := r.value("elicitation_rejected_total", "reason", "capacity"); n != 1 {
@@ -148,7 +150,8 @@ func TestExclusiveUnderPressure(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 200 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*n%37)*time.Microsecond)
+				ctx, cancel := context.WithTimeout(t.Context(),
+					time.Duration(i*n%37)*time.Microsecond)
 				if release, err := r.Exclusive(ctx, "up"); err == nil {
 					release()
 				}

@@ -42,23 +42,27 @@ func FuzzReply(f *testing.F) {
 		if how == 1 {
 			router = strict
 		}
-		s, err := router.Attach(elicitation.SessionInfo{Principal: alice(), Capabilities: caps(true, false)})
+		s, err := router.Attach(elicitation.SessionInfo{Principal: alice(),
+			Capabilities: caps(true, false)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Detach()
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "")
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+			"")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer call.End()
 		var outcomes []elicitation.Outcome
-		offered, err := call.Offer(t.Context(), form("m"), nil, func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
+		offered, err := call.Offer(t.Context(), form("m"), nil,
+			func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		owner := s.From()
-		sender := []elicitation.From{owner, {Session: "x", Principal: owner.Principal}, {Session: owner.Session}, {}}[uint(from)%4]
+		sender := []elicitation.From{owner, {Session: "x", Principal: owner.Principal},
+			{Session: owner.Session}, {}}[uint(from)%4]
 		reply := &protocol.Response{ID: offered.Request().ID, Result: raw}
 		if how == 2 {
 			// As a frame, with an id that may or may not be the question's.
@@ -74,7 +78,8 @@ func FuzzReply(f *testing.F) {
 			t.Fatal(err)
 		}
 		ended := d == elicitation.Accepted || d == elicitation.Invalid
-		if len(outcomes) != 0 != ended || ended && (sender != owner || reply.ID != offered.Request().ID) {
+		if len(outcomes) != 0 != ended || ended &&
+			(sender != owner || reply.ID != offered.Request().ID) {
 			t.Fatalf("reply of %+v is %v, outcomes %+v", sender, d, outcomes)
 		}
 		if !ended || outcomes[0].Err != nil {
@@ -104,7 +109,8 @@ func checkAnswer(t *testing.T, o elicitation.Outcome, strict bool) {
 	}
 	if strict && string(got["action"]) == `"accept"` {
 		var content map[string]json.RawMessage
-		if err := json.Unmarshal(got["content"], &content); err != nil || string(content["ok"]) != "true" && string(content["ok"]) != "false" {
+		if err := json.Unmarshal(got["content"], &content); err != nil ||
+			string(content["ok"]) != "true" && string(content["ok"]) != "false" {
 			t.Fatalf("passed on content that does not fit: %s", up)
 		}
 	}
@@ -135,7 +141,8 @@ func FuzzQuestion(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Detach()
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+			"up")
 		if err != nil {
 			t.Fatal(err)
 		}

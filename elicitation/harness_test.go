@@ -45,7 +45,8 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 }
 
 func caps(form, url bool) protocol.ClientCapabilities {
-	return protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: form, URL: url}}
+	return protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: form,
+		URL: url}}
 }
 
 func alice() elicitation.Principal {
@@ -68,12 +69,14 @@ func (r *rig) attach(info elicitation.SessionInfo) *elicitation.Session {
 	return s
 }
 
-func (r *rig) begin(origin elicitation.Origin, via elicitation.Via, upstream elicitation.UpstreamKey) *elicitation.Call {
+func (r *rig) begin(origin elicitation.Origin, via elicitation.Via,
+	upstream elicitation.UpstreamKey) *elicitation.Call {
 	r.Helper()
 	return r.beginIn(context.Background(), origin, via, upstream)
 }
 
-func (r *rig) beginIn(ctx context.Context, origin elicitation.Origin, via elicitation.Via, upstream elicitation.UpstreamKey) *elicitation.Call {
+func (r *rig) beginIn(ctx context.Context, origin elicitation.Origin, via elicitation.Via,
+	upstream elicitation.UpstreamKey) *elicitation.Call {
 	r.Helper()
 	c, err := r.Begin(ctx, origin, via, upstream)
 	if err != nil {
@@ -128,7 +131,8 @@ func (s *screen) Deliver(ctx context.Context, m protocol.Message) error {
 	if version == "" {
 		version = string(protocol.V20251125)
 	}
-	wiretest.Validate(s.t, version, wiretest.Server, raw, "", "x-new") // some upstreams send it, and it is passed on
+	// some upstreams send it, and it is passed on
+	wiretest.Validate(s.t, version, wiretest.Server, raw, "", "x-new")
 	s.mu.Lock()
 	s.frames = append(s.frames, m)
 	s.mu.Unlock()
@@ -165,7 +169,8 @@ func (s *screen) notifications(method string) (all []*protocol.Notification) {
 func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	sc := &screen{t: r.TB}
 	sc.answer = func(q *protocol.Request) {
-		if d, err := r.Complete(context.Background(), s.From(), result(q.ID, text)); d != elicitation.Accepted || err != nil {
+		if d, err := r.Complete(context.Background(), s.From(),
+			result(q.ID, text)); d != elicitation.Accepted || err != nil {
 			r.Errorf("reply is %v, %v, want accepted", d, err)
 		}
 	}
@@ -282,14 +287,16 @@ func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitatio
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 	r.Cleanup(call.End)
 	outcome := &elicitation.Outcome{}
-	offered, err := call.Offer(r.Context(), form("Deploy?"), nil, func(o elicitation.Outcome) { *outcome = o })
+	offered, err := call.Offer(r.Context(), form("Deploy?"), nil,
+		func(o elicitation.Outcome) { *outcome = o })
 	if err != nil {
 		r.Fatal(err)
 	}
 	return s, offered, outcome
 }
 
-func (r *rig) complete(from elicitation.From, reply *protocol.Response, want elicitation.Disposition) {
+func (r *rig) complete(from elicitation.From, reply *protocol.Response,
+	want elicitation.Disposition) {
 	r.Helper()
 	if d, err := r.Complete(r.Context(), from, reply); d != want || err != nil {
 		r.Errorf("reply is %v, %v, want %v", d, err, want)
@@ -306,7 +313,8 @@ func (r *rig) offerAnother(s *elicitation.Session) (*elicitation.Call, *elicitat
 	outcome := &elicitation.Outcome{}
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "more")
 	r.Cleanup(call.End)
-	offered, err := call.Offer(r.Context(), form("m"), nil, func(o elicitation.Outcome) { *outcome = o })
+	offered, err := call.Offer(r.Context(), form("m"), nil,
+		func(o elicitation.Outcome) { *outcome = o })
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -50,10 +50,13 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 						_, _ = r.Complete(t.Context(), s.From(), result(q.ID, yes))
 					}()
 				}
-				call := r.begin(elicitation.Origin{Session: s, ProgressToken: protocol.StringID("p")}, elicitation.Frames(frames), "up")
+				call := r.begin(elicitation.Origin{Session: s,
+					ProgressToken: protocol.StringID("p")}, elicitation.Frames(frames), "up")
 				relay := func(progress float64, message string) {
 					total := 9.0
-					if err := call.RelayProgress(t.Context(), &protocol.Progress{Token: protocol.IntID(7), Progress: progress, Total: &total, Message: message}); err != nil {
+					if err := call.RelayProgress(t.Context(),
+						&protocol.Progress{Token: protocol.IntID(7), Progress: progress,
+							Total: &total, Message: message}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -79,7 +82,8 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 					texts += p.Message + ", "
 				}
 				const beat = "waiting for an answer, "
-				if want := "work, " + beat + beat + beat + beat + "raised, work, "; texts != want || last != 2 {
+				if want := "work, " + beat + beat + beat + beat + "raised, work, "; texts != want ||
+					last != 2 {
 					t.Errorf("the client heard %s up to %v, want %s up to 2", texts, last, want)
 				}
 			})
@@ -100,7 +104,8 @@ func TestNoHeartbeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, c.opts)
 				frames := &screen{t: t}
-				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}), ProgressToken: c.token}, elicitation.Frames(frames), "up")
+				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
+					ProgressToken: c.token}, elicitation.Frames(frames), "up")
 				defer call.End()
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
@@ -134,7 +139,8 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				s := r.attach(elicitation.SessionInfo{})
-				frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
+				frames := elicitation.DeliverFunc(func(ctx context.Context,
+					m protocol.Message) error {
 					if q, ok := m.(*protocol.Request); ok {
 						go func() {
 							time.Sleep(30 * time.Second)
@@ -145,7 +151,8 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 					broken(ctx)
 					return fmt.Errorf("not delivered")
 				})
-				call := r.begin(elicitation.Origin{Session: s, ProgressToken: protocol.StringID("p")}, elicitation.Frames(frames), "up")
+				call := r.begin(elicitation.Origin{Session: s,
+					ProgressToken: protocol.StringID("p")}, elicitation.Frames(frames), "up")
 				began := time.Now()
 				if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
 					t.Error(err)
@@ -167,7 +174,8 @@ type sdkClient struct {
 	deliver func(ctx context.Context, p *protocol.Progress) error
 }
 
-func (c sdkClient) Ask(ctx context.Context, _ elicitation.Asked, _ func()) (json.RawMessage, error) {
+func (c sdkClient) Ask(ctx context.Context, _ elicitation.Asked,
+	_ func()) (json.RawMessage, error) {
 	select {
 	case <-time.After(c.thinks):
 		return json.RawMessage(yes), nil
@@ -187,21 +195,24 @@ func TestHeartbeatsThroughAnSDK(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		last, texts, total := 0.0, "", 9.0
-		client := sdkClient{40 * time.Second, func(ctx context.Context, p *protocol.Progress) error {
-			if p.Progress <= last || *p.Total != total || p.Token != protocol.StringID("p") {
-				t.Errorf("%+v follows %v", p, last)
-			}
-			if ctx.Value(streamKey{}) != "stream" {
-				t.Error("the context does not hold the stream")
-			}
-			last, texts = p.Progress, texts+p.Message+", "
-			return nil
-		}}
+		client := sdkClient{40 * time.Second,
+			func(ctx context.Context, p *protocol.Progress) error {
+				if p.Progress <= last || *p.Total != total || p.Token != protocol.StringID("p") {
+					t.Errorf("%+v follows %v", p, last)
+				}
+				if ctx.Value(streamKey{}) != "stream" {
+					t.Error("the context does not hold the stream")
+				}
+				last, texts = p.Progress, texts+p.Message+", "
+				return nil
+			}}
 		call := r.beginIn(context.WithValue(t.Context(), streamKey{}, "stream"),
-			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p")},
+			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
+				ProgressToken: protocol.StringID("p")},
 			elicitation.Asks(client), "up")
 		relay := func(progress float64) {
-			p := &protocol.Progress{Token: protocol.IntID(7), Progress: progress, Total: &total, Message: fmt.Sprint(progress)}
+			p := &protocol.Progress{Token: protocol.IntID(7), Progress: progress, Total: &total,
+				Message: fmt.Sprint(progress)}
 			if err := call.RelayProgress(t.Context(), p); err != nil {
 				t.Error(err)
 			}
@@ -270,9 +281,13 @@ func TestEndWaitsForProgress(t *testing.T) {
 						return ctx.Err()
 					}
 				}}
-				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p")}, elicitation.Asks(client), "up")
+				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
+					ProgressToken: protocol.StringID("p")}, elicitation.Asks(client), "up")
 				for n := range 2 {
-					go func() { _ = call.RelayProgress(t.Context(), &protocol.Progress{Progress: float64(n)}) }()
+					go func() {
+						_ = call.RelayProgress(t.Context(),
+							&protocol.Progress{Progress: float64(n)})
+					}()
 				}
 				synctest.Wait()
 				before := time.Now()
@@ -283,7 +298,8 @@ func TestEndWaitsForProgress(t *testing.T) {
 				leftInTime := left.Load()
 				time.Sleep(2 * time.Hour)
 				if left.Load() != leftInTime || began.Load() != 1 {
-					t.Errorf("%d of %d left before the end, %d in all", leftInTime, began.Load(), left.Load())
+					t.Errorf("%d of %d left before the end, %d in all", leftInTime, began.Load(),
+						left.Load())
 				}
 			})
 		})
@@ -324,15 +340,21 @@ func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
 func TestProgressThatNobodyWants(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	session := r.attach(elicitation.SessionInfo{})
-	deaf := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) { return nil, nil })
+	deaf := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage,
+		error) {
+		return nil, nil
+	})
 	fails := sdkClient{0, func(context.Context, *protocol.Progress) error {
 		t.Error("progress was delivered")
 		return nil
 	}}
 	for name, call := range map[string]*elicitation.Call{
-		"no token":        r.begin(elicitation.Origin{Session: session}, elicitation.Asks(fails), "up"),
-		"no way":          r.begin(elicitation.Origin{Session: session, ProgressToken: protocol.StringID("p")}, elicitation.Asks(deaf), "up"),
-		"host's delivery": r.begin(elicitation.Origin{Session: session, ProgressToken: protocol.StringID("p")}, elicitation.Via{}, "up"),
+		"no token": r.begin(elicitation.Origin{Session: session}, elicitation.Asks(fails),
+			"up"),
+		"no way": r.begin(elicitation.Origin{Session: session,
+			ProgressToken: protocol.StringID("p")}, elicitation.Asks(deaf), "up"),
+		"host's delivery": r.begin(elicitation.Origin{Session: session,
+			ProgressToken: protocol.StringID("p")}, elicitation.Via{}, "up"),
 	} {
 		if err := call.RelayProgress(t.Context(), &protocol.Progress{Progress: 1}); err == nil {
 			t.Errorf("%s: no error", name)

@@ -24,14 +24,21 @@ func TestLimits(t *testing.T) {
 		limit   string
 	}{
 		{"global", elicitation.Options{}, spread, 100, "global"},
-		{"principal", elicitation.Options{}, func(i int) where { w := spread(i); w.subject = "p"; return w }, 16, "principal"},
-		{"session", elicitation.Options{MaxPerPrincipal: -1}, func(i int) where { return where{"s", "p", fmt.Sprint("u", i)} }, 16, "session"},
-		{"anonymous callers are not one", elicitation.Options{MaxPending: 30}, func(i int) where { w := spread(i); w.subject = ""; return w }, 30, "global"},
-		{"anonymous session", elicitation.Options{}, func(i int) where { return where{"s", "", fmt.Sprint("u", i)} }, 16, "session"},
-		{"upstream", elicitation.Options{}, func(i int) where { w := spread(i); w.upstream = "u"; return w }, 50, "upstream"},
-		{"own connections are not one upstream", elicitation.Options{MaxPending: 60}, func(i int) where { w := spread(i); w.upstream = ""; return w }, 60, "global"},
+		{"principal", elicitation.Options{},
+			func(i int) where { w := spread(i); w.subject = "p"; return w }, 16, "principal"},
+		{"session", elicitation.Options{MaxPerPrincipal: -1},
+			func(i int) where { return where{"s", "p", fmt.Sprint("u", i)} }, 16, "session"},
+		{"anonymous callers are not one", elicitation.Options{MaxPending: 30},
+			func(i int) where { w := spread(i); w.subject = ""; return w }, 30, "global"},
+		{"anonymous session", elicitation.Options{},
+			func(i int) where { return where{"s", "", fmt.Sprint("u", i)} }, 16, "session"},
+		{"upstream", elicitation.Options{},
+			func(i int) where { w := spread(i); w.upstream = "u"; return w }, 50, "upstream"},
+		{"own connections are not one upstream", elicitation.Options{MaxPending: 60},
+			func(i int) where { w := spread(i); w.upstream = ""; return w }, 60, "global"},
 		{"configured", elicitation.Options{MaxPending: 3}, spread, 3, "global"},
-		{"unlimited", elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1}, func(int) where { return where{"s", "p", "u"} }, 300, ""},
+		{"unlimited", elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
+			MaxPerUpstream: -1}, func(int) where { return where{"s", "p", "u"} }, 300, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, test.options)
@@ -40,9 +47,11 @@ func TestLimits(t *testing.T) {
 			ask := func(i int) error {
 				w := test.place(i)
 				if sessions[w.session] == nil {
-					sessions[w.session] = r.attach(elicitation.SessionInfo{ID: w.session, Principal: elicitation.Principal{Subject: w.subject}})
+					sessions[w.session] = r.attach(elicitation.SessionInfo{ID: w.session,
+						Principal: elicitation.Principal{Subject: w.subject}})
 				}
-				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, elicitation.Via{}, elicitation.UpstreamKey(w.upstream))
+				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, elicitation.Via{},
+					elicitation.UpstreamKey(w.upstream))
 				t.Cleanup(call.End)
 				o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
 				if err == nil {
@@ -57,13 +66,15 @@ func TestLimits(t *testing.T) {
 			}
 			if test.limit != "" {
 				err := ask(test.fits)
-				refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy, "Too many elicitations are pending")
+				refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy,
+					"Too many elicitations are pending")
 				e, _ := errors.AsType[*elicitation.Error](err)
 				var data struct {
 					RetryAfterMs int
 					Limit        string
 				}
-				if json.Unmarshal(e.Wire.Data, &data); data.Limit != test.limit || data.RetryAfterMs != 5000 || e.RetryAfter != 5*time.Second {
+				if json.Unmarshal(e.Wire.Data, &data); data.Limit != test.limit ||
+					data.RetryAfterMs != 5000 || e.RetryAfter != 5*time.Second {
 					t.Errorf("refused with %s, want limit %s", e.Wire.Data, test.limit)
 				}
 			}
@@ -89,7 +100,8 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 	asked := 0
 	ask := func(s *elicitation.Session) (limit string) {
 		asked++
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up", asked)))
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{},
+			elicitation.UpstreamKey(fmt.Sprint("up", asked)))
 		t.Cleanup(call.End)
 		_, err := call.Offer(t.Context(), form("m"), nil, nil)
 		if e, ok := errors.AsType[*elicitation.Error](err); ok {

@@ -47,7 +47,8 @@ func (e *Event) logLevel() zapcore.Level {
 	switch {
 	case e.Violation != "":
 		return zapcore.WarnLevel
-	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected, e.Kind == EventLeaked:
+	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected,
+		e.Kind == EventLeaked:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel

@@ -33,13 +33,15 @@ func TestLogFields(t *testing.T) {
 	var id any
 	for _, e := range r.logs.All() {
 		f := e.ContextMap()
-		for _, name := range []string{"request_id", "upstream_session", "downstream_session", "message", "action", "duration_ms"} {
+		for _, name := range []string{"request_id", "upstream_session", "downstream_session",
+			"message", "action", "duration_ms"} {
 			if _, ok := f[name]; !ok {
 				t.Errorf("%s has no field %s", e.Message, name)
 			}
 		}
 		if f["upstream_session"] != "up" || f["downstream_session"] != "s1" {
-			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"], f["downstream_session"])
+			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"],
+				f["downstream_session"])
 		}
 		switch e.Message {
 		case "elicitation.rejected":
@@ -74,14 +76,17 @@ func TestRedactorOfDeliveryErrors(t *testing.T) {
 			r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			var call *elicitation.Call
-			call = r.begin(elicitation.Origin{Session: s}, elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
-				err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
-				if lost {
-					call.Lost(err)
-				}
-				return err
-			})), "up")
-			if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err, elicitation.ErrDelivery) {
+			call = r.begin(elicitation.Origin{Session: s},
+				elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context,
+					m protocol.Message) error {
+					err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
+					if lost {
+						call.Lost(err)
+					}
+					return err
+				})), "up")
+			if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
+				elicitation.ErrDelivery) {
 				t.Errorf("error is %v", err)
 			}
 			call.End()
@@ -112,7 +117,8 @@ func (a *auditor) Audit(e elicitation.Event) {
 // however things end.
 func TestSecretsStayOut(t *testing.T) {
 	const canary = "canary-4242-secret"
-	for _, how := range []elicitation.Validation{elicitation.ValidateWarn, elicitation.ValidateOff, elicitation.ValidateEnforce} {
+	for _, how := range []elicitation.Validation{elicitation.ValidateWarn, elicitation.ValidateOff,
+		elicitation.ValidateEnforce} {
 		audit := &auditor{}
 		r := newRig(t, elicitation.Options{Validation: how, Audit: audit})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
@@ -128,16 +134,22 @@ func TestSecretsStayOut(t *testing.T) {
 			`{"action":"accept","` + canary + `":1,"` + canary + `":2}`,
 		}
 		questions := []json.RawMessage{
-			form("m"), urlQuestion("m", "https://id.example/?code="+canary, "e"), urlQuestion("m", "https://"+canary+"@id.example/", "e"),
-			urlQuestion("m", "http://id.example/"+canary, "e"), urlQuestion("m", canary+"://x", "e"),
+			form("m"), urlQuestion("m", "https://id.example/?code="+canary, "e"),
+			urlQuestion("m", "https://"+canary+"@id.example/", "e"),
+			urlQuestion("m", "http://id.example/"+canary, "e"),
+			urlQuestion("m", canary+"://x", "e"),
 			json.RawMessage(`{"mode":"url","message":"m","url":["` + canary + `"]}`),
 			json.RawMessage(`{"mode":"url","message":"m","url":"` + canary),
 			json.RawMessage(`{"mode":"` + canary + `","message":"m"}`),
 		}
 		for _, reply := range replies {
 			sc := &screen{t: t}
-			sc.answer = func(q *protocol.Request) { r.Complete(context.Background(), s.From(), result(q.ID, reply)) }
-			sdk := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			sc.answer = func(q *protocol.Request) {
+				r.Complete(context.Background(), s.From(),
+					result(q.ID, reply))
+			}
+			sdk := elicitation.AskFunc(func(context.Context, elicitation.Asked,
+				func()) (json.RawMessage, error) {
 				return nil, fmt.Errorf("cannot use %s", reply)
 			})
 			for _, via := range []elicitation.Via{elicitation.Frames(sc), elicitation.Asks(sdk)} {
@@ -164,7 +176,8 @@ func TestSecretsStayOut(t *testing.T) {
 			}
 		}
 		if i := strings.Index(text, canary); i >= 0 {
-			t.Errorf("validation %d: the secret is there: …%s…", how, text[max(0, i-200):min(len(text), i+200)])
+			t.Errorf("validation %d: the secret is there: …%s…", how,
+				text[max(0, i-200):min(len(text), i+200)])
 		}
 		if len(audit.events) != r.logs.Len() || len(audit.events) < 100 {
 			t.Errorf("%d audited, %d logged", len(audit.events), r.logs.Len())
@@ -243,11 +256,15 @@ func TestCausesAreLogged(t *testing.T) {
 			sc.fail = errors.New("stream is closed")
 			return elicitation.Frames(sc)
 		}, "stream is closed"},
-		{"an SDK's known cause", asksFor(fmt.Errorf("secret: %w", io.ErrUnexpectedEOF)), "unexpected EOF"},
+		{"an SDK's known cause", asksFor(fmt.Errorf("secret: %w", io.ErrUnexpectedEOF)),
+			"unexpected EOF"},
 		{"an SDK's number of the system", asksFor(fmt.Errorf("secret: %w", dial)), "broken pipe"},
-		{"an SDK's own type", asksFor(fmt.Errorf("secret: %w", &json.UnsupportedValueError{Str: "secret"})), "error of type *json.UnsupportedValueError"},
+		{"an SDK's own type", asksFor(fmt.Errorf("secret: %w",
+			&json.UnsupportedValueError{Str: "secret"})),
+			"error of type *json.UnsupportedValueError"},
 		{"an answer that cannot be read", func(sc *screen) elicitation.Via {
-			return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked,
+				func()) (json.RawMessage, error) {
 				return json.RawMessage(`{"secret":`), nil
 			}))
 		}, "the result is not strict JSON"},
@@ -275,7 +292,8 @@ func TestCausesAreLogged(t *testing.T) {
 
 func asksFor(err error) func(*screen) elicitation.Via {
 	return func(*screen) elicitation.Via {
-		return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+		return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked,
+			func()) (json.RawMessage, error) {
 			return nil, err
 		}))
 	}
@@ -285,7 +303,8 @@ func asksFor(err error) func(*screen) elicitation.Via {
 func TestNamesInLogs(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "secret-id", LogName: "alice's\nlaptop"})
-	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1"}, elicitation.Frames(r.answers(s, yes)), "up\n1")
+	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1"},
+		elicitation.Frames(r.answers(s, yes)), "up\n1")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("m"), nil); err != nil {
 		t.Fatal(err)

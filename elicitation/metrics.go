@@ -77,8 +77,9 @@ func newMetrics() *metrics {
 			Help: "Time from the creation of an elicitation to its end, whatever that was.",
 		}),
 		desc: [...]*prometheus.Desc{
-			seriesRequests:  desc("requests_total", "Elicitations created."),
-			seriesCompleted: desc("completed_total", "Elicitations that the client answered.", "action"),
+			seriesRequests: desc("requests_total", "Elicitations created."),
+			seriesCompleted: desc("completed_total", "Elicitations that the client answered.",
+				"action"),
 			seriesTimeout:   desc("timeout_total", "Elicitations that nobody answered in time."),
 			seriesPending:   desc("pending", "Elicitations that wait for their end."),
 			seriesErrors:    desc("errors_total", "Elicitations that failed.", "reason"),

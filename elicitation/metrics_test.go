@@ -26,7 +26,8 @@ func TestMetricNames(t *testing.T) {
 		if l := f.GetMetric()[0].GetLabel(); len(l) > 0 {
 			label = "{" + l[0].GetName() + "}"
 		}
-		got = append(got, fmt.Sprint(f.GetName(), label, " ", strings.ToLower(f.GetType().String()), " ", len(f.GetMetric())))
+		got = append(got, fmt.Sprint(f.GetName(), label, " ", strings.ToLower(f.GetType().String()),
+			" ", len(f.GetMetric())))
 	}
 	want := []string{
 		"elicitation_cancelled_total{by} counter 5",
@@ -44,7 +45,11 @@ func TestMetricNames(t *testing.T) {
 	if problems, err := testutil.GatherAndLint(r.registry); err != nil || len(problems) > 0 {
 		t.Errorf("the linter says %v, %v", problems, err)
 	}
-	h := families[slices.IndexFunc(got, func(s string) bool { return strings.Contains(s, "histogram") })].GetMetric()[0].GetHistogram()
+	h := families[slices.IndexFunc(got,
+		func(s string) bool {
+			return strings.Contains(s,
+				"histogram")
+		})].GetMetric()[0].GetHistogram()
 	if last := h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(); last != 600 {
 		t.Errorf("the histogram reaches to %v s, want 600", last)
 	}
@@ -71,7 +76,8 @@ func TestSharedRegistry(t *testing.T) {
 
 func TestTakenName(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "elicitation_pending", Help: "Something else."}))
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "elicitation_pending",
+		Help: "Something else."}))
 	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err == nil {
 		t.Error("a name that is taken is no error")
 	}

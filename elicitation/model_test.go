@@ -24,7 +24,8 @@ func TestModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &model{rig: newRig(t, modelOptions()), rand: rand.New(rand.NewPCG(seed, 0)), ends: map[string]int{}}
+				m := &model{rig: newRig(t, modelOptions()), rand: rand.New(rand.NewPCG(seed, 0)),
+					ends: map[string]int{}}
 				for range steps {
 					m.step()
 					synctest.Wait()
@@ -100,8 +101,10 @@ func (m *model) step() {
 		weight int
 		do     func()
 	}{
-		{"attach", 2, m.attachOne}, {"detach", 1, m.detach}, {"begin", 4, m.beginOne}, {"end", 2, m.end},
-		{"offer", 14, m.offer}, {"answer", 8, m.answer}, {"stranger", 4, m.stranger}, {"malformed", 1, m.malformed},
+		{"attach", 2, m.attachOne}, {"detach", 1, m.detach}, {"begin", 4, m.beginOne},
+		{"end", 2, m.end},
+		{"offer", 14, m.offer}, {"answer", 8, m.answer}, {"stranger", 4, m.stranger},
+		{"malformed", 1, m.malformed},
 		{"progress", 3, m.progress}, {"failed", 1, m.failed}, {"delivered", 3, m.delivered},
 		{"withdraw", 2, m.withdraw}, {"wait", 5, m.wait},
 	}
@@ -122,7 +125,8 @@ func (m *model) step() {
 func (m *model) attachOne() {
 	who := elicitation.Principal{Subject: []string{"", "ann", "bob"}[m.rand.IntN(3)]}
 	m.authenticated = m.authenticated || !who.Anonymous()
-	m.sessions = append(m.sessions, &modelSession{Session: m.attach(elicitation.SessionInfo{Principal: who}), who: who})
+	m.sessions = append(m.sessions,
+		&modelSession{Session: m.attach(elicitation.SessionInfo{Principal: who}), who: who})
 }
 
 func (m *model) detach() {
@@ -195,13 +199,15 @@ func (m *model) offer() {
 		c.up != "" && m.pending(func(q *modelQuestion) bool { return q.call.up == c.up }) >= o.MaxPerUpstream:
 		want = elicitation.ErrCapacity
 	}
-	q := &modelQuestion{call: c, upID: protocol.IntID(int64(len(m.questions))), born: time.Now(), due: time.Now().Add(o.Timeout)}
+	q := &modelQuestion{call: c, upID: protocol.IntID(int64(len(m.questions))), born: time.Now(),
+		due: time.Now().Add(o.Timeout)}
 	var err error
-	q.Offered, err = c.Offer(m.Context(), form("m"), &elicitation.ElicitOptions{UpstreamID: q.upID}, func(o elicitation.Outcome) {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.outcomes = append(q.outcomes, o)
-	})
+	q.Offered, err = c.Offer(m.Context(), form("m"), &elicitation.ElicitOptions{UpstreamID: q.upID},
+		func(o elicitation.Outcome) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.outcomes = append(q.outcomes, o)
+		})
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
 		m.Errorf("Offer: %v, want %v", err, want)
 	}
@@ -285,7 +291,8 @@ func (m *model) progress() {
 			q.due = last
 		}
 	}
-	if d, err := m.Progress(m.Context(), q.call.session.From(), progress(q.Request().ID, 1)); d != want || err != nil {
+	if d, err := m.Progress(m.Context(), q.call.session.From(),
+		progress(q.Request().ID, 1)); d != want || err != nil {
 		m.Errorf("progress is %v, %v, want %v", d, err, want)
 	}
 }
@@ -345,12 +352,15 @@ func (m *model) check() {
 	for i, q := range m.questions {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if want := min(len(q.end), 1); len(q.outcomes) != want || want == 1 && (q.outcomes[0].Result != nil) != (q.end == "completed") {
+		if want := min(len(q.end), 1); len(q.outcomes) != want || want == 1 &&
+			(q.outcomes[0].Result != nil) != (q.end == "completed") {
 			m.Errorf("question %d ended as %q with outcomes %+v", i, q.end, q.outcomes)
 		}
 	}
-	// Old questions have been looked at often enough; forgetting them keeps the tombstones within bounds.
+	// Old questions have been looked at often enough; forgetting them keeps the tombstones within
+	// bounds.
 	if len(m.questions) > 100 {
-		m.questions = slices.DeleteFunc(m.questions, func(q *modelQuestion) bool { return q.end != "" })
+		m.questions = slices.DeleteFunc(m.questions,
+			func(q *modelQuestion) bool { return q.end != "" })
 	}
 }

@@ -40,27 +40,46 @@ func TestOptionsFromEnv(t *testing.T) {
 		bad  string
 	}{
 		{"nothing", nil, elicitation.Options{}, ""},
-		{"empty", map[string]string{"ELICITATION_TIMEOUT": "", "ELICITATION_MAX_CONCURRENT": "", "ELICITATION_CLEANUP_INTERVAL": ""}, elicitation.Options{}, ""},
-		{"durations", map[string]string{"ELICITATION_TIMEOUT": "2m30s", "ELICITATION_CLEANUP_INTERVAL": "1h"}, elicitation.Options{Timeout: 150 * time.Second, SweepInterval: time.Hour}, ""},
-		{"seconds", map[string]string{"ELICITATION_TIMEOUT": "90", "ELICITATION_CLEANUP_INTERVAL": "300"}, elicitation.Options{Timeout: 90 * time.Second, SweepInterval: 5 * time.Minute}, ""},
-		{"number", map[string]string{"ELICITATION_MAX_CONCURRENT": "250"}, elicitation.Options{MaxPending: 250}, ""},
-		{"zero", map[string]string{"ELICITATION_MAX_CONCURRENT": "0"}, elicitation.Options{}, "ELICITATION_MAX_CONCURRENT"},
-		{"negative", map[string]string{"ELICITATION_MAX_CONCURRENT": "-1"}, elicitation.Options{}, "ELICITATION_MAX_CONCURRENT"},
-		{"words", map[string]string{"ELICITATION_MAX_CONCURRENT": "many"}, elicitation.Options{}, "ELICITATION_MAX_CONCURRENT"},
-		{"no time", map[string]string{"ELICITATION_TIMEOUT": "0s"}, elicitation.Options{}, "ELICITATION_TIMEOUT"},
-		{"negative time", map[string]string{"ELICITATION_TIMEOUT": "-5"}, elicitation.Options{}, "ELICITATION_TIMEOUT"},
-		{"time overflows", map[string]string{"ELICITATION_TIMEOUT": "9223372036854775807"}, elicitation.Options{}, "ELICITATION_TIMEOUT"},
-		{"time of no unit", map[string]string{"ELICITATION_CLEANUP_INTERVAL": "5 min"}, elicitation.Options{}, "ELICITATION_CLEANUP_INTERVAL"},
+		{"empty", map[string]string{"ELICITATION_TIMEOUT": "", "ELICITATION_MAX_CONCURRENT": "",
+			"ELICITATION_CLEANUP_INTERVAL": ""}, elicitation.Options{}, ""},
+		{"durations", map[string]string{"ELICITATION_TIMEOUT": "2m30s",
+			"ELICITATION_CLEANUP_INTERVAL": "1h"},
+			elicitation.Options{Timeout: 150 * time.Second, SweepInterval: time.Hour}, ""},
+		{"seconds", map[string]string{"ELICITATION_TIMEOUT": "90",
+			"ELICITATION_CLEANUP_INTERVAL": "300"},
+			elicitation.Options{Timeout: 90 * time.Second, SweepInterval: 5 * time.Minute}, ""},
+		{"number", map[string]string{"ELICITATION_MAX_CONCURRENT": "250"},
+			elicitation.Options{MaxPending: 250}, ""},
+		{"zero", map[string]string{"ELICITATION_MAX_CONCURRENT": "0"}, elicitation.Options{},
+			"ELICITATION_MAX_CONCURRENT"},
+		{"negative", map[string]string{"ELICITATION_MAX_CONCURRENT": "-1"}, elicitation.Options{},
+			"ELICITATION_MAX_CONCURRENT"},
+		{"words", map[string]string{"ELICITATION_MAX_CONCURRENT": "many"}, elicitation.Options{},
+			"ELICITATION_MAX_CONCURRENT"},
+		{"no time", map[string]string{"ELICITATION_TIMEOUT": "0s"}, elicitation.Options{},
+			"ELICITATION_TIMEOUT"},
+		{"negative time", map[string]string{"ELICITATION_TIMEOUT": "-5"}, elicitation.Options{},
+			"ELICITATION_TIMEOUT"},
+		{"time overflows", map[string]string{"ELICITATION_TIMEOUT": "9223372036854775807"},
+			elicitation.Options{}, "ELICITATION_TIMEOUT"},
+		{"time of no unit", map[string]string{"ELICITATION_CLEANUP_INTERVAL": "5 min"},
+			elicitation.Options{}, "ELICITATION_CLEANUP_INTERVAL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := elicitation.OptionsFromEnv(func(key string) (string, bool) { v, ok := test.env[key]; return v, ok })
+			got, err := elicitation.OptionsFromEnv(func(key string) (string, bool) {
+				v,
+					ok := test.env[key]
+				return v, ok
+			})
 			if test.bad != "" {
 				if err == nil || !contains(err.Error(), test.bad) {
 					t.Errorf("error is %v, want one that names %s", err, test.bad)
 				}
 				return
 			}
-			if err != nil || got.Timeout != test.want.Timeout || got.SweepInterval != test.want.SweepInterval || got.MaxPending != test.want.MaxPending {
+			if err != nil || got.Timeout != test.want.Timeout ||
+				got.SweepInterval != test.want.SweepInterval ||
+				got.MaxPending != test.want.MaxPending {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})
@@ -72,7 +91,8 @@ func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{
 		"overflow":         {MaxContentBytes: int(^uint(0) >> 1)},
 		"overflow, schema": {MaxSchemaBytes: int(^uint(0) >> 1)},
-		"beyond the bus":   {MaxContentBytes: elicitation.MaxBusMessage, Bus: elicitation.NewHub().Bus()},
+		"beyond the bus": {MaxContentBytes: elicitation.MaxBusMessage,
+			Bus: elicitation.NewHub().Bus()},
 	} {
 		if _, err := elicitation.New(&o); err == nil {
 			t.Errorf("%s: no error", name)

@@ -26,9 +26,12 @@ func TestElicitFrom(t *testing.T) {
 		{"related id set later", "shared", &elicitation.ElicitOptions{Related: two}, "s2"},
 		{"call id", "shared", &elicitation.ElicitOptions{CallID: "second"}, "s2"},
 		{"both", "shared", &elicitation.ElicitOptions{CallID: "second", Related: two}, "s2"},
-		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", Related: two}, "no_session"},
-		{"related id of no call", "shared", &elicitation.ElicitOptions{Related: protocol.IntID(2)}, "no_session"},
-		{"the only call is not the related one", "alone", &elicitation.ElicitOptions{Related: one}, "no_session"},
+		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", Related: two},
+			"no_session"},
+		{"related id of no call", "shared", &elicitation.ElicitOptions{Related: protocol.IntID(2)},
+			"no_session"},
+		{"the only call is not the related one", "alone", &elicitation.ElicitOptions{Related: one},
+			"no_session"},
 		{"unknown connection", "other", nil, "no_session"},
 		{"no connection", "", nil, "no_session"},
 		{"all calls are over", "ended", nil, "no_session"},
@@ -37,7 +40,8 @@ func TestElicitFrom(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			asked := ""
-			begin := func(id string, o elicitation.Origin, up elicitation.UpstreamKey) *elicitation.Call {
+			begin := func(id string, o elicitation.Origin,
+				up elicitation.UpstreamKey) *elicitation.Call {
 				o.Session = r.attach(elicitation.SessionInfo{ID: id})
 				sc := &screen{t: t}
 				sc.answer = func(q *protocol.Request) {
@@ -71,13 +75,15 @@ func TestElicitFrom(t *testing.T) {
 			}
 			r.wantEvents("rejected")
 			f := r.logs.All()[0].ContextMap()
-			if f["reason"] != test.want || f["upstream_session"] != string(test.upstream) || f["message"] != "m" {
+			if f["reason"] != test.want || f["upstream_session"] != string(test.upstream) ||
+				f["message"] != "m" {
 				t.Errorf("the log says %v", f)
 			}
 			if id, _ := f["call_id"].(string); test.opts != nil && id != test.opts.CallID {
 				t.Errorf("the log says that call %q asked", id)
 			}
-			_, err = r.OfferFrom(t.Context(), test.upstream, form("m"), test.opts, func(elicitation.Outcome) {})
+			_, err = r.OfferFrom(t.Context(), test.upstream, form("m"), test.opts,
+				func(elicitation.Outcome) {})
 			refused(t, err, kind, -32601, "No client session available")
 		})
 	}
@@ -111,19 +117,24 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				s2 := r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				first := r.beginIn(ctx, elicitation.Origin{Session: s1, Related: protocol.IntID(1)}, elicitation.Frames(r.answers(s1, yes)), "up")
+				first := r.beginIn(ctx, elicitation.Origin{Session: s1, Related: protocol.IntID(1)},
+					elicitation.Frames(r.answers(s1, yes)), "up")
 				sc := r.answers(s2, yes)
-				second := r.begin(elicitation.Origin{Session: s2, Related: protocol.IntID(2)}, elicitation.Frames(sc), "up")
+				second := r.begin(elicitation.Origin{Session: s2, Related: protocol.IntID(2)},
+					elicitation.Frames(sc), "up")
 				test.leave(cancel, s1)
 				synctest.Wait()
 				_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
-				refused(t, err, elicitation.ErrAmbiguousOrigin, -32601, "No client session available")
-				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"), &elicitation.ElicitOptions{Related: protocol.IntID(1)})
+				refused(t, err, elicitation.ErrAmbiguousOrigin, -32601,
+					"No client session available")
+				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"),
+					&elicitation.ElicitOptions{Related: protocol.IntID(1)})
 				refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
-				if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), &elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
+				if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
+					&elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
 					t.Error(err)
 				}
 				first.End()
@@ -138,14 +149,16 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 func TestQuestionOfAnAbortedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		turn := func(ctx context.Context, who elicitation.Principal, related protocol.ID) (*screen, func()) {
+		turn := func(ctx context.Context, who elicitation.Principal, related protocol.ID) (*screen,
+			func()) {
 			release, err := r.Exclusive(t.Context(), "up")
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := r.attach(elicitation.SessionInfo{Principal: who})
 			sc := r.answers(s, yes)
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, Related: related}, elicitation.Frames(sc), "up")
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, Related: related},
+				elicitation.Frames(sc), "up")
 			return sc, func() { call.End(); release() }
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -158,7 +171,8 @@ func TestQuestionOfAnAbortedCall(t *testing.T) {
 		if n := len(sc.requests()); n != 0 {
 			t.Fatalf("bob was asked %d times", n)
 		}
-		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), &elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
+		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
+			&elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
 			t.Error(err)
 		}
 		end()
@@ -180,7 +194,8 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range 5000 {
-		r.beginIn(ctx, elicitation.Origin{Session: s}, elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up ", i))).End()
+		r.beginIn(ctx, elicitation.Origin{Session: s}, elicitation.Via{},
+			elicitation.UpstreamKey(fmt.Sprint("up ", i))).End()
 	}
 	for _, test := range []struct {
 		up   elicitation.UpstreamKey

@@ -33,25 +33,37 @@ func TestCancellation(t *testing.T) {
 		reason  string // what the client is told
 		kind    error
 	}{
-		{"upstream's context", func(s *scene) { s.server() }, "upstream", protocol.CodeFlowEnded, "Elicitation cancelled", "the server withdrew the question", elicitation.ErrCancelled},
+		{"upstream's context", func(s *scene) { s.server() }, "upstream", protocol.CodeFlowEnded,
+			"Elicitation cancelled", "the server withdrew the question", elicitation.ErrCancelled},
 		{"upstream's notification", func(s *scene) {
-			if s.CancelUpstream("up", protocol.StringID("7")) || s.CancelUpstream("other", protocol.IntID(7)) || s.CancelUpstream("up", protocol.ID{}) {
+			if s.CancelUpstream("up", protocol.StringID("7")) ||
+				s.CancelUpstream("other", protocol.IntID(7)) ||
+				s.CancelUpstream("up", protocol.ID{}) {
 				s.Error("another id was taken for the question's")
 			}
-			if !s.CancelUpstream("up", protocol.IntID(7)) || s.CancelUpstream("up", protocol.IntID(7)) {
+			if !s.CancelUpstream("up", protocol.IntID(7)) ||
+				s.CancelUpstream("up", protocol.IntID(7)) {
 				s.Error("the question is not cancelled once")
 			}
-		}, "upstream", protocol.CodeFlowEnded, "Elicitation cancelled", "the server withdrew the question", elicitation.ErrCancelled},
-		{"client's request", func(s *scene) { s.client() }, "client", protocol.CodeFlowEnded, "Elicitation cancelled: the request that caused it has ended", "the request that asked has ended", elicitation.ErrCancelled},
-		{"end of the call", func(s *scene) { s.call.End() }, "call", protocol.CodeFlowEnded, "Elicitation cancelled: the request that caused it has ended", "the request that asked has ended", elicitation.ErrCancelled},
-		{"end of the session", func(s *scene) { s.session.Detach() }, "session", -32601, "No client session available", "the request that asked has ended", elicitation.ErrNoSession},
+		}, "upstream", protocol.CodeFlowEnded, "Elicitation cancelled",
+			"the server withdrew the question", elicitation.ErrCancelled},
+		{"client's request", func(s *scene) { s.client() }, "client", protocol.CodeFlowEnded,
+			"Elicitation cancelled: the request that caused it has ended",
+			"the request that asked has ended", elicitation.ErrCancelled},
+		{"end of the call", func(s *scene) { s.call.End() }, "call", protocol.CodeFlowEnded,
+			"Elicitation cancelled: the request that caused it has ended",
+			"the request that asked has ended", elicitation.ErrCancelled},
+		{"end of the session", func(s *scene) { s.session.Detach() }, "session", -32601,
+			"No client session available", "the request that asked has ended",
+			elicitation.ErrNoSession},
 		{"shutdown", func(s *scene) {
 			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 			defer cancel()
 			if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				s.Errorf("Shutdown: %v", err)
 			}
-		}, "shutdown", protocol.CodeBusy, "The gateway is shutting down", "the gateway is shutting down", elicitation.ErrShutdown},
+		}, "shutdown", protocol.CodeBusy, "The gateway is shutting down",
+			"the gateway is shutting down", elicitation.ErrShutdown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,18 +75,21 @@ func TestCancellation(t *testing.T) {
 				server, s.server = context.WithCancel(t.Context())
 				defer s.client()
 				defer s.server()
-				s.call = s.beginIn(client, elicitation.Origin{Session: s.session}, elicitation.Frames(sc), "up")
+				s.call = s.beginIn(client, elicitation.Origin{Session: s.session},
+					elicitation.Frames(sc), "up")
 				defer s.call.End()
 				done := make(chan error)
 				go func() {
-					_, err := s.call.Elicit(server, form("m"), &elicitation.ElicitOptions{UpstreamID: protocol.IntID(7)})
+					_, err := s.call.Elicit(server, form("m"),
+						&elicitation.ElicitOptions{UpstreamID: protocol.IntID(7)})
 					done <- err
 				}()
 				synctest.Wait()
 				go test.cancel(s)
 				err := <-done
 				refused(t, err, test.kind, test.code, test.message)
-				if e, _ := errors.AsType[*elicitation.Error](err); string(e.By) != test.by || e.RequestID == "" {
+				if e, _ := errors.AsType[*elicitation.Error](err); string(e.By) != test.by ||
+					e.RequestID == "" {
 					t.Errorf("cancelled by %s, want %s", e.By, test.by)
 				}
 				time.Sleep(time.Second)
@@ -83,7 +98,8 @@ func TestCancellation(t *testing.T) {
 					t.Fatalf("the client was told %d times", len(told))
 				}
 				var c protocol.Cancelled
-				if err := jsonx.Decode(told[0].Params, &c); err != nil || c.RequestID != sc.requests()[0].ID || c.Reason != test.reason {
+				if err := jsonx.Decode(told[0].Params, &c); err != nil ||
+					c.RequestID != sc.requests()[0].ID || c.Reason != test.reason {
 					t.Errorf("the client was told %s", told[0].Params)
 				}
 				s.complete(s.session.From(), result(sc.requests()[0].ID, yes), elicitation.Expired)
@@ -117,9 +133,11 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 				test.end(call)
 				return func() { running = true }
 			}
-			call = r.begin(elicitation.Origin{Session: s, PauseClock: pause}, elicitation.Via{}, "up")
+			call = r.begin(elicitation.Origin{Session: s, PauseClock: pause}, elicitation.Via{},
+				"up")
 			defer call.End()
-			_, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) { t.Error("it has an outcome") })
+			_, err := call.Offer(t.Context(), form("m"), nil,
+				func(elicitation.Outcome) { t.Error("it has an outcome") })
 			refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
 			if !running {
 				t.Error("the host's clock stands still")
@@ -147,7 +165,8 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 		for i := range questions {
 			upstream, withdraw := context.WithCancel(t.Context())
 			defer withdraw()
-			offered, err := call.Offer(upstream, form("m"), nil, func(elicitation.Outcome) { outcomes <- i })
+			offered, err := call.Offer(upstream, form("m"), nil,
+				func(elicitation.Outcome) { outcomes <- i })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,8 +215,11 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 		for i := range got {
 			ended := got[i][elicitation.Accepted].Load() + got[i][elicitation.Invalid].Load()
 			late := got[i][elicitation.Duplicate].Load() + got[i][elicitation.Expired].Load()
-			if ended > 1 || ended+late != 5 || ended == 1 && got[i][elicitation.Expired].Load() != 0 || ended == 0 && got[i][elicitation.Duplicate].Load() != 0 {
-				t.Fatalf("question %d: %d replies ended it, %d are duplicates, %d expired", i, ended,
+			if ended > 1 || ended+late != 5 || ended == 1 &&
+				got[i][elicitation.Expired].Load() != 0 || ended == 0 &&
+				got[i][elicitation.Duplicate].Load() != 0 {
+				t.Fatalf("question %d: %d replies ended it, %d are duplicates, %d expired", i,
+					ended,
 					got[i][elicitation.Duplicate].Load(), got[i][elicitation.Expired].Load())
 			}
 		}
@@ -219,7 +241,8 @@ func checkEvents(t *testing.T, r *rig, questions int) {
 	if len(seen) != questions {
 		t.Errorf("events of %d questions, want %d", len(seen), questions)
 	}
-	ends := map[string]bool{"completed ": true, "timeout ": true, "error ": true, "cancelled ": true}
+	ends := map[string]bool{"completed ": true, "timeout ": true, "error ": true,
+		"cancelled ": true}
 	for id, events := range seen {
 		rest := events
 		if len(rest) > len("created ") && rest[:len("created ")] == "created " {
@@ -248,7 +271,8 @@ func TestAnswerAtTheTimeout(t *testing.T) {
 			time.Sleep(time.Minute) // the timer fires as this returns
 			d, _ := r.Complete(t.Context(), s.From(), result(offered.Request().ID, yes))
 			synctest.Wait()
-			if (d == elicitation.Accepted) != (outcome.Result != nil) || (d == elicitation.Expired) != errors.Is(outcome.Err, elicitation.ErrTimeout) {
+			if (d == elicitation.Accepted) != (outcome.Result != nil) ||
+				(d == elicitation.Expired) != errors.Is(outcome.Err, elicitation.ErrTimeout) {
 				t.Fatalf("reply is %v, outcome %+v", d, outcome)
 			}
 			counts[d]++
@@ -290,7 +314,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 	r.settled()
-	if n := r.value("elicitation_completed_total", "action", string(protocol.ActionAccept)); n != 240 {
+	if n := r.value("elicitation_completed_total", "action",
+		string(protocol.ActionAccept)); n != 240 {
 		t.Errorf("%v answered, want 240", n)
 	}
 }
@@ -307,8 +332,10 @@ func TestTimeouts(t *testing.T) {
 		{"of the question", elicitation.Options{}, 3 * time.Second, 3 * time.Second},
 		{"longer than the default", elicitation.Options{}, 2 * time.Minute, 2 * time.Minute},
 		{"beyond the maximum", elicitation.Options{}, time.Hour, 10 * time.Minute},
-		{"beyond a configured maximum", elicitation.Options{MaxTimeout: 90 * time.Second}, time.Hour, 90 * time.Second},
-		{"long default raises the maximum", elicitation.Options{Timeout: 20 * time.Minute}, 0, 20 * time.Minute},
+		{"beyond a configured maximum", elicitation.Options{MaxTimeout: 90 * time.Second},
+			time.Hour, 90 * time.Second},
+		{"long default raises the maximum", elicitation.Options{Timeout: 20 * time.Minute}, 0,
+			20 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -318,8 +345,10 @@ func TestTimeouts(t *testing.T) {
 				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 				defer call.End()
 				began := time.Now()
-				_, err := call.Elicit(t.Context(), form("m"), &elicitation.ElicitOptions{Timeout: test.asked})
-				refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
+				_, err := call.Elicit(t.Context(), form("m"),
+					&elicitation.ElicitOptions{Timeout: test.asked})
+				refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout,
+					"Elicitation timed out")
 				if took := time.Since(began); took != test.want {
 					t.Errorf("it took %v, want %v", took, test.want)
 				}
@@ -344,17 +373,20 @@ func TestProgressExtends(t *testing.T) {
 		var heard []string
 		var outcome elicitation.Outcome
 		params := []byte(`{"message":"m","requestedSchema":{"type":"object","properties":{}},"_meta":{"progressToken":"up-7"}}`)
-		offered, err := call.Offer(t.Context(), params, &elicitation.ElicitOptions{Progress: func(p *protocol.Progress) {
-			heard = append(heard, fmt.Sprint(p.Token, " ", p.Progress))
-		}}, func(o elicitation.Outcome) { outcome = o })
+		offered, err := call.Offer(t.Context(), params,
+			&elicitation.ElicitOptions{Progress: func(p *protocol.Progress) {
+				heard = append(heard, fmt.Sprint(p.Token, " ", p.Progress))
+			}}, func(o elicitation.Outcome) { outcome = o })
 		if err != nil {
 			t.Fatal(err)
 		}
 		began, id := time.Now(), offered.Request().ID
-		if d, _ := r.Progress(t.Context(), elicitation.From{Session: "s2", Principal: alice()}, progress(id, 1)); d != elicitation.WrongSession {
+		if d, _ := r.Progress(t.Context(), elicitation.From{Session: "s2", Principal: alice()},
+			progress(id, 1)); d != elicitation.WrongSession {
 			t.Errorf("a stranger's progress is %v", d)
 		}
-		if d, _ := r.Progress(t.Context(), s.From(), progress(protocol.IntID(1), 1)); d != elicitation.Unknown {
+		if d, _ := r.Progress(t.Context(), s.From(),
+			progress(protocol.IntID(1), 1)); d != elicitation.Unknown {
 			t.Errorf("progress of something else is %v", d)
 		}
 		for i := range 4 {

@@ -79,7 +79,8 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 			defer call.End()
 			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
 			e, ok := errors.AsType[*elicitation.Error](err)
-			if !ok || string(e.Reason) != test.reason || e.Wire.Code != -32602 || !errors.Is(err, elicitation.ErrInvalidQuestion) {
+			if !ok || string(e.Reason) != test.reason || e.Wire.Code != -32602 ||
+				!errors.Is(err, elicitation.ErrInvalidQuestion) {
 				t.Fatalf("error is %v (%+v), want reason %s with -32602", err, e, test.reason)
 			}
 			if len(sc.frames) != 0 {
@@ -111,7 +112,8 @@ func TestMembersThatDifferInCase(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-			offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil, func(elicitation.Outcome) {})
+			offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil,
+				func(elicitation.Outcome) {})
 			if !test.taken {
 				if !errors.Is(err, elicitation.ErrInvalidQuestion) {
 					t.Errorf("error is %v", err)
@@ -131,7 +133,8 @@ func TestMembersThatDifferInCase(t *testing.T) {
 			if err := json.Unmarshal(offered.Request().Params, &read); err != nil {
 				t.Fatal(err)
 			}
-			if read.URL != "" || read.ElicitationID != "" || read.Mode == "url" || read.Message != "m" || len(read.Meta) != 1 {
+			if read.URL != "" || read.ElicitationID != "" || read.Mode == "url" ||
+				read.Message != "m" || len(read.Meta) != 1 {
 				t.Errorf("the client reads %+v", read)
 			}
 			call.End()

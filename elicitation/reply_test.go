@@ -26,14 +26,19 @@ func TestRepliesOfStrangers(t *testing.T) {
 		reply *protocol.Response
 		want  elicitation.Disposition
 	}{
-		{"other session, same principal", elicitation.From{Session: "s2", Principal: alice()}, result(id, yes), elicitation.WrongSession},
-		{"other session", elicitation.From{Session: "s2", Principal: bob()}, result(id, yes), elicitation.WrongSession},
+		{"other session, same principal", elicitation.From{Session: "s2", Principal: alice()},
+			result(id, yes), elicitation.WrongSession},
+		{"other session", elicitation.From{Session: "s2", Principal: bob()}, result(id, yes),
+			elicitation.WrongSession},
 		{"no session", elicitation.From{}, result(id, yes), elicitation.WrongSession},
-		{"other principal", elicitation.From{Session: "s1", Principal: bob()}, result(id, yes), elicitation.WrongPrincipal},
+		{"other principal", elicitation.From{Session: "s1", Principal: bob()}, result(id, yes),
+			elicitation.WrongPrincipal},
 		{"nobody", elicitation.From{Session: "s1"}, result(id, yes), elicitation.WrongPrincipal},
-		{"error from elsewhere", elicitation.From{Session: "s2", Principal: bob()}, &protocol.Response{ID: id, Error: protocol.Errorf(1, "no")}, elicitation.WrongSession},
+		{"error from elsewhere", elicitation.From{Session: "s2", Principal: bob()},
+			&protocol.Response{ID: id, Error: protocol.Errorf(1, "no")}, elicitation.WrongSession},
 		{"garbage from elsewhere", elicitation.From{Session: "s2", Principal: bob()}, result(id, `{}`), elicitation.WrongSession},
-		{"made up", s.From(), result(protocol.StringID(strings.Repeat("a", 32)), yes), elicitation.Unknown},
+		{"made up", s.From(), result(protocol.StringID(strings.Repeat("a", 32)), yes),
+			elicitation.Unknown},
 		{"cut", s.From(), result(bare, yes), elicitation.Unknown},
 		{"number", s.From(), result(protocol.IntID(1), yes), elicitation.Unknown},
 		{"no id", s.From(), result(protocol.ID{}, yes), elicitation.Unknown},
@@ -50,8 +55,10 @@ func TestRepliesOfStrangers(t *testing.T) {
 	}
 	r.complete(s.From(), result(id, yes), elicitation.Accepted)
 	r.complete(s.From(), result(id, `{"action":"decline"}`), elicitation.Duplicate)
-	r.complete(elicitation.From{Session: "s2", Principal: bob()}, result(id, yes), elicitation.WrongSession)
-	r.complete(elicitation.From{Session: "s1", Principal: bob()}, result(id, yes), elicitation.WrongPrincipal)
+	r.complete(elicitation.From{Session: "s2", Principal: bob()}, result(id, yes),
+		elicitation.WrongSession)
+	r.complete(elicitation.From{Session: "s1", Principal: bob()}, result(id, yes),
+		elicitation.WrongPrincipal)
 	if outcome.Result == nil || outcome.Result.Action != protocol.ActionAccept {
 		t.Errorf("outcome is %+v", outcome)
 	}
@@ -84,7 +91,8 @@ func TestMalformedReplies(t *testing.T) {
 			if outcome.Err == nil {
 				t.Fatal("it was passed on")
 			}
-			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603,
+				"The client's answer is not valid")
 			r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Duplicate)
 			r.wantEvents("created delivered error")
 			if n := r.value("elicitation_errors_total", "reason", "invalid_reply"); n != 1 {
@@ -101,7 +109,8 @@ func TestErrorReply(t *testing.T) {
 	s, offered, outcome := r.offered()
 	offered.Delivered()
 	data := json.RawMessage(`{"k":1}`)
-	reply := &protocol.Response{ID: offered.Request().ID, Error: &protocol.Error{Code: -32000, Message: "no display", Data: data}}
+	reply := &protocol.Response{ID: offered.Request().ID,
+		Error: &protocol.Error{Code: -32000, Message: "no display", Data: data}}
 	r.complete(s.From(), reply, elicitation.Accepted)
 	data[2] = 'X' // the frame's buffer may be used again
 	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
@@ -123,7 +132,8 @@ func TestLateReply(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Expired)
-		refused(t, outcome.Err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
+		refused(t, outcome.Err, elicitation.ErrTimeout, protocol.CodeTimeout,
+			"Elicitation timed out")
 		r.wantEvents("created delivered timeout")
 		r.settled()
 		if n := r.value("elicitation_timeout_total"); n != 1 {
@@ -183,7 +193,8 @@ func TestValidation(t *testing.T) {
 			}
 			if test.want == elicitation.Invalid {
 				e, _ := errors.AsType[*elicitation.Error](outcome.Err)
-				if e == nil || e.Reason != elicitation.ReasonInvalidContent || strings.Contains(e.Error(), "canary") {
+				if e == nil || e.Reason != elicitation.ReasonInvalidContent ||
+					strings.Contains(e.Error(), "canary") {
 					t.Errorf("error is %v", outcome.Err)
 				}
 			} else if raw, _ := outcome.Result.MarshalJSON(); string(raw) != test.reply && (test.how != elicitation.ValidateEnforce || string(raw) != `{"action":"accept","content":{"ok":true,"n":1}}`) {
@@ -198,7 +209,8 @@ func TestRepliesAreCopied(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, outcome := r.offered()
 	buffer := []byte(`{"action":"accept","content":{"ok":true},"_meta":{"k":1}}`)
-	r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Result: buffer}, elicitation.Accepted)
+	r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Result: buffer},
+		elicitation.Accepted)
 	for i := range buffer {
 		buffer[i] = 'x'
 	}
@@ -210,12 +222,15 @@ func TestRepliesAreCopied(t *testing.T) {
 // With enforcement, a form whose answer could not be checked is not asked.
 func TestEnforceRefusesUncheckableForms(t *testing.T) {
 	const nested = `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`
-	for _, how := range []elicitation.Validation{elicitation.ValidateEnforce, elicitation.ValidateWarn} {
+	for _, how := range []elicitation.Validation{elicitation.ValidateEnforce,
+		elicitation.ValidateWarn} {
 		r := newRig(t, elicitation.Options{Validation: how})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-		_, err := call.Offer(t.Context(), json.RawMessage(nested), nil, func(elicitation.Outcome) {})
-		if refuses := errors.Is(err, elicitation.ErrInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
+		_, err := call.Offer(t.Context(), json.RawMessage(nested), nil,
+			func(elicitation.Outcome) {})
+		if refuses := errors.Is(err,
+			elicitation.ErrInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
 			t.Errorf("validation %d: %v", how, err)
 		}
 		call.End()
@@ -226,8 +241,10 @@ func TestEnforceRefusesUncheckableForms(t *testing.T) {
 // TestDispositionsHaveNames, which logs and metrics of hosts show.
 func TestDispositionsHaveNames(t *testing.T) {
 	for d, want := range map[elicitation.Disposition]string{
-		elicitation.Unknown: "unknown", elicitation.Accepted: "accepted", elicitation.WrongSession: "wrong_session",
-		elicitation.WrongPrincipal: "wrong_principal", elicitation.Duplicate: "duplicate", elicitation.Expired: "expired",
+		elicitation.Unknown: "unknown", elicitation.Accepted: "accepted",
+		elicitation.WrongSession:   "wrong_session",
+		elicitation.WrongPrincipal: "wrong_principal", elicitation.Duplicate: "duplicate",
+		elicitation.Expired: "expired",
 		elicitation.Invalid: "invalid",
 	} {
 		if got := d.String(); got != want {
@@ -272,10 +289,15 @@ func TestClientErrorTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s, offered, outcome := r.offered()
-			r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Error: wire}, elicitation.Invalid)
-			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+			r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Error: wire},
+				elicitation.Invalid)
+			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603,
+				"The client's answer is not valid")
 
-			asks := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) { return nil, wire })
+			asks := elicitation.AskFunc(func(context.Context, elicitation.Asked,
+				func()) (json.RawMessage, error) {
+				return nil, wire
+			})
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(asks), "asks")
 			_, err := call.Elicit(t.Context(), form("m"), nil)
 			refused(t, err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")

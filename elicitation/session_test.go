@@ -28,7 +28,8 @@ func TestAttach(t *testing.T) {
 func TestUndeclaredModesAreRefused(t *testing.T) {
 	const url = `{"mode":"url","message":"m","url":"https://id.example/","elicitationId":"e"}`
 	plain := strings.Replace(string(form("m")), `"mode":"form",`, "", 1)
-	none, form, link := "Client does not support elicitation", "Client does not support form elicitation", "Client does not support URL elicitation"
+	none, form, link := "Client does not support elicitation",
+		"Client does not support form elicitation", "Client does not support URL elicitation"
 	for _, test := range []struct {
 		name, declared  string
 		version         protocol.Version
@@ -57,7 +58,8 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := r.Attach(elicitation.SessionInfo{ID: "s1", Capabilities: declared, Version: test.version})
+			s, err := r.Attach(elicitation.SessionInfo{ID: "s1", Capabilities: declared,
+				Version: test.version})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +94,8 @@ func TestCapabilitiesOfARequest(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	none := protocol.ClientCapabilities{}
-	call := r.begin(elicitation.Origin{Session: s, Capabilities: &none}, elicitation.Frames(&screen{t: t}), "up")
+	call := r.begin(elicitation.Origin{Session: s, Capabilities: &none},
+		elicitation.Frames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)
 	refused(t, err, elicitation.ErrNotDeclared, -32601, "Client does not support elicitation")
@@ -120,7 +123,8 @@ func TestUpstreamCapabilities(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared, Version: test.version})
+			s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared,
+				Version: test.version})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +143,8 @@ func TestVersionsWithoutRequestsOfTheServer(t *testing.T) {
 	sc := &screen{t: t}
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 	defer call.End()
-	for _, params := range []json.RawMessage{form("m"), urlQuestion("m", "https://id.example/", "1")} {
+	for _, params := range []json.RawMessage{form("m"),
+		urlQuestion("m", "https://id.example/", "1")} {
 		_, err := call.Elicit(t.Context(), params, nil)
 		refused(t, err, elicitation.ErrNotDeclared, -32601, "Client does not support elicitation")
 	}

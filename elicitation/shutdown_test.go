@@ -41,7 +41,8 @@ func TestShutdownWithStuckHost(t *testing.T) {
 				defer call.End()
 				for n := range questions {
 					_, err := call.Offer(t.Context(), form("m"), nil, func(o elicitation.Outcome) {
-						refused(t, o.Err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
+						refused(t, o.Err, elicitation.ErrShutdown, protocol.CodeBusy,
+							"The gateway is shutting down")
 						if e, ok := errors.AsType[*elicitation.Error](o.Err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || string(e.Wire.Data) != `{"retryAfterMs":5000}` {
 							t.Errorf("got %+v, want when to ask again", o.Err)
 						}
@@ -58,7 +59,8 @@ func TestShutdownWithStuckHost(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				err := r.Shutdown(ctx)
-				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) ||
+					took > 5*time.Second {
 					t.Errorf("Shutdown: %v after %v", err, took)
 				}
 				if got := ended.Load(); got != test.want {
@@ -82,7 +84,8 @@ func TestShutdown(t *testing.T) {
 		if _, err := r.Attach(elicitation.SessionInfo{}); !errors.Is(err, elicitation.ErrShutdown) {
 			t.Errorf("Attach: %v", err)
 		}
-		if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up"); !errors.Is(err, elicitation.ErrShutdown) {
+		if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
+			"up"); !errors.Is(err, elicitation.ErrShutdown) {
 			t.Errorf("Begin: %v", err)
 		}
 		_, err := offered.Call().Offer(t.Context(), form("m"), nil, nil)
@@ -121,7 +124,8 @@ func TestShutdownWithDeafTransport(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began := time.Now()
-		if err := r.Shutdown(ctx); !errors.Is(err, context.Canceled) || time.Since(began) > 5*time.Second {
+		if err := r.Shutdown(ctx); !errors.Is(err, context.Canceled) ||
+			time.Since(began) > 5*time.Second {
 			t.Errorf("Shutdown: %v after %v", err, time.Since(began))
 		}
 		r.settled()

@@ -31,7 +31,8 @@ func TestSoak(t *testing.T) {
 	defer cancel()
 	const warm = 9000
 	for i := range 3 {
-		soak(t, long, router, i*warm/3, (i+1)*warm/3) // fills what is bounded: tombstones, maps, pools
+		// fills what is bounded: tombstones, maps, pools
+		soak(t, long, router, i*warm/3, (i+1)*warm/3)
 	}
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
 	soak(t, long, router, warm, warm+rounds)
@@ -68,7 +69,8 @@ func heapInUse() uint64 {
 func soak(t *testing.T, long context.Context, router *elicitation.Router, from, to int) {
 	for i := from; i < to; i++ {
 		s, err := router.Attach(elicitation.SessionInfo{
-			Principal: elicitation.Principal{Subject: fmt.Sprint("user ", i)}, Capabilities: caps(true, true),
+			Principal:    elicitation.Principal{Subject: fmt.Sprint("user ", i)},
+			Capabilities: caps(true, true),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +94,8 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			}
 			return nil
 		})
-		call, err := router.Begin(long, elicitation.Origin{Session: s}, elicitation.Frames(sc), upstream)
+		call, err := router.Begin(long, elicitation.Origin{Session: s}, elicitation.Frames(sc),
+			upstream)
 		if err != nil {
 			t.Fatal(err)
 		}

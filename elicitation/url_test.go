@@ -23,7 +23,8 @@ func TestElicitationIDIsReplaced(t *testing.T) {
 	var ids []string
 	for _, up := range []elicitation.UpstreamKey{"a", "b"} {
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), up)
-		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/start", "1"), nil); err != nil {
+		if _, err := call.Elicit(t.Context(),
+			urlQuestion("Sign in", "https://id.example/start", "1"), nil); err != nil {
 			t.Fatal(err)
 		}
 		call.End()
@@ -41,12 +42,15 @@ func TestElicitationIDIsReplaced(t *testing.T) {
 }
 
 func TestURLPolicy(t *testing.T) {
-	for _, url := range []string{"https://id.example/a?b=c#d", "http://localhost:8080/", "http://127.0.0.1/", "http://[::1]:80/x"} {
-		if err := elicitation.DefaultURLPolicy(t.Context(), elicitation.URLVisit{URL: url}); err != nil {
+	for _, url := range []string{"https://id.example/a?b=c#d", "http://localhost:8080/",
+		"http://127.0.0.1/", "http://[::1]:80/x"} {
+		if err := elicitation.DefaultURLPolicy(t.Context(),
+			elicitation.URLVisit{URL: url}); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	r := newRig(t, elicitation.Options{URLPolicy: func(_ context.Context, v elicitation.URLVisit) error {
+	r := newRig(t, elicitation.Options{URLPolicy: func(_ context.Context,
+		v elicitation.URLVisit) error {
 		if v.Upstream != "up" || v.Call == nil || v.URL != "https://id.example/x?code=canary" {
 			t.Errorf("the policy was asked about %+v", v)
 		}
@@ -55,8 +59,10 @@ func TestURLPolicy(t *testing.T) {
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
 	defer call.End()
-	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/x?code=canary", "e"), nil)
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/x?code=canary", "e"),
+		nil)
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+		"Invalid elicitation request: the URL is not allowed")
 	if f := r.logs.All()[0].ContextMap(); f["error"] != "not listed: https://id.example/x?…" {
 		t.Errorf("the log says %v", f["error"])
 	}
@@ -65,19 +71,25 @@ func TestURLPolicy(t *testing.T) {
 // What no person should be sent to, no policy of the host's can allow, but it can
 // allow another scheme.
 func TestURLPolicyCannotLiftTheRule(t *testing.T) {
-	r := newRig(t, elicitation.Options{URLPolicy: func(context.Context, elicitation.URLVisit) error { return nil }})
+	r := newRig(t, elicitation.Options{URLPolicy: func(context.Context,
+		elicitation.URLVisit) error {
+		return nil
+	}})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	sc := r.answers(s, `{"action":"accept"}`)
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 	defer call.End()
-	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/", "https://id.example/" + strings.Repeat("a", 8<<10)} {
+	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/",
+		"https://id.example/" + strings.Repeat("a", 8<<10)} {
 		_, err := call.Elicit(t.Context(), urlQuestion("m", url, fmt.Sprint("e", i)), nil)
-		refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+		refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+			"Invalid elicitation request: the URL is not allowed")
 	}
 	if len(sc.frames) != 0 {
 		t.Error("something was sent")
 	}
-	if _, err := call.Elicit(t.Context(), urlQuestion("m", "http://intranet.example/", "e"), nil); err != nil {
+	if _, err := call.Elicit(t.Context(), urlQuestion("m", "http://intranet.example/", "e"),
+		nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -89,7 +101,8 @@ func TestDetachForgetsURLElicitations(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
 		for i := range n {
-			if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
+			if _, err := call.Elicit(t.Context(),
+				urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +122,8 @@ func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: id, Notify: &screen{t: t}})
 		sc := r.answers(s, `{"action":"accept"}`)
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "")
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
+			nil); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 		ids[clientID(t, sc)] = true
@@ -127,13 +141,15 @@ func TestStuckURLCompletion(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t, stuck: true}})
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		call.End()
 		began := time.Now()
 		d, err := r.ElicitationCompleted(context.Background(), "up", "1")
-		if d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) || time.Since(began) != elicitation.DefaultDeliveryTimeout {
+		if d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) ||
+			time.Since(began) != elicitation.DefaultDeliveryTimeout {
 			t.Errorf("after %v: %v, %v", time.Since(began), d, err)
 		}
 	})
@@ -168,8 +184,10 @@ func TestElicitationCompleted(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: id, Notify: streams[id]})
 		screens[id] = r.answers(s, `{"action":"accept"}`)
 		// Both upstreams number alike.
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(screens[id]), elicitation.UpstreamKey("up-"+id))
-		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/", "1"), nil); err != nil {
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(screens[id]),
+			elicitation.UpstreamKey("up-"+id))
+		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/", "1"),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		call.End()
@@ -184,7 +202,8 @@ func TestElicitationCompleted(t *testing.T) {
 	}
 	told := streams["s1"].notifications("notifications/elicitation/complete")
 	var p protocol.ElicitationCompleted
-	if len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != clientID(t, screens["s1"]) {
+	if len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil ||
+		p.ElicitationID != clientID(t, screens["s1"]) {
 		t.Errorf("the session got %v", told)
 	}
 }
@@ -205,8 +224,10 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
-				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, test.reply)), "up")
-				if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+				call := r.begin(elicitation.Origin{Session: s},
+					elicitation.Frames(r.answers(s, test.reply)), "up")
+				if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
+					nil); err != nil {
 					t.Fatal(err)
 				}
 				call.End()
@@ -224,7 +245,8 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	sc := r.answers(s, `{"action":"accept"}`)
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 	for _, id := range []string{"1", "2"} {
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,7 +255,8 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 		t.Errorf("the call's stream got %d completions", n)
 	}
 	call.End()
-	if d, err := r.ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) {
+	if d, err := r.ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired ||
+		!errors.Is(err, elicitation.ErrDelivery) {
 		t.Errorf("with no stream at all: %v, %v", d, err)
 	}
 }
@@ -241,12 +264,14 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 // An upstream cannot use one elicitationId for two people, nor fill the memory.
 func TestElicitationIDsBelongToOneSession(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
-	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}), r.attach(elicitation.SessionInfo{ID: "s2"})
+	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}),
+		r.attach(elicitation.SessionInfo{ID: "s2"})
 	ask := func(s *elicitation.Session, id string) (string, error) {
 		sc := r.answers(s, `{"action":"accept"}`)
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 		defer call.End()
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
+			nil); err != nil {
 			return "", err
 		}
 		return clientID(t, sc), nil
@@ -259,7 +284,8 @@ func TestElicitationIDsBelongToOneSession(t *testing.T) {
 		t.Errorf("asked again, the client knows it as %q, %v, want %q", again, err, first)
 	}
 	_, err = ask(s2, "1")
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: elicitationId is in use")
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+		"Invalid elicitation request: elicitationId is in use")
 	for i := range 64 {
 		if _, err := ask(s1, fmt.Sprint("more ", i)); err != nil {
 			t.Fatal(err)
@@ -273,9 +299,10 @@ func TestElicitationIDsBelongToOneSession(t *testing.T) {
 // The error that asks for visits reaches the client with ids of the router's.
 func TestURLRequired(t *testing.T) {
 	upstreams := func(url, id string) *protocol.Error {
-		e, err := (&protocol.URLElicitationRequiredError{Message: "Sign in first", Elicitations: []*protocol.ElicitURL{
-			{Message: "Sign in", URL: url, ElicitationID: id},
-		}}).Legacy()
+		e, err := (&protocol.URLElicitationRequiredError{Message: "Sign in first",
+			Elicitations: []*protocol.ElicitURL{
+				{Message: "Sign in", URL: url, ElicitationID: id},
+			}}).Legacy()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +317,8 @@ func TestURLRequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	visits, ok := got.URLElicitations()
-	if !ok || len(visits) != 1 || visits[0].URL != "https://id.example/?a=b" || visits[0].ElicitationID == "1" || got.Message != "Sign in first" {
+	if !ok || len(visits) != 1 || visits[0].URL != "https://id.example/?a=b" ||
+		visits[0].ElicitationID == "1" || got.Message != "Sign in first" {
 		t.Fatalf("the client gets %s", got.Data)
 	}
 	_, err = call.URLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
@@ -306,7 +334,8 @@ func TestURLRequired(t *testing.T) {
 	refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
 	r.wantCompletion("up", "1", elicitation.Accepted)
 	var p protocol.ElicitationCompleted
-	if told := stream.notifications("notifications/elicitation/complete"); len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != visits[0].ElicitationID {
+	if told := stream.notifications("notifications/elicitation/complete"); len(told) != 1 ||
+		jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != visits[0].ElicitationID {
 		t.Errorf("the session got %v", told)
 	}
 
@@ -336,19 +365,23 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	mine, theirs := hub.Bus(), hub.Bus()
 	r := newRig(t, elicitation.Options{Bus: mine})
 	other := newRig(t, elicitation.Options{Bus: theirs})
-	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}), r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
+	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}),
+		r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
 	pause := func() func() {
 		call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
 		defer call.End()
-		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
+			nil); err != nil {
 			t.Errorf("the first is refused: %v", err)
 		}
 		return func() {}
 	}
-	call := r.begin(elicitation.Origin{Session: s1, PauseClock: pause}, elicitation.Frames(&screen{t: t}), "up")
+	call := r.begin(elicitation.Origin{Session: s1, PauseClock: pause},
+		elicitation.Frames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: elicitationId is in use")
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+		"Invalid elicitation request: elicitationId is in use")
 	other.wantCompletion("up", "1", elicitation.Accepted) // its place on the bus is kept
 	r.settled()
 }

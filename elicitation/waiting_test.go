@@ -17,7 +17,8 @@ const plainForm = `{"message":"Sure?","requestedSchema":{"type":"object","proper
 
 // thinking is the Via of a client whose person answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
-	return elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked, delivered func()) (json.RawMessage, error) {
+	return elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked,
+		delivered func()) (json.RawMessage, error) {
 		delivered()
 		asked <- struct{}{}
 		select {
@@ -98,7 +99,8 @@ func TestQuestionEndsWhenTheGatewayCloses(t *testing.T) {
 				}
 				_, err := c.Elicit(t.Context(), json.RawMessage(plainForm), nil)
 				refused, ok := errors.AsType[*elicitation.Error](err)
-				if !ok || refused.By != elicitation.ByShutdown || !errors.Is(err, waiting.ErrClosing) {
+				if !ok || refused.By != elicitation.ByShutdown ||
+					!errors.Is(err, waiting.ErrClosing) {
 					t.Errorf("got %v, want a question cancelled by the shutdown", err)
 				}
 			})

@@ -57,8 +57,10 @@ func TestDecodeElicitResult(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Action != test.action || string(r.Content) != test.content || (r.Content == nil) != (test.content == "") {
-				t.Errorf("got %s with content %s, want %s with %s", r.Action, r.Content, test.action, test.content)
+			if r.Action != test.action || string(r.Content) != test.content ||
+				(r.Content == nil) != (test.content == "") {
+				t.Errorf("got %s with content %s, want %s with %s", r.Action, r.Content,
+					test.action, test.content)
 			}
 		})
 	}

@@ -25,7 +25,8 @@ func BenchmarkDecodeRequest(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := protocol.DecodeParams(m.(*protocol.Request).Method, m.(*protocol.Request).Params); err != nil {
+				if _, err := protocol.DecodeParams(m.(*protocol.Request).Method,
+					m.(*protocol.Request).Params); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -47,7 +48,8 @@ func BenchmarkEncodeResult(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool, r); err != nil {
+				if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool,
+					r); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -56,7 +58,8 @@ func BenchmarkEncodeResult(b *testing.B) {
 			b.ReportAllocs()
 			buf := make([]byte, 0, 4096)
 			for b.Loop() {
-				if _, err := protocol.AppendResult(buf[:0], protocol.Latest, protocol.MethodCallTool, r); err != nil {
+				if _, err := protocol.AppendResult(buf[:0], protocol.Latest,
+					protocol.MethodCallTool, r); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -73,7 +76,8 @@ func BenchmarkDecodeResult(b *testing.B) {
 			b.ReportAllocs()
 			data := []byte(raw)
 			for b.Loop() {
-				if _, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, data); err != nil {
+				if _, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool,
+					data); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -75,7 +75,8 @@ func TestMissing(t *testing.T) {
 			}
 			// What is missing is exactly what would help.
 			if again := c.Union(missing).Missing(q); !again.IsZero() {
-				t.Errorf("%s with %s still lacks %s for %s", test.declared, spelled(t, missing), spelled(t, again), kind)
+				t.Errorf("%s with %s still lacks %s for %s", test.declared, spelled(t, missing),
+					spelled(t, again), kind)
 			}
 			if lacks := c.Lacks(missing); lacks.IsZero() != missing.IsZero() {
 				t.Errorf("%s lacks %s of %s", test.declared, spelled(t, lacks), spelled(t, missing))

@@ -32,24 +32,29 @@ func TestContentIsDowngraded(t *testing.T) {
 	} {
 		t.Run(string(tt.version), func(t *testing.T) {
 			blocks := []protocol.Content{text, link, audio}
-			got := encoded(t, tt.version, protocol.MethodCallTool, &protocol.CallToolResult{Content: blocks})
+			got := encoded(t, tt.version, protocol.MethodCallTool,
+				&protocol.CallToolResult{Content: blocks})
 			if want := `"content":[` + textBlock + "," + tt.link + "," + tt.audio + `]`; !strings.Contains(got, want) {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 			if blocks[1] != link || blocks[2] != audio {
 				t.Error("the author's blocks were changed")
 			}
-			messages := []protocol.PromptMessage{{Role: protocol.User, Content: text}, {Role: protocol.User, Content: link}}
-			got = encoded(t, tt.version, protocol.MethodGetPrompt, &protocol.GetPromptResult{Messages: messages})
+			messages := []protocol.PromptMessage{{Role: protocol.User, Content: text},
+				{Role: protocol.User, Content: link}}
+			got = encoded(t, tt.version, protocol.MethodGetPrompt,
+				&protocol.GetPromptResult{Messages: messages})
 			if want := `"content":` + tt.link + `}`; !strings.Contains(got, want) || messages[1].Content != link {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
 	}
 	// What is no block is refused all the same.
-	for _, block := range []protocol.Content{(*protocol.ResourceLink)(nil), (*protocol.AudioContent)(nil), nil} {
+	for _, block := range []protocol.Content{(*protocol.ResourceLink)(nil),
+		(*protocol.AudioContent)(nil), nil} {
 		r := &protocol.CallToolResult{Content: []protocol.Content{block}}
-		if got, err := protocol.EncodeResult(protocol.V20241105, protocol.MethodCallTool, r); err == nil {
+		if got, err := protocol.EncodeResult(protocol.V20241105, protocol.MethodCallTool,
+			r); err == nil {
 			t.Errorf("%T: got %s, want an error", block, got)
 		}
 	}

@@ -24,7 +24,8 @@ func TestErrorData(t *testing.T) {
 		{protocol.Errorf(7, "m").WithData(math.Inf(1)), `{"code":7,"message":"m"}`},
 		{protocol.Errorf(7, "m").WithData(1).WithData(func() {}), `{"code":7,"message":"m"}`},
 	} {
-		raw, err := protocol.AppendMessage(nil, &protocol.Response{ID: protocol.IntID(1), Error: test.err})
+		raw, err := protocol.AppendMessage(nil,
+			&protocol.Response{ID: protocol.IntID(1), Error: test.err})
 		if want := `{"jsonrpc":"2.0","id":1,"error":` + test.want + `}`; err != nil || string(raw) != want {
 			t.Errorf("got  %s, %v\nwant %s", raw, err, want)
 		}
@@ -90,7 +91,8 @@ func TestAsError(t *testing.T) {
 	if got, ok := protocol.AsError(fmt.Errorf("wrapped: %w", e)); !ok || got != e {
 		t.Errorf("wrapped: %v, %v", got, ok)
 	}
-	for name, err := range map[string]error{"nil": nil, "plain": fmt.Errorf("m"), "typed nil": (*protocol.Error)(nil)} {
+	for name, err := range map[string]error{"nil": nil, "plain": fmt.Errorf("m"),
+		"typed nil": (*protocol.Error)(nil)} {
 		if got, ok := protocol.AsError(err); ok {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -108,7 +110,8 @@ func TestURLElicitationRequiredMessage(t *testing.T) {
 
 // Our own codes lie outside what JSON-RPC reserves.
 func TestOwnCodes(t *testing.T) {
-	for _, code := range []int64{protocol.CodeRefused, protocol.CodeFlowEnded, protocol.CodeHandlerError, protocol.CodeBusy} {
+	for _, code := range []int64{protocol.CodeRefused, protocol.CodeFlowEnded,
+		protocol.CodeHandlerError, protocol.CodeBusy} {
 		if code >= -32768 && code <= -32000 {
 			t.Errorf("%d is reserved", code)
 		}

@@ -32,7 +32,8 @@ func ExampleDecodeResult() {
 		`{"resultType":"input_required","inputRequests":{"where":{"method":"roots/list"}},"requestState":""}`,
 		`{"resultType":"some_day"}`,
 	} {
-		result, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool, []byte(data))
+		result, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool,
+			[]byte(data))
 		var unknown *protocol.UnknownResultTypeError
 		switch r := result.(type) {
 		case *protocol.CallToolResult:
@@ -76,7 +77,8 @@ func ExampleInputRequiredResult() {
 				Message: "Deploy to production?",
 				Schema:  json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`),
 			}},
-			{Key: "account", Request: &protocol.ElicitURL{Message: "Sign in first", URL: "https://example.com/login"}},
+			{Key: "account", Request: &protocol.ElicitURL{Message: "Sign in first",
+				URL: "https://example.com/login"}},
 		},
 		RequestState: protocol.StateText("opaque"),
 	}

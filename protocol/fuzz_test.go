@@ -33,7 +33,8 @@ func FuzzDecodeMessage(f *testing.F) {
 		}
 	}
 	for _, s := range samples() {
-		add(&protocol.Response{ID: protocol.StringID(s.name), Result: json.RawMessage(encoded(f, protocol.Latest, s.method, s.result))})
+		add(&protocol.Response{ID: protocol.StringID(s.name),
+			Result: json.RawMessage(encoded(f, protocol.Latest, s.method, s.result))})
 	}
 	for _, e := range refusals() {
 		add(&protocol.Response{Error: e})
@@ -44,10 +45,12 @@ func FuzzDecodeMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := protocol.DecodeMessage(raw)
 		if err != nil {
-			if e, ok := protocol.AsError(err); !ok || (e.Code != protocol.CodeParseError && e.Code != protocol.CodeInvalidRequest) {
+			if e, ok := protocol.AsError(err); !ok ||
+				(e.Code != protocol.CodeParseError && e.Code != protocol.CodeInvalidRequest) {
 				t.Fatalf("error %v", err)
 			}
-			if req, ok := m.(*protocol.Request); m != nil && (!ok || req.ID.IsZero() || req.Method != "" || req.Params != nil) {
+			if req, ok := m.(*protocol.Request); m != nil &&
+				(!ok || req.ID.IsZero() || req.Method != "" || req.Params != nil) {
 				t.Fatalf("beside an error: %#v", m)
 			}
 			return
@@ -68,7 +71,8 @@ func FuzzDecodeMessage(f *testing.F) {
 }
 
 func FuzzDecodeResult(f *testing.F) {
-	methods := []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource, protocol.MethodListTools}
+	methods := []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
+		protocol.MethodReadResource, protocol.MethodListTools}
 	n := 0
 	for _, s := range samples() {
 		for _, method := range methods {
@@ -186,7 +190,8 @@ func FuzzAnswers(f *testing.F) {
 }
 
 func FuzzHeaderValue(f *testing.F) {
-	seeds := []string{"us-west1", "Hello, 世界", " padded ", "a\tb", "=?base64?literal?=", "=?base64?=", "=?base64?YQ==?=", "\xff"}
+	seeds := []string{"us-west1", "Hello, 世界", " padded ", "a\tb", "=?base64?literal?=",
+		"=?base64?=", "=?base64?YQ==?=", "\xff"}
 	for _, s := range seeds {
 		f.Add(s)
 		f.Add(protocol.EncodeHeaderValue(s))

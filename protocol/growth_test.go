@@ -72,7 +72,9 @@ func TestParamsGrowth(t *testing.T) {
 				return err == nil
 			},
 			BytesPerByte: 40, ObjectsPerByte: 0.6,
-		}, growthtest.Input{Name: params.name, Make: growthtest.Repeat(params.head, params.part, params.tail), Refused: params.refused})
+		}, growthtest.Input{Name: params.name,
+			Make:    growthtest.Repeat(params.head, params.part, params.tail),
+			Refused: params.refused})
 	}
 }
 
@@ -102,6 +104,8 @@ func TestResultGrowth(t *testing.T) {
 				return err == nil
 			},
 			BytesPerByte: 30, ObjectsPerByte: 0.5,
-		}, growthtest.Input{Name: result.name, Make: growthtest.Repeat(result.head, result.part, result.tail), Refused: result.refused})
+		}, growthtest.Input{Name: result.name,
+			Make:    growthtest.Repeat(result.head, result.part, result.tail),
+			Refused: result.refused})
 	}
 }

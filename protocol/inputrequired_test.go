@@ -30,33 +30,47 @@ func TestInputRequiredRefusals(t *testing.T) {
 	}{
 		{"neither field", ask(), "at least one"},
 		{"empty list of questions", &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{}}, "at least one"},
-		{"duplicate key", ask(protocol.KeyedRequest{"a", roots}, protocol.KeyedRequest{"b", roots}, protocol.KeyedRequest{"a", roots}), "twice"},
+		{"duplicate key", ask(protocol.KeyedRequest{"a", roots}, protocol.KeyedRequest{"b", roots},
+			protocol.KeyedRequest{"a", roots}), "twice"},
 		{"duplicate among many", &protocol.InputRequiredResult{InputRequests: many}, "twice"},
 		{"empty key", ask(protocol.KeyedRequest{"", roots}), "empty key"},
 		// Encoded, both would read U+FFFD: two members of one name.
-		{"key that is not UTF-8", ask(protocol.KeyedRequest{"a\xff", roots}, protocol.KeyedRequest{"a\xfe", roots}), "UTF-8"},
+		{"key that is not UTF-8", ask(protocol.KeyedRequest{"a\xff", roots},
+			protocol.KeyedRequest{"a\xfe", roots}), "UTF-8"},
 		{"state that is not UTF-8", &protocol.InputRequiredResult{RequestState: protocol.StateText("\xff")}, "UTF-8"},
 		{"nil question", ask(protocol.KeyedRequest{"a", nil}), "nil"},
 		{"typed nil form", ask(protocol.KeyedRequest{"a", (*protocol.ElicitForm)(nil)}), "nil"},
 		{"typed nil URL", ask(protocol.KeyedRequest{"a", (*protocol.ElicitURL)(nil)}), "nil"},
-		{"typed nil sampling", ask(protocol.KeyedRequest{"a", (*protocol.CreateMessage)(nil)}), "nil"},
+		{"typed nil sampling", ask(protocol.KeyedRequest{"a", (*protocol.CreateMessage)(nil)}),
+			"nil"},
 		{"typed nil roots", ask(protocol.KeyedRequest{"a", (*protocol.ListRoots)(nil)}), "nil"},
-		{"forged question", ask(protocol.KeyedRequest{"a", forgedQuestion{&protocol.ElicitForm{Schema: schema}}}), "unknown type"},
-		{"form without a schema", ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Message: "m"}}), "requestedSchema"},
+		{"forged question", ask(protocol.KeyedRequest{"a",
+			forgedQuestion{&protocol.ElicitForm{Schema: schema}}}), "unknown type"},
+		{"form without a schema", ask(protocol.KeyedRequest{"a",
+			&protocol.ElicitForm{Message: "m"}}), "requestedSchema"},
 		{"form whose schema is no object", ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Schema: json.RawMessage(`true`)}}), "requestedSchema"},
 		{"form whose schema is cut short", ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Schema: json.RawMessage(`{"a":`)}}), "requestedSchema"},
-		{"URL without a URL", ask(protocol.KeyedRequest{"a", &protocol.ElicitURL{Message: "m"}}), "url"},
-		{"sampling without a role", ask(protocol.KeyedRequest{"a", &protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}}}), "role"},
-		{"sampling with an unknown role", ask(protocol.KeyedRequest{"a", &protocol.CreateMessage{Messages: []protocol.SamplingMessage{{Role: "system"}}}}), "role"},
+		{"URL without a URL", ask(protocol.KeyedRequest{"a", &protocol.ElicitURL{Message: "m"}}),
+			"url"},
+		{"sampling without a role", ask(protocol.KeyedRequest{"a",
+			&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}}}), "role"},
+		{"sampling with an unknown role",
+			ask(protocol.KeyedRequest{"a",
+				&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{Role: "system"}}}}),
+			"role"},
 		{"sampling with a nil block", ask(protocol.KeyedRequest{"a", &protocol.CreateMessage{
-			Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{nil}}},
+			Messages: []protocol.SamplingMessage{{Role: protocol.User,
+				Content: []protocol.Content{nil}}},
 		}}), "content"},
-		{"sampling tool without a schema", ask(protocol.KeyedRequest{"a", &protocol.CreateMessage{Tools: []protocol.Tool{{Name: "t"}}}}), "inputSchema"},
+		{"sampling tool without a schema",
+			ask(protocol.KeyedRequest{"a",
+				&protocol.CreateMessage{Tools: []protocol.Tool{{Name: "t"}}}}), "inputSchema"},
 		{"sampling metadata that is no object", ask(protocol.KeyedRequest{"a", &protocol.CreateMessage{Metadata: json.RawMessage(`[]`)}}), "metadata"},
 		{"meta that is no object", &protocol.InputRequiredResult{RequestState: protocol.StateText("s"), Meta: protocol.Meta(`1`)}, "_meta"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			data, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool, test.result)
+			data, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool,
+				test.result)
 			refused(t, err, test.word)
 			if err == nil {
 				t.Logf("encoded as %s", data)
@@ -67,7 +81,8 @@ func TestInputRequiredRefusals(t *testing.T) {
 
 // Nothing stands beside the four members, and none of them is null.
 func TestInputRequiredMembers(t *testing.T) {
-	allowed := map[string]bool{"resultType": true, "inputRequests": true, "requestState": true, "_meta": true}
+	allowed := map[string]bool{"resultType": true, "inputRequests": true, "requestState": true,
+		"_meta": true}
 	for _, s := range samples() {
 		if s.definition != "InputRequiredResult" {
 			continue
@@ -88,7 +103,8 @@ func TestAttachmentIsNotEncoded(t *testing.T) {
 	if attachment.Of(r) != "secret plan" {
 		t.Fatal("nothing is attached")
 	}
-	if data := encoded(t, protocol.Latest, protocol.MethodGetPrompt, r); strings.Contains(data, "secret") {
+	if data := encoded(t, protocol.Latest, protocol.MethodGetPrompt, r); strings.Contains(data,
+		"secret") {
 		t.Errorf("encoded as %s", data)
 	}
 }
@@ -110,7 +126,8 @@ func TestRequestStatePresence(t *testing.T) {
 		if text != test.text || present != test.present {
 			t.Errorf("%s: got %q, %v", test.raw, text, present)
 		}
-		sameJSON(t, []byte(encoded(t, protocol.Latest, protocol.MethodCallTool, r)), []byte(test.raw))
+		sameJSON(t, []byte(encoded(t, protocol.Latest, protocol.MethodCallTool, r)),
+			[]byte(test.raw))
 	}
 	for raw, want := range map[string]protocol.RequestState{
 		`{"name":"t"}`:                     {},
@@ -187,7 +204,8 @@ func TestMalformedInputRequired(t *testing.T) {
 	} {
 		t.Run(raw, func(t *testing.T) {
 			whole := `{"resultType":"input_required"` + strings.Replace(strings.Replace(raw, "{", ",", 1), ",}", "}", 1)
-			if r, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, []byte(whole)); err == nil || r != nil {
+			if r, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool,
+				[]byte(whole)); err == nil || r != nil {
 				t.Errorf("%s decoded as %#v, error %v", whole, r, err)
 			}
 		})
@@ -218,7 +236,8 @@ func TestQuestionsKeepTheirOrder(t *testing.T) {
 			t.Fatalf("%d questions, want %d", len(got.InputRequests), len(want.InputRequests))
 		}
 		for i, q := range got.InputRequests {
-			if w := want.InputRequests[i]; q.Key != w.Key || reflect.TypeOf(q.Request) != reflect.TypeOf(w.Request) {
+			if w := want.InputRequests[i]; q.Key != w.Key ||
+				reflect.TypeOf(q.Request) != reflect.TypeOf(w.Request) {
 				t.Errorf("question %d is %q %T, want %q %T", i, q.Key, q.Request, w.Key, w.Request)
 			}
 		}
@@ -267,10 +286,12 @@ func TestQuestionSpellings(t *testing.T) {
 		{protocol.V20250618, named, ``}, // would be taken for a form
 		{protocol.V20260728, &protocol.ListRoots{}, `{}`},
 		{protocol.V20260728, nil, ``},
-		{protocol.V20260728, &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"}}},
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"}, &protocol.TextContent{Text: "b"}}},
-		}}, `{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"maxTokens":1}`},
+		{protocol.V20260728, &protocol.CreateMessage{MaxTokens: 1,
+			Messages: []protocol.SamplingMessage{
+				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"}}},
+				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"},
+					&protocol.TextContent{Text: "b"}}},
+			}}, `{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"maxTokens":1}`},
 	} {
 		got, err := protocol.AppendInputRequest(nil, test.version, test.q)
 		if test.want == "" {
@@ -291,7 +312,8 @@ func TestAppendInputParams(t *testing.T) {
 	meta := protocol.Meta(`{"a":1}`)
 	for _, q := range []protocol.InputRequest{
 		&protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{"type":"object","properties":{}}`), Meta: meta},
-		&protocol.ElicitURL{Message: "m", URL: "https://example.com/", ElicitationID: "e", Meta: meta},
+		&protocol.ElicitURL{Message: "m", URL: "https://example.com/", ElicitationID: "e",
+			Meta: meta},
 		&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{}, Meta: meta},
 		&protocol.ListRoots{},
 		&protocol.ElicitForm{Message: "no schema"},

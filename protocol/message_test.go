@@ -99,7 +99,8 @@ func TestMalformedMessages(t *testing.T) {
 				return
 			}
 			want, _ := protocol.ParseID([]byte(test.id))
-			if got, ok := m.(*protocol.Request); !ok || !reflect.DeepEqual(got, &protocol.Request{ID: want}) {
+			if got, ok := m.(*protocol.Request); !ok ||
+				!reflect.DeepEqual(got, &protocol.Request{ID: want}) {
 				t.Errorf("message %#v, want a request that holds the id %s alone", m, test.id)
 			}
 		})
@@ -124,7 +125,8 @@ func TestRefusalsAreShort(t *testing.T) {
 		protocol.MethodListTools: `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"extensions":{"` + long + `":1}}}}`,
 		long:                     `{}`,
 	} {
-		if _, err := protocol.DecodeParams(method, []byte(raw)); err == nil || len(err.Error()) > 400 {
+		if _, err := protocol.DecodeParams(method, []byte(raw)); err == nil ||
+			len(err.Error()) > 400 {
 			t.Errorf("%.20s: the error repeats %d bytes", method, len(err.Error()))
 		}
 	}
@@ -133,11 +135,12 @@ func TestRefusalsAreShort(t *testing.T) {
 func TestAppendMessageRefuses(t *testing.T) {
 	id := protocol.IntID(1)
 	for name, m := range map[string]protocol.Message{
-		"nil":                       nil,
-		"nil request":               (*protocol.Request)(nil),
-		"nil notification":          (*protocol.Notification)(nil),
-		"nil response":              (*protocol.Response)(nil),
-		"forged request":            struct{ *protocol.Request }{&protocol.Request{ID: id, Method: "m"}},
+		"nil":              nil,
+		"nil request":      (*protocol.Request)(nil),
+		"nil notification": (*protocol.Notification)(nil),
+		"nil response":     (*protocol.Response)(nil),
+		"forged request": struct{ *protocol.Request }{&protocol.Request{ID: id,
+			Method: "m"}},
 		"request without id":        &protocol.Request{Method: "m"},
 		"request with array params": &protocol.Request{ID: id, Method: "m", Params: json.RawMessage(`[]`)},
 		"empty params":              &protocol.Notification{Method: "m", Params: json.RawMessage{}},
@@ -155,7 +158,8 @@ func TestAppendMessageRefuses(t *testing.T) {
 }
 
 func TestAppendMessageIsOneLine(t *testing.T) {
-	raw := "{\n \"jsonrpc\": \"2.0\",\n \"id\": 1, \"method\": \"a\\nb\", \"params\": {\r\n \"t\": \" a\\n \" } }"
+	raw := "{\n \"jsonrpc\": \"2.0\",\n \"id\": 1, \"method\": \"a\\nb\", \"params\": {\r\n " +
+		"\"t\": \" a\\n \" } }"
 	m, err := protocol.DecodeMessage([]byte(raw))
 	if err != nil {
 		t.Fatal(err)

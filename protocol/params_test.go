@@ -10,10 +10,12 @@ import (
 
 func TestMalformedParams(t *testing.T) {
 	const (
-		tool, prompt, resource = protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource
-		complete, listen, list = protocol.MethodComplete, protocol.MethodListen, protocol.MethodListTools
-		discover               = protocol.MethodDiscover
-		meta                   = `"io.modelcontextprotocol/`
+		tool, prompt, resource = protocol.MethodCallTool, protocol.MethodGetPrompt,
+			protocol.MethodReadResource
+		complete, listen, list = protocol.MethodComplete, protocol.MethodListen,
+			protocol.MethodListTools
+		discover = protocol.MethodDiscover
+		meta     = `"io.modelcontextprotocol/`
 	)
 	for _, test := range []struct{ method, raw string }{
 		{tool, ``}, {tool, `{}`}, {tool, `{"name":""}`}, {tool, `{"name":null}`}, {tool, `{"Name":"t"}`}, {tool, `{"name":["t"]}`},
@@ -78,7 +80,8 @@ func TestMalformedParams(t *testing.T) {
 }
 
 func TestParamsOfUnknownMethods(t *testing.T) {
-	for _, method := range []string{"", "tools/Call", "Tools/call", "sampling/createMessage", "notifications/cancelled"} {
+	for _, method := range []string{"", "tools/Call", "Tools/call", "sampling/createMessage",
+		"notifications/cancelled"} {
 		p, err := protocol.DecodeParams(method, json.RawMessage(`{}`))
 		wantCode(t, err, protocol.CodeMethodNotFound)
 		if p != nil {
@@ -95,7 +98,8 @@ func TestParamsMatchExactNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := p.(*protocol.CallToolParams)
-	if _, present := call.RequestState.Text(); call.Name != "t" || present || call.InputResponses != nil || call.Arguments != nil {
+	if _, present := call.RequestState.Text(); call.Name != "t" || present ||
+		call.InputResponses != nil || call.Arguments != nil {
 		t.Errorf("got %+v", call)
 	}
 }
@@ -106,7 +110,8 @@ func TestMetaSurvivesBadParams(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7},"name":5}`))
 	wantCode(t, err, protocol.CodeInvalidParams)
-	if meta := p.RequestMetadata(); meta.Version != protocol.Latest || meta.ProgressToken != protocol.IntID(7) {
+	if meta := p.RequestMetadata(); meta.Version != protocol.Latest ||
+		meta.ProgressToken != protocol.IntID(7) {
 		t.Errorf("got %+v", meta)
 	}
 }
@@ -146,9 +151,10 @@ func TestEncodeParamsRefuses(t *testing.T) {
 		"answer without a result":      retry(answer("a", ``)),
 		"two answers at one key":       retry(answer("a", `{}`), answer("a", `{}`)),
 		"key that is not UTF-8":        retry(answer("\xff", `{}`)),
-		"state that is not UTF-8":      &protocol.ReadResourceParams{URI: "u", Retry: protocol.Retry{RequestState: protocol.StateText("\xff")}},
-		"meta that is no object":       &protocol.DiscoverParams{RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`[]`)}},
-		"meta with duplicates":         &protocol.DiscoverParams{RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)}},
+		"state that is not UTF-8": &protocol.ReadResourceParams{URI: "u",
+			Retry: protocol.Retry{RequestState: protocol.StateText("\xff")}},
+		"meta that is no object": &protocol.DiscoverParams{RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`[]`)}},
+		"meta with duplicates":   &protocol.DiscoverParams{RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)}},
 	} {
 		if raw, err := protocol.EncodeParams(p); err == nil {
 			t.Errorf("%s: encoded as %s", name, raw)

@@ -41,7 +41,8 @@ func TestEncodeResultRefuses(t *testing.T) {
 		{"nil tool list", protocol.MethodListTools, (*protocol.ListToolsResult)(nil)},
 		{"nil prompt list", protocol.MethodListPrompts, (*protocol.ListPromptsResult)(nil)},
 		{"nil resource list", protocol.MethodListResources, (*protocol.ListResourcesResult)(nil)},
-		{"nil template list", protocol.MethodListResourceTemplates, (*protocol.ListResourceTemplatesResult)(nil)},
+		{"nil template list", protocol.MethodListResourceTemplates,
+			(*protocol.ListResourceTemplatesResult)(nil)},
 		{"nil discover", protocol.MethodDiscover, (*protocol.DiscoverResult)(nil)},
 		{"nil completion", protocol.MethodComplete, (*protocol.CompleteResult)(nil)},
 		{"nil listen", protocol.MethodListen, (*protocol.ListenResult)(nil)},
@@ -49,7 +50,8 @@ func TestEncodeResultRefuses(t *testing.T) {
 		{"forged tool result", protocol.MethodCallTool, forgedTool{&protocol.CallToolResult{}}},
 		{"forged input required", protocol.MethodCallTool, forgedInput{asks}},
 		{"forged mixture", protocol.MethodCallTool, forgedMix{&protocol.CallToolResult{}, asks}},
-		{"pointer to a forged one", protocol.MethodCallTool, &forgedTool{&protocol.CallToolResult{}}},
+		{"pointer to a forged one", protocol.MethodCallTool,
+			&forgedTool{&protocol.CallToolResult{}}},
 		{"prompt to a tool call", protocol.MethodCallTool, &protocol.GetPromptResult{}},
 		{"tool to a prompt", protocol.MethodGetPrompt, &protocol.CallToolResult{}},
 		{"tool to a resource", protocol.MethodReadResource, &protocol.CallToolResult{}},
@@ -59,31 +61,42 @@ func TestEncodeResultRefuses(t *testing.T) {
 		{"input required to completion", protocol.MethodComplete, asks},
 		{"input required to ping", protocol.MethodPing, asks},
 		{"tool list to prompts/list", protocol.MethodListPrompts, &protocol.ListToolsResult{}},
-		{"nil block", protocol.MethodCallTool, &protocol.CallToolResult{Content: []protocol.Content{nil}}},
-		{"typed nil block", protocol.MethodCallTool, &protocol.CallToolResult{Content: []protocol.Content{(*protocol.TextContent)(nil)}}},
-		{"forged block", protocol.MethodCallTool, &protocol.CallToolResult{Content: []protocol.Content{forgedBlock{&protocol.TextContent{}}}}},
+		{"nil block", protocol.MethodCallTool,
+			&protocol.CallToolResult{Content: []protocol.Content{nil}}},
+		{"typed nil block", protocol.MethodCallTool,
+			&protocol.CallToolResult{Content: []protocol.Content{(*protocol.TextContent)(nil)}}},
+		{"forged block", protocol.MethodCallTool,
+			&protocol.CallToolResult{Content: []protocol.Content{forgedBlock{&protocol.TextContent{}}}}},
 		{"raw block that is no object", protocol.MethodCallTool, &protocol.CallToolResult{Content: []protocol.Content{&protocol.OtherContent{Raw: json.RawMessage(`1`)}}}},
-		{"link with a type of its own", protocol.MethodCallTool, &protocol.CallToolResult{Content: []protocol.Content{&protocol.ResourceLink{
-			Resource: protocol.Resource{URI: "u", Name: "n", Extra: map[string]json.RawMessage{"type": json.RawMessage(`"text"`)}},
-		}}}},
+		{"link with a type of its own", protocol.MethodCallTool,
+			&protocol.CallToolResult{Content: []protocol.Content{&protocol.ResourceLink{
+				Resource: protocol.Resource{URI: "u", Name: "n", Extra: map[string]json.RawMessage{"type": json.RawMessage(`"text"`)}},
+			}}}},
 		{"structured content cut short", protocol.MethodCallTool, &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)}},
-		{"structured content empty", protocol.MethodCallTool, &protocol.CallToolResult{StructuredContent: json.RawMessage{}}},
+		{"structured content empty", protocol.MethodCallTool,
+			&protocol.CallToolResult{StructuredContent: json.RawMessage{}}},
 		{"structured content with duplicates", protocol.MethodCallTool, &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":1,"a":2}`)}},
 		{"meta that is no object", protocol.MethodCallTool, &protocol.CallToolResult{Meta: protocol.Meta(`[]`)}},
-		{"message without a role", protocol.MethodGetPrompt, &protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Content: &protocol.TextContent{}}}}},
-		{"message without content", protocol.MethodGetPrompt, &protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User}}}},
-		{"tool without a schema", protocol.MethodListTools, &protocol.ListToolsResult{Tools: []protocol.Tool{{Name: "a"}}}},
+		{"message without a role", protocol.MethodGetPrompt,
+			&protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Content: &protocol.TextContent{}}}}},
+		{"message without content", protocol.MethodGetPrompt,
+			&protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User}}}},
+		{"tool without a schema", protocol.MethodListTools,
+			&protocol.ListToolsResult{Tools: []protocol.Tool{{Name: "a"}}}},
 		{"tool with a null schema", protocol.MethodListTools, &protocol.ListToolsResult{Tools: []protocol.Tool{{Name: "a", InputSchema: json.RawMessage(`null`)}}}},
 		{"tool without a name", protocol.MethodListTools, &protocol.ListToolsResult{Tools: []protocol.Tool{{InputSchema: json.RawMessage(`{}`)}}}},
-		{"tool with an extra name", protocol.MethodListTools, &protocol.ListToolsResult{Tools: []protocol.Tool{{
-			Name: "a", InputSchema: json.RawMessage(`{}`), Extra: map[string]json.RawMessage{"name": json.RawMessage(`"b"`)},
-		}}}},
+		{"tool with an extra name", protocol.MethodListTools,
+			&protocol.ListToolsResult{Tools: []protocol.Tool{{
+				Name: "a", InputSchema: json.RawMessage(`{}`), Extra: map[string]json.RawMessage{"name": json.RawMessage(`"b"`)},
+			}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got, err := protocol.AppendResult([]byte("before"), protocol.Latest, test.method, test.result); err == nil || string(got) != "before" {
+			if got, err := protocol.AppendResult([]byte("before"), protocol.Latest, test.method,
+				test.result); err == nil || string(got) != "before" {
 				t.Errorf("appended: %s, %v", got, err)
 			}
-			if data, err := protocol.EncodeResult(protocol.Latest, test.method, test.result); err == nil {
+			if data, err := protocol.EncodeResult(protocol.Latest, test.method,
+				test.result); err == nil {
 				t.Errorf("encoded as %s", data)
 			}
 		})
@@ -106,7 +119,8 @@ func TestLegacySpelling(t *testing.T) {
 				continue
 			}
 			members, _ := value(t, data).(map[string]any)
-			for _, name := range []string{"resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"} {
+			for _, name := range []string{"resultType", "ttlMs", "cacheScope", "inputRequests",
+				"requestState"} {
 				if _, ok := members[name]; ok {
 					t.Errorf("%s %s: has %s: %s", v, s.name, name, data)
 				}
@@ -130,7 +144,8 @@ func TestModernSpelling(t *testing.T) {
 			&protocol.ListToolsResult{Cache: protocol.CacheHints{TTLMillis: -1, Scope: "world"}},
 			`{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`},
 		{"tool use without input", protocol.MethodCallTool,
-			&protocol.CallToolResult{Content: []protocol.Content{&protocol.ToolUse{ID: "1", Name: "t"}}},
+			&protocol.CallToolResult{Content: []protocol.Content{&protocol.ToolUse{ID: "1",
+				Name: "t"}}},
 			`{"resultType":"complete","content":[{"type":"tool_use","id":"1","name":"t","input":{}}]}`},
 		{"empty text with annotations", protocol.MethodCallTool,
 			&protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Annotations: &protocol.Annotations{}}}},
@@ -163,7 +178,8 @@ func TestLegacyStructuredContent(t *testing.T) {
 }
 
 func TestAppendResultKeepsWhatWasThere(t *testing.T) {
-	got, err := protocol.AppendResult([]byte("{"), protocol.Latest, protocol.MethodCallTool, &protocol.CallToolResult{})
+	got, err := protocol.AppendResult([]byte("{"), protocol.Latest, protocol.MethodCallTool,
+		&protocol.CallToolResult{})
 	if want := `{{"resultType":"complete","content":[]}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
@@ -212,7 +228,8 @@ func TestResultType(t *testing.T) {
 
 func TestUnknownResultTypeIsTyped(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools, protocol.MethodPing} {
+	for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools,
+		protocol.MethodPing} {
 		_, err := protocol.DecodeResult(protocol.Latest, method, []byte(`{"resultType":"`+long+`"}`))
 		unknown, ok := errors.AsType[*protocol.UnknownResultTypeError](err)
 		if !ok || unknown.ResultType != long {
@@ -225,8 +242,10 @@ func TestUnknownResultTypeIsTyped(t *testing.T) {
 
 func TestInputRequiredElsewhere(t *testing.T) {
 	methods := []string{
-		protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources, protocol.MethodListResourceTemplates,
-		protocol.MethodDiscover, protocol.MethodComplete, protocol.MethodListen, protocol.MethodPing, "example/unknown",
+		protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources,
+		protocol.MethodListResourceTemplates,
+		protocol.MethodDiscover, protocol.MethodComplete, protocol.MethodListen,
+		protocol.MethodPing, "example/unknown",
 	}
 	for _, method := range methods {
 		_, err := protocol.DecodeResult(protocol.Latest, method, []byte(`{"resultType":"input_required","requestState":"s"}`))
@@ -295,7 +314,8 @@ func TestMalformedResults(t *testing.T) {
 		{protocol.MethodPing, `{"_meta":[]}`},
 	} {
 		t.Run(test.method+test.raw, func(t *testing.T) {
-			if r, err := protocol.DecodeResult(protocol.Latest, test.method, []byte(test.raw)); err == nil || r != nil {
+			if r, err := protocol.DecodeResult(protocol.Latest, test.method,
+				[]byte(test.raw)); err == nil || r != nil {
 				t.Errorf("decoded as %#v, error %v", r, err)
 			}
 		})
@@ -342,17 +362,21 @@ func TestOtherContentIsKept(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	if all := protocol.Versions(); !slices.IsSortedFunc(all, func(a, b protocol.Version) int { return -strings.Compare(string(a), string(b)) }) || all[0] != protocol.Latest {
+	if all := protocol.Versions(); !slices.IsSortedFunc(all,
+		func(a, b protocol.Version) int { return -strings.Compare(string(a), string(b)) }) ||
+		all[0] != protocol.Latest {
 		t.Errorf("not newest first: %v", all)
 	}
 	for v, want := range map[protocol.Version]protocol.Era{
-		"": protocol.Legacy, "2024-11-05": protocol.Legacy, "2025-11-25": protocol.Legacy, "2026-07-27": protocol.Legacy,
+		"": protocol.Legacy, "2024-11-05": protocol.Legacy, "2025-11-25": protocol.Legacy,
+		"2026-07-27": protocol.Legacy,
 		"2026-07-28": protocol.Modern, "2026-07-29": protocol.Modern, "2031-01-01": protocol.Modern,
 	} {
 		if got := v.Era(); got != want {
 			t.Errorf("%q: %s, want %s", v, got, want)
 		}
-		if known := v == "2024-11-05" || v == "2025-11-25" || v == "2026-07-28"; v.Known() != known {
+		if known := v == "2024-11-05" || v == "2025-11-25" ||
+			v == "2026-07-28"; v.Known() != known {
 			t.Errorf("%q: Known is %v", v, v.Known())
 		}
 	}
@@ -390,7 +414,8 @@ func spread(v reflect.Value) (n int) {
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
 			if raw, ok := v.MapIndex(key).Interface().(json.RawMessage); ok {
-				v.SetMapIndex(key, reflect.ValueOf(append(append(json.RawMessage("\n "), raw...), '\n')))
+				v.SetMapIndex(key, reflect.ValueOf(append(append(json.RawMessage("\n "), raw...),
+					'\n')))
 				n++
 			}
 		}

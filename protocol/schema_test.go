@@ -106,7 +106,8 @@ func TestResultsSatisfyLegacySchemas(t *testing.T) {
 func TestQuestionsSatisfySchema(t *testing.T) {
 	names := map[protocol.InputKind]string{
 		protocol.KindElicitForm: "ElicitRequest", protocol.KindElicitURL: "ElicitRequest",
-		protocol.KindCreateMessage: "CreateMessageRequest", protocol.KindListRoots: "ListRootsRequest",
+		protocol.KindCreateMessage: "CreateMessageRequest",
+		protocol.KindListRoots:     "ListRootsRequest",
 	}
 	for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
 		d := definitionsOf(t, v)
@@ -158,7 +159,8 @@ func requestOf(t testing.TB, method string, p protocol.Params) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := protocol.AppendMessage(nil, &protocol.Request{ID: protocol.IntID(1), Method: method, Params: raw})
+	m, err := protocol.AppendMessage(nil,
+		&protocol.Request{ID: protocol.IntID(1), Method: method, Params: raw})
 	if err != nil {
 		t.Fatal(err)
 	}

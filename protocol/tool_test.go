@@ -33,7 +33,8 @@ func TestResourceLinkType(t *testing.T) {
 	if link.Extra != nil {
 		t.Errorf("extra members %q", link.Extra)
 	}
-	result(t, protocol.Latest, protocol.MethodCallTool, encoded(t, protocol.Latest, protocol.MethodCallTool, r))
+	result(t, protocol.Latest, protocol.MethodCallTool,
+		encoded(t, protocol.Latest, protocol.MethodCallTool, r))
 }
 
 // An object that says nothing at all was read as the success of a tool.
@@ -49,7 +50,8 @@ func TestToolResultWithoutContentIsRefused(t *testing.T) {
 		{`{"content":null}`, true}, // how servers in use spell an empty list
 		{`{"structuredContent":{"a":1}}`, true},
 	} {
-		_, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool, []byte(test.data))
+		_, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool,
+			[]byte(test.data))
 		if (err == nil) != test.ok {
 			t.Errorf("%s: got %v, want ok %t", test.data, err, test.ok)
 		}

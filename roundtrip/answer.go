@@ -123,7 +123,8 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 }
 
 // answerForm reads the answer to a question with the form f. Raw content needs no decoder.
-func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *jsonx.Decoder[T]) Reply[T] {
+func answerForm[T any](ctx context.Context, key string, f *form.Form,
+	decoder *jsonx.Decoder[T]) Reply[T] {
 	content, reply := readAnswer[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
 		switch {
 		case f == nil && !a.unsolicited:
@@ -166,7 +167,8 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 // readAnswer finds the answer to key, checks its kind, and calls check if it is accepted.
 // check may complete the content: it is called with the mutex held. All reading of answers
 // goes through here.
-func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind, check func(*answer) error) (json.RawMessage, Reply[T]) {
+func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
+	check func(*answer) error) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
 	if r == nil {
 		return nil, Reply[T]{}
@@ -181,10 +183,12 @@ func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	if a.kind == "" {
 		a.interpretAs(kind)
 	}
-	reply := Reply[T]{Outcome: a.outcome, Round: a.round, Unsolicited: a.unsolicited, Err: a.malformed}
+	reply := Reply[T]{Outcome: a.outcome, Round: a.round, Unsolicited: a.unsolicited,
+		Err: a.malformed}
 	if a.kind != kind {
 		a.checked = a.checked || a.outcome != Accepted
-		return nil, Reply[T]{Outcome: Invalid, Round: a.round, Err: fmt.Errorf("the question was asked as %s, not %s", a.kind, kind)}
+		return nil, Reply[T]{Outcome: Invalid, Round: a.round,
+			Err: fmt.Errorf("the question was asked as %s, not %s", a.kind, kind)}
 	}
 	if a.outcome != Accepted {
 		a.checked = true

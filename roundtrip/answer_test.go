@@ -19,7 +19,8 @@ func TestGuardStyleAllKinds(t *testing.T) {
 		message, sampled := roundtrip.Sampled(ctx, "sample")
 		roots, listed := roundtrip.Roots(ctx, "roots")
 		raw := roundtrip.RawAnswer(ctx, "raw")
-		if !ok || visited != roundtrip.Accepted || !sampled || !listed || raw.Outcome != roundtrip.Accepted {
+		if !ok || visited != roundtrip.Accepted || !sampled || !listed ||
+			raw.Outcome != roundtrip.Accepted {
 			return ask(
 				roundtrip.Elicit[Confirmation]("form", "Sure?"),
 				roundtrip.ElicitURL("url", "Sign in", "https://id.example/login"),
@@ -28,7 +29,9 @@ func TestGuardStyleAllKinds(t *testing.T) {
 				roundtrip.RawForm("raw", "Count?", json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)),
 			)
 		}
-		return say(fmt.Sprint(confirmation.Reason, " ", message.Content[0].(*protocol.TextContent).Text, " ", roots[0].URI, " ", string(raw.Content)))
+		return say(fmt.Sprint(confirmation.Reason, " ",
+			message.Content[0].(*protocol.TextContent).Text, " ", roots[0].URI, " ",
+			string(raw.Content)))
 	})
 	c.ask("form", "url", "sample", "roots", "raw")
 	c.answer("form", accepted, "url", `{"action":"accept"}`, "sample", sampled, "roots", rooted,
@@ -57,14 +60,15 @@ func TestOutcomes(t *testing.T) {
 			var got roundtrip.Reply[Confirmation]
 			var content Confirmation
 			var ok bool
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "Sure?"))
-				}
-				got = roundtrip.Answer[Confirmation](ctx, "k")
-				content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
-				return say("")
-			})
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					if roundtrip.Number(ctx) == 1 {
+						return ask(roundtrip.Elicit[Confirmation]("k", "Sure?"))
+					}
+					got = roundtrip.Answer[Confirmation](ctx, "k")
+					content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
+					return say("")
+				})
 			c.ask("k")
 			if tc.answer != "" {
 				c.answer("k", tc.answer)
@@ -76,7 +80,8 @@ func TestOutcomes(t *testing.T) {
 			if ok != (tc.want == roundtrip.Accepted) || content != got.Content {
 				t.Errorf("AcceptedContent = %+v, %v beside %+v", content, ok, got)
 			}
-			if got.Outcome == roundtrip.Accepted && (got.Content.Reason != "now" || got.Round != 2) {
+			if got.Outcome == roundtrip.Accepted &&
+				(got.Content.Reason != "now" || got.Round != 2) {
 				t.Errorf("reply %+v, want the reason and round 2", got)
 			}
 			if (got.Err != nil) != (tc.want == roundtrip.Invalid) {
@@ -96,7 +101,8 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestOutcomeNames(t *testing.T) {
-	names := fmt.Sprint(roundtrip.Missing, roundtrip.Accepted, roundtrip.Declined, roundtrip.Cancelled, roundtrip.Invalid, roundtrip.Outcome(9))
+	names := fmt.Sprint(roundtrip.Missing, roundtrip.Accepted, roundtrip.Declined,
+		roundtrip.Cancelled, roundtrip.Invalid, roundtrip.Outcome(9))
 	if want := "missing accepted declined cancelled invalid outcome 9"; names != want {
 		t.Errorf("got %q, want %q", names, want)
 	}
@@ -126,10 +132,12 @@ func TestAnswersAccumulate(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		a, b := roundtrip.Answer[Confirmation](ctx, "a"), roundtrip.Answer[Confirmation](ctx, "b")
 		n, _ := roundtrip.State[int](ctx)
-		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.Number(ctx), a.Outcome, a.Round, b.Outcome, b.Round, n))
+		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.Number(ctx),
+			a.Outcome, a.Round, b.Outcome, b.Round, n))
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return ask(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.WithState(7))
+			return ask(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"),
+				roundtrip.WithState(7))
 		case 2:
 			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		case 3:
@@ -157,14 +165,17 @@ func TestUnreadAnswersAreCarried(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return ask(roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.Elicit[Confirmation]("bad", "?"), roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"),
+				roundtrip.Elicit[Confirmation]("bad", "?"),
+				roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
 		case 2:
 			return ask(roundtrip.ListRoots("r"))
 		}
 		a := roundtrip.Answer[Confirmation](ctx, "a")
 		bad := roundtrip.Answer[Confirmation](ctx, "bad")
 		_, sampled := roundtrip.Sampled(ctx, "s")
-		return say(fmt.Sprintf("%v %s %d, %v, %v", a.Outcome, a.Content.Reason, a.Round, bad.Outcome, sampled))
+		return say(fmt.Sprintf("%v %s %d, %v, %v", a.Outcome, a.Content.Reason, a.Round,
+			bad.Outcome, sampled))
 	})
 	c.ask("a", "bad", "s")
 	c.answer("a", accepted, "bad", `{"action":"accept","content":{"reason":1}}`, "s", sampled).ask("r")
@@ -258,7 +269,8 @@ func TestOutsideARound(t *testing.T) {
 	if reply := roundtrip.RawAnswer(ctx, "k"); reply.Outcome != roundtrip.Missing {
 		t.Errorf("RawAnswer = %+v", reply)
 	}
-	if _, ok := roundtrip.State[int](ctx); ok || roundtrip.Number(ctx) != 0 || roundtrip.DroppedAnswers(ctx) != nil {
+	if _, ok := roundtrip.State[int](ctx); ok || roundtrip.Number(ctx) != 0 ||
+		roundtrip.DroppedAnswers(ctx) != nil {
 		t.Error("there is a round outside a round")
 	}
 	if _, ok := roundtrip.ReceivedState(ctx).Text(); ok {

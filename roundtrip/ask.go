@@ -51,20 +51,22 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOp
 }
 
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
-// agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must be
-// the same in every round: make it with [Memo].
+// agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must
+// be the same in every round: make it with [Memo].
 func AskURL(ctx context.Context, key, message, url string, opts ...AskOption) error {
 	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
 // Sample asks the client's model for a message. The request must not be changed
 // afterwards, and be the same in every round.
-func Sample(ctx context.Context, key string, request *protocol.CreateMessage, opts ...AskOption) (*protocol.CreateMessageResult, error) {
+func Sample(ctx context.Context, key string, request *protocol.CreateMessage,
+	opts ...AskOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
-	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts), func(raw json.RawMessage) (err error) {
-		result, err = protocol.DecodeCreateMessageResult(raw)
-		return err
-	}})
+	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts),
+		func(raw json.RawMessage) (err error) {
+			result, err = protocol.DecodeCreateMessageResult(raw)
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +76,14 @@ func Sample(ctx context.Context, key string, request *protocol.CreateMessage, op
 // AskRoots asks which directories the client exposes.
 func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Root, error) {
 	var roots []protocol.Root
-	err := askQuestions(ctx, inquiry{ListRoots(key).applyOptions(opts), func(raw json.RawMessage) error {
-		result, err := protocol.DecodeListRootsResult(raw)
-		if err == nil {
-			roots = result.Roots
-		}
-		return err
-	}})
+	err := askQuestions(ctx, inquiry{ListRoots(key).applyOptions(opts),
+		func(raw json.RawMessage) error {
+			result, err := protocol.DecodeListRootsResult(raw)
+			if err == nil {
+				roots = result.Roots
+			}
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +113,8 @@ func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, 
 // Errors are those of Ask but for the refusals. Adapters whose callers have no
 // keys must make them, the same in every round: the ordinal of the question in
 // the run and a digest of it will do where nothing is asked concurrently.
-func AskRequest(ctx context.Context, key string, request protocol.InputRequest, opts ...AskOption) (json.RawMessage, error) {
+func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
+	opts ...AskOption) (json.RawMessage, error) {
 	q := requestQuestion(key, request).applyOptions(opts)
 	var content json.RawMessage
 	err := askQuestions(ctx, q.intoRaw(&content))
@@ -194,7 +198,8 @@ func (q Question) applyOptions(opts []AskOption) Question {
 	return q
 }
 
-func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T], opts []AskOption) (T, error) {
+func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T],
+	opts []AskOption) (T, error) {
 	var content T
 	if err := askQuestions(ctx, formInquiry(&content, q.applyOptions(opts), decoder)); err != nil {
 		var zero T
@@ -236,7 +241,9 @@ func (p *questioner) checkAskable(question protocol.InputRequest) *PushError {
 		return missingPush(question.Kind().Method(), p.call.Capabilities.Missing(question))
 	}
 	if p.funnel.opts.RefuseLegacy {
-		return &PushError{Method: question.Kind().Method(), Cause: "questions to clients of older revisions are switched off", client: refusedLegacyText}
+		return &PushError{Method: question.Kind().Method(),
+			Cause:  "questions to clients of older revisions are switched off",
+			client: refusedLegacyText}
 	}
 	if err := p.checkPush(question); err != nil {
 		return err

@@ -66,7 +66,8 @@ func TestAskEveryKind(t *testing.T) {
 			bare = append(bare, string(result))
 		}
 		for _, q := range []protocol.InputRequest{
-			&protocol.ElicitForm{Message: "no raw", Schema: schema}, &protocol.ElicitURL{Message: "gone raw", URL: "https://x.example"},
+			&protocol.ElicitForm{Message: "no raw", Schema: schema},
+			&protocol.ElicitURL{Message: "gone raw", URL: "https://x.example"},
 		} {
 			result, err := roundtrip.AskRequest(ctx, string(q.Kind()), q)
 			if err != nil {
@@ -83,7 +84,8 @@ func TestAskRequestResults(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
 		text := ""
 		for _, q := range []protocol.InputRequest{
-			&protocol.ElicitURL{Message: "u", URL: "https://x.example", ElicitationID: fmt.Sprint(roundtrip.Number(ctx))},
+			&protocol.ElicitURL{Message: "u", URL: "https://x.example",
+				ElicitationID: fmt.Sprint(roundtrip.Number(ctx))},
 			&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{}},
 			&protocol.ListRoots{},
 		} {
@@ -105,12 +107,13 @@ func TestRefusals(t *testing.T) {
 			for _, m := range modes {
 				t.Run(word+" "+method+" "+m.name, func(t *testing.T) {
 					p := person{"k": answer}
-					j := newJourney(t, m, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
-						if _, err := reasonOf(ctx, "k"); err != nil {
-							return nil, fmt.Errorf("deploying: %w", err)
-						}
-						return completes(method)
-					})
+					j := newJourney(t, m, roundtrip.Options{}, p,
+						func(ctx context.Context) (protocol.Result, error) {
+							if _, err := reasonOf(ctx, "k"); err != nil {
+								return nil, fmt.Errorf("deploying: %w", err)
+							}
+							return completes(method)
+						})
 					j.call.Method = method
 					result, err := j.end(p)
 					want := "deploying: " + word + ": k"
@@ -118,7 +121,8 @@ func TestRefusals(t *testing.T) {
 						if err != nil || show(result) != "error: "+want {
 							t.Errorf("got %q, %v", show(result), err)
 						}
-					} else if e, _ := protocol.AsError(err); e == nil || e.Code != protocol.CodeRefused || withoutAdvice(e.Message) != want {
+					} else if e, _ := protocol.AsError(err); e == nil ||
+						e.Code != protocol.CodeRefused || withoutAdvice(e.Message) != want {
 						t.Errorf("got %v, want code %d: %s", err, protocol.CodeRefused, want)
 					}
 					if j.traffic() != 1 {
@@ -133,25 +137,27 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	}
-	inEveryMode(t, roundtrip.Options{}, person{"k": declined, "l": cancelled}, func(ctx context.Context) (protocol.Result, error) {
-		_, err := reasonOf(ctx, "k")
-		if no, ok := errors.AsType[*roundtrip.DeclinedError](err); ok {
-			_, err := reasonOf(ctx, "l")
-			if gone, ok := errors.AsType[*roundtrip.CancelledError](err); ok {
-				return say("neither " + no.Key + " nor " + gone.Key)
+	inEveryMode(t, roundtrip.Options{}, person{"k": declined, "l": cancelled},
+		func(ctx context.Context) (protocol.Result, error) {
+			_, err := reasonOf(ctx, "k")
+			if no, ok := errors.AsType[*roundtrip.DeclinedError](err); ok {
+				_, err := reasonOf(ctx, "l")
+				if gone, ok := errors.AsType[*roundtrip.CancelledError](err); ok {
+					return say("neither " + no.Key + " nor " + gone.Key)
+				}
+				return nil, err
 			}
 			return nil, err
-		}
-		return nil, err
-	}, wants("neither k nor l", 2, 3))
-	inEveryMode(t, roundtrip.Options{}, person{"k": declined}, func(ctx context.Context) (protocol.Result, error) {
-		_, err := reasonOf(ctx, "k")
-		return nil, errors.Join(err, protocol.Errorf(4711, "words of the author's"))
-	}, func(t *testing.T, _ mode, _ *journey, _ protocol.Result, err error) {
-		if e, _ := protocol.AsError(err); e == nil || e.Code != 4711 {
-			t.Errorf("got %v, want the author's own error", err)
-		}
-	})
+		}, wants("neither k nor l", 2, 3))
+	inEveryMode(t, roundtrip.Options{}, person{"k": declined},
+		func(ctx context.Context) (protocol.Result, error) {
+			_, err := reasonOf(ctx, "k")
+			return nil, errors.Join(err, protocol.Errorf(4711, "words of the author's"))
+		}, func(t *testing.T, _ mode, _ *journey, _ protocol.Result, err error) {
+			if e, _ := protocol.AsError(err); e == nil || e.Code != 4711 {
+				t.Errorf("got %v, want the author's own error", err)
+			}
+		})
 }
 
 // TestInsist asks until there is consent, or no more rounds.
@@ -168,7 +174,8 @@ func TestInsist(t *testing.T) {
 				return say(c.Reason)
 			}
 			j := newJourney(t, m, roundtrip.Options{}, p, handler)
-			j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+			j.human.answer = func(_ context.Context, q protocol.InputRequest,
+				_ func()) (json.RawMessage, error) {
 				n++
 				if n < 3 {
 					return json.RawMessage(declined), nil
@@ -189,7 +196,9 @@ func TestInsist(t *testing.T) {
 			p = person{"k": declined}
 			j = newJourney(t, m, roundtrip.Options{}, p, handler)
 			result, err := j.end(p)
-			if err != nil || !strings.HasPrefix(show(result), "error: gave up after 8 rounds of questions; the last asked for: k") || j.traffic() != 8 {
+			if err != nil || !strings.HasPrefix(show(result),
+				"error: gave up after 8 rounds of questions; the last asked for: k") ||
+				j.traffic() != 8 {
 				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
 			}
 		})
@@ -203,7 +212,8 @@ func TestInvalidAnswersAreAskedAgain(t *testing.T) {
 		answer, want string
 		questions    int
 	}{
-		{form("x"), "error: not asking again: 3 answers to \"k\" were not valid, the last because of the rule \"length\": Reason must have at least 2 characters", 3},
+		{form("x"), "error: not asking again: 3 answers to \"k\" were not valid, the last " +
+			"because of the rule \"length\": Reason must have at least 2 characters", 3},
 		{`{"action":"maybe"}`, "error: the client keeps sending answers that cannot be used", 2},
 		{`[]`, "error: the client keeps sending answers that cannot be used", 2},
 	} {
@@ -215,8 +225,10 @@ func TestInvalidAnswersAreAskedAgain(t *testing.T) {
 			}
 			return say(reason)
 		}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
-			if err != nil || !strings.HasPrefix(show(result), tc.want) || j.traffic() != tc.questions {
-				t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer, show(result), err, j.traffic(), tc.want, tc.questions)
+			if err != nil || !strings.HasPrefix(show(result), tc.want) ||
+				j.traffic() != tc.questions {
+				t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer,
+					show(result), err, j.traffic(), tc.want, tc.questions)
 			}
 		})
 	}
@@ -227,10 +239,13 @@ func TestAskOutsideOfARound(t *testing.T) {
 	all := func(ctx context.Context) []error {
 		_, ask := reasonOf(ctx, "k")
 		url := roundtrip.AskURL(ctx, "u", "m", "https://x.example")
-		_, memo := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { t.Error("fn runs"); return 0, nil })
+		_, memo := roundtrip.Memo(ctx, "m",
+			func(context.Context) (int, error) { t.Error("fn runs"); return 0, nil })
 		_, key := roundtrip.IdempotencyKey(ctx, "i")
-		return []error{ask, url, memo, key, roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") }),
-			roundtrip.FlowVersion(ctx, "1"), roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"))}
+		return []error{ask, url, memo, key,
+			roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") }),
+			roundtrip.FlowVersion(ctx, "1"),
+			roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"))}
 	}
 	for i, err := range all(t.Context()) {
 		if !errors.Is(err, roundtrip.ErrNoRound) {
@@ -281,14 +296,16 @@ func TestAskMistakes(t *testing.T) {
 			_, err := roundtrip.RawForm("k", "?", json.RawMessage(`{"type":"array"}`)).Ask(ctx)
 			return err
 		}, []string{`question "k"`}},
-		{"no key", func(ctx context.Context) error { _, err := reasonOf(ctx, ""); return err }, []string{"empty key"}},
+		{"no key", func(ctx context.Context) error { _, err := reasonOf(ctx, ""); return err },
+			[]string{"empty key"}},
 		{"twice", func(ctx context.Context) error {
 			_, err := reasonOf(ctx, "k")
 			_, again := reasonOf(ctx, "k")
 			return errors.Join(err, again)
 		}, []string{`key "k"`, "two questions"}},
 		{"twice in a batch", func(ctx context.Context) error {
-			return roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"), whyNow.Into(new(Confirmation), "?"))
+			return roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"),
+				whyNow.Into(new(Confirmation), "?"))
 		}, []string{`key "why"`, "two questions"}},
 		{"nil sampling", func(ctx context.Context) error { _, err := roundtrip.Sample(ctx, "k", nil); return err }, []string{`question "k"`}},
 		{"nil request", func(ctx context.Context) error { _, err := roundtrip.AskRequest(ctx, "k", nil); return err }, []string{`"k"`}},
@@ -308,36 +325,43 @@ func TestAskMistakes(t *testing.T) {
 			return errors.Join(err, again)
 		}, []string{`key "m"`, "two memos"}},
 		{"memo without JSON", func(ctx context.Context) error {
-			_, err := roundtrip.Memo(ctx, "m", func(context.Context) (func(), error) { return nil, nil })
+			_, err := roundtrip.Memo(ctx, "m",
+				func(context.Context) (func(), error) { return nil, nil })
 			return err
 		}, []string{`key "m"`}},
-		{"nil commit", func(ctx context.Context) error { return roundtrip.OnCommit(ctx, nil) }, []string{"OnCommit"}},
+		{"nil commit", func(ctx context.Context) error { return roundtrip.OnCommit(ctx, nil) },
+			[]string{"OnCommit"}},
 		{"version late", func(ctx context.Context) error {
 			_, err := reasonOf(ctx, "k")
 			return errors.Join(err, roundtrip.FlowVersion(ctx, "1"))
 		}, []string{"FlowVersion"}},
-		{"version long", func(ctx context.Context) error { return roundtrip.FlowVersion(ctx, strings.Repeat("v", 65)) }, []string{"65 bytes"}},
+		{"version long", func(ctx context.Context) error {
+			return roundtrip.FlowVersion(ctx,
+				strings.Repeat("v", 65))
+		}, []string{"65 bytes"}},
 	} {
 		for _, m := range modes {
 			t.Run(tc.name+" "+m.name, func(t *testing.T) {
-				j := newJourney(t, m, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
-					if err := tc.ask(ctx); err == nil {
-						t.Error("the handler is told nothing")
-					}
-					if context.Cause(ctx) == nil {
-						t.Error("the handler's context goes on")
-					}
-					return say("deleted")
-				})
+				j := newJourney(t, m, roundtrip.Options{}, nil,
+					func(ctx context.Context) (protocol.Result, error) {
+						if err := tc.ask(ctx); err == nil {
+							t.Error("the handler is told nothing")
+						}
+						if context.Cause(ctx) == nil {
+							t.Error("the handler's context goes on")
+						}
+						return say("deleted")
+					})
 				contains(t, j.bug(), tc.want...)
 			})
 		}
 	}
 	t.Run("plain", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{Plain: true}, func(ctx context.Context) (protocol.Result, error) {
-			_, _ = reasonOf(ctx, "k")
-			return say("deleted")
-		})
+		c := newClient(t, roundtrip.Options{Plain: true},
+			func(ctx context.Context) (protocol.Result, error) {
+				_, _ = reasonOf(ctx, "k")
+				return say("deleted")
+			})
 		contains(t, c.bug(), "Plain")
 	})
 }
@@ -360,7 +384,8 @@ func TestAskAgainstCapabilities(t *testing.T) {
 		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay}, blind)
 		c.call.Push = nil
 		contains(t, c.done(), "error: ", "no session")
-		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay, RefuseLegacy: true}, blind)
+		c, _ = newLegacy(t, protocol.V20251125,
+			roundtrip.Options{ReplayOnLegacy: replay, RefuseLegacy: true}, blind)
 		contains(t, c.done(), "error: ", "2026-07-28")
 		c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{ReplayOnLegacy: replay}, blind)
 		contains(t, c.done(), "error: ", "no elicitation")

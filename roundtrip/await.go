@@ -73,7 +73,8 @@ func WithoutLink() AwaitOption {
 // A person who refuses gives a [*DeclinedError] or [*CancelledError]. Whatever a
 // handler makes of an error that says that the visit is not finished, it does not
 // get to complete in that run. Calls may overlap.
-func Await(ctx context.Context, key string, done func(context.Context) (bool, error), opts ...AwaitOption) error {
+func Await(ctx context.Context, key string, done func(context.Context) (bool, error),
+	opts ...AwaitOption) error {
 	var o awaitOptions
 	for _, opt := range opts {
 		if opt != nil {
@@ -135,7 +136,8 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
-func (r *run) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
+func (r *run) holdVisit(ctx context.Context, key string,
+	done func(context.Context) (bool, error)) (bool, error) {
 	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if err != nil {
 		return false, err
@@ -190,7 +192,8 @@ func refuseVisit(key string, cause error) *refusal {
 	if errors.Is(cause, waiting.ErrClosing) {
 		return cannotAsk(cause)
 	}
-	return &refusal{code: protocol.CodeFlowEnded, text: fmt.Sprintf("the visit %q was not finished in time; %s", key, howToFinish)}
+	return &refusal{code: protocol.CodeFlowEnded,
+		text: fmt.Sprintf("the visit %q was not finished in time; %s", key, howToFinish)}
 }
 
 // howToFinish ends the texts of visits that are not finished.
@@ -205,7 +208,8 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 	}
 	if !r.funnel.opts.Plain {
 		// The states before share what they hold: grow a copy.
-		r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{finishedKey(key), json.RawMessage("true")})
+		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
+			memo{finishedKey(key), json.RawMessage("true")})
 	}
 	p := r.exchange
 	r.mu.Unlock()
@@ -234,7 +238,8 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
 	switch {
 	case stateOnly && again && r.funnel.opts.Plain:
-		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
+		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the " +
+			"option Plain"))
 	case stateOnly && again:
 		f.stateOnly = true
 	case i < 0: // guard style: the handler has the question
@@ -293,7 +298,8 @@ func (r *run) giveVisitUp(rounds int) string {
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf("gave up after %d rounds of questions: the visit %q is not finished; %s", rounds, r.flow.unfinished[i].key, howToFinish)
+	return fmt.Sprintf("gave up after %d rounds of questions: the visit %q is not finished; %s",
+		rounds, r.flow.unfinished[i].key, howToFinish)
 }
 
 // A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that

@@ -16,33 +16,37 @@ import (
 
 // TestBatch asks everything in one round.
 func TestBatch(t *testing.T) {
-	inEveryMode(t, roundtrip.Options{}, person{"a": form("one"), "b": form("two")}, func(ctx context.Context) (protocol.Result, error) {
-		var a, b, why Confirmation
-		var raw json.RawMessage
-		err := roundtrip.Batch(ctx,
-			roundtrip.Into(&a, "a", "a ?"),
-			roundtrip.Into(&b, "b", "b ?", roundtrip.AnswerWithin(time.Minute)),
-			whyNow.Into(&why, "why ?"),
-			roundtrip.RawForm("raw", "raw ?", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)).Into(&raw),
-			roundtrip.ElicitURL("url", "visit", "https://x.example").Into(nil),
-			roundtrip.ListRoots("roots").Into(nil))
-		if err != nil {
-			return nil, err
-		}
-		roots, _ := roundtrip.Roots(ctx, "roots")
-		return say(fmt.Sprint(a.Reason, b.Reason, why.Reason, string(raw), roundtrip.Visited(ctx, "url"), len(roots)))
-	}, wants(`onetwonow{"reason":"now"}accepted 1`, 6, 2))
+	inEveryMode(t, roundtrip.Options{}, person{"a": form("one"), "b": form("two")},
+		func(ctx context.Context) (protocol.Result, error) {
+			var a, b, why Confirmation
+			var raw json.RawMessage
+			err := roundtrip.Batch(ctx,
+				roundtrip.Into(&a, "a", "a ?"),
+				roundtrip.Into(&b, "b", "b ?", roundtrip.AnswerWithin(time.Minute)),
+				whyNow.Into(&why, "why ?"),
+				roundtrip.RawForm("raw", "raw ?", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)).Into(&raw),
+				roundtrip.ElicitURL("url", "visit", "https://x.example").Into(nil),
+				roundtrip.ListRoots("roots").Into(nil))
+			if err != nil {
+				return nil, err
+			}
+			roots, _ := roundtrip.Roots(ctx, "roots")
+			return say(fmt.Sprint(a.Reason, b.Reason, why.Reason, string(raw),
+				roundtrip.Visited(ctx, "url"), len(roots)))
+		}, wants(`onetwonow{"reason":"now"}accepted 1`, 6, 2))
 }
 
 // TestBatchIsPushedAtOnce: live questions of a batch are in the air together.
 func TestBatchIsPushedAtOnce(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		var a, b Confirmation
-		if err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"), roundtrip.Into(&b, "b", "b ?")); err != nil {
-			return nil, err
-		}
-		return say(a.Reason + b.Reason)
-	})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			var a, b Confirmation
+			if err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"),
+				roundtrip.Into(&b, "b", "b ?")); err != nil {
+				return nil, err
+			}
+			return say(a.Reason + b.Reason)
+		})
 	var waiting atomic.Int32
 	both := make(chan struct{})
 	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
@@ -61,7 +65,8 @@ func TestBatchIsPushedAtOnce(t *testing.T) {
 func TestBatchPartly(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		var a, b Confirmation
-		if err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"), roundtrip.Into(&b, "b", "b ?")); err != nil {
+		if err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"),
+			roundtrip.Into(&b, "b", "b ?")); err != nil {
 			if a != (Confirmation{}) || b != (Confirmation{}) {
 				t.Errorf("stored %v and %v beside %v", a, b, err)
 			}
@@ -123,7 +128,8 @@ func TestBatchStoresAllOrNothing(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		var n small
 		stored = Confirmation{}
-		err := roundtrip.Batch(ctx, roundtrip.Into(&stored, "k", "k ?"), roundtrip.Into(&n, "n", "n ?"))
+		err := roundtrip.Batch(ctx, roundtrip.Into(&stored, "k", "k ?"),
+			roundtrip.Into(&n, "n", "n ?"))
 		if err != nil && stored != (Confirmation{}) {
 			t.Errorf("%v is stored beside the error %v", stored, err)
 		}
@@ -137,22 +143,25 @@ func TestBatchStoresAllOrNothing(t *testing.T) {
 // again, with the keys it had.
 func TestWithdrawnBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			var a, b Confirmation
-			batch := func(ctx context.Context) error {
-				return roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"), roundtrip.Into(&b, "b", "b ?"))
-			}
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			if err := batch(short); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
-			if err := batch(ctx); err != nil {
-				return nil, err
-			}
-			return say(a.Reason + b.Reason)
-		})
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			func(ctx context.Context) (protocol.Result, error) {
+				var a, b Confirmation
+				batch := func(ctx context.Context) error {
+					return roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"),
+						roundtrip.Into(&b, "b", "b ?"))
+				}
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if err := batch(short); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				if err := batch(ctx); err != nil {
+					return nil, err
+				}
+				return say(a.Reason + b.Reason)
+			})
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			switch h.traffic() {
 			case 1, 2:
 				if q.(*protocol.ElicitForm).Message == "b ?" {

@@ -38,7 +38,8 @@ func BenchmarkDo(b *testing.B) {
 		{"leg 1", roundtrip.Options{}, "", handler},
 		{"leg 2", roundtrip.Options{}, `{"action":"accept","content":{"region":"us","reason":"now"}}`, handler},
 		{"leg 1 plain", roundtrip.Options{Plain: true}, "", handler},
-		{"one leg", roundtrip.Options{}, "", func(context.Context) (protocol.Result, error) { return done, nil }},
+		{"one leg", roundtrip.Options{}, "",
+			func(context.Context) (protocol.Result, error) { return done, nil }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			funnel, err := roundtrip.NewFunnel(bench.opts)

@@ -219,11 +219,13 @@ func decodeClaims(data []byte, like *claims) (*claims, error) {
 	}
 	c := &claims{}
 	code := r.readByte()
-	c.principal = Principal{Issuer: r.readExpected(like.principal.Issuer), Subject: r.readExpected(like.principal.Subject), local: code == 2}
+	c.principal = Principal{Issuer: r.readExpected(like.principal.Issuer),
+		Subject: r.readExpected(like.principal.Subject), local: code == 2}
 	if principalCode(c.principal) != code {
 		return nil, errClaims
 	}
-	c.method, c.target, c.audience = r.readExpected(like.method), r.readExpected(like.target), r.readExpected(like.audience)
+	c.method, c.target, c.audience = r.readExpected(like.method), r.readExpected(like.target),
+		r.readExpected(like.audience)
 	copy(c.arguments[:], r.readBytes(len(c.arguments)))
 	copy(c.flow[:], r.readBytes(len(c.flow)))
 	c.round, c.roundsIgnored = r.readCount(1<<16), r.readCount(1<<16)
@@ -424,7 +426,8 @@ func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 }
 
 // digestQuestion returns what stands for a question in events.
-func digestQuestion(kind protocol.InputKind, key string, form [32]byte, m journalMark) (d QuestionDigest) {
+func digestQuestion(kind protocol.InputKind, key string, form [32]byte,
+	m journalMark) (d QuestionDigest) {
 	var few [192]byte
 	text := append(few[:0], "rondo question 1\x00"...)
 	text = append(append(append(text, kind...), 0), key...)

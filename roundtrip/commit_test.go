@@ -18,25 +18,27 @@ func TestOnCommit(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			var ran []string
-			j := newJourney(t, m, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, nil, func(ctx context.Context) (protocol.Result, error) {
-				note := func(text string) {
-					err := roundtrip.OnCommit(ctx, func(cleanup context.Context) {
-						if limit, ok := cleanup.Deadline(); !ok || time.Until(limit) > roundtrip.CleanupTime || cleanup.Err() != nil {
-							t.Errorf("context until %v, %v", limit, cleanup.Err())
+			j := newJourney(t, m, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, nil,
+				func(ctx context.Context) (protocol.Result, error) {
+					note := func(text string) {
+						err := roundtrip.OnCommit(ctx, func(cleanup context.Context) {
+							if limit, ok := cleanup.Deadline(); !ok ||
+								time.Until(limit) > roundtrip.CleanupTime || cleanup.Err() != nil {
+								t.Errorf("context until %v, %v", limit, cleanup.Err())
+							}
+							ran = append(ran, text)
+						})
+						if err != nil {
+							t.Error(err)
 						}
-						ran = append(ran, text)
-					})
-					if err != nil {
-						t.Error(err)
 					}
-				}
-				note("first")
-				if _, err := reasonOf(ctx, "a"); err != nil {
-					return nil, err
-				}
-				note("second")
-				return say("done")
-			})
+					note("first")
+					if _, err := reasonOf(ctx, "a"); err != nil {
+						return nil, err
+					}
+					note("second")
+					return say("done")
+				})
 			if result, err := j.end(nil); err != nil || show(result) != "done" {
 				t.Fatalf("got %q, %v", show(result), err)
 			}
@@ -45,7 +47,8 @@ func TestOnCommit(t *testing.T) {
 			}
 			if m.version.Era() == protocol.Modern {
 				// The same outcome, handed out again.
-				if result, err := j.end(nil); err != nil || show(result) != "done" || len(ran) != 2 {
+				if result, err := j.end(nil); err != nil || show(result) != "done" ||
+					len(ran) != 2 {
 					t.Errorf("a replay got %q, %v; ran %v", show(result), err, ran)
 				}
 			}
@@ -57,31 +60,55 @@ func TestOnCommit(t *testing.T) {
 // complete.
 func TestOnCommitNotAfterFailure(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (protocol.Result, error){
-		"error":          func(context.Context) (protocol.Result, error) { return nil, errors.New("no") },
-		"protocol error": func(context.Context) (protocol.Result, error) { return nil, protocol.Errorf(4711, "no") },
-		"error result": func(context.Context) (protocol.Result, error) {
-			return &protocol.CallToolResult{IsError: true, Content: []protocol.Content{&protocol.TextContent{Text: "no"}}}, nil
+		"error": func(context.Context) (protocol.Result, error) {
+			return nil,
+				errors.New("no")
 		},
-		"panic":      func(context.Context) (protocol.Result, error) { panic("no") },
-		"wrong type": func(context.Context) (protocol.Result, error) { return &protocol.ListToolsResult{}, nil },
+		"protocol error": func(context.Context) (protocol.Result, error) {
+			return nil,
+				protocol.Errorf(4711, "no")
+		},
+		"error result": func(context.Context) (protocol.Result, error) {
+			return &protocol.CallToolResult{IsError: true,
+				Content: []protocol.Content{&protocol.TextContent{Text: "no"}}}, nil
+		},
+		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
+		"wrong type": func(context.Context) (protocol.Result,
+			error) {
+			return &protocol.ListToolsResult{}, nil
+		},
 		"bad output": func(context.Context) (protocol.Result, error) {
 			return &protocol.CallToolResult{StructuredContent: json.RawMessage(`{}`)}, nil
 		},
-		"question":    func(ctx context.Context) (protocol.Result, error) { _, err := reasonOf(ctx, "a"); return nil, err },
-		"guard style": func(context.Context) (protocol.Result, error) { return ask(whyNow.Elicit("?")) },
-		"ignored":     func(ctx context.Context) (protocol.Result, error) { _, _ = reasonOf(ctx, "a"); return say("done") },
+		"question": func(ctx context.Context) (protocol.Result, error) {
+			_,
+				err := reasonOf(ctx, "a")
+			return nil, err
+		},
+		"guard style": func(context.Context) (protocol.Result,
+			error) {
+			return ask(whyNow.Elicit("?"))
+		},
+		"ignored": func(ctx context.Context) (protocol.Result, error) {
+			_,
+				_ = reasonOf(ctx, "a")
+			return say("done")
+		},
 		"journal": func(ctx context.Context) (protocol.Result, error) {
-			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (func(), error) { return nil, nil })
+			_, _ = roundtrip.Memo(ctx, "m",
+				func(context.Context) (func(), error) { return nil, nil })
 			return say("done")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				if err := roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") }); err != nil {
-					t.Error(err)
-				}
-				return end(ctx)
-			})
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					if err := roundtrip.OnCommit(ctx,
+						func(context.Context) { t.Error("committed") }); err != nil {
+						t.Error(err)
+					}
+					return end(ctx)
+				})
 			if name == "bad output" {
 				c.call.CheckOutput = func(json.RawMessage) error { return errors.New("no") }
 			}
@@ -98,7 +125,8 @@ func TestOnCommitPanics(t *testing.T) {
 		_ = roundtrip.OnCommit(ctx, func(context.Context) { ran = true })
 		return say("done")
 	})
-	if got := c.done(); got != "done" || !ran || one[roundtrip.HandlerPanicked](t, c.events).Value != "no" {
+	if got := c.done(); got != "done" || !ran ||
+		one[roundtrip.HandlerPanicked](t, c.events).Value != "no" {
 		t.Errorf("got %q, %v", got, ran)
 	}
 }
@@ -112,15 +140,16 @@ func (unwriting) Commit(context.Context, string, []byte) error { return errors.N
 // belongs to it happens, once; the state is spent.
 func TestOnCommitWithoutRecord(t *testing.T) {
 	ran := 0
-	c := newClient(t, roundtrip.Options{Guard: unwriting{roundtrip.NewMemoryGuard(0)}}, func(ctx context.Context) (protocol.Result, error) {
-		if _, err := reasonOf(ctx, "k"); err != nil {
-			return nil, err
-		}
-		if err := roundtrip.OnCommit(ctx, func(context.Context) { ran++ }); err != nil {
-			return nil, err
-		}
-		return say("done")
-	})
+	c := newClient(t, roundtrip.Options{Guard: unwriting{roundtrip.NewMemoryGuard(0)}},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, err := reasonOf(ctx, "k"); err != nil {
+				return nil, err
+			}
+			if err := roundtrip.OnCommit(ctx, func(context.Context) { ran++ }); err != nil {
+				return nil, err
+			}
+			return say("done")
+		})
 	c.ask("k")
 	if got := c.answer("k", accepted).done(); got != "done" {
 		t.Errorf("got %q", got)

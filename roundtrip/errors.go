@@ -71,7 +71,8 @@ func (e *PushError) Error() string {
 	if !e.Missing.IsZero() {
 		return fmt.Sprintf("push %s: %s", e.Method, e.Cause)
 	}
-	return fmt.Sprintf("push %s: %s; return roundtrip.InputRequired from the handler instead", e.Method, e.Cause)
+	return fmt.Sprintf("push %s: %s; return roundtrip.InputRequired from the handler instead",
+		e.Method, e.Cause)
 }
 
 // An AnswerError says that the client answered a question with content that
@@ -79,7 +80,10 @@ func (e *PushError) Error() string {
 type AnswerError struct{ Err error }
 
 // Error says what does not fit.
-func (e *AnswerError) Error() string { return "the answer does not fit the question: " + e.Err.Error() }
+func (e *AnswerError) Error() string {
+	return "the answer does not fit the question: " +
+		e.Err.Error()
+}
 
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }

@@ -305,26 +305,34 @@ type RefusalReason string
 
 // The reasons of [RequestRefused], and the HTTP status of each.
 const (
-	RefusedHost            RefusalReason = "host"              // 403: Host names no host of this endpoint
-	RefusedOrigin          RefusalReason = "origin"            // 403: a web page of this origin may not use it
-	RefusedUnauthenticated RefusalReason = "unauthenticated"   // 401
-	RefusedForbidden       RefusalReason = "forbidden"         // 403: authenticated, and not permitted
-	RefusedHTTPMethod      RefusalReason = "http_method"       // 405
-	RefusedMediaType       RefusalReason = "media_type"        // 415: Content-Type or Content-Encoding
-	RefusedAccept          RefusalReason = "accept"            // 406
-	RefusedTooLarge        RefusalReason = "too_large"         // 413
-	RefusedTooSlow         RefusalReason = "too_slow"          // 408
-	RefusedMalformed       RefusalReason = "malformed"         // 400: no JSON, no message, no message for a server
-	RefusedVersion         RefusalReason = "version"           // 400: a revision that is not served
-	RefusedHeaders         RefusalReason = "header_mismatch"   // 400: headers and body do not agree
-	RefusedNoSession       RefusalReason = "no_session"        // 400: the request names no session
-	RefusedSessionGone     RefusalReason = "session_gone"      // 404: unknown, ended, or another principal's
-	RefusedBatch           RefusalReason = "batch"             // 400: the revision has no batches
-	RefusedEventID         RefusalReason = "event_id"          // 400: Last-Event-ID names nothing that is kept
-	RefusedDuplicateID     RefusalReason = "duplicate_id"      // stream: a request with this id is running
-	RefusedRequests        RefusalReason = "too_many_requests" // 429: too many are running
-	RefusedSessions        RefusalReason = "too_many_sessions" // 503: too many are open
-	RefusedClosing         RefusalReason = "closing"           // 503: the server shuts down
+	// 403: Host names no host of this endpoint
+	RefusedHost RefusalReason = "host"
+	// 403: a web page of this origin may not use it
+	RefusedOrigin          RefusalReason = "origin"
+	RefusedUnauthenticated RefusalReason = "unauthenticated" // 401
+	// 403: authenticated, and not permitted
+	RefusedForbidden  RefusalReason = "forbidden"
+	RefusedHTTPMethod RefusalReason = "http_method" // 405
+	// 415: Content-Type or Content-Encoding
+	RefusedMediaType RefusalReason = "media_type"
+	RefusedAccept    RefusalReason = "accept"    // 406
+	RefusedTooLarge  RefusalReason = "too_large" // 413
+	RefusedTooSlow   RefusalReason = "too_slow"  // 408
+	// 400: no JSON, no message, no message for a server
+	RefusedMalformed RefusalReason = "malformed"
+	RefusedVersion   RefusalReason = "version"         // 400: a revision that is not served
+	RefusedHeaders   RefusalReason = "header_mismatch" // 400: headers and body do not agree
+	RefusedNoSession RefusalReason = "no_session"      // 400: the request names no session
+	// 404: unknown, ended, or another principal's
+	RefusedSessionGone RefusalReason = "session_gone"
+	RefusedBatch       RefusalReason = "batch" // 400: the revision has no batches
+	// 400: Last-Event-ID names nothing that is kept
+	RefusedEventID RefusalReason = "event_id"
+	// stream: a request with this id is running
+	RefusedDuplicateID RefusalReason = "duplicate_id"
+	RefusedRequests    RefusalReason = "too_many_requests" // 429: too many are running
+	RefusedSessions    RefusalReason = "too_many_sessions" // 503: too many are open
+	RefusedClosing     RefusalReason = "closing"           // 503: the server shuts down
 )
 
 func (StateRejected) event()     {}

@@ -46,13 +46,15 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 			case *protocol.ElicitURL:
 				fmt.Println("asked:", request.Message, request.URL)
 			}
-			call.Responses = append(call.Responses, protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answers[q.Key])})
+			call.Responses = append(call.Responses,
+				protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answers[q.Key])})
 		}
 	}
 }
 
 func done(text string) (protocol.Result, error) {
-	return &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+	return &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}},
+		nil
 }
 
 // A handler returns what it still needs. With the answers it runs again.
@@ -162,7 +164,8 @@ func ExampleAcceptedContent() {
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if consent, ok := roundtrip.AcceptedContent[Consent](ctx, "delete"); !ok || !consent.Sure {
-			return roundtrip.InputRequired(roundtrip.Elicit[Consent]("delete", "Delete everything?")), nil
+			return roundtrip.InputRequired(roundtrip.Elicit[Consent]("delete",
+				"Delete everything?")), nil
 		}
 		return done("deleted")
 	}
@@ -204,7 +207,8 @@ func ExampleElicitURL() {
 	signedIn := func() bool { return true } // asks the program's own session store
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Visited(ctx, "login") != roundtrip.Accepted {
-			return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in:", "https://id.example/login")), nil
+			return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in:",
+				"https://id.example/login")), nil
 		}
 		if !signedIn() {
 			return done("not signed in")
@@ -313,7 +317,8 @@ func ExampleKeyringFromEnv() {
 		fmt.Println(err)
 		return
 	}
-	_, err = roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, RequireSharedKey: true, Audience: "https://mcp.example"})
+	_, err = roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, RequireSharedKey: true,
+		Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 
 	_, err = roundtrip.KeyringFromEnv("EXAMPLE_OTHER_KEYS")

@@ -60,12 +60,15 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 		round: 2, roundsIgnored: 0, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
 		asked: []pendingQuestion{
 			{key: "confirm", kind: protocol.KindElicitForm, digest: confirmForm.Digest()},
-			{key: "extra", kind: protocol.KindElicitForm, digest: extraForm.Digest(), schema: extraForm.Schema()},
+			{key: "extra", kind: protocol.KindElicitForm, digest: extraForm.Digest(),
+				schema: extraForm.Schema()},
 			{key: "visit", kind: protocol.KindElicitURL},
 		},
 		answers: []*answer{
-			{key: "region", kind: protocol.KindElicitForm, outcome: Declined, digest: confirmForm.Digest(), round: 2},
-			{key: "size", kind: protocol.KindElicitForm, outcome: Accepted, digest: confirmForm.Digest(), round: 2,
+			{key: "region", kind: protocol.KindElicitForm, outcome: Declined,
+				digest: confirmForm.Digest(), round: 2},
+			{key: "size", kind: protocol.KindElicitForm, outcome: Accepted,
+				digest: confirmForm.Digest(), round: 2,
 				content: json.RawMessage(`{"reason":"large"}`), checked: true},
 		},
 		state: json.RawMessage(`"kept"`),
@@ -101,7 +104,8 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	marked := func(key, message string, again bool) journalMark {
-		q := Question{key: key, request: &protocol.ElicitForm{Message: message, Schema: f.Schema()}, form: f}
+		q := Question{key: key, request: &protocol.ElicitForm{Message: message, Schema: f.Schema()},
+			form: f}
 		m, err := q.makeMark()
 		if err != nil {
 			panic(err)
@@ -114,13 +118,16 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
 		round: 3, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
 		asked: []pendingQuestion{
-			{key: "confirm", kind: protocol.KindElicitForm, digest: f.Digest(), mark: marked("confirm", "confirm eu", true)},
+			{key: "confirm", kind: protocol.KindElicitForm, digest: f.Digest(),
+				mark: marked("confirm", "confirm eu", true)},
 			{key: "extra", kind: protocol.KindElicitURL},
 		},
 		answers: []*answer{
-			{key: "region", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(), round: 2, checked: true,
+			{key: "region", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(),
+				round: 2, checked: true,
 				content: json.RawMessage(`{"reason":"eu"}`), mark: marked("region", "region ?", false)},
-			{key: "size", kind: protocol.KindElicitForm, outcome: Declined, digest: f.Digest(), round: 3, mark: marked("size", "size ?", false)},
+			{key: "size", kind: protocol.KindElicitForm, outcome: Declined, digest: f.Digest(),
+				round: 3, mark: marked("size", "size ?", false)},
 			{key: "old", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(), round: 2, content: json.RawMessage(`{"reason":"guard"}`)},
 		},
 		version: "2", memos: []memo{{"quote", json.RawMessage(`1250`)}},

@@ -58,7 +58,8 @@ func (r *run) activeFlowLocked() (*flow, error) {
 	if r.flow == nil {
 		r.flow = &flow{}
 		if r.funnel.opts.Plain {
-			return nil, r.failLocked(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
+			return nil, r.failLocked(errors.New("flow style needs sealed state, and the funnel " +
+				"has the option Plain"))
 		}
 	}
 	if r.flow.end != nil {
@@ -152,7 +153,8 @@ func (r *run) takeKeys(inquiries []inquiry) error {
 		case q.key == "":
 			return r.failLocked(errors.New("a question has an empty key"))
 		case slices.Contains(f.used, q.key):
-			return r.failLocked(&JournalError{q.key, "two questions are asked under it in one run of the handler"})
+			return r.failLocked(&JournalError{q.key,
+				"two questions are asked under it in one run of the handler"})
 		}
 		f.used = append(f.used, q.key)
 		q.mark, err = q.makeMark()
@@ -233,13 +235,16 @@ func (r *run) suspendHandler(missing []Question) error {
 // which mistake that probably is.
 func noRound(ctx context.Context) error {
 	if ctx.Value(runKey{}) != nil { // it is there, and empty
-		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of tools/call, prompts/get or resources/read", ErrNoRound)
+		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of "+
+			"tools/call, prompts/get or resources/read", ErrNoRound)
 	}
 	if calledByHandler() {
-		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the context that the handler was called with, "+
+		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the "+
+			"context that the handler was called with, "+
 			"not context.Background()", ErrNoRound)
 	}
-	return fmt.Errorf("%w: the context is not that of a handler of tools/call, prompts/get or resources/read; "+
+	return fmt.Errorf("%w: the context is not that of a handler of tools/call, prompts/get or "+
+		"resources/read; "+
 		"pass on the one that the handler was called with", ErrNoRound)
 }
 
@@ -264,5 +269,6 @@ func calledByHandler() bool {
 
 // errReturned is the error of calls in flow style after the handler's return.
 func errReturned() error {
-	return fmt.Errorf("%w: the handler has returned; wait in it for the goroutines that ask", ErrNoRound)
+	return fmt.Errorf("%w: the handler has returned; wait in it for the goroutines that ask",
+		ErrNoRound)
 }

@@ -113,11 +113,13 @@ func ExampleMemo() {
 		if err != nil {
 			return nil, err
 		}
-		key, err := roundtrip.IdempotencyKey(ctx, fmt.Sprint("charge ", cents)) // the same in every round, for the bank
+		// the same in every round, for the bank
+		key, err := roundtrip.IdempotencyKey(ctx, fmt.Sprint("charge ", cents))
 		if err != nil {
 			return nil, err
 		}
-		return done(fmt.Sprintf("%s pays %d cents, key of %d characters", agreed.Name, cents, len(key)))
+		return done(fmt.Sprintf("%s pays %d cents, key of %d characters", agreed.Name, cents,
+			len(key)))
 	}
 	play(handler, map[string]string{"agree": `{"action":"accept","content":{"name":"Ada"}}`})
 	// Output:

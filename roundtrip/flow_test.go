@@ -17,18 +17,46 @@ import (
 
 // misbehaving are handlers that do anything with the error of Ask but return it.
 var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Result, error){
-	"returns it":               func(_ context.Context, err error) (protocol.Result, error) { return nil, err },
-	"wraps with %v":            func(_ context.Context, err error) (protocol.Result, error) { return nil, fmt.Errorf("guard: %v", err) },
-	"another error":            func(context.Context, error) (protocol.Result, error) { return nil, errors.New("no") },
-	"a protocol error":         func(context.Context, error) (protocol.Result, error) { return nil, protocol.Errorf(4711, "no") },
-	"ignores it":               func(context.Context, error) (protocol.Result, error) { return say("deleted") },
-	"a fallback and the error": func(_ context.Context, err error) (protocol.Result, error) { r, _ := say("deleted"); return r, err },
-	"nothing":                  func(context.Context, error) (protocol.Result, error) { return nil, nil },
-	"a result of another kind": func(context.Context, error) (protocol.Result, error) { return &protocol.ListToolsResult{}, nil },
+	"returns it": func(_ context.Context, err error) (protocol.Result,
+		error) {
+		return nil, err
+	},
+	"wraps with %v": func(_ context.Context, err error) (protocol.Result,
+		error) {
+		return nil, fmt.Errorf("guard: %v", err)
+	},
+	"another error": func(context.Context, error) (protocol.Result, error) {
+		return nil,
+			errors.New("no")
+	},
+	"a protocol error": func(context.Context, error) (protocol.Result, error) {
+		return nil,
+			protocol.Errorf(4711, "no")
+	},
+	"ignores it": func(context.Context, error) (protocol.Result,
+		error) {
+		return say("deleted")
+	},
+	"a fallback and the error": func(_ context.Context, err error) (protocol.Result, error) {
+		r,
+			_ := say("deleted")
+		return r, err
+	},
+	"nothing": func(context.Context, error) (protocol.Result, error) {
+		return nil,
+			nil
+	},
+	"a result of another kind": func(context.Context, error) (protocol.Result,
+		error) {
+		return &protocol.ListToolsResult{}, nil
+	},
 	"a typed nil": func(context.Context, error) (protocol.Result, error) {
 		return (*protocol.CallToolResult)(nil), nil
 	},
-	"panics with it":      func(_ context.Context, err error) (protocol.Result, error) { panic(err) },
+	"panics with it": func(_ context.Context, err error) (protocol.Result,
+		error) {
+		panic(err)
+	},
 	"panics":              func(context.Context, error) (protocol.Result, error) { panic("no") },
 	"panics with nothing": func(context.Context, error) (protocol.Result, error) { panic(nil) },
 	"recovers": func(_ context.Context, err error) (result protocol.Result, _ error) {
@@ -38,7 +66,10 @@ var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Resu
 		}()
 		panic(err)
 	},
-	"the context's error": func(ctx context.Context, _ error) (protocol.Result, error) { return nil, ctx.Err() },
+	"the context's error": func(ctx context.Context, _ error) (protocol.Result, error) {
+		return nil,
+			ctx.Err()
+	},
 	"a URL error": func(context.Context, error) (protocol.Result, error) {
 		return nil, &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{{Message: "m", URL: "https://x.example"}}}
 	},
@@ -50,16 +81,17 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	for name, then := range misbehaving {
 		for _, method := range families {
 			t.Run(name+" "+method, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
-					if _, err := reasonOf(ctx, "k"); err != nil {
-						if !errors.Is(err, roundtrip.ErrPending) {
-							t.Errorf("got %v, want ErrPending", err)
+				c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+					func(ctx context.Context) (protocol.Result, error) {
+						if _, err := reasonOf(ctx, "k"); err != nil {
+							if !errors.Is(err, roundtrip.ErrPending) {
+								t.Errorf("got %v, want ErrPending", err)
+							}
+							contains(t, err.Error(), "k")
+							return then(ctx, err)
 						}
-						contains(t, err.Error(), "k")
-						return then(ctx, err)
-					}
-					return completes(method)
-				})
+						return completes(method)
+					})
 				c.call.Method = method
 				c.call.CheckOutput = func(json.RawMessage) error { return errors.New("never checked in a round that asks") }
 				c.ask("k")
@@ -104,9 +136,11 @@ func TestContextOfAPendingRound(t *testing.T) {
 			if cause := <-done; cause != roundtrip.ErrPending {
 				t.Errorf("cause %v", cause)
 			}
-			for name, ctx := range map[string]context.Context{"itself": ctx, "before": before, "after": after} {
+			for name, ctx := range map[string]context.Context{"itself": ctx, "before": before,
+				"after": after} {
 				<-ctx.Done()
-				if !errors.Is(ctx.Err(), context.Canceled) || context.Cause(ctx) != roundtrip.ErrPending {
+				if !errors.Is(ctx.Err(), context.Canceled) ||
+					context.Cause(ctx) != roundtrip.ErrPending {
 					t.Errorf("%s: %v because of %v", name, ctx.Err(), context.Cause(ctx))
 				}
 			}
@@ -171,7 +205,8 @@ func TestDeleteAfterAnIgnoredAsk(t *testing.T) {
 			f.Delete(ctx)
 		}, 0},
 		{"in Memo", func(ctx context.Context, f *files) {
-			_, _ = roundtrip.Memo(ctx, "delete", func(context.Context) (bool, error) { f.Remove(); return true, nil })
+			_, _ = roundtrip.Memo(ctx, "delete",
+				func(context.Context) (bool, error) { f.Remove(); return true, nil })
 		}, 0},
 		{"in OnCommit", func(ctx context.Context, f *files) {
 			_ = roundtrip.OnCommit(ctx, func(context.Context) { f.Remove() })
@@ -182,11 +217,12 @@ func TestDeleteAfterAnIgnoredAsk(t *testing.T) {
 			t.Run(tc.name+" "+m.name, func(t *testing.T) {
 				f := &files{}
 				p := person{}
-				j := newJourney(t, m, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
-					_, _ = reasonOf(ctx, "sure") // on purpose
-					tc.act(ctx, f)
-					return say("deleted")
-				})
+				j := newJourney(t, m, roundtrip.Options{}, p,
+					func(ctx context.Context) (protocol.Result, error) {
+						_, _ = reasonOf(ctx, "sure") // on purpose
+						tc.act(ctx, f)
+						return say("deleted")
+					})
 				want := int32(1)
 				if m.replay {
 					want += tc.before
@@ -247,18 +283,21 @@ func TestGoroutineLeftBehind(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			returned, over := make(chan struct{}), make(chan struct{})
-			j := newJourney(t, m, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
-				go func() {
-					defer close(over)
-					<-returned
-					_, err := reasonOf(ctx, "late")
-					_, memo := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
-					if !errors.Is(err, roundtrip.ErrNoRound) || !errors.Is(memo, roundtrip.ErrNoRound) {
-						t.Errorf("got %v and %v", err, memo)
-					}
-				}()
-				return say("done")
-			})
+			j := newJourney(t, m, roundtrip.Options{}, nil,
+				func(ctx context.Context) (protocol.Result, error) {
+					go func() {
+						defer close(over)
+						<-returned
+						_, err := reasonOf(ctx, "late")
+						_, memo := roundtrip.Memo(ctx, "m",
+							func(context.Context) (int, error) { return 1, nil })
+						if !errors.Is(err, roundtrip.ErrNoRound) ||
+							!errors.Is(memo, roundtrip.ErrNoRound) {
+							t.Errorf("got %v and %v", err, memo)
+						}
+					}()
+					return say("done")
+				})
 			if got := j.done(); got != "done" {
 				t.Errorf("got %q", got)
 			}

@@ -40,7 +40,8 @@ func (q *FormQuestion[T]) Key() string { return q.key }
 
 // Elicit returns the question with a message for the person.
 func (q *FormQuestion[T]) Elicit(message string) Question {
-	return Question{key: q.key, form: q.form, request: &protocol.ElicitForm{Message: message, Schema: q.form.Schema()}}
+	return Question{key: q.key, form: q.form,
+		request: &protocol.ElicitForm{Message: message, Schema: q.form.Schema()}}
 }
 
 // Answer reads the answer to the question, as the function [Answer] does.

@@ -26,8 +26,10 @@ type Funnel struct {
 // when they require a shared key and there is none, and when there is a shared
 // key and no Audience.
 func NewFunnel(opts Options) (*Funnel, error) {
-	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey || opts.StateStore != nil) {
-		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and RequireSharedKey")
+	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey ||
+		opts.StateStore != nil) {
+		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and " +
+			"RequireSharedKey")
 	}
 	if opts.Sealer == nil && !opts.Plain {
 		opts.Sealer = EphemeralKeyring()

@@ -64,13 +64,19 @@ func TestServerBugs(t *testing.T) {
 		want    []string
 	}{
 		{"nil", returns(nil, nil), []string{"nil or wrong result", "<nil>"}},
-		{"typed nil", returns((*protocol.CallToolResult)(nil), nil), []string{"*protocol.CallToolResult"}},
-		{"typed nil questions", returns((*protocol.InputRequiredResult)(nil), nil), []string{"*protocol.InputRequiredResult"}},
-		{"forged", returns(forged{&protocol.CallToolResult{}}, nil), []string{"roundtrip_test.forged"}},
-		{"result of another method", returns(&protocol.GetPromptResult{}, nil), []string{"*protocol.GetPromptResult"}},
-		{"result of no method here", returns(&protocol.EmptyResult{}, nil), []string{"*protocol.EmptyResult"}},
+		{"typed nil", returns((*protocol.CallToolResult)(nil), nil),
+			[]string{"*protocol.CallToolResult"}},
+		{"typed nil questions", returns((*protocol.InputRequiredResult)(nil), nil),
+			[]string{"*protocol.InputRequiredResult"}},
+		{"forged", returns(forged{&protocol.CallToolResult{}}, nil),
+			[]string{"roundtrip_test.forged"}},
+		{"result of another method", returns(&protocol.GetPromptResult{}, nil),
+			[]string{"*protocol.GetPromptResult"}},
+		{"result of no method here", returns(&protocol.EmptyResult{}, nil),
+			[]string{"*protocol.EmptyResult"}},
 		{"nothing asked", asks(), []string{"at least one question or WithState"}},
-		{"nothing in a hand-built one", returns(&protocol.InputRequiredResult{}, nil), []string{"at least one"}},
+		{"nothing in a hand-built one", returns(&protocol.InputRequiredResult{}, nil),
+			[]string{"at least one"}},
 		{"nil item", asks(form, nil), []string{"nil item"}},
 		{"repeated key", asks(form, roundtrip.ListRoots("k")), []string{`"k"`, "twice"}},
 		{"empty key", asks(roundtrip.ListRoots("")), []string{"empty key"}},
@@ -89,7 +95,8 @@ func TestServerBugs(t *testing.T) {
 		{"raw form, keyword outside the grammar", raw(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), []string{`"a"`, `"pattern"`}},
 		{"raw form, duplicate member", raw(`{"type":"object","properties":{},"properties":{}}`), []string{`"k"`, "properties"}},
 		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), []string{`"apiKey"`, "URL"}},
-		{"state that does not encode", asks(roundtrip.WithState(make(chan int))), []string{"state"}},
+		{"state that does not encode", asks(roundtrip.WithState(make(chan int))),
+			[]string{"state"}},
 		{"hand-built with a nil question", returns(&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
 		{"hand-built with a forged question", returns(&protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{{Key: "k", Request: forgedQuestion{&protocol.ElicitForm{}}}}}, nil), []string{`"k"`, "unknown type"}},
@@ -98,9 +105,12 @@ func TestServerBugs(t *testing.T) {
 		{"hand-built with broken _meta", returns(&protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ListRoots{Meta: protocol.Meta(`[]`)}}}}, nil), []string{`"k"`, "_meta"}},
 		{"changed: key repeated", changed(func(r *protocol.InputRequiredResult) { r.InputRequests = append(r.InputRequests, r.InputRequests[0]) }), []string{"twice"}},
-		{"changed: question taken out", changed(func(r *protocol.InputRequiredResult) { r.InputRequests[0].Request = nil }), []string{"nil"}},
+		{"changed: question taken out",
+			changed(func(r *protocol.InputRequiredResult) { r.InputRequests[0].Request = nil }),
+			[]string{"nil"}},
 		{"changed: nothing left", changed(func(r *protocol.InputRequiredResult) { r.InputRequests = nil }), []string{"at least one"}},
-		{"-32042 by hand", returns(nil, protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), []string{"-32042"}},
+		{"-32042 by hand", returns(nil,
+			protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), []string{"-32042"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{}, tc.handler)
@@ -126,7 +136,8 @@ func TestBugEndsTheFlow(t *testing.T) {
 		})
 		c.ask("k")
 		_, _ = c.answer("k", accepted).send()
-		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndFailed || end.Legs != 2 {
+		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndFailed ||
+			end.Legs != 2 {
 			t.Errorf("%s: end %+v", name, end)
 		}
 	}
@@ -136,17 +147,21 @@ func TestBugEndsTheFlow(t *testing.T) {
 func TestResultChangedAfterwards(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.WithState("kept"))
+			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("a", "?"),
+				roundtrip.WithState("kept"))
 			r.InputRequests[0].Key = "b"
-			r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: "c", Request: &protocol.ListRoots{}})
+			r.InputRequests = append(r.InputRequests,
+				protocol.KeyedRequest{Key: "c", Request: &protocol.ListRoots{}})
 			return r, nil
 		}
 		state, _ := roundtrip.State[string](ctx)
 		_, roots := roundtrip.Roots(ctx, "c")
-		return say(fmt.Sprintf("%v %v %v %s", roundtrip.Answer[Confirmation](ctx, "a").Outcome, roundtrip.Answer[Confirmation](ctx, "b").Outcome, roots, state))
+		return say(fmt.Sprintf("%v %v %v %s", roundtrip.Answer[Confirmation](ctx, "a").Outcome,
+			roundtrip.Answer[Confirmation](ctx, "b").Outcome, roots, state))
 	})
 	c.ask("b", "c")
-	if got, want := c.answer("a", accepted, "b", accepted, "c", rooted).done(), "missing accepted true kept"; got != want {
+	if got, want := c.answer("a", accepted, "b", accepted, "c",
+		rooted).done(), "missing accepted true kept"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -198,7 +213,8 @@ func TestMustQuestionPanics(t *testing.T) {
 		"inexpressible": {func() { roundtrip.MustQuestion[nested]("k") }, []string{`"k"`, `"inner"`}},
 		"secret":        {func() { roundtrip.MustQuestion[secretive]("k") }, []string{`"k"`, `"password"`}},
 		"mistaken tag":  {func() { roundtrip.MustQuestion[mistaken]("k") }, []string{`"k"`, "roundtrip_test.mistaken.Amount", `minumum:"1"`, "minimum"}},
-		"empty key":     {func() { roundtrip.MustQuestion[Confirmation]("") }, []string{"empty key"}},
+		"empty key": {func() { roundtrip.MustQuestion[Confirmation]("") },
+			[]string{"empty key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -220,7 +236,8 @@ func TestAllowSecrets(t *testing.T) {
 		if answer, ok := question.AcceptedContent(ctx); ok {
 			return say(answer.Password + string(roundtrip.RawAnswer(ctx, "raw").Content))
 		}
-		return ask(question.Elicit("?"), roundtrip.RawForm("raw", "?", schema, roundtrip.AllowSecrets()))
+		return ask(question.Elicit("?"),
+			roundtrip.RawForm("raw", "?", schema, roundtrip.AllowSecrets()))
 	})
 	c.ask("k", "raw")
 	got := c.answer("k", `{"action":"accept","content":{"password":"x"}}`, "raw", `{"action":"accept","content":{"pin":1}}`).done()
@@ -237,7 +254,8 @@ func TestAllowSecrets(t *testing.T) {
 
 // TestOtherMethods may not ask, and are passed through otherwise.
 func TestOtherMethods(t *testing.T) {
-	for _, method := range []string{protocol.MethodListTools, protocol.MethodComplete, protocol.MethodDiscover, "x/unknown"} {
+	for _, method := range []string{protocol.MethodListTools, protocol.MethodComplete,
+		protocol.MethodDiscover, "x/unknown"} {
 		c := newClient(t, roundtrip.Options{}, asks(roundtrip.ListRoots("k")))
 		c.call.Method = method
 		contains(t, c.bug(), method)
@@ -270,16 +288,17 @@ func TestOtherMethods(t *testing.T) {
 // the same process does.
 func TestRoundsDoNotLeakInwards(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, nil)
-	_, err := c.funnel.Do(t.Context(), toolCall(), func(ctx context.Context) (protocol.Result, error) {
-		inner := toolCall()
-		inner.Method = protocol.MethodListTools
-		return c.funnel.Do(ctx, inner, func(ctx context.Context) (protocol.Result, error) {
-			if n := roundtrip.Number(ctx); n != 0 {
-				t.Errorf("the inner request is in round %d of the outer one", n)
-			}
-			return &protocol.ListToolsResult{}, nil
+	_, err := c.funnel.Do(t.Context(), toolCall(),
+		func(ctx context.Context) (protocol.Result, error) {
+			inner := toolCall()
+			inner.Method = protocol.MethodListTools
+			return c.funnel.Do(ctx, inner, func(ctx context.Context) (protocol.Result, error) {
+				if n := roundtrip.Number(ctx); n != 0 {
+					t.Errorf("the inner request is in round %d of the outer one", n)
+				}
+				return &protocol.ListToolsResult{}, nil
+			})
 		})
-	})
 	if err == nil {
 		t.Error("a list came out of a tool")
 	}
@@ -291,23 +310,29 @@ func TestPanics(t *testing.T) {
 	var nilURLs *protocol.URLElicitationRequiredError
 	var nilProtocol *protocol.Error
 	for name, handler := range map[string]roundtrip.Handler{
-		"handler":           func(context.Context) (protocol.Result, error) { panic("a secret") },
-		"nil":               func(context.Context) (protocol.Result, error) { panic(nil) },
-		"typed nil error":   returns(nil, nilError),
-		"nil URL error":     returns(nil, nilURLs),
-		"nil *Error":        returns(nil, nilProtocol),
-		"nil *Error, wrap":  returns(nil, errors.Join(nilProtocol, nilURLs)),
-		"nested nil in ask": func(context.Context) (protocol.Result, error) { return ask(struct{ roundtrip.Item }{}) },
+		"handler":          func(context.Context) (protocol.Result, error) { panic("a secret") },
+		"nil":              func(context.Context) (protocol.Result, error) { panic(nil) },
+		"typed nil error":  returns(nil, nilError),
+		"nil URL error":    returns(nil, nilURLs),
+		"nil *Error":       returns(nil, nilProtocol),
+		"nil *Error, wrap": returns(nil, errors.Join(nilProtocol, nilURLs)),
+		"nested nil in ask": func(context.Context) (protocol.Result,
+			error) {
+			return ask(struct{ roundtrip.Item }{})
+		},
 	} {
-		for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodListTools} {
+		for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
+			protocol.MethodListTools} {
 			t.Run(name+" "+method, func(t *testing.T) {
 				c := newClient(t, roundtrip.Options{}, handler)
 				c.call.Method = method
-				if e := c.fails(protocol.CodeInternalError); e.Message != "internal error" || e.Data != nil {
+				if e := c.fails(protocol.CodeInternalError); e.Message != "internal error" ||
+					e.Data != nil {
 					t.Errorf("the client learns %q %s", e.Message, e.Data)
 				}
 				p := one[roundtrip.HandlerPanicked](t, c.events)
-				if p.Value == nil || !strings.Contains(string(p.Stack), "roundtrip") || p.Method != method {
+				if p.Value == nil || !strings.Contains(string(p.Stack), "roundtrip") ||
+					p.Method != method {
 					t.Errorf("event %+v", p)
 				}
 			})
@@ -327,13 +352,18 @@ func TestErrors(t *testing.T) {
 	}{
 		{"tool, plain", protocol.MethodCallTool, plain, 0, "error: disk full"},
 		{"prompt, plain", protocol.MethodGetPrompt, plain, protocol.CodeHandlerError, "disk full"},
-		{"resource, plain", protocol.MethodReadResource, plain, protocol.CodeHandlerError, "disk full"},
+		{"resource, plain", protocol.MethodReadResource, plain, protocol.CodeHandlerError,
+			"disk full"},
 		{"tool, own", protocol.MethodCallTool, own, 4711, "mine"},
 		{"tool, own wrapped", protocol.MethodCallTool, fmt.Errorf("while: %w", own), 4711, "mine"},
 		{"prompt, own", protocol.MethodGetPrompt, own, 4711, "mine"},
-		{"resource not found, modern", protocol.MethodReadResource, protocol.ResourceNotFound("file:///x"), protocol.CodeInvalidParams, "file:///x"},
-		{"resource not found, legacy", protocol.MethodReadResource, protocol.Errorf(protocol.CodeResourceNotFound, "gone"), protocol.CodeInvalidParams, "gone"},
-		{"text that looks like a verb", protocol.MethodGetPrompt, errors.New("100%d"), protocol.CodeHandlerError, "100%d"},
+		{"resource not found, modern", protocol.MethodReadResource,
+			protocol.ResourceNotFound("file:///x"), protocol.CodeInvalidParams, "file:///x"},
+		{"resource not found, legacy", protocol.MethodReadResource,
+			protocol.Errorf(protocol.CodeResourceNotFound, "gone"), protocol.CodeInvalidParams,
+			"gone"},
+		{"text that looks like a verb", protocol.MethodGetPrompt, errors.New("100%d"),
+			protocol.CodeHandlerError, "100%d"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{}, returns(nil, tc.err))
@@ -423,16 +453,20 @@ func TestHandBuilt(t *testing.T) {
 	}
 	c.call = retry
 	contains(t, c.answer("form", `{"action":"accept","content":{"pin":"x"}}`).done(), "invalid")
-	if text, _ := upstream.RequestState.Text(); text != "the upstream's" || attachment.Of(upstream) != nil {
+	if text, _ := upstream.RequestState.Text(); text != "the upstream's" ||
+		attachment.Of(upstream) != nil {
 		t.Error("the handler's result was changed")
 	}
 }
 
 // TestGate asks for more than the client can do.
 func TestGate(t *testing.T) {
-	form, url := roundtrip.Elicit[Confirmation]("f", "?"), roundtrip.ElicitURL("u", "?", "https://id.example")
-	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}), roundtrip.ListRoots("r")
-	tools := roundtrip.CreateMessage("t", &protocol.CreateMessage{ToolChoice: &protocol.ToolChoice{Mode: "auto"}})
+	form, url := roundtrip.Elicit[Confirmation]("f", "?"),
+		roundtrip.ElicitURL("u", "?", "https://id.example")
+	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}),
+		roundtrip.ListRoots("r")
+	tools := roundtrip.CreateMessage("t",
+		&protocol.CreateMessage{ToolChoice: &protocol.ToolChoice{Mode: "auto"}})
 	for _, tc := range []struct {
 		name, declared string
 		items          []roundtrip.Item
@@ -450,7 +484,11 @@ func TestGate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			sealed := false
 			keys := roundtrip.EphemeralKeyring()
-			sealer := &fakeSealer{seal: func(b []byte) (string, error) { sealed = true; return keys.Seal(t.Context(), b) }}
+			sealer := &fakeSealer{seal: func(b []byte) (string,
+				error) {
+				sealed = true
+				return keys.Seal(t.Context(), b)
+			}}
 			c := newClient(t, roundtrip.Options{Sealer: sealer}, asks(tc.items...))
 			declared, err := protocol.DecodeClientCapabilities([]byte(tc.declared))
 			if err != nil {
@@ -472,7 +510,8 @@ func TestGate(t *testing.T) {
 			if sealed {
 				t.Error("state was sealed for a question that is not asked")
 			}
-			if event := one[roundtrip.CapabilityRefused](t, c.events); event.Missing.String() != want.String() {
+			if event := one[roundtrip.CapabilityRefused](t,
+				c.events); event.Missing.String() != want.String() {
 				t.Errorf("event %+v", event)
 			}
 		})
@@ -485,16 +524,21 @@ func TestIncludeContext(t *testing.T) {
 		sampling protocol.SamplingCapability
 		in, want string
 	}{
-		{protocol.SamplingCapability{}, "allServers", ""}, {protocol.SamplingCapability{Tools: true}, "thisServer", ""},
-		{protocol.SamplingCapability{}, "none", "none"}, {protocol.SamplingCapability{Context: true}, "allServers", "allServers"},
+		{protocol.SamplingCapability{}, "allServers", ""},
+		{protocol.SamplingCapability{Tools: true}, "thisServer", ""},
+		{protocol.SamplingCapability{}, "none", "none"},
+		{protocol.SamplingCapability{Context: true}, "allServers", "allServers"},
 	} {
 		request := &protocol.CreateMessage{IncludeContext: tc.in, SystemPrompt: "kept"}
-		returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request), roundtrip.CreateMessage("b", request))
+		returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request),
+			roundtrip.CreateMessage("b", request))
 		c := newClient(t, roundtrip.Options{}, returns(returned, nil))
 		c.call.Capabilities.Sampling = &tc.sampling
 		for _, q := range c.ask("a", "b").InputRequests {
-			if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want || got.SystemPrompt != "kept" {
-				t.Errorf("%+v: %s becomes %q, want %q", tc.sampling, tc.in, got.IncludeContext, tc.want)
+			if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want ||
+				got.SystemPrompt != "kept" {
+				t.Errorf("%+v: %s becomes %q, want %q", tc.sampling, tc.in, got.IncludeContext,
+					tc.want)
 			}
 		}
 		if request.IncludeContext != tc.in || returned.InputRequests[0].Request != request {
@@ -531,7 +575,8 @@ func (o ctxObserver) Observe(ctx context.Context, event roundtrip.Event) {
 // TestOneFunnelManyGoroutines takes flows of its own through each.
 func TestOneFunnelManyGoroutines(t *testing.T) {
 	question := roundtrip.MustQuestion[Confirmation]("k")
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), Observer: &events{}})
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0),
+		Observer: &events{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -570,26 +615,29 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 }
 
 func TestLegacyIsNotAskedOverThisWire(t *testing.T) {
-	if _, err := protocol.EncodeResult(protocol.V20251125, protocol.MethodCallTool, roundtrip.InputRequired(roundtrip.ListRoots("k"))); err == nil {
+	if _, err := protocol.EncodeResult(protocol.V20251125, protocol.MethodCallTool,
+		roundtrip.InputRequired(roundtrip.ListRoots("k"))); err == nil {
 		t.Error("questions are encoded for a legacy revision")
 	}
 }
 
 // TestCallersDataStaysAsItIs passes everything through two legs and compares.
 func TestCallersDataStaysAsItIs(t *testing.T) {
-	c := newClient(t, roundtrip.Options{RestartExpired: true}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
-			return say("done")
-		}
-		return ask(roundtrip.Elicit[Confirmation]("form", "?"))
-	})
+	c := newClient(t, roundtrip.Options{RestartExpired: true},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
+				return say("done")
+			}
+			return ask(roundtrip.Elicit[Confirmation]("form", "?"))
+		})
 	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
 	c.ask("form")
 	c.answer("other", `null`, "form", ` {"content":{"reason" : "now"},"action":"accept"} `)
 	arguments := slices.Clone(c.call.Arguments)
 	before := fmt.Sprintf("%#v", c.call)
 	c.done()
-	if after := fmt.Sprintf("%#v", c.call); after != before || string(arguments) != string(c.call.Arguments) {
+	if after := fmt.Sprintf("%#v", c.call); after != before ||
+		string(arguments) != string(c.call.Arguments) {
 		t.Errorf("the call was changed\n from %s\n to   %s", before, after)
 	}
 }
@@ -603,8 +651,10 @@ func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 			if roundtrip.Number(ctx) == 3 {
 				return say("done")
 			}
-			asks := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k", "?").AskAgain().ExpiresIn(time.Minute))
-			asks.InputRequests = append(asks.InputRequests, protocol.KeyedRequest{Key: "added", Request: &protocol.ListRoots{}})
+			asks := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k",
+				"?").AskAgain().ExpiresIn(time.Minute))
+			asks.InputRequests = append(asks.InputRequests,
+				protocol.KeyedRequest{Key: "added", Request: &protocol.ListRoots{}})
 			return asks, nil
 		})
 		c.ask("k", "added")

@@ -28,7 +28,8 @@ func FuzzClaims(f *testing.F) {
 	local := honest()
 	local.Call.Principal = roundtrip.Local()
 	full := appended(f, honest())
-	seedsOrFail(f, [][]byte{full, appended(f, local), full[:len(full)/2], bytes.Repeat([]byte{0xff}, 80), append([]byte{3, 0}, make([]byte, 70)...)})
+	seedsOrFail(f, [][]byte{full, appended(f, local), full[:len(full)/2],
+		bytes.Repeat([]byte{0xff}, 80), append([]byte{3, 0}, make([]byte, 70)...)})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		again, err := roundtrip.ReencodeClaims(data)
 		if err == nil && !bytes.Equal(again, data) {
@@ -49,7 +50,8 @@ func FuzzClaims(f *testing.F) {
 // FuzzState presents arbitrary text, and the funnel's own state with a piece of
 // text put in place of another: always the frozen error, unless nothing changed.
 func FuzzState(f *testing.F) {
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring(f, "k1", "k2"), Audience: honest().Audience})
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring(f, "k1", "k2"),
+		Audience: honest().Audience})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -85,7 +87,8 @@ func FuzzState(f *testing.F) {
 				continue
 			}
 			var e *protocol.Error
-			if state == fresh || !errors.As(err, &e) || e.Code != protocol.CodeInvalidParams || e.Message != "Invalid or expired requestState" {
+			if state == fresh || !errors.As(err, &e) || e.Code != protocol.CodeInvalidParams ||
+				e.Message != "Invalid or expired requestState" {
 				t.Errorf("%q: %v", state, err)
 			}
 		}
@@ -116,14 +119,15 @@ func FuzzAnswers(f *testing.F) {
 			if call.AcceptCold = cold; !cold {
 				call.State = state
 			}
-			result, err := funnel.Do(t.Context(), call, func(ctx context.Context) (protocol.Result, error) {
-				reply = roundtrip.Answer[Confirmation](ctx, "form")
-				visited = roundtrip.Visited(ctx, "url")
-				_, _ = roundtrip.Sampled(ctx, "sample")
-				_, _ = roundtrip.Roots(ctx, "roots")
-				_ = roundtrip.RawAnswer(ctx, "roots")
-				return ask(roundtrip.Elicit[Confirmation]("more", "?"))
-			})
+			result, err := funnel.Do(t.Context(), call,
+				func(ctx context.Context) (protocol.Result, error) {
+					reply = roundtrip.Answer[Confirmation](ctx, "form")
+					visited = roundtrip.Visited(ctx, "url")
+					_, _ = roundtrip.Sampled(ctx, "sample")
+					_, _ = roundtrip.Roots(ctx, "roots")
+					_ = roundtrip.RawAnswer(ctx, "roots")
+					return ask(roundtrip.Elicit[Confirmation]("more", "?"))
+				})
 			if err != nil {
 				t.Fatalf("answers fail the request: %v", err)
 			}
@@ -132,7 +136,8 @@ func FuzzAnswers(f *testing.F) {
 			}
 			consented := reply.Outcome == roundtrip.Accepted || visited == roundtrip.Accepted
 			if consented && action(raw) != "accept" {
-				t.Errorf("cold %v: %q is read as consent: form %v, visit %v", cold, raw, reply.Outcome, visited)
+				t.Errorf("cold %v: %q is read as consent: form %v, visit %v", cold, raw,
+					reply.Outcome, visited)
 			}
 			if reply.Outcome == roundtrip.Accepted && len([]rune(reply.Content.Reason)) < 2 {
 				t.Errorf("cold %v: %q breaks the schema and is accepted", cold, raw)

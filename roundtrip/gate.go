@@ -39,10 +39,12 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 	}
 	_, plain := d.plain.Text()
 	if plain && !p.funnel.opts.Plain {
-		return fmt.Errorf("input required: plain state needs a funnel with the option Plain; use WithState")
+		return fmt.Errorf("input required: plain state needs a funnel with the option Plain; use " +
+			"WithState")
 	}
 	if d.hasState && p.funnel.opts.Plain {
-		return fmt.Errorf("input required: WithState needs sealing; a funnel with the option Plain takes PlainState")
+		return fmt.Errorf("input required: WithState needs sealing; a funnel with the option " +
+			"Plain takes PlainState")
 	}
 	if len(d.questions) == 0 && !d.hasState && !plain {
 		return fmt.Errorf("input required: at least one question or WithState is needed")
@@ -62,9 +64,10 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 // an author may have changed the result after building it.
 func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
 	return d != nil && asks.RequestState == d.plain &&
-		slices.EqualFunc(d.questions, asks.InputRequests, func(q Question, r protocol.KeyedRequest) bool {
-			return q.key == r.Key && q.request == r.Request
-		})
+		slices.EqualFunc(d.questions, asks.InputRequests,
+			func(q Question, r protocol.KeyedRequest) bool {
+				return q.key == r.Key && q.request == r.Request
+			})
 }
 
 // restoreFrom takes over from the draft of a result that was changed afterwards what
@@ -166,7 +169,8 @@ func (f *Funnel) allowURL() urlrule.Hook { return f.opts.AllowURL }
 
 // checkClient refuses questions that the client has not declared to support. All questions are
 // checked first, so that one error names everything that is missing.
-func (p *questioner) checkClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
+func (p *questioner) checkClient(ctx context.Context,
+	requests protocol.InputRequests) (protocol.InputRequests, error) {
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
@@ -204,13 +208,19 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 // checkLegacyClient decides whether all questions can be put to the client of a legacy
 // revision, and returns them as that revision spells them. Nothing has been sent yet. It also
 // records under which ids visits to URLs go out.
-func (p *questioner) checkLegacyClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
+func (p *questioner) checkLegacyClient(ctx context.Context,
+	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
 	case p.funnel.opts.RefuseLegacy:
-		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
-		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this request asks questions, which needs a client of revision 2026-07-28"}
+		p.observe(ctx, ServerBug{p.where,
+			fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
+				p.call.Version)})
+		return nil, &refusal{code: protocol.CodeCannotAsk,
+			text: "this request asks questions, which needs a client of revision 2026-07-28"}
 	case len(requests) > 0 && p.call.Push == nil:
-		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this connection cannot carry questions to the client: it has no session; connect with one, or with a client of revision 2026-07-28"}
+		return nil, &refusal{code: protocol.CodeCannotAsk,
+			text: "this connection cannot carry questions to the client: it has no session; " +
+				"connect with one, or with a client of revision 2026-07-28"}
 	}
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
@@ -218,13 +228,15 @@ func (p *questioner) checkLegacyClient(ctx context.Context, requests protocol.In
 	}
 	if !missing.IsZero() {
 		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " + missing.String() + "; use a client that does"}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " +
+			missing.String() + "; use a client that does"}
 	}
 	copied := false
 	for i, q := range requests {
 		spelled, err := p.downgrade(q.Request)
 		if err != nil {
-			return nil, &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
+			return nil, &refusal{code: protocol.CodeCannotAsk,
+				text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
 		}
 		if spelled == q.Request {
 			continue

@@ -32,7 +32,8 @@ func TestNoNagging(t *testing.T) {
 	nonce := 0
 	url := func() roundtrip.Question {
 		nonce++
-		return roundtrip.ElicitURL("visit", "Sign in", "https://id.example/?nonce="+string(rune('a'+nonce)))
+		return roundtrip.ElicitURL("visit", "Sign in", "https://id.example/?nonce="+
+			string(rune('a'+nonce)))
 	}
 	for _, tc := range []struct {
 		name     string
@@ -53,7 +54,8 @@ func TestNoNagging(t *testing.T) {
 				if len(c.shown) != 1 {
 					t.Errorf("shown %v, want it once", c.shown)
 				}
-				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRefused || end.Legs != 2 || end.Flow == "" {
+				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRefused ||
+					end.Legs != 2 || end.Flow == "" {
 					t.Errorf("end %+v", end)
 				}
 			})

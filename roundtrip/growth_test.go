@@ -20,15 +20,18 @@ func TestStateGrowth(t *testing.T) {
 	growthtest.Test(t, growthtest.Reader{
 		Read: func(input []byte) bool {
 			call := toolCall()
-			call.Responses, call.State = answers("form", declined), protocol.StateText(string(input))
+			call.Responses, call.State = answers("form", declined),
+				protocol.StateText(string(input))
 			_, err := c.funnel.Do(context.Background(), call, c.handler)
 			return err == nil
 		},
 		BytesPerByte: 8, ObjectsPerByte: 0.01,
 	},
 		growthtest.Input{Name: "letters", Make: growthtest.Repeat("", "A", ""), Refused: true},
-		growthtest.Input{Name: "longer than sealed", Make: growthtest.Repeat(sealed, "A", ""), Refused: true},
-		growthtest.Input{Name: "not base64", Make: growthtest.Repeat(sealed[:8], "\u00e9", ""), Refused: true},
+		growthtest.Input{Name: "longer than sealed", Make: growthtest.Repeat(sealed, "A", ""),
+			Refused: true},
+		growthtest.Input{Name: "not base64", Make: growthtest.Repeat(sealed[:8], "\u00e9", ""),
+			Refused: true},
 		growthtest.Input{Name: "dots", Make: growthtest.Repeat("", ".", ""), Refused: true},
 	)
 }
@@ -38,11 +41,14 @@ func TestStateGrowth(t *testing.T) {
 func TestAnswerGrowth(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.CreateMessage("sample", &protocol.CreateMessage{}), roundtrip.ListRoots("roots"))
+			return ask(roundtrip.Elicit[Confirmation]("form", "?"),
+				roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
+				roundtrip.ListRoots("roots"))
 		}
 		_, sampled := roundtrip.Sampled(ctx, "sample")
 		roots, listed := roundtrip.Roots(ctx, "roots")
-		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "form").Outcome, sampled, len(roots) > 0 && listed))
+		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "form").Outcome, sampled,
+			len(roots) > 0 && listed))
 	}
 	c := newClient(t, roundtrip.Options{}, handler)
 	c.ask("form", "sample", "roots")
@@ -62,9 +68,11 @@ func TestAnswerGrowth(t *testing.T) {
 				call := toolCall()
 				call.Responses, call.State = answers(tt.key, string(input)), state
 				result, err := c.funnel.Do(context.Background(), call, c.handler)
-				return err == nil && (strings.Contains(show(result), tt.used) || strings.Contains(show(result), "input"))
+				return err == nil && (strings.Contains(show(result), tt.used) ||
+					strings.Contains(show(result), "input"))
 			},
 			BytesPerByte: 40, ObjectsPerByte: 0.6,
-		}, growthtest.Input{Name: tt.key + " " + tt.used, Make: growthtest.Repeat(tt.head, tt.part, tt.tail)})
+		}, growthtest.Input{Name: tt.key + " " + tt.used,
+			Make: growthtest.Repeat(tt.head, tt.part, tt.tail)})
 	}
 }

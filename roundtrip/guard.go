@@ -94,13 +94,15 @@ func NewMemoryGuard(max int) *MemoryGuard {
 	}
 	g := &MemoryGuard{byOwner: map[string]*list.List{}}
 	g.claims = quota.NewStore(quota.StoreOptions[claim]{
-		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().ownerDigest(), Removed: g.forgetOutcomeLocked,
+		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().ownerDigest(),
+		Removed: g.forgetOutcomeLocked,
 	})
 	return g
 }
 
 // Claim implements [Guard].
-func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
+func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32]byte,
+	until time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.claims.Get(id); e != nil {
@@ -112,8 +114,10 @@ func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32
 		}
 		return &SpentError{Outcome: e.Value.recorded.data}
 	}
-	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint, made: time.Now()}, 0, until); limit != quota.None {
-		return &QuotaError{Resource: "guard", Limit: string(limit), RetryAfter: g.claims.RetryAfter()}
+	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint, made: time.Now()}, 0,
+		until); limit != quota.None {
+		return &QuotaError{Resource: "guard", Limit: string(limit),
+			RetryAfter: g.claims.RetryAfter()}
 	}
 	return nil
 }
@@ -213,7 +217,8 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 	sum := sha256.Sum256(c.sealed)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(r.responses), c.expires.Add(clockSkew))
+	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(r.responses),
+		c.expires.Add(clockSkew))
 	if err == nil {
 		r.claimID = id
 		return nil, nil
@@ -224,7 +229,8 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 		return nil, r.reportUnserved(ctx, err)
 	}
 	if spent.Outcome != nil {
-		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method, spent.Outcome); err == nil {
+		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
+			spent.Outcome); err == nil {
 			r.observe(ctx, FlowEnded{r.where, c.round + 1, EndReplayed})
 			return result, nil
 		}
@@ -242,7 +248,9 @@ const copyRetryAfter = time.Second
 // refuseCopy is the error for a copy of a request that is still being served. Everything about
 // the copy has been verified.
 func refuseCopy() *protocol.Error {
-	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
+	return quota.Refuse(quota.None, copyRetryAfter,
+		"this request is being served already; send it again in %s to get its outcome",
+		copyRetryAfter)
 }
 
 // commitClaim records the outcome of a claimed state. Only results are recorded: an
@@ -257,7 +265,10 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 		e.observe(ctx, ServerBug{e.where, err})
 		return
 	}
-	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
+	e.endClaim(ctx, func(ctx context.Context, guard Guard,
+		id string) error {
+		return guard.Commit(ctx, id, data)
+	})
 }
 
 // releaseClaim ends a claim without an outcome. If the handler never started the claim is
@@ -273,7 +284,8 @@ func (e *exchange) releaseClaim(ctx context.Context) {
 
 // endClaim ends the claim, once. The client may have gone, so the context is not cancelled
 // with the call's: the guard must learn that the state is spent.
-func (e *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
+func (e *exchange) endClaim(ctx context.Context,
+	end func(ctx context.Context, guard Guard, id string) error) {
 	id := e.claimID
 	if e.claimID = ""; id == "" {
 		return

@@ -94,12 +94,14 @@ func TestWithoutAGuard(t *testing.T) {
 
 // TestGuardOrderOfAnswers does not matter to whether a replay is exact.
 func TestGuardOrderOfAnswers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.Elicit[Confirmation]("b", "?"))
-		}
-		return say("done")
-	})
+	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+		func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("a", "?"),
+					roundtrip.Elicit[Confirmation]("b", "?"))
+			}
+			return say("done")
+		})
 	c.ask("a", "b")
 	c.answer("a", accepted, "b", declined).done()
 	c.answer("b", declined, "a", accepted).done()
@@ -141,7 +143,8 @@ func TestGuardOneWinner(t *testing.T) {
 	}
 	wg.Wait()
 	if runs.Load() != 1 || done.Load() < 1 || done.Load()+refused.Load() != 50 {
-		t.Errorf("the handler ran %d times; %d done, %d refused", runs.Load(), done.Load(), refused.Load())
+		t.Errorf("the handler ran %d times; %d done, %d refused", runs.Load(), done.Load(),
+			refused.Load())
 	}
 }
 
@@ -197,13 +200,14 @@ func TestGuardIsTakenAfterVerification(t *testing.T) {
 func TestGuardCommit(t *testing.T) {
 	guard := &fakeGuard{commit: errors.New("the disk is full")}
 	ctx, cancel := context.WithCancel(t.Context())
-	c := newClient(t, roundtrip.Options{Guard: guard}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-		}
-		cancel() // the client goes
-		return say("done")
-	})
+	c := newClient(t, roundtrip.Options{Guard: guard},
+		func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			}
+			cancel() // the client goes
+			return say("done")
+		})
 	c.ask("k")
 	result, err := c.funnel.Do(ctx, c.answer("k", accepted).call, c.handler)
 	if err != nil || show(result) != "done" {
@@ -219,17 +223,21 @@ func TestGuardCommit(t *testing.T) {
 // TestGuardAfterAFailure keeps the claim, whatever the handler did before.
 func TestGuardAfterAFailure(t *testing.T) {
 	for name, fail := range map[string]func() (protocol.Result, error){
-		"panic":          func() (protocol.Result, error) { panic("half done") },
-		"protocol error": func() (protocol.Result, error) { return nil, protocol.Errorf(1, "half done") },
-		"nil result":     func() (protocol.Result, error) { return nil, nil },
+		"panic": func() (protocol.Result, error) { panic("half done") },
+		"protocol error": func() (protocol.Result, error) {
+			return nil,
+				protocol.Errorf(1, "half done")
+		},
+		"nil result": func() (protocol.Result, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-				}
-				return fail()
-			})
+			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+				func(ctx context.Context) (protocol.Result, error) {
+					if roundtrip.Number(ctx) == 1 {
+						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+					}
+					return fail()
+				})
 			c.ask("k")
 			retry := c.call
 			if _, err := c.answer("k", accepted).send(); err == nil {
@@ -251,12 +259,13 @@ func TestGuardRelease(t *testing.T) {
 				panic("observer")
 			}
 		})
-		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-			}
-			panic("handler")
-		})
+		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom},
+			func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.Number(ctx) == 1 {
+					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+				}
+				panic("handler")
+			})
 		c.ask("k")
 		func() {
 			defer func() { _ = recover() }()
@@ -307,22 +316,26 @@ func TestMemoryGuard(t *testing.T) {
 		}
 		var spent *roundtrip.SpentError
 		var full *roundtrip.QuotaError
-		if err := claim("c"); !errors.As(err, &full) || full.Limit != "server" || full.RetryAfter != time.Minute {
+		if err := claim("c"); !errors.As(err, &full) || full.Limit != "server" ||
+			full.RetryAfter != time.Minute {
 			t.Errorf("a full guard says %v, want that there is room in a minute", err)
 		}
 		if err := claim("a"); !errors.As(err, &spent) || spent.Outcome != nil || !spent.Running {
 			t.Errorf("a claim that runs: %v", err)
 		}
-		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) || spent.Running {
+		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) ||
+			spent.Running {
 			t.Errorf("a fork of a claim that runs: %v", err)
 		}
 		if err := g.Commit(ctx, "a", []byte("outcome")); err != nil {
 			t.Error(err)
 		}
-		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" || spent.Running {
+		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" ||
+			spent.Running {
 			t.Errorf("a spent one: %v", err)
 		}
-		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) || spent.Outcome != nil {
+		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) ||
+			spent.Outcome != nil {
 			t.Errorf("a fork: %v, outcome %q", err, spent.Outcome)
 		}
 		if err := g.Release(ctx, "a"); err != nil {
@@ -367,7 +380,10 @@ func TestMemoryGuardForgetsTheOldestOutcomes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			g := roundtrip.NewMemoryGuard(0)
 			later := time.Now().Add(time.Hour)
-			claim := func(id, owner string) error { return g.Claim(t.Context(), id, owner, [32]byte{}, later) }
+			claim := func(id, owner string) error {
+				return g.Claim(t.Context(), id, owner,
+					[32]byte{}, later)
+			}
 			kept := func(id, owner string) bool {
 				spent, ok := errors.AsType[*roundtrip.SpentError](claim(id, owner))
 				if !ok {
@@ -389,7 +405,8 @@ func TestMemoryGuardForgetsTheOldestOutcomes(t *testing.T) {
 			for i := range 3 {
 				commit(fmt.Sprint(i), tc.owner, tc.size)
 			}
-			if got, want := [...]bool{kept("0", tc.owner), kept("2", tc.owner)}, [...]bool{false, true}; got != want {
+			if got, want := [...]bool{kept("0", tc.owner), kept("2", tc.owner)}, [...]bool{false,
+				true}; got != want {
 				t.Errorf("outcomes kept, the first and the last: %v, want %v", got, want)
 			}
 			if tc.owner != "" && !kept("other", "bob") {
@@ -421,7 +438,8 @@ func TestMemoryGuardShares(t *testing.T) {
 	// What is spent in an hour at 28 a second, by one principal, is not refused.
 	const honest = 28 * 62 * 60
 	for i := range honest {
-		if err := g.Claim(t.Context(), "honest/"+fmt.Sprint(i), "ann", [32]byte{}, later); err != nil {
+		if err := g.Claim(t.Context(), "honest/"+fmt.Sprint(i), "ann", [32]byte{},
+			later); err != nil {
 			t.Fatalf("claim %d: %v", i, err)
 		}
 	}
@@ -433,7 +451,8 @@ func TestMemoryGuardShares(t *testing.T) {
 		{"", roundtrip.MaxGuardEntries * 3 / 4},
 	} {
 		if n, limit := fill(tc.owner); n != tc.want || limit != "principal" {
-			t.Errorf("%q got %d claims more, refused by %q, want %d, its share", tc.owner, n, limit, tc.want)
+			t.Errorf("%q got %d claims more, refused by %q, want %d, its share", tc.owner, n, limit,
+				tc.want)
 		}
 	}
 }
@@ -452,15 +471,18 @@ func TestMemoryGuardEndsWithoutOutcome(t *testing.T) {
 		if err := g.Commit(ctx, "failed", nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.Claim(ctx, "failed", "", [32]byte{}, later); !errors.As(err, &spent) || spent.Running || spent.Outcome != nil {
+		if err := g.Claim(ctx, "failed", "", [32]byte{}, later); !errors.As(err, &spent) ||
+			spent.Running || spent.Outcome != nil {
 			t.Errorf("failed: %+v", spent)
 		}
 		time.Sleep(2*time.Minute - time.Nanosecond)
-		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) || !spent.Running {
+		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) ||
+			!spent.Running {
 			t.Errorf("silent: %+v", spent)
 		}
 		time.Sleep(time.Nanosecond)
-		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) || spent.Running {
+		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) ||
+			spent.Running {
 			t.Errorf("silent for long: %+v", spent)
 		}
 	})
@@ -472,7 +494,8 @@ func TestMemoryGuardEndsWithoutOutcome(t *testing.T) {
 func TestCopiesOfARunningLeg(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	events := &events{}
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), Observer: events})
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0),
+		Observer: events})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -489,7 +512,8 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call.State, call.Responses = result.(*protocol.InputRequiredResult).RequestState, answers("k", accepted)
+	call.State, call.Responses = result.(*protocol.InputRequiredResult).RequestState,
+		answers("k", accepted)
 	over := make(chan error)
 	go func() {
 		_, err := funnel.Do(t.Context(), call, handler)
@@ -523,7 +547,8 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	} {
 		other := call
 		change(&other)
-		if e := fails(other); e.Code != protocol.CodeInvalidParams || e.Message != "Invalid or expired requestState" {
+		if e := fails(other); e.Code != protocol.CodeInvalidParams ||
+			e.Message != "Invalid or expired requestState" {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
@@ -531,7 +556,8 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	if again, err := funnel.Do(t.Context(), call, handler); err != nil || len(all[roundtrip.LegRunning](events)) != 1 {
+	if again, err := funnel.Do(t.Context(), call, handler); err != nil ||
+		len(all[roundtrip.LegRunning](events)) != 1 {
 		t.Errorf("after the end: %v, %v", again, err)
 	}
 }
@@ -590,7 +616,8 @@ func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {
 // TestOtherSpellingOfSpentState: a guard is about states, however a Sealer lets
 // them be spelled.
 func TestOtherSpellingOfSpentState(t *testing.T) {
-	opts := roundtrip.Options{Sealer: lenient{roundtrip.EphemeralKeyring()}, Guard: roundtrip.NewMemoryGuard(0)}
+	opts := roundtrip.Options{Sealer: lenient{roundtrip.EphemeralKeyring()},
+		Guard: roundtrip.NewMemoryGuard(0)}
 	paid := 0
 	c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "pay"); !ok {

@@ -185,7 +185,8 @@ func (c *client) answer(pairs ...string) *client {
 func answers(pairs ...string) protocol.InputResponses {
 	out := protocol.InputResponses{}
 	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, protocol.KeyedResponse{Key: pairs[i], Result: json.RawMessage(pairs[i+1])})
+		out = append(out, protocol.KeyedResponse{Key: pairs[i],
+			Result: json.RawMessage(pairs[i+1])})
 	}
 	return out
 }
@@ -237,7 +238,8 @@ func (c *client) bug() string {
 // withoutAdvice cuts off what a text says is to be done next, for tests of what
 // happened. TestTextsSayWhatToDo is about the rest.
 func withoutAdvice(text string) string {
-	for _, mark := range []string{"; the person ", "; start the call ", ". Start the call ", ": use a client ", "; use a client ", "; connect with "} {
+	for _, mark := range []string{"; the person ", "; start the call ", ". Start the call ",
+		": use a client ", "; use a client ", "; connect with "} {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return text
@@ -270,7 +272,8 @@ func show(r protocol.Result) string {
 }
 
 func say(text string) (protocol.Result, error) {
-	return &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+	return &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}},
+		nil
 }
 
 func ask(items ...roundtrip.Item) (protocol.Result, error) {
@@ -338,13 +341,16 @@ type journey struct {
 	rounds int // in which something was asked
 }
 
-func newJourney(t testing.TB, m mode, opts roundtrip.Options, p person, handler roundtrip.Handler) *journey {
+func newJourney(t testing.TB, m mode, opts roundtrip.Options, p person,
+	handler roundtrip.Handler) *journey {
 	t.Helper()
 	opts.ReplayOnLegacy = m.replay
 	j := &journey{client: newClient(t, opts, handler)}
-	j.human = &human{t: t, version: m.version, answer: func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
-		return p.answers(q), nil
-	}}
+	j.human = &human{t: t, version: m.version,
+		answer: func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage,
+			error) {
+			return p.answers(q), nil
+		}}
 	if j.call.Version = m.version; m.version.Era() == protocol.Legacy {
 		j.call.Push = j.human
 	}
@@ -365,13 +371,15 @@ func (j *journey) end(p person) (protocol.Result, error) {
 		}
 		for _, q := range asked.InputRequests {
 			j.human.asked = append(j.human.asked, q.Request)
-			j.call.Responses = append(j.call.Responses, protocol.KeyedResponse{Key: q.Key, Result: p.answers(q.Request)})
+			j.call.Responses = append(j.call.Responses,
+				protocol.KeyedResponse{Key: q.Key, Result: p.answers(q.Request)})
 		}
 	}
 }
 
 // inEveryMode runs a flow to its end in each mode. Check sees what came of it.
-func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtrip.Handler, check func(t *testing.T, m mode, j *journey, result protocol.Result, err error)) {
+func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtrip.Handler,
+	check func(t *testing.T, m mode, j *journey, result protocol.Result, err error)) {
 	t.Helper()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -413,7 +421,8 @@ func form(reason string) string { return `{"action":"accept","content":{"reason"
 type human struct {
 	t       testing.TB
 	version protocol.Version
-	answer  func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error)
+	answer  func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
+		error)
 
 	mu        sync.Mutex
 	asked     []protocol.InputRequest
@@ -422,7 +431,8 @@ type human struct {
 }
 
 // Push implements [roundtrip.Pusher].
-func (h *human) Push(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+func (h *human) Push(ctx context.Context, q protocol.InputRequest,
+	extend func()) (json.RawMessage, error) {
 	data, err := protocol.AppendInputRequest(nil, h.version, q)
 	if err != nil {
 		h.t.Errorf("question cannot be sent: %v", err)
@@ -476,7 +486,8 @@ func silent(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMes
 }
 
 // newLegacy returns a client of revision v with somebody behind it.
-func newLegacy(t testing.TB, v protocol.Version, opts roundtrip.Options, handler roundtrip.Handler) (*client, *human) {
+func newLegacy(t testing.TB, v protocol.Version, opts roundtrip.Options,
+	handler roundtrip.Handler) (*client, *human) {
 	t.Helper()
 	c := newClient(t, opts, handler)
 	h := &human{t: t, version: v, answer: willing}
@@ -485,15 +496,18 @@ func newLegacy(t testing.TB, v protocol.Version, opts roundtrip.Options, handler
 }
 
 // families are the three requests that may ask.
-var families = []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource}
+var families = []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
+	protocol.MethodReadResource}
 
 // completes is a complete result of the family.
 func completes(method string) (protocol.Result, error) {
 	switch method {
 	case protocol.MethodGetPrompt:
-		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User, Content: &protocol.TextContent{Text: "done"}}}}, nil
+		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User,
+			Content: &protocol.TextContent{Text: "done"}}}}, nil
 	case protocol.MethodReadResource:
-		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "file:///x", Text: "done"}}}, nil
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "file:///x",
+			Text: "done"}}}, nil
 	}
 	return say("done")
 }

@@ -35,13 +35,15 @@ import (
 // question that the handler itself withdraws, by a context of its own that ends,
 // ends nothing. Handlers that can do without an answer look first ([CanAsk],
 // [Funnel.CanPush]) or use [Funnel.TryPush].
-func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
+func (f *Funnel) Push(ctx context.Context, call Call,
+	question protocol.InputRequest) (json.RawMessage, error) {
 	return f.pushUnder(ctx, &call, question, false)
 }
 
 // TryPush is [Funnel.Push] for handlers that can do without an answer: a failure
 // is returned and ends nothing. The observer is notified all the same.
-func (f *Funnel) TryPush(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
+func (f *Funnel) TryPush(ctx context.Context, call Call,
+	question protocol.InputRequest) (json.RawMessage, error) {
 	return f.pushUnder(ctx, &call, question, true)
 }
 
@@ -61,7 +63,8 @@ func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
 // what a failed [Funnel.Push] does: the observer is notified, and the run ends
 // with a refusal unless the host tolerates it. A handler's own end of ctx is no
 // failure.
-func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error, tolerated bool) {
+func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error,
+	tolerated bool) {
 	r := runFrom(ctx)
 	if p, over := f.newPushQuestioner(ctx, r, &call); over == nil {
 		p.failPushed(ctx, r, kind, err, tolerated)
@@ -81,7 +84,8 @@ func WithRoundOf(ctx, handler context.Context) context.Context {
 // pushUnder pushes for the run of ctx, if there is one. optional says that a failure does not
 // end the run. What comes before and after the question is in functions of its own, to keep
 // the stack of a call that waits small.
-func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest, optional bool) (json.RawMessage, error) {
+func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest,
+	optional bool) (json.RawMessage, error) {
 	p, err := f.newPushQuestioner(ctx, runFrom(ctx), call)
 	if err != nil {
 		return nil, err
@@ -91,7 +95,8 @@ func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.In
 }
 
 // applyPushed decides what an answer, or a failure, means for the run.
-func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
+func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest,
+	raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
 	r := runFrom(ctx)
 	switch failed := err.(type) {
 	case nil:
@@ -114,9 +119,9 @@ type invalidPushError struct{ err error }
 
 func (e *invalidPushError) Error() string { return e.err.Error() }
 
-// newPushQuestioner returns a questioner of its own, because a goroutine that the handler left behind
-// must not use that of the exchange, which goes on. It fails in a run whose outcome is fixed,
-// or that is about to ask.
+// newPushQuestioner returns a questioner of its own, because a goroutine that the handler left
+// behind must not use that of the exchange, which goes on. It fails in a run whose outcome is
+// fixed, or that is about to ask.
 func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*questioner, error) {
 	p := &questioner{}
 	p.attachCall(ctx, f, call, nil)
@@ -141,7 +146,8 @@ func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*qu
 }
 
 // pushAndWait asks and waits. What it returns is an answer to the question.
-func (p *questioner) pushAndWait(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
+func (p *questioner) pushAndWait(ctx context.Context,
+	question protocol.InputRequest) (json.RawMessage, error) {
 	spelled, fields, err := p.preparePush(ctx, question)
 	if err != nil {
 		return nil, err
@@ -163,7 +169,8 @@ func (p *questioner) pushAndWait(ctx context.Context, question protocol.InputReq
 // why it cannot be put.
 //
 //go:noinline
-func (p *questioner) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
+func (p *questioner) preparePush(ctx context.Context,
+	question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
 	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "question", Request: question}}}).Validate(); err != nil {
 		return nil, nil, &invalidPushError{err}
 	}
@@ -192,15 +199,19 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	method := question.Kind().Method()
 	if !p.isLegacy() {
 		return &PushError{
-			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client", p.call.Version),
-			client: fmt.Sprintf("nobody could be asked: the server puts this question over a session, which connections of revision %s do not have; "+
-				"call again from a client of revision 2025-11-25, or tell whoever runs the server", p.call.Version),
+			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client",
+				p.call.Version),
+			client: fmt.Sprintf("nobody could be asked: the server puts this question over a "+
+				"session, which connections of revision %s do not have; "+
+				"call again from a client of revision 2025-11-25, or tell whoever runs the server",
+				p.call.Version),
 		}
 	}
 	if p.call.Push == nil {
 		return &PushError{
 			Method: method, Cause: "this connection cannot carry questions to the client",
-			client: "nobody could be asked: this connection cannot carry questions to the client; call again over one that keeps a session",
+			client: "nobody could be asked: this connection cannot carry questions to the " +
+				"client; call again over one that keeps a session",
 		}
 	}
 	return missingPush(method, p.call.Capabilities.Missing(question))
@@ -212,7 +223,8 @@ func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.I
 	if err != nil {
 		return nil, &PushError{
 			Method: question.Kind().Method(), Cause: err.Error(),
-			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer revision", err),
+			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer "+
+				"revision", err),
 		}
 	}
 	return spelled, nil
@@ -224,18 +236,21 @@ func missingPush(method string, missing protocol.ClientCapabilities) *PushError 
 	if missing.IsZero() {
 		return nil
 	}
-	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(), Missing: missing, client: missingText(missing)}
+	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(),
+		Missing: missing, client: missingText(missing)}
 }
 
 // missingText is the text for a client that lacks capabilities.
 func missingText(missing protocol.ClientCapabilities) string {
-	return "the client does not support: " + missing.String() + ", so nobody could be asked; call again from a client that does"
+	return "the client does not support: " + missing.String() +
+		", so nobody could be asked; call again from a client that does"
 }
 
 // acceptPushed checks an answer and reports it to the observer.
 //
 //go:noinline
-func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
+func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRequest,
+	fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
 	p.reportPushed(ctx, question, fields, raw, waited)
 	if fields == nil {
 		if _, _, err := interpret(question.Kind(), raw); err != nil {
@@ -253,7 +268,8 @@ func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRe
 
 // reportPushed reports what a person decided on a question without a key. An answer that
 // cannot be read is not reported.
-func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
+func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRequest,
+	fields *form.Form, raw json.RawMessage, waited time.Duration) {
 	if p.funnel.silent {
 		return
 	}
@@ -266,7 +282,8 @@ func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRe
 	if err != nil {
 		return
 	}
-	p.reportAnswered(ctx, &pendingQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m}, outcome, waited)
+	p.reportAnswered(ctx, &pendingQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m},
+		outcome, waited)
 }
 
 // checkPushedURL refuses a visit to a URL that must not be sent. A question that
@@ -313,7 +330,8 @@ func acceptForm(fields *form.Form, raw json.RawMessage) (json.RawMessage, error)
 }
 
 // failPushed decides what becomes of a run whose question failed.
-func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error, tolerated bool) {
+func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error,
+	tolerated bool) {
 	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil {
 		return // withdrawn by the handler, which chose to do without
 	}

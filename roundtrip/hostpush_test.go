@@ -29,7 +29,8 @@ func TestPush(t *testing.T) {
 			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
 				c, h := newLegacy(t, v, roundtrip.Options{}, nil)
 				h.answer = says(tc.answer)
-				raw, err := c.funnel.Push(t.Context(), c.call, &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
+				raw, err := c.funnel.Push(t.Context(), c.call,
+					&protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
 				if tc.fails != "" {
 					if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
 						t.Fatalf("got %s, %v, want an AnswerError", raw, err)
@@ -54,11 +55,14 @@ func TestPushCannot(t *testing.T) {
 		q      protocol.InputRequest
 		words  string
 	}{
-		{"modern", func(c *roundtrip.Call) { c.Version = protocol.V20260728 }, form, "InputRequired"},
+		{"modern", func(c *roundtrip.Call) { c.Version = protocol.V20260728 }, form,
+			"InputRequired"},
 		{"no session", func(c *roundtrip.Call) { c.Push = nil }, form, "InputRequired"},
 		{"no capability", func(c *roundtrip.Call) { c.Capabilities = protocol.ClientCapabilities{} }, form, "elicitation"},
-		{"no elicitation", func(c *roundtrip.Call) { c.Version = protocol.V20250326 }, form, "2025-03-26"},
-		{"no URLs", func(c *roundtrip.Call) { c.Version = protocol.V20250618 }, &protocol.ElicitURL{URL: "https://id.example"}, "URL"},
+		{"no elicitation", func(c *roundtrip.Call) { c.Version = protocol.V20250326 }, form,
+			"2025-03-26"},
+		{"no URLs", func(c *roundtrip.Call) { c.Version = protocol.V20250618 },
+			&protocol.ElicitURL{URL: "https://id.example"}, "URL"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
@@ -88,7 +92,8 @@ func TestPushEnds(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
 		h.answer = silent
 		start := time.Now()
-		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil || time.Since(start) != roundtrip.DefaultHumanTimeout {
+		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil ||
+			time.Since(start) != roundtrip.DefaultHumanTimeout {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -100,7 +105,8 @@ func TestPushEnds(t *testing.T) {
 		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
 			return nil, protocol.Errorf(7, "no")
 		}
-		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil || err.Error() != "no (code 7)" {
+		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil ||
+			err.Error() != "no (code 7)" {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -132,8 +138,10 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute}, nil)
-				h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute},
+					nil)
+				h.answer = func(ctx context.Context, q protocol.InputRequest,
+					extend func()) (json.RawMessage, error) {
 					if h.traffic() > 1 {
 						return nil, protocol.Errorf(7, "no")
 					}
@@ -166,7 +174,8 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: true}, nil)
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			if q.Kind() == protocol.KindElicitForm {
 				return nil, protocol.Errorf(7, "no") // ends the call
 			}
@@ -226,20 +235,22 @@ func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 				}
 			})
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Observer: observer}, nil)
-			h.answer = func(ctx context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+			h.answer = func(ctx context.Context, q protocol.InputRequest,
+				_ func()) (json.RawMessage, error) {
 				check(ctx, "the client")
 				if q.Kind() == protocol.KindListRoots {
 					return json.RawMessage(`{"roots":[]}`), nil
 				}
 				return json.RawMessage(form("because")), nil
 			}
-			_, err := c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
-				id = roundtrip.RequestID(ctx)
-				if err := ask(ctx, c); err != nil {
-					return nil, err
-				}
-				return say("done")
-			})
+			_, err := c.funnel.Do(t.Context(), c.call,
+				func(ctx context.Context) (protocol.Result, error) {
+					id = roundtrip.RequestID(ctx)
+					if err := ask(ctx, c); err != nil {
+						return nil, err
+					}
+					return say("done")
+				})
 			if err != nil || len(seen) < 3 {
 				t.Errorf("got %v, %v", seen, err)
 			}

@@ -49,14 +49,17 @@ func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Que
 // waits.
 //
 //go:noinline
-func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question, ignored int, failed error) (missing []Question, err error) {
+func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question,
+	ignored int, failed error) (missing []Question, err error) {
 	r.endInPlace()
 	if failed != nil {
 		return nil, r.failInPlace(ctx, inquiries, asked, failed)
 	}
 	if ignored >= maxRoundsIgnored {
 		return nil, r.endWithText(protocol.CodeFlowEnded, EndFailed,
-			"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
+			"the client keeps sending answers that cannot be used: their shape is wrong; not "+
+				"asking again: use a client that answers in the shape of the question, and start "+
+				"the call again")
 	}
 	missing, err = r.collectAnswers(inquiries)
 	r.reportFindings(ctx, p)
@@ -171,8 +174,10 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 		own := r.exchange.questioner
 		return &own, nil
 	}
-	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(), r.lastFaultTextLocked(missing))
-	return nil, r.endLocked(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
+	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(),
+		r.lastFaultTextLocked(missing))
+	return nil, r.endLocked(&ending{errors.New(text),
+		&refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
 }
 
 // endInPlace notes that a question of the current round is answered: the next one begins a
@@ -185,7 +190,8 @@ func (r *run) endInPlace() {
 
 // pushInPlace asks all questions at once and records the answers. It reports whether any of
 // them could be used.
-func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question, again int) (usable bool, err error) {
+func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question,
+	again int) (usable bool, err error) {
 	requests, asked, err := r.prepareInPlace(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
 	if err != nil {
 		return false, err
@@ -202,7 +208,8 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 // them could be used.
 //
 //go:noinline
-func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question, responses protocol.InputResponses, began time.Time) (usable bool) {
+func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question,
+	responses protocol.InputResponses, began time.Time) (usable bool) {
 	usable, dropped := r.recordInPlace(missing, responses)
 	if usable && !p.funnel.silent {
 		r.reportInPlace(ctx, p, missing, time.Since(began))
@@ -233,7 +240,8 @@ func (r *run) prepareInPlace(
 	}
 	if !p.funnel.silent {
 		asked = InputRequested{
-			Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing), RoundsLeft: roundsLeft,
+			Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing),
+			RoundsLeft: roundsLeft,
 		}
 	}
 	return r.explainRepeats(requests), asked, nil
@@ -242,7 +250,8 @@ func (r *run) prepareInPlace(
 // failInPlace decides what a failure to ask means. A handler that withdraws its own questions
 // may ask them again, answered ones included, and so may one that can do without an answer.
 // Any other failure ends the run.
-func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Question, err error) error {
+func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Question,
+	err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKeys(inquiries)
 		return err
@@ -266,7 +275,8 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 }
 
 // recordInPlace records what the client answered.
-func (r *run) recordInPlace(missing []Question, responses protocol.InputResponses) (usable bool, dropped []Dropped) {
+func (r *run) recordInPlace(missing []Question,
+	responses protocol.InputResponses) (usable bool, dropped []Dropped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -279,7 +289,8 @@ func (r *run) recordInPlace(missing []Question, responses protocol.InputResponse
 			continue
 		}
 		a := &answer{
-			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(), mark: q.mark,
+			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(),
+			mark:    q.mark,
 			content: append(json.RawMessage(nil), content...), round: r.number,
 		}
 		_, a.mark.invalid = r.faultOfLocked(q.key)
@@ -292,7 +303,8 @@ func (r *run) recordInPlace(missing []Question, responses protocol.InputResponse
 
 // reportInPlace reports the answers that were just recorded: those of this round that have not
 // been announced.
-func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question, waited time.Duration) {
+func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question,
+	waited time.Duration) {
 	for i := range questions {
 		r.mu.Lock()
 		a := r.findAnswerLocked(questions[i].key)
@@ -302,7 +314,8 @@ func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Ques
 		}
 		r.mu.Unlock()
 		if due {
-			p.reportAnswered(ctx, &pendingQuestion{key: a.key, kind: a.kind, digest: a.digest, mark: a.mark}, a.outcome, waited)
+			p.reportAnswered(ctx, &pendingQuestion{key: a.key, kind: a.kind, digest: a.digest,
+				mark: a.mark}, a.outcome, waited)
 		}
 	}
 }

@@ -27,16 +27,20 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 			defer stop()
 		}
 		committed := false
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if err := roundtrip.OnCommit(ctx, func(context.Context) { committed = true }); err != nil {
-				t.Error(err)
-			}
-			ctx.Done() // as everything does that waits
-			var x, y Confirmation
-			_ = roundtrip.Batch(ctx, roundtrip.Into(&x, "x", "X?"), roundtrip.Into(&y, "y", "Y?"))
-			return say("deleted")
-		})
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			func(ctx context.Context) (protocol.Result, error) {
+				if err := roundtrip.OnCommit(ctx,
+					func(context.Context) { committed = true }); err != nil {
+					t.Error(err)
+				}
+				ctx.Done() // as everything does that waits
+				var x, y Confirmation
+				_ = roundtrip.Batch(ctx, roundtrip.Into(&x, "x", "X?"),
+					roundtrip.Into(&y, "y", "Y?"))
+				return say("deleted")
+			})
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			go cancel()
 			return silent(ctx, q, extend)
 		}
@@ -52,25 +56,31 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 // comes to ask.
 func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 	for name, of := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"context of the handler": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
-		"derived":                context.WithCancel,
+		"context of the handler": func(ctx context.Context) (context.Context,
+			context.CancelFunc) {
+			return ctx, func() {}
+		},
+		"derived": context.WithCancel,
 		"cut off": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithCancel(context.WithoutCancel(ctx))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute}, func(ctx context.Context) (protocol.Result, error) {
-					time.Sleep(2 * time.Minute)
-					ctx, cancel := of(ctx)
-					defer cancel()
-					if _, err := reasonOf(ctx, "a"); err == nil {
-						t.Error("answered")
-					}
-					return say("deleted")
-				})
-				if got, want := c.done(), "error: nobody answered in time"; got != want || h.traffic() != 0 {
-					t.Errorf("got %q after %d questions, want %q after none", got, h.traffic(), want)
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute},
+					func(ctx context.Context) (protocol.Result, error) {
+						time.Sleep(2 * time.Minute)
+						ctx, cancel := of(ctx)
+						defer cancel()
+						if _, err := reasonOf(ctx, "a"); err == nil {
+							t.Error("answered")
+						}
+						return say("deleted")
+					})
+				if got, want := c.done(), "error: nobody answered in time"; got != want ||
+					h.traffic() != 0 {
+					t.Errorf("got %q after %d questions, want %q after none", got, h.traffic(),
+						want)
 				}
 			})
 		})
@@ -81,13 +91,15 @@ func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 // not that of the flow.
 func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Hour}, func(ctx context.Context) (protocol.Result, error) {
-			if _, err := reasonOf(ctx, "a"); err == nil || ctx.Err() == nil {
-				t.Errorf("got %v, the context says %v", err, ctx.Err())
-			}
-			return say("deleted")
-		})
-		h.answer = func(ctx context.Context, _ protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Hour},
+			func(ctx context.Context) (protocol.Result, error) {
+				if _, err := reasonOf(ctx, "a"); err == nil || ctx.Err() == nil {
+					t.Errorf("got %v, the context says %v", err, ctx.Err())
+				}
+				return say("deleted")
+			})
+		h.answer = func(ctx context.Context, _ protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			for {
 				select {
 				case <-time.After(time.Minute):
@@ -98,7 +110,8 @@ func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 			}
 		}
 		start := time.Now()
-		if got, took := c.done(), time.Since(start); took != time.Hour || got != "error: nobody answered in time" {
+		if got, took := c.done(), time.Since(start); took != time.Hour ||
+			got != "error: nobody answered in time" {
 			t.Errorf("got %q after %v", got, took)
 		}
 	})
@@ -108,28 +121,33 @@ func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 // call in the same way, for the same handlers.
 func TestUnansweredInPlace(t *testing.T) {
 	for name, then := range misbehaving {
-		for what, answer := range map[string]func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error){
-			"the client could not answer: not now": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+		for what, answer := range map[string]func(context.Context, protocol.InputRequest,
+			func()) (json.RawMessage, error){
+			"the client could not answer: not now": func(context.Context, protocol.InputRequest,
+				func()) (json.RawMessage, error) {
 				return nil, protocol.Errorf(-32603, "not now")
 			},
-			"the client could not be asked": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+			"the client could not be asked": func(context.Context, protocol.InputRequest,
+				func()) (json.RawMessage, error) {
 				return nil, errors.New("broken pipe")
 			},
 			"nobody answered in time": silent,
 		} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-						_, err := reasonOf(ctx, "k")
-						if err == nil || ctx.Err() == nil {
-							t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
-						}
-						_, err = reasonOf(ctx, "l") // asks nobody any more
-						return then(ctx, err)
-					})
+					c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+						func(ctx context.Context) (protocol.Result, error) {
+							_, err := reasonOf(ctx, "k")
+							if err == nil || ctx.Err() == nil {
+								t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
+							}
+							_, err = reasonOf(ctx, "l") // asks nobody any more
+							return then(ctx, err)
+						})
 					h.answer = answer
 					if got, want := c.done(), "error: "+what; got != want || h.traffic() != 1 {
-						t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(), want)
+						t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(),
+							want)
 					}
 				})
 			})
@@ -140,19 +158,21 @@ func TestUnansweredInPlace(t *testing.T) {
 // TestWithdrawnInPlace: a handler that gives a question up itself goes on.
 func TestWithdrawnInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
-			reason, err := reasonOf(ctx, "k")
-			if err != nil {
-				return nil, err
-			}
-			return say(reason)
-		})
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			func(ctx context.Context) (protocol.Result, error) {
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				reason, err := reasonOf(ctx, "k")
+				if err != nil {
+					return nil, err
+				}
+				return say(reason)
+			})
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			if h.traffic() == 1 {
 				return silent(ctx, q, extend)
 			}
@@ -169,18 +189,20 @@ func TestWithdrawnInPlace(t *testing.T) {
 func TestGoroutineLeftBehindInPlace(t *testing.T) {
 	over := make(chan error, 1)
 	asked := make(chan struct{})
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
-			return say("done")
-		}
-		go func() {
-			_, err := reasonOf(ctx, "left")
-			over <- err
-		}()
-		<-asked
-		return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
-	})
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+				return say("done")
+			}
+			go func() {
+				_, err := reasonOf(ctx, "left")
+				over <- err
+			}()
+			<-asked
+			return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
+		})
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
+		error) {
 		if q.(*protocol.ElicitForm).Message == "k ?" {
 			return json.RawMessage(accepted), nil
 		}
@@ -200,15 +222,17 @@ func TestGoroutineLeftBehindInPlace(t *testing.T) {
 func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, over := make(chan struct{}), make(chan error, 1)
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			go func() {
-				_, err := reasonOf(context.WithoutCancel(ctx), "left")
-				over <- err
-			}()
-			<-asked
-			return say("done")
-		})
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			func(ctx context.Context) (protocol.Result, error) {
+				go func() {
+					_, err := reasonOf(context.WithoutCancel(ctx), "left")
+					over <- err
+				}()
+				<-asked
+				return say("done")
+			})
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			close(asked)
 			return silent(ctx, q, extend)
 		}
@@ -222,8 +246,8 @@ func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 	})
 }
 
-// TestOneFailureInPlaceWithdrawsTheOthers: two questions in the air at once, and what becomes of the
-// one decides what becomes of the other.
+// TestOneFailureInPlaceWithdrawsTheOthers: two questions in the air at once, and what becomes of
+// the one decides what becomes of the other.
 func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 	broken := func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
 		time.Sleep(time.Second) // until the other one is in the air, too
@@ -240,19 +264,22 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{HumanTimeout: time.Minute}, func(ctx context.Context) (protocol.Result, error) {
-					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-					var a, b error
-					var group sync.WaitGroup
-					group.Go(func() { _, a = reasonOf(ctx, "a") })
-					group.Go(func() { _, b = reasonOf(ctx, "b") })
-					group.Wait()
-					if refused := errors.Join(a, b); name == "declined" && refused != nil {
-						return nil, refused
-					}
-					return say("deleted") // as if nothing had happened
-				})
-				h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+				c, h := newLegacy(t, protocol.V20251125,
+					roundtrip.Options{HumanTimeout: time.Minute},
+					func(ctx context.Context) (protocol.Result, error) {
+						_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+						var a, b error
+						var group sync.WaitGroup
+						group.Go(func() { _, a = reasonOf(ctx, "a") })
+						group.Go(func() { _, b = reasonOf(ctx, "b") })
+						group.Wait()
+						if refused := errors.Join(a, b); name == "declined" && refused != nil {
+							return nil, refused
+						}
+						return say("deleted") // as if nothing had happened
+					})
+				h.answer = func(ctx context.Context, q protocol.InputRequest,
+					extend func()) (json.RawMessage, error) {
 					if q.(*protocol.ElicitForm).Message == "b ?" {
 						return tc.other(ctx, q, extend)
 					}
@@ -263,8 +290,10 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 						return nil, ctx.Err()
 					}
 				}
-				if got := c.done(); got != tc.want || h.traffic() != 2 || h.withdrawn != tc.withdrawn {
-					t.Errorf("got %q after %d questions, %d of them withdrawn, want %q", got, h.traffic(), h.withdrawn, tc.want)
+				if got := c.done(); got != tc.want || h.traffic() != 2 ||
+					h.withdrawn != tc.withdrawn {
+					t.Errorf("got %q after %d questions, %d of them withdrawn, want %q", got,
+						h.traffic(), h.withdrawn, tc.want)
 				}
 			})
 		})
@@ -274,17 +303,18 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 // TestSecondQuestionInPlaceCannotBeAsked: the first was answered, the second needs
 // what the client lacks, and a handler that goes on all the same is not believed.
 func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-		if _, err := reasonOf(ctx, "a"); err != nil {
-			t.Error(err)
-		}
-		_ = roundtrip.AskURL(ctx, "b", "visit", "https://x.example")
-		if _, err := roundtrip.IdempotencyKey(ctx, "pay"); err == nil || ctx.Err() == nil {
-			t.Errorf("the run goes on: %v, %v", err, ctx.Err())
-		}
-		return say("deleted")
-	})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+			if _, err := reasonOf(ctx, "a"); err != nil {
+				t.Error(err)
+			}
+			_ = roundtrip.AskURL(ctx, "b", "visit", "https://x.example")
+			if _, err := roundtrip.IdempotencyKey(ctx, "pay"); err == nil || ctx.Err() == nil {
+				t.Errorf("the run goes on: %v, %v", err, ctx.Err())
+			}
+			return say("deleted")
+		})
 	h.answer = says(accepted)
 	c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
 	c.refused(protocol.CodeCannotAsk, "elicitation")
@@ -297,22 +327,24 @@ func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
 // there is always a question in the air, come to an end as one does.
 func TestOverlappingQuestionsInPlaceEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{MaxRounds: 2}, func(ctx context.Context) (protocol.Result, error) {
-			var group sync.WaitGroup
-			for _, name := range []string{"a", "b"} {
-				group.Go(func() {
-					for i := range 500 {
-						if _, err := reasonOf(ctx, fmt.Sprint(name, i)); err != nil {
-							return
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{MaxRounds: 2},
+			func(ctx context.Context) (protocol.Result, error) {
+				var group sync.WaitGroup
+				for _, name := range []string{"a", "b"} {
+					group.Go(func() {
+						for i := range 500 {
+							if _, err := reasonOf(ctx, fmt.Sprint(name, i)); err != nil {
+								return
+							}
 						}
-					}
-				})
-			}
-			group.Wait()
-			return say("done")
-		})
+					})
+				}
+				group.Wait()
+				return say("done")
+			})
 		var asked atomic.Int64
-		h.answer = func(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage, error) {
+		h.answer = func(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage,
+			error) {
 			select {
 			case <-time.After(time.Duration(asked.Add(1)) * time.Second):
 				return json.RawMessage(accepted), nil

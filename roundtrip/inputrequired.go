@@ -71,7 +71,8 @@ func (d *draft) fillResult(r *protocol.InputRequiredResult) {
 		r.InputRequests = make(protocol.InputRequests, 0, n)
 	}
 	for _, q := range d.questions {
-		r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: q.key, Request: q.request})
+		r.InputRequests = append(r.InputRequests,
+			protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
 }
 

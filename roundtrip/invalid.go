@@ -64,12 +64,14 @@ func (r *run) takeFindings(p *questioner) []Event {
 		if a.unsolicited && a.outcome > Missing && a.outcome < Invalid && !a.announced {
 			a.announced = true
 			events = append(events, Answered{
-				Where: p.where, Key: a.key, Kind: a.kind, Outcome: a.outcome, Principal: p.call.Principal, Unsolicited: true,
+				Where: p.where, Key: a.key, Kind: a.kind, Outcome: a.outcome,
+				Principal: p.call.Principal, Unsolicited: true,
 			})
 		}
 		if a.fault != nil && !a.faultReported {
 			a.faultReported = true
-			events = append(events, AnswerInvalid{p.where, a.key, a.fault.Field, Rule(a.fault.Rule)})
+			events = append(events, AnswerInvalid{p.where, a.key, a.fault.Field,
+				Rule(a.fault.Rule)})
 		}
 	}
 	return events
@@ -94,7 +96,8 @@ func (r *run) checkUnread(questions []Question) {
 		q := &questions[i]
 		a := r.findAnswerLocked(q.key)
 		if a == nil || q.form == nil || a.unsolicited || a.checked || a.fault != nil ||
-			a.outcome != Accepted || a.kind != protocol.KindElicitForm || a.digest != q.formDigest() {
+			a.outcome != Accepted || a.kind != protocol.KindElicitForm ||
+			a.digest != q.formDigest() {
 			continue
 		}
 		if _, err := q.form.Accept(a.content); err != nil {
@@ -122,7 +125,9 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 		return nil, 0
 	}
 	before := 0
-	if i := slices.IndexFunc(r.asked, func(q pendingQuestion) bool { return q.key == key }); i >= 0 { // no answer of use came
+	// no answer of use came
+	if i := slices.IndexFunc(r.asked,
+		func(q pendingQuestion) bool { return q.key == key }); i >= 0 {
 		before = r.asked[i].mark.invalid
 	}
 	for _, d := range r.dropped {
@@ -138,8 +143,10 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 func (r *run) tooOftenInvalid(questions []Question) string {
 	for i := range questions {
 		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= MaxInvalidAnswers {
-			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last because of the rule %q: %s "+
-				"Start the call again when a valid answer can be given.", n, questions[i].key, fault.Rule, fault.Words)
+			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last "+
+				"because of the rule %q: %s "+
+				"Start the call again when a valid answer can be given.", n, questions[i].key,
+				fault.Rule, fault.Words)
 		}
 	}
 	return ""
@@ -156,7 +163,8 @@ func (r *run) lastFaultText(questions []Question) string {
 func (r *run) lastFaultTextLocked(questions []Question) string {
 	for i := range questions {
 		if fault, _ := r.faultOfLocked(questions[i].key); fault != nil {
-			return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", questions[i].key, fault.Rule, strings.TrimSuffix(fault.Words, "."))
+			return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", questions[i].key,
+				fault.Rule, strings.TrimSuffix(fault.Words, "."))
 		}
 	}
 	return ""

@@ -59,7 +59,8 @@ func (s *inTurn) next(q protocol.InputRequest) json.RawMessage {
 func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, *events) {
 	t.Helper()
 	j := newJourney(t, m, roundtrip.Options{}, nil, handler)
-	j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+	j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage,
+		error) {
 		return s.next(q), nil
 	}
 	for {
@@ -72,14 +73,16 @@ func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, 
 			return show(result), j.events
 		}
 		for _, q := range asked.InputRequests {
-			j.call.Responses = append(j.call.Responses, protocol.KeyedResponse{Key: q.Key, Result: s.next(q.Request)})
+			j.call.Responses = append(j.call.Responses,
+				protocol.KeyedResponse{Key: q.Key, Result: s.next(q.Request)})
 		}
 	}
 }
 
 func inEveryStyle(t *testing.T, test func(t *testing.T, m mode, handler roundtrip.Handler)) {
 	for _, m := range modes {
-		for name, handler := range map[string]roundtrip.Handler{"flow": payFlow, "guard": payGuard, "unread": payUnread} {
+		for name, handler := range map[string]roundtrip.Handler{"flow": payFlow, "guard": payGuard,
+			"unread": payUnread} {
 			t.Run(m.name+" "+name, func(t *testing.T) { test(t, m, handler) })
 		}
 	}
@@ -95,7 +98,8 @@ func TestRepeatedQuestionSaysWhy(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		want := "How much?\nAmount must be at least 0.01. How much?\n" +
-			"I agree was not answered: choose yes or no, and decline if you cannot choose no. How much?"
+			"I agree was not answered: choose yes or no, and decline if you cannot choose no. " +
+			"How much?"
 		if shown := strings.Join(s.messages, "\n"); shown != want {
 			t.Errorf("shown\n%s\nwant\n%s", shown, want)
 		}
@@ -103,7 +107,8 @@ func TestRepeatedQuestionSaysWhy(t *testing.T) {
 		for _, e := range all[roundtrip.AnswerInvalid](events) {
 			broken = append(broken, e.Key+" "+e.Field+" "+string(e.Rule))
 		}
-		if got, want := strings.Join(broken, ", "), "pay amount minimum, pay agree required"; got != want {
+		if got, want := strings.Join(broken,
+			", "), "pay amount minimum, pay agree required"; got != want {
 			t.Errorf("events %s, want %s", got, want)
 		}
 		asked := all[roundtrip.InputRequested](events)
@@ -140,7 +145,8 @@ func TestValidAnswersAreNotCounted(t *testing.T) {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
 		got, _ := s.play(t, m, func(ctx context.Context) (protocol.Result, error) {
 			for i := range 3 {
-				if _, err := roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i), "How much?"); err != nil {
+				if _, err := roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i),
+					"How much?"); err != nil {
 					return nil, err
 				}
 				s.contents = append(s.contents, `{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`)
@@ -158,12 +164,14 @@ func TestGaveUpNamesTheRule(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
 		j := newJourney(t, m, roundtrip.Options{MaxRounds: 1}, nil, payFlow)
-		j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+		j.human.answer = func(_ context.Context, q protocol.InputRequest,
+			_ func()) (json.RawMessage, error) {
 			return s.next(q), nil
 		}
 		result, err := j.send()
 		if asked, ok := result.(*protocol.InputRequiredResult); ok {
-			j.call.Responses = protocol.InputResponses{{Key: "pay", Result: s.next(asked.InputRequests[0].Request)}}
+			j.call.Responses = protocol.InputResponses{{Key: "pay",
+				Result: s.next(asked.InputRequests[0].Request)}}
 			result, err = j.send()
 		}
 		if err != nil {
@@ -183,7 +191,8 @@ func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 		case roundtrip.Accepted:
 			return say("paid")
 		case roundtrip.Invalid:
-			return ask(roundtrip.Elicit[Payment]("pay", "Sorry, Amount must be at least 0.01. Again?"))
+			return ask(roundtrip.Elicit[Payment]("pay",
+				"Sorry, Amount must be at least 0.01. Again?"))
 		}
 		return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
 	})
@@ -199,7 +208,8 @@ func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
 	events := &events{}
 	var funnels []*roundtrip.Funnel
 	for range 2 {
-		f, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, Audience: "test", Observer: events})
+		f, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, Audience: "test",
+			Observer: events})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +262,8 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 		for range 2 {
 			reply := roundtrip.Answer[Confirmation](ctx, "k")
 			outcomes = append(outcomes, reply.Outcome)
-			if reply.Outcome == roundtrip.Invalid && (reply.Err == nil || reply.Content.Reason != "") {
+			if reply.Outcome == roundtrip.Invalid &&
+				(reply.Err == nil || reply.Content.Reason != "") {
 				t.Errorf("reply %+v", reply)
 			}
 		}
@@ -263,7 +274,8 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 	})
 	c.ask("k")
 	c.answer("k", `{"action":"accept","content":{"reason":"x"}}`).done()
-	want := []roundtrip.Outcome{roundtrip.Missing, roundtrip.Missing, roundtrip.Invalid, roundtrip.Invalid}
+	want := []roundtrip.Outcome{roundtrip.Missing, roundtrip.Missing, roundtrip.Invalid,
+		roundtrip.Invalid}
 	for i, outcome := range outcomes {
 		if len(outcomes) != len(want) || outcome != want[i] {
 			t.Fatalf("got %v, want %v", outcomes, want)

@@ -72,7 +72,9 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
 	case a.mark.again:
-		return nil, r.failLocked(&JournalError{q.key, "the question is another one in every round; what it is made of must not change, or be kept with Memo"})
+		return nil, r.failLocked(&JournalError{q.key,
+			"the question is another one in every round; what it is made of must not change, or " +
+				"be kept with Memo"})
 	}
 	// The handler has changed its mind: this answer was to something else.
 	q.mark.again = true
@@ -142,9 +144,11 @@ func FlowVersion(ctx context.Context, version string) error {
 	case err != nil:
 		return err
 	case r.versioned:
-		return r.failLocked(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
+		return r.failLocked(errors.New("FlowVersion: must be called once, before anything is " +
+			"asked, read or kept"))
 	case len(version) > maxFlowVersion:
-		return r.failLocked(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
+		return r.failLocked(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed",
+			len(version), maxFlowVersion))
 	}
 	r.versioned = true
 	r.adoptVersionLocked(version)

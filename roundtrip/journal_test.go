@@ -59,19 +59,21 @@ func TestChangedQuestion(t *testing.T) {
 			return err
 		}, sampled},
 		{"raw form", func(ctx context.Context, n int) error {
-			_, err := roundtrip.AskRequest(ctx, "k", &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(
-				fmt.Sprintf(`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, n))})
+			_, err := roundtrip.AskRequest(ctx, "k",
+				&protocol.ElicitForm{Message: "m", Schema: json.RawMessage(
+					fmt.Sprintf(`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, n))})
 			return err
 		}, accepted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				if err := tc.ask(ctx, n); err != nil {
-					return nil, err
-				}
-				return say("done")
-			})
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					if err := tc.ask(ctx, n); err != nil {
+						return nil, err
+					}
+					return say("done")
+				})
 			c.ask("k")
 			if got := c.answer("k", tc.answer).done(); got != "done" {
 				t.Fatalf("unchanged: got %q", got)
@@ -90,7 +92,8 @@ func TestChangedQuestion(t *testing.T) {
 			n = 3
 			contains(t, c.answer("k", tc.answer).bug(), `key "k"`, "another one in every round")
 			journal := all[roundtrip.ServerBug](c.events)
-			if e, ok := errors.AsType[*roundtrip.JournalError](journal[len(journal)-1].Err); !ok || e.Key != "k" {
+			if e, ok := errors.AsType[*roundtrip.JournalError](journal[len(journal)-1].Err); !ok ||
+				e.Key != "k" {
 				t.Errorf("got %v, want a JournalError", journal)
 			}
 		})
@@ -102,9 +105,11 @@ func TestReworded(t *testing.T) {
 	n := 0
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		n++
-		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("It is ", n, " o'clock"), roundtrip.Reworded())
+		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("It is ", n, " o'clock"),
+			roundtrip.Reworded())
 		if err == nil {
-			err = roundtrip.AskURL(ctx, "u", "visit", fmt.Sprint("https://x.example?nonce=", n), roundtrip.Reworded())
+			err = roundtrip.AskURL(ctx, "u", "visit", fmt.Sprint("https://x.example?nonce=", n),
+				roundtrip.Reworded())
 		}
 		if err != nil {
 			return nil, err
@@ -139,14 +144,15 @@ func TestRewordedIsNoOtherKind(t *testing.T) {
 func TestFlowStateHoldsNoSchema(t *testing.T) {
 	keys := ring(t, "k1")
 	for _, flowing := range []bool{true, false} {
-		c := newClient(t, roundtrip.Options{Sealer: keys}, func(ctx context.Context) (protocol.Result, error) {
-			q := roundtrip.RawForm("raw", "?", extraSchema)
-			if flowing {
-				_, err := q.Ask(ctx)
-				return nil, err
-			}
-			return ask(q)
-		})
+		c := newClient(t, roundtrip.Options{Sealer: keys},
+			func(ctx context.Context) (protocol.Result, error) {
+				q := roundtrip.RawForm("raw", "?", extraSchema)
+				if flowing {
+					_, err := q.Ask(ctx)
+					return nil, err
+				}
+				return ask(q)
+			})
 		c.ask("raw")
 		text, _ := c.call.State.Text()
 		plaintext, err := keys.Open(t.Context(), text)
@@ -176,22 +182,24 @@ func TestRefusalStands(t *testing.T) {
 // TestIgnoredAskAsksTheNext: a handler that ignores the error of one question
 // and puts what it did not get into the next is put right by the journal.
 func TestIgnoredAskAsksTheNext(t *testing.T) {
-	inEveryMode(t, roundtrip.Options{}, person{"a": form("eu")}, func(ctx context.Context) (protocol.Result, error) {
-		a, _ := roundtrip.Ask[Confirmation](ctx, "a", "a ?")
-		b, _ := roundtrip.Ask[Confirmation](ctx, "b", "b in "+a.Reason)
-		return say(a.Reason + " " + b.Reason)
-	}, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
-		want := 3 // "b in ", then "b in eu"
-		if !m.replay {
-			want = 2
-		}
-		if show(result) != "eu now" || err != nil || j.traffic() != want {
-			t.Errorf("got %q, %v after %d questions, want %d", show(result), err, j.traffic(), want)
-		}
-		if last := j.human.asked[len(j.human.asked)-1].(*protocol.ElicitForm).Message; last != "b in eu" {
-			t.Errorf("asked %q last", last)
-		}
-	})
+	inEveryMode(t, roundtrip.Options{}, person{"a": form("eu")},
+		func(ctx context.Context) (protocol.Result, error) {
+			a, _ := roundtrip.Ask[Confirmation](ctx, "a", "a ?")
+			b, _ := roundtrip.Ask[Confirmation](ctx, "b", "b in "+a.Reason)
+			return say(a.Reason + " " + b.Reason)
+		}, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
+			want := 3 // "b in ", then "b in eu"
+			if !m.replay {
+				want = 2
+			}
+			if show(result) != "eu now" || err != nil || j.traffic() != want {
+				t.Errorf("got %q, %v after %d questions, want %d", show(result), err, j.traffic(),
+					want)
+			}
+			if last := j.human.asked[len(j.human.asked)-1].(*protocol.ElicitForm).Message; last != "b in eu" {
+				t.Errorf("asked %q last", last)
+			}
+		})
 }
 
 // TestNoConvergence asks under another key every time.
@@ -199,18 +207,21 @@ func TestNoConvergence(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			n := 0
-			j := newJourney(t, m, roundtrip.Options{MaxRounds: 3}, nil, func(ctx context.Context) (protocol.Result, error) {
-				for {
-					n++
-					if _, err := reasonOf(ctx, fmt.Sprint("q", n)); err != nil {
-						return nil, err
+			j := newJourney(t, m, roundtrip.Options{MaxRounds: 3}, nil,
+				func(ctx context.Context) (protocol.Result, error) {
+					for {
+						n++
+						if _, err := reasonOf(ctx, fmt.Sprint("q", n)); err != nil {
+							return nil, err
+						}
 					}
-				}
-			})
+				})
 			result, err := j.end(nil)
-			want, questions := "error: gave up after 3 rounds of questions; the last asked for: q4; answered before: q1, q2, q3", 3
+			want, questions := "error: gave up after 3 rounds of questions; the last asked for: "+
+				"q4; answered before: q1, q2, q3", 3
 			if !m.replay { // where one cannot tell what would be a round
-				want, questions = "error: gave up after 24 rounds of questions; the last asked for: q25; answered before: q1, q2, ", 24
+				want, questions = "error: gave up after 24 rounds of questions; the last asked "+
+					"for: q25; answered before: q1, q2, ", 24
 			}
 			if err != nil || !strings.HasPrefix(show(result), want) || j.traffic() != questions {
 				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
@@ -271,15 +282,17 @@ func TestMixedStyles(t *testing.T) {
 		"together":    {together, "guardflowkept<nil>", 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inEveryMode(t, roundtrip.Options{}, p, tc.handler, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
-				runs := tc.modern
-				if !m.replay {
-					runs = tc.live
-				}
-				if show(result) != tc.want || err != nil || j.traffic() != 2 || j.runs != runs {
-					t.Errorf("got %q, %v after %d questions in %d runs", show(result), err, j.traffic(), j.runs)
-				}
-			})
+			inEveryMode(t, roundtrip.Options{}, p, tc.handler,
+				func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
+					runs := tc.modern
+					if !m.replay {
+						runs = tc.live
+					}
+					if show(result) != tc.want || err != nil || j.traffic() != 2 || j.runs != runs {
+						t.Errorf("got %q, %v after %d questions in %d runs", show(result), err,
+							j.traffic(), j.runs)
+					}
+				})
 		})
 	}
 	t.Run("one key in both", func(t *testing.T) {
@@ -318,7 +331,8 @@ func TestFlowVersion(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { memos++; return memos, nil })
+		n, err := roundtrip.Memo(ctx, "m",
+			func(context.Context) (int, error) { memos++; return memos, nil })
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +346,8 @@ func TestFlowVersion(t *testing.T) {
 		}
 		return say(fmt.Sprintf("%d %s %s %d %v", n, a, b, len(key), roundtrip.DroppedAnswers(ctx)))
 	}
-	for _, tc := range []struct{ before, after string }{{"1", "1"}, {"1", "2"}, {"", "1"}, {"1", ""}} {
+	for _, tc := range []struct{ before, after string }{{"1", "1"}, {"1", "2"}, {"", "1"},
+		{"1", ""}} {
 		t.Run(tc.before+" to "+tc.after, func(t *testing.T) {
 			memos, version = 0, tc.before
 			c := newClient(t, roundtrip.Options{}, handler)
@@ -370,7 +385,8 @@ func TestFlowVersionLists(t *testing.T) {
 		}
 		names[name] = true
 		if dropped := roundtrip.DroppedAnswers(ctx); version == "2" &&
-			(len(dropped) != 1 || dropped[0] != roundtrip.Dropped{Key: "a", Reason: roundtrip.DropVersion}) {
+			(len(dropped) != 1 || dropped[0] != roundtrip.Dropped{Key: "a",
+				Reason: roundtrip.DropVersion}) {
 			t.Errorf("dropped %v", dropped)
 		}
 		_, err = reasonOf(ctx, "a")
@@ -389,29 +405,41 @@ func TestFlowVersionLists(t *testing.T) {
 func TestFlowVersionAfterAnswers(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context) bool{
 		"Answer": func(ctx context.Context) bool { return whyNow.Answer(ctx).Outcome == roundtrip.Accepted },
-		"State":  func(ctx context.Context) bool { _, ok := roundtrip.State[string](ctx); return ok },
+		"State": func(ctx context.Context) bool {
+			_,
+				ok := roundtrip.State[string](ctx)
+			return ok
+		},
 		"RawAnswer": func(ctx context.Context) bool {
 			return roundtrip.RawAnswer(ctx, "raw").Outcome == roundtrip.Accepted
 		},
-		"Visited": func(ctx context.Context) bool { return roundtrip.Visited(ctx, "url") == roundtrip.Accepted },
+		"Visited": func(ctx context.Context) bool {
+			return roundtrip.Visited(ctx,
+				"url") == roundtrip.Accepted
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version, late := "1", false
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				if !late {
-					_ = roundtrip.FlowVersion(ctx, version)
-				}
-				done := look(ctx)
-				if late && version != "" {
-					_ = roundtrip.FlowVersion(ctx, version)
-				}
-				if !done {
-					return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"), roundtrip.ElicitURL("url", "go", "https://x.example"),
-						roundtrip.RawForm("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
-				}
-				return say("deleted")
-			})
-			retry := func() *client { return c.answer("why", accepted, "raw", accepted, "url", accepted) }
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					if !late {
+						_ = roundtrip.FlowVersion(ctx, version)
+					}
+					done := look(ctx)
+					if late && version != "" {
+						_ = roundtrip.FlowVersion(ctx, version)
+					}
+					if !done {
+						return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"),
+							roundtrip.ElicitURL("url", "go", "https://x.example"),
+							roundtrip.RawForm("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
+					}
+					return say("deleted")
+				})
+			retry := func() *client {
+				return c.answer("why", accepted, "raw", accepted, "url",
+					accepted)
+			}
 			c.ask("why", "url", "raw")
 			first := c.call.State
 			if got := retry().done(); got != "deleted" {
@@ -466,7 +494,8 @@ func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/", nil); err != nil {
+				if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/",
+					nil); err != nil {
 					return nil, err
 				}
 				done := func(context.Context) (bool, error) { return true, nil }

@@ -42,14 +42,16 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	}
 	var v T
 	if err := jsonx.Unmarshal(value, &v); err != nil {
-		return none, r.failMemo(key, fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v))
+		return none, r.failMemo(key,
+			fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v))
 	}
 	return v, nil
 }
 
 // computeMemo calls fn and keeps what it returns. After a failure, a panic included, the key
 // is free again.
-func computeMemo[T any](ctx context.Context, r *run, key string, fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
+func computeMemo[T any](ctx context.Context, r *run, key string,
+	fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
 	kept := false
 	defer func() {
 		if !kept {
@@ -83,7 +85,8 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 		return nil, err
 	}
 	if f.noted[key] {
-		return nil, r.failLocked(&JournalError{key, "two memos are kept under it in one run of the handler"})
+		return nil, r.failLocked(&JournalError{key,
+			"two memos are kept under it in one run of the handler"})
 	}
 	if f.noted == nil {
 		f.noted = map[string]bool{}

@@ -24,25 +24,28 @@ func TestMemoRunsOnce(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			runs, seen := 0, map[quote]bool{}
 			p := person{}
-			j := newJourney(t, m, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
-				q, err := roundtrip.Memo(ctx, "quote", func(context.Context) (quote, error) {
-					runs++
-					return quote{100 * runs, time.Now()}, nil // with a monotonic reading, which JSON drops
-				})
-				if err != nil {
-					return nil, err
-				}
-				seen[q] = true
-				for _, key := range []string{"a", "b"} {
-					if _, err := reasonOf(ctx, key); err != nil {
+			j := newJourney(t, m, roundtrip.Options{}, p,
+				func(ctx context.Context) (protocol.Result, error) {
+					q, err := roundtrip.Memo(ctx, "quote", func(context.Context) (quote, error) {
+						runs++
+						// with a monotonic reading, which JSON drops
+						return quote{100 * runs, time.Now()}, nil
+					})
+					if err != nil {
 						return nil, err
 					}
-				}
-				return say(fmt.Sprint(q.Cents))
-			})
+					seen[q] = true
+					for _, key := range []string{"a", "b"} {
+						if _, err := reasonOf(ctx, key); err != nil {
+							return nil, err
+						}
+					}
+					return say(fmt.Sprint(q.Cents))
+				})
 			result, err := j.end(p)
 			if err != nil || show(result) != "100" || runs != 1 || len(seen) != 1 {
-				t.Errorf("got %q, %v; fn ran %d times, %d values", show(result), err, runs, len(seen))
+				t.Errorf("got %q, %v; fn ran %d times, %d values", show(result), err, runs,
+					len(seen))
 			}
 		})
 	}
@@ -80,7 +83,8 @@ func TestMemoFails(t *testing.T) {
 func TestMemoOfAnotherType(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (string, error) { return "text", nil })
+			_, _ = roundtrip.Memo(ctx, "m",
+				func(context.Context) (string, error) { return "text", nil })
 			_, err := reasonOf(ctx, "a")
 			return nil, err
 		}
@@ -121,12 +125,13 @@ func TestMemosConcurrently(t *testing.T) {
 		sum := 0
 		for i := range 8 {
 			group.Go(func() {
-				n, err := roundtrip.Memo(ctx, fmt.Sprint("m", i), func(context.Context) (int, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					runs++
-					return i, nil
-				})
+				n, err := roundtrip.Memo(ctx, fmt.Sprint("m", i),
+					func(context.Context) (int, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						runs++
+						return i, nil
+					})
 				if err != nil {
 					t.Error(err)
 				}
@@ -180,7 +185,8 @@ func TestIdempotencyKey(t *testing.T) {
 					t.Errorf("names %q", names)
 				}
 			}
-			if raw, err := base64.RawURLEncoding.DecodeString(charge); err != nil || len(raw) != 32 || charge == refund {
+			if raw, err := base64.RawURLEncoding.DecodeString(charge); err != nil ||
+				len(raw) != 32 || charge == refund {
 				t.Errorf("names %q", names)
 			}
 			if _, err := newJourney(t, m, roundtrip.Options{}, nil, handler).end(nil); err != nil {
@@ -196,22 +202,23 @@ func TestIdempotencyKey(t *testing.T) {
 // TestMemoDoesNotKeepWhatIgnoredAQuestion: a memo whose function asks and
 // swallows the error would hide the person's refusal from all later rounds.
 func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
-	inEveryMode(t, roundtrip.Options{}, person{"sure": declined}, func(ctx context.Context) (protocol.Result, error) {
-		plan, err := roundtrip.Memo(ctx, "plan", func(ctx context.Context) (string, error) {
-			if _, err := reasonOf(ctx, "sure"); errors.As(err, new(*roundtrip.DeclinedError)) {
-				return "", err
+	inEveryMode(t, roundtrip.Options{}, person{"sure": declined},
+		func(ctx context.Context) (protocol.Result, error) {
+			plan, err := roundtrip.Memo(ctx, "plan", func(ctx context.Context) (string, error) {
+				if _, err := reasonOf(ctx, "sure"); errors.As(err, new(*roundtrip.DeclinedError)) {
+					return "", err
+				}
+				return "delete", nil // although nobody has agreed
+			})
+			if err != nil {
+				return nil, err
 			}
-			return "delete", nil // although nobody has agreed
+			return say(plan)
+		}, func(t *testing.T, _ mode, _ *journey, result protocol.Result, err error) {
+			if got := show(result); got != "error: declined: sure" || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
 		})
-		if err != nil {
-			return nil, err
-		}
-		return say(plan)
-	}, func(t *testing.T, _ mode, _ *journey, result protocol.Result, err error) {
-		if got := show(result); got != "error: declined: sure" || err != nil {
-			t.Errorf("got %q, %v", got, err)
-		}
-	})
 }
 
 // TestMemoPanics: a handler that recovers may try again.

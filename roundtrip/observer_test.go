@@ -48,16 +48,22 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 						t.Fatalf("%s %s: %d events, want 2: %+v", style, answer, len(list), list)
 					}
 					visit, confirm := list[0], list[1]
-					if visit.Key != "visit" || visit.Kind != protocol.KindElicitURL || visit.Outcome != roundtrip.Accepted {
+					if visit.Key != "visit" || visit.Kind != protocol.KindElicitURL ||
+						visit.Outcome != roundtrip.Accepted {
 						t.Errorf("visit: %+v", visit)
 					}
-					want := map[string]roundtrip.Outcome{accepted: roundtrip.Accepted, declined: roundtrip.Declined, cancelled: roundtrip.Cancelled}[answer]
-					if confirm.Key != "confirm" || confirm.Outcome != want || confirm.Principal.Subject != "ada" || confirm.Unsolicited || confirm.Request == "" {
+					want := map[string]roundtrip.Outcome{accepted: roundtrip.Accepted,
+						declined: roundtrip.Declined, cancelled: roundtrip.Cancelled}[answer]
+					if confirm.Key != "confirm" || confirm.Outcome != want ||
+						confirm.Principal.Subject != "ada" || confirm.Unsolicited ||
+						confirm.Request == "" {
 						t.Errorf("confirm: %+v, want %v", confirm, want)
 					}
 					asked := all[roundtrip.InputRequested](j.events)
-					if asked[1].Questions[0].Digest != confirm.QuestionDigest || confirm.QuestionDigest == visit.QuestionDigest {
-						t.Errorf("digests %s, %s, asked %s", visit.QuestionDigest, confirm.QuestionDigest, asked[1].Questions[0].Digest)
+					if asked[1].Questions[0].Digest != confirm.QuestionDigest ||
+						confirm.QuestionDigest == visit.QuestionDigest {
+						t.Errorf("digests %s, %s, asked %s", visit.QuestionDigest,
+							confirm.QuestionDigest, asked[1].Questions[0].Digest)
 					}
 				})
 		}
@@ -73,8 +79,10 @@ func TestAnsweredOfPush(t *testing.T) {
 	if !errors.As(err, new(*roundtrip.AnswerError)) {
 		t.Errorf("got %v", err)
 	}
-	answered, invalid := one[roundtrip.Answered](t, c.events), one[roundtrip.AnswerInvalid](t, c.events)
-	if answered.Key != "" || answered.Outcome != roundtrip.Accepted || answered.QuestionDigest == (roundtrip.QuestionDigest{}) {
+	answered, invalid := one[roundtrip.Answered](t, c.events),
+		one[roundtrip.AnswerInvalid](t, c.events)
+	if answered.Key != "" || answered.Outcome != roundtrip.Accepted ||
+		answered.QuestionDigest == (roundtrip.QuestionDigest{}) {
 		t.Errorf("%+v", answered)
 	}
 	if invalid.Field != "n" || invalid.Rule != roundtrip.RuleMinimum {
@@ -84,7 +92,8 @@ func TestAnsweredOfPush(t *testing.T) {
 	if _, err := c.funnel.Push(t.Context(), c.call, question); err != nil {
 		t.Error(err)
 	}
-	if list := all[roundtrip.Answered](c.events); len(list) != 2 || list[1].Outcome != roundtrip.Declined {
+	if list := all[roundtrip.Answered](c.events); len(list) != 2 ||
+		list[1].Outcome != roundtrip.Declined {
 		t.Errorf("%+v", list)
 	}
 }
@@ -93,7 +102,8 @@ func TestAnsweredUnsolicited(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
 	c.call.AcceptCold = true
 	c.answer("k", accepted, "nobody reads this", accepted).done()
-	if a := one[roundtrip.Answered](t, c.events); !a.Unsolicited || a.Key != "k" || a.Outcome != roundtrip.Accepted {
+	if a := one[roundtrip.Answered](t, c.events); !a.Unsolicited || a.Key != "k" ||
+		a.Outcome != roundtrip.Accepted {
 		t.Errorf("%+v", a)
 	}
 }
@@ -103,7 +113,8 @@ func TestAnsweredTellsTheWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := person{"confirm": declined}
 			j := newJourney(t, m, roundtrip.Options{}, p, asksOnce)
-			j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+			j.human.answer = func(_ context.Context, q protocol.InputRequest,
+				_ func()) (json.RawMessage, error) {
 				time.Sleep(time.Minute)
 				return p.answers(q), nil
 			}
@@ -141,8 +152,11 @@ func TestIgnoredDecline(t *testing.T) {
 		{"cancelled and ignored", cancelled, deletes(func(context.Context) {}), true},
 		{"accepted and not read", accepted, deletes(func(context.Context) {}), false},
 		{"looked at", declined, deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "confirm") }), false},
-		{"looked at as another kind", declined, deletes(func(ctx context.Context) { roundtrip.Visited(ctx, "confirm") }), false},
-		{"another is looked at", declined, deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }), true},
+		{"looked at as another kind", declined,
+			deletes(func(ctx context.Context) { roundtrip.Visited(ctx, "confirm") }), false},
+		{"another is looked at", declined,
+			deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }),
+			true},
 		{"a failure", declined, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
@@ -182,7 +196,9 @@ func TestIgnoredDecline(t *testing.T) {
 					if err != nil || (len(list) == 1) != tc.ignored || len(list) > 1 {
 						t.Fatalf("%v, events %+v", err, list)
 					}
-					if tc.ignored && (list[0].Key != "confirm" || list[0].Outcome != roundtrip.Declined && list[0].Outcome != roundtrip.Cancelled) {
+					if tc.ignored && (list[0].Key != "confirm" ||
+						list[0].Outcome != roundtrip.Declined &&
+							list[0].Outcome != roundtrip.Cancelled) {
 						t.Errorf("%+v", list[0])
 					}
 				})
@@ -211,22 +227,27 @@ func TestHandlerFailedIsReported(t *testing.T) {
 			for _, hide := range []bool{false, true} {
 				t.Run(fmt.Sprint(m.name, " ", method, " ", hide), func(t *testing.T) {
 					p := person{"confirm": `{"action":"accept","content":{"reason":"my cat Felix"}}`}
-					j := newJourney(t, m, roundtrip.Options{HideErrors: hide}, p, func(ctx context.Context) (protocol.Result, error) {
-						c, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
-						if err != nil {
-							return nil, err
-						}
-						return nil, fmt.Errorf("%w: no %s in %s for Bearer s3cr3t-t0ken of %q", cause, c.Reason, "prod", "header-credential")
-					})
+					j := newJourney(t, m, roundtrip.Options{HideErrors: hide}, p,
+						func(ctx context.Context) (protocol.Result, error) {
+							c, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
+							if err != nil {
+								return nil, err
+							}
+							return nil, fmt.Errorf("%w: no %s in %s for Bearer s3cr3t-t0ken of %q",
+								cause, c.Reason, "prod", "header-credential")
+						})
 					j.call.Method = method
 					j.call.Credential = "Bearer header-credential"
 					result, err := j.end(p)
-					text, e := failureText(t, result, err), one[roundtrip.HandlerFailed](t, j.events)
+					text, e := failureText(t, result, err),
+						one[roundtrip.HandlerFailed](t, j.events)
 					if e.Text != `cause: no [redacted] in [redacted] for Bearer [redacted] of "[redacted]"` || !errors.Is(e.Err, cause) || e.Request == "" {
 						t.Errorf("event %+v", e)
 					}
 					switch {
-					case hide && (e.Reference == "" || !strings.HasPrefix(text, "internal failure; reference "+e.Reference) || strings.Contains(text, "Felix")):
+					case hide && (e.Reference == "" ||
+						!strings.HasPrefix(text, "internal failure; reference "+e.Reference) ||
+						strings.Contains(text, "Felix")):
 						t.Errorf("the client sees %q, reference %q", text, e.Reference)
 					case !hide && (e.Reference != "" || text != `cause: no my cat Felix in prod for Bearer s3cr3t-t0ken of "header-credential"`):
 						t.Errorf("the client sees %q, reference %q", text, e.Reference)
@@ -244,7 +265,8 @@ func TestErrorsThatAreNoFailures(t *testing.T) {
 		"protocol error": protocol.Errorf(4711, "chosen words"),
 		"refusal":        fmt.Errorf("not deleted: %w", &roundtrip.DeclinedError{Key: "k"}),
 	} {
-		c := newClient(t, roundtrip.Options{HideErrors: true}, func(context.Context) (protocol.Result, error) { return nil, fail })
+		c := newClient(t, roundtrip.Options{HideErrors: true},
+			func(context.Context) (protocol.Result, error) { return nil, fail })
 		result, err := c.send()
 		if n := len(all[roundtrip.HandlerFailed](c.events)); n != 0 {
 			t.Errorf("%s: %d events", name, n)
@@ -258,24 +280,28 @@ func TestErrorsThatAreNoFailures(t *testing.T) {
 // TestHiddenErrorsAroundRefusals: of an error that wraps a refusal clients get the
 // refusal and, where errors are hidden, nothing else.
 func TestHiddenErrorsAroundRefusals(t *testing.T) {
-	for action, want := range map[string]string{"decline": "declined: confirm", "cancel": "cancelled: confirm"} {
+	for action, want := range map[string]string{"decline": "declined: confirm",
+		"cancel": "cancelled: confirm"} {
 		for _, m := range modes {
 			for _, method := range families {
 				for _, hide := range []bool{false, true} {
-					t.Run(fmt.Sprint(action, " ", m.name, " ", method, " ", hide), func(t *testing.T) {
-						p := person{"confirm": `{"action":"` + action + `"}`}
-						fail := func(ctx context.Context) (protocol.Result, error) {
-							_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
-							return nil, errors.Join(errors.New("rollback at 10.0.0.7 as root:s3cr3t"), err)
-						}
-						j := newJourney(t, m, roundtrip.Options{HideErrors: hide}, p, fail)
-						j.call.Method = method
-						result, err := j.end(p)
-						text := fmt.Sprint(show(result), err)
-						if !strings.Contains(text, want) || strings.Contains(text, "s3cr3t") == hide {
-							t.Errorf("the client sees %q", text)
-						}
-					})
+					t.Run(fmt.Sprint(action, " ", m.name, " ", method, " ", hide),
+						func(t *testing.T) {
+							p := person{"confirm": `{"action":"` + action + `"}`}
+							fail := func(ctx context.Context) (protocol.Result, error) {
+								_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
+								return nil, errors.Join(errors.New("rollback at 10.0.0.7 as "+
+									"root:s3cr3t"), err)
+							}
+							j := newJourney(t, m, roundtrip.Options{HideErrors: hide}, p, fail)
+							j.call.Method = method
+							result, err := j.end(p)
+							text := fmt.Sprint(show(result), err)
+							if !strings.Contains(text, want) ||
+								strings.Contains(text, "s3cr3t") == hide {
+								t.Errorf("the client sees %q", text)
+							}
+						})
 				}
 			}
 		}
@@ -283,9 +309,11 @@ func TestHiddenErrorsAroundRefusals(t *testing.T) {
 }
 
 func TestPanicsAreMasked(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) { panic("no idea of prod") })
+	c := newClient(t, roundtrip.Options{},
+		func(context.Context) (protocol.Result, error) { panic("no idea of prod") })
 	c.fails(protocol.CodeInternalError)
-	if e := one[roundtrip.HandlerPanicked](t, c.events); e.Text != "no idea of [redacted]" || e.Value != "no idea of prod" || !strings.Contains(string(e.Stack), "observer_test.go") {
+	if e := one[roundtrip.HandlerPanicked](t, c.events); e.Text != "no idea of [redacted]" ||
+		e.Value != "no idea of prod" || !strings.Contains(string(e.Stack), "observer_test.go") {
 		t.Errorf("%q %v %s", e.Text, e.Value, e.Stack)
 	}
 }
@@ -296,13 +324,15 @@ func TestKeysAreNamed(t *testing.T) {
 	older, newer := ring(t, "k1"), ring(t, "k2")
 	c := newClient(t, roundtrip.Options{Sealer: older}, consent)
 	c.ask("k")
-	if e := one[roundtrip.KeysEnabled](t, c.events); e.Primary != "k1" || fmt.Sprint(e.Enabled) != "[k1]" {
+	if e := one[roundtrip.KeysEnabled](t, c.events); e.Primary != "k1" ||
+		fmt.Sprint(e.Enabled) != "[k1]" {
 		t.Errorf("%+v", e)
 	}
 	later := newClient(t, roundtrip.Options{Sealer: newer}, consent)
 	later.call.State = c.call.State
 	later.answer("k", accepted).fails(protocol.CodeInvalidParams)
-	if e := one[roundtrip.StateRejected](t, later.events); e.Reason != roundtrip.ReasonUnknownKey || e.KeyID != "k1" {
+	if e := one[roundtrip.StateRejected](t, later.events); e.Reason != roundtrip.ReasonUnknownKey ||
+		e.KeyID != "k1" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -317,8 +347,10 @@ func TestRequestID(t *testing.T) {
 	})
 	c.ask("k")
 	c.answer("k", accepted).done()
-	asked, resumed := one[roundtrip.InputRequested](t, c.events), one[roundtrip.Resumed](t, c.events)
-	if len(seen) != 2 || seen[0] == "" || seen[0] == seen[1] || asked.Request != seen[0] || resumed.Request != seen[1] {
+	asked, resumed := one[roundtrip.InputRequested](t, c.events),
+		one[roundtrip.Resumed](t, c.events)
+	if len(seen) != 2 || seen[0] == "" || seen[0] == seen[1] || asked.Request != seen[0] ||
+		resumed.Request != seen[1] {
 		t.Errorf("handlers saw %v, events %q and %q", seen, asked.Request, resumed.Request)
 	}
 	if id := roundtrip.RequestID(t.Context()); id != "" {
@@ -329,7 +361,8 @@ func TestRequestID(t *testing.T) {
 // TestEventsOfPlainCalls: a call of one leg ends no flow, and where no answer is
 // dropped nobody hears of dropped answers, in both eras and in place.
 func TestEventsOfPlainCalls(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) { return say("done") })
+	c := newClient(t, roundtrip.Options{},
+		func(context.Context) (protocol.Result, error) { return say("done") })
 	c.done()
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if _, err := roundtrip.Ask[Confirmation](ctx, "k", "?"); err != nil {

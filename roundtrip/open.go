@@ -255,7 +255,8 @@ func (r *rejection) Unwrap() error { return r.err }
 // reportRejection reports why a state is refused and returns the frozen error, which is the
 // same for every reason but for its reference.
 func (e *exchange) reportRejection(ctx context.Context, err error) error {
-	event := StateRejected{Where: e.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
+	event := StateRejected{Where: e.where, Reference: newReference(), Reason: ReasonSealer,
+		Err: err}
 	if refused, ok := errors.AsType[*rejection](err); ok {
 		event.Reason, event.Err = refused.reason, refused.err
 		if named, ok := errors.AsType[*seal.KeyError](refused.err); ok {
@@ -269,7 +270,8 @@ func (e *exchange) reportRejection(ctx context.Context, err error) error {
 // invalidState is the one error for every refused state. It says nothing that
 // would help an attacker find out why; reference ties it to the server's log.
 func invalidState(reference string) *protocol.Error {
-	e := &protocol.Error{Code: protocol.CodeInvalidParams, Message: "Invalid or expired requestState"}
+	e := &protocol.Error{Code: protocol.CodeInvalidParams,
+		Message: "Invalid or expired requestState"}
 	return e.WithData(struct {
 		Reason    string `json:"reason"`
 		Reference string `json:"reference"`

@@ -27,7 +27,8 @@ func frozen(t testing.TB, c *client, reason roundtrip.Reason) {
 		t.Errorf("message %q", e.Message)
 	}
 	var data map[string]string
-	if err := json.Unmarshal(e.Data, &data); err != nil || len(data) != 2 || data["reason"] != "invalid_request_state" {
+	if err := json.Unmarshal(e.Data, &data); err != nil || len(data) != 2 ||
+		data["reason"] != "invalid_request_state" {
 		t.Errorf("data %s: %v", e.Data, err)
 	}
 	if _, err := uuid.Parse(data["reference"]); err != nil {
@@ -37,10 +38,13 @@ func frozen(t testing.TB, c *client, reason roundtrip.Reason) {
 	if len(list) != before+1 {
 		t.Fatalf("%d rejections reported, want 1", len(list)-before)
 	}
-	if got := list[before]; got.Reason != reason || got.Reference != data["reference"] || got.Method != c.call.Method || got.Target != c.call.Target {
-		t.Errorf("the observer is told %+v, want reason %q and reference %s", got, reason, data["reference"])
+	if got := list[before]; got.Reason != reason || got.Reference != data["reference"] ||
+		got.Method != c.call.Method || got.Target != c.call.Target {
+		t.Errorf("the observer is told %+v, want reason %q and reference %s", got, reason,
+			data["reference"])
 	}
-	if opened := strings.HasPrefix(string(reason), "other_") || strings.Contains(string(reason), "expired"); opened && list[before].Err != nil {
+	if opened := strings.HasPrefix(string(reason), "other_") ||
+		strings.Contains(string(reason), "expired"); opened && list[before].Err != nil {
 		t.Errorf("the observer is told %v of an authentic state", list[before].Err)
 	}
 	for _, earlier := range list[:before] {
@@ -63,10 +67,12 @@ func TestTamperedStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(clock("1h30m")))
 		refuse := func(what, changed string) {
-			c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: honest().Audience}, vectorHandler)
+			c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"),
+				Audience: honest().Audience}, vectorHandler)
 			c.call.State = protocol.StateText(changed)
 			e := c.fails(protocol.CodeInvalidParams)
-			if len(all[roundtrip.StateRejected](c.events)) != 1 || c.runs != 0 || e.Message != "Invalid or expired requestState" {
+			if len(all[roundtrip.StateRejected](c.events)) != 1 || c.runs != 0 ||
+				e.Message != "Invalid or expired requestState" {
 				t.Errorf("%s: %v, %d runs", what, e, c.runs)
 			}
 		}
@@ -95,7 +101,8 @@ func TestStateOfAnotherProcess(t *testing.T) {
 
 func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState("a secret of the author"))
+		return ask(roundtrip.Elicit[Confirmation]("k", "?"),
+			roundtrip.WithState("a secret of the author"))
 	})
 	c.ask("k")
 	first, _ := c.call.State.Text()
@@ -123,12 +130,14 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 
 // TestStateOverTheCap names what is too large, and never its content.
 func TestStateOverTheCap(t *testing.T) {
-	c := newClient(t, roundtrip.Options{MaxStateBytes: 2000}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
-			return ask(roundtrip.Elicit[Confirmation]("essay", "?"), roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
-		}
-		return ask(roundtrip.ListRoots("more"))
-	})
+	c := newClient(t, roundtrip.Options{MaxStateBytes: 2000},
+		func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("essay", "?"),
+					roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
+			}
+			return ask(roundtrip.ListRoots("more"))
+		})
 	c.ask("essay", "note")
 	long := strings.Repeat("lorem ", 500)
 	c.answer("essay", `{"action":"accept","content":{"reason":"`+long+`"}}`, "note", accepted)
@@ -144,12 +153,14 @@ func TestStateOverTheCap(t *testing.T) {
 
 // TestVisitsCarryNoContent has a client send what a visit has no use for.
 func TestVisitsCarryNoContent(t *testing.T) {
-	c := newClient(t, roundtrip.Options{MaxStateBytes: 1000}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
-			return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"), roundtrip.Elicit[Confirmation]("form", "?"))
-		}
-		return ask(roundtrip.ListRoots("more"))
-	})
+	c := newClient(t, roundtrip.Options{MaxStateBytes: 1000},
+		func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"),
+					roundtrip.Elicit[Confirmation]("form", "?"))
+			}
+			return ask(roundtrip.ListRoots("more"))
+		})
 	c.ask("visit", "form")
 	junk := strings.Repeat("x", 2000)
 	c.answer("visit", `{"action":"accept","content":{"a":"`+junk+`"}}`, "form", `{"action":"decline","content":{"a":"`+junk+`"}}`).ask("more")
@@ -163,7 +174,8 @@ func timed(limits ...time.Duration) roundtrip.Handler {
 		}
 		var items []roundtrip.Item
 		for i, limit := range limits {
-			items = append(items, roundtrip.Elicit[Confirmation](fmt.Sprint("q", i), "?").ExpiresIn(limit))
+			items = append(items, roundtrip.Elicit[Confirmation](fmt.Sprint("q", i),
+				"?").ExpiresIn(limit))
 		}
 		return ask(items...)
 	}
@@ -178,13 +190,21 @@ func TestExpiresIn(t *testing.T) {
 		reason roundtrip.Reason
 	}{
 		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, roundtrip.ReasonExpired},
-		{"option", roundtrip.Options{RoundTTL: time.Minute}, []time.Duration{0}, time.Minute, roundtrip.ReasonExpired},
-		{"set on one", roundtrip.Options{}, []time.Duration{0, 5 * time.Minute}, 5 * time.Minute, roundtrip.ReasonExpired},
-		{"longer than the default", roundtrip.Options{}, []time.Duration{3 * time.Hour}, 3 * time.Hour, roundtrip.ReasonExpired},
-		{"shortest of those set", roundtrip.Options{}, []time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour, roundtrip.ReasonExpired},
-		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour, roundtrip.ReasonExpired},
-		{"cut at the flow's end", roundtrip.Options{FlowTTL: 10 * time.Minute}, []time.Duration{20 * time.Minute}, 10 * time.Minute, roundtrip.ReasonFlowExpired},
-		{"cut at the default end", roundtrip.Options{}, []time.Duration{100 * time.Hour}, 24 * time.Hour, roundtrip.ReasonFlowExpired},
+		{"option", roundtrip.Options{RoundTTL: time.Minute}, []time.Duration{0}, time.Minute,
+			roundtrip.ReasonExpired},
+		{"set on one", roundtrip.Options{}, []time.Duration{0, 5 * time.Minute}, 5 * time.Minute,
+			roundtrip.ReasonExpired},
+		{"longer than the default", roundtrip.Options{}, []time.Duration{3 * time.Hour},
+			3 * time.Hour, roundtrip.ReasonExpired},
+		{"shortest of those set", roundtrip.Options{},
+			[]time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour,
+			roundtrip.ReasonExpired},
+		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour,
+			roundtrip.ReasonExpired},
+		{"cut at the flow's end", roundtrip.Options{FlowTTL: 10 * time.Minute},
+			[]time.Duration{20 * time.Minute}, 10 * time.Minute, roundtrip.ReasonFlowExpired},
+		{"cut at the default end", roundtrip.Options{}, []time.Duration{100 * time.Hour},
+			24 * time.Hour, roundtrip.ReasonFlowExpired},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -219,23 +239,26 @@ func TestFlowDeadlineIsAbsolute(t *testing.T) {
 
 func TestRestartExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1")}, func(ctx context.Context) (protocol.Result, error) {
-			if n := roundtrip.Number(ctx); n != 1 {
-				return say(fmt.Sprint("round ", n))
-			}
-			if dropped := fmt.Sprint(roundtrip.DroppedAnswers(ctx)); dropped != "[]" && dropped != "[{k expired}]" {
-				t.Errorf("dropped %v", dropped)
-			}
-			if _, ok := roundtrip.State[int](ctx); ok {
-				t.Error("an expired state was read")
-			}
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState(1))
-		})
+		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1")},
+			func(ctx context.Context) (protocol.Result, error) {
+				if n := roundtrip.Number(ctx); n != 1 {
+					return say(fmt.Sprint("round ", n))
+				}
+				if dropped := fmt.Sprint(roundtrip.DroppedAnswers(ctx)); dropped != "[]" &&
+					dropped != "[{k expired}]" {
+					t.Errorf("dropped %v", dropped)
+				}
+				if _, ok := roundtrip.State[int](ctx); ok {
+					t.Error("an expired state was read")
+				}
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState(1))
+			})
 		c.ask("k")
 		first := c.call
 		time.Sleep(2 * time.Hour)
 		c.answer("k", accepted).ask("k")
-		if d := one[roundtrip.AnswersDropped](t, c.events); fmt.Sprint(d.Dropped) != "[{k expired}]" {
+		if d := one[roundtrip.AnswersDropped](t,
+			c.events); fmt.Sprint(d.Dropped) != "[{k expired}]" {
 			t.Errorf("dropped %v", d.Dropped)
 		}
 		if got := c.answer("k", accepted).done(); got != "round 2" {
@@ -251,7 +274,8 @@ func TestRestartExpired(t *testing.T) {
 		frozen(t, c, roundtrip.ReasonPrincipal)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1"), Audience: honest().Audience}, vectorHandler)
+		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1"),
+			Audience: honest().Audience}, vectorHandler)
 		c.call.State = protocol.StateText(seal(t, ring(t, "k1"), appended(t, honest())))
 		frozen(t, c, roundtrip.ReasonFuture)
 	})
@@ -279,14 +303,17 @@ func TestForeignSealer(t *testing.T) {
 		{"fails", "x", down, "the KMS is down"},
 		{"returns nothing", "", nil, "returned nothing"},
 		{"returns binary", "\xff", nil, "not UTF-8"},
-		{"returns too much", strings.Repeat("x", roundtrip.DefaultMaxStateBytes+1), nil, "over the limit"},
+		{"returns too much", strings.Repeat("x", roundtrip.DefaultMaxStateBytes+1), nil,
+			"over the limit"},
 	} {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
 		contains(t, c.bug(), tc.want)
 	}
 	for junk, reason := range map[string]roundtrip.Reason{
-		"": roundtrip.ReasonMalformed, "\x03": roundtrip.ReasonMalformed, "\x03\x00" + strings.Repeat("\x00", 60): roundtrip.ReasonMalformed,
-		"junk": roundtrip.ReasonVersion, "\x01": roundtrip.ReasonVersion, strings.Repeat("\xff", 100): roundtrip.ReasonVersion,
+		"": roundtrip.ReasonMalformed, "\x03": roundtrip.ReasonMalformed, "\x03\x00" +
+			strings.Repeat("\x00", 60): roundtrip.ReasonMalformed,
+		"junk": roundtrip.ReasonVersion, "\x01": roundtrip.ReasonVersion,
+		strings.Repeat("\xff", 100): roundtrip.ReasonVersion,
 	} {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return []byte(junk), nil }}}, consent)
 		c.call.State = protocol.StateText("x")
@@ -303,19 +330,22 @@ func TestForeignSealer(t *testing.T) {
 // TestPlain passes the author's own string through, byte for byte.
 func TestPlain(t *testing.T) {
 	const text = "  {\"n\":1}\r\n é "
-	c := newClient(t, roundtrip.Options{Plain: true, MaxStateBytes: 100}, func(ctx context.Context) (protocol.Result, error) {
-		state, present := roundtrip.ReceivedState(ctx).Text()
-		reply := roundtrip.Answer[Confirmation](ctx, "k")
-		if !present {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.PlainState(text))
-		}
-		return say(fmt.Sprintf("%q %v %v %d", state, reply.Outcome, reply.Unsolicited, roundtrip.Number(ctx)))
-	})
+	c := newClient(t, roundtrip.Options{Plain: true, MaxStateBytes: 100},
+		func(ctx context.Context) (protocol.Result, error) {
+			state, present := roundtrip.ReceivedState(ctx).Text()
+			reply := roundtrip.Answer[Confirmation](ctx, "k")
+			if !present {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.PlainState(text))
+			}
+			return say(fmt.Sprintf("%q %v %v %d", state, reply.Outcome, reply.Unsolicited,
+				roundtrip.Number(ctx)))
+		})
 	asked := c.ask("k")
 	if got, _ := asked.RequestState.Text(); got != text {
 		t.Errorf("state %q, want %q", got, text)
 	}
-	if got, want := c.answer("k", accepted).done(), fmt.Sprintf("%q accepted true 1", text); got != want {
+	if got, want := c.answer("k", accepted).done(), fmt.Sprintf("%q accepted true 1",
+		text); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	c.call.State = protocol.StateText("")
@@ -332,14 +362,18 @@ func TestPlainMistakes(t *testing.T) {
 	}
 	plain := roundtrip.Options{Plain: true, MaxStateBytes: 100}
 	contains(t, newClient(t, plain, handler(roundtrip.WithState(1))).bug(), "PlainState")
-	contains(t, newClient(t, plain, handler(roundtrip.PlainState(strings.Repeat("x", 101)))).bug(), "over the limit of 100")
-	contains(t, newClient(t, plain, handler(roundtrip.PlainState("\xff"), roundtrip.ListRoots("r"))).bug(), "UTF-8")
+	contains(t, newClient(t, plain, handler(roundtrip.PlainState(strings.Repeat("x", 101)))).bug(),
+		"over the limit of 100")
+	contains(t, newClient(t, plain,
+		handler(roundtrip.PlainState("\xff"), roundtrip.ListRoots("r"))).bug(), "UTF-8")
 	contains(t, newClient(t, plain, handler()).bug(), "at least one")
-	contains(t, newClient(t, roundtrip.Options{}, handler(roundtrip.PlainState("x"))).bug(), "WithState")
+	contains(t, newClient(t, roundtrip.Options{}, handler(roundtrip.PlainState("x"))).bug(),
+		"WithState")
 	newClient(t, plain, handler(roundtrip.PlainState(""))).ask()
 	newClient(t, plain, handler(roundtrip.ListRoots("r"))).ask("r")
 	for name, opts := range map[string]roundtrip.Options{
-		"sealer": {Plain: true, Sealer: roundtrip.EphemeralKeyring()}, "guard": {Plain: true, Guard: roundtrip.NewMemoryGuard(0)},
+		"sealer":     {Plain: true, Sealer: roundtrip.EphemeralKeyring()},
+		"guard":      {Plain: true, Guard: roundtrip.NewMemoryGuard(0)},
 		"shared key": {Plain: true, RequireSharedKey: true},
 	} {
 		if _, err := roundtrip.NewFunnel(opts); err == nil {
@@ -374,7 +408,8 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 // read, whichever key of the ring sealed them. When the layout changes, the
 // vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
-	flow, guard := hexVectors(t, flowVectorFile)["flow"], hexVectors(t, "testdata/state/claims.txt")["authenticated"]
+	flow, guard := hexVectors(t, flowVectorFile)["flow"],
+		hexVectors(t, "testdata/state/claims.txt")["authenticated"]
 	for _, key := range []string{"k1", "k2"} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(clock("1h30m")))
@@ -382,7 +417,8 @@ func TestOldSealsNewOpens(t *testing.T) {
 			c := newClient(t, opts, flowVectorHandler)
 			c.call.State = protocol.StateText(seal(t, ring(t, key), flow))
 			if got := c.answer("confirm", accepted, "extra", `{"action":"accept"}`).done(); got != flowVectorResult {
-				t.Errorf("flow style, sealed with %s:\n got %s\nwant %s", key, got, flowVectorResult)
+				t.Errorf("flow style, sealed with %s:\n got %s\nwant %s", key, got,
+					flowVectorResult)
 			}
 			c = newClient(t, opts, vectorHandler)
 			c.call.State = protocol.StateText(seal(t, ring(t, key), guard))

@@ -130,11 +130,14 @@ func (o *Options) checkKey() error {
 	case o.Plain:
 		return nil
 	case ok && ring.Ephemeral() && o.RequireSharedKey:
-		return errors.New("funnel: a shared key is required; set Sealer, for example with KeyringFromEnv")
+		return errors.New("funnel: a shared key is required; set Sealer, for example with " +
+			"KeyringFromEnv")
 	case ok && ring.Ephemeral():
 		return nil
 	case o.Audience == "":
-		return errors.New("funnel: an audience is required beside a shared key; set Audience to a name that all replicas of this service share and no other service has, for example its URL")
+		return errors.New("funnel: an audience is required beside a shared key; set Audience to " +
+			"a name that all replicas of this service share and no other service has, for " +
+			"example its URL")
 	}
 	return nil
 }

@@ -16,13 +16,15 @@ import (
 // decideOutcome turns what the handler returned into what the client gets, or into questions.
 // What the run has recorded in flow style comes first: a handler that swallows an error must
 // not complete.
-func (r *run) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
+	err error) (protocol.Result, error) {
 	result, err, settled := r.overruleHandler(ctx, result, err)
 	if settled {
 		return result, err
 	}
 	if err != nil {
-		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
+		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok &&
+			urls != nil {
 			if r.isLegacy() {
 				return r.answerLegacyURLs(ctx, urls)
 			}
@@ -52,7 +54,8 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result, err err
 }
 
 // decideSingleRound is decideOutcome for a request that cannot ask.
-func (r *run) decideSingleRound(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
+	err error) (protocol.Result, error) {
 	if err != nil {
 		return r.answerError(ctx, err)
 	}
@@ -60,7 +63,8 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result, err
 		return nil, r.reportBug(ctx, fmt.Errorf("%s cannot ask for input", r.call.Method))
 	}
 	if result == nil {
-		return nil, r.reportBug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
+		return nil, r.reportBug(ctx,
+			fmt.Errorf("handler returned a nil or wrong result: %T", result))
 	}
 	return result, nil
 }
@@ -68,7 +72,8 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result, err
 // overruleHandler replaces what the handler returned by what the run has recorded: its end,
 // its pending questions, an invalid answer or an unfinished visit on which the handler must
 // not complete. It reports false if there is nothing of these.
-func (r *run) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
+func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
+	err error) (protocol.Result, error, bool) {
 	f := r.flow
 	switch {
 	case f == nil:
@@ -98,7 +103,8 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result, err e
 
 // joinQuestions returns the result that asks the pending questions of flow style together with
 // the questions of a handler that returned some in guard style.
-func (r *run) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
+func (r *run) joinQuestions(f *flow,
+	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
 	if f.stateOnly { // what the author keeps stays
 		d.state, d.hasState = r.state, true
@@ -135,18 +141,24 @@ func completes(result protocol.Result, err error) bool {
 }
 
 // refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
-func (r *run) refuseInvalidAnswer(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
-	r.observe(ctx, ServerBug{r.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
+func (r *run) refuseInvalidAnswer(ctx context.Context,
+	unfit *AnswerError) (protocol.Result, error) {
+	r.observe(ctx, ServerBug{r.where,
+		errors.Join(errors.New("the handler completes although the last answer was not valid"),
+			unfit)})
 	r.reportFlowEnd(ctx, EndFailed)
-	return r.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
+	return r.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+
+		"; call again and answer the question anew")
 }
 
 // refuseUnfinished ends a run that would complete although a visit is not
 // finished.
 func (r *run) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
-	r.observe(ctx, ServerBug{r.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	r.observe(ctx, ServerBug{r.where,
+		fmt.Errorf("the handler completes although the visit %q is not finished", key)})
 	r.reportFlowEnd(ctx, EndFailed)
-	return r.refuseFlow(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
+	return r.refuseFlow(protocol.CodeFlowEnded,
+		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
 
 // checkComplete refuses results of the wrong type for the method, nil ones,
@@ -202,14 +214,16 @@ func (r *run) unreadRefusals() (unread []*answer) {
 // its position on; the id itself is not sent.
 func (r *run) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
 	if r.funnel.opts.RefuseURLErrors {
-		return nil, errors.New("handler returned a URL elicitation error, which the funnel is told to refuse")
+		return nil, errors.New("handler returned a URL elicitation error, which the funnel is " +
+			"told to refuse")
 	}
 	if len(e.Elicitations) == 0 {
 		return nil, errors.New("handler returned a URL elicitation error without elicitations")
 	}
 	for i, u := range e.Elicitations {
 		if u == nil {
-			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil", i)
+			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil",
+				i)
 		}
 	}
 	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
@@ -222,11 +236,14 @@ func (r *run) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.In
 
 // answerLegacyURLs answers a handler's URL elicitation error in the revision that has
 // it, to clients that declare it; elsewhere it is a refusal.
-func (r *run) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
+func (r *run) answerLegacyURLs(ctx context.Context,
+	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
 	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
 		r.observe(ctx, CapabilityRefused{r.where, missing})
-		return r.refuseFlow(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
+		return r.refuseFlow(protocol.CodeCannotAsk,
+			"the client cannot be asked to visit a URL, which this request needs; use a client "+
+				"of revision 2025-11-25 or later that declares elicitation.url")
 	}
 	spelled, err := e.Legacy()
 	if err != nil {
@@ -372,7 +389,8 @@ func (r *run) reportFailure(ctx context.Context, err error) string {
 	}
 	if r.funnel.opts.HideErrors {
 		return "internal failure; reference " + event.Reference +
-			"; try again later, and give the reference to the operator of the server if it fails again"
+			"; try again later, and give the reference to the operator of the server if it fails " +
+			"again"
 	}
 	return text
 }

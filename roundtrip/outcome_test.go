@@ -23,28 +23,49 @@ func TestTextsSayWhatToDo(t *testing.T) {
 		want         string // of what to do
 		modern, live bool
 	}{
-		{name: "declined", answer: declined, handler: payFlow, want: "do not call again unless they ask for it", modern: true, live: true},
-		{name: "cancelled", answer: cancelled, handler: payFlow, want: "call again only if they want to", modern: true, live: true},
-		{name: "declined and asked again", answer: declined, handler: nags, want: "do not call again unless they ask for it", modern: true, live: true},
-		{name: "cancelled and asked again", answer: cancelled, handler: nags, want: "call again only if they want to", modern: true, live: true},
+		{name: "declined", answer: declined, handler: payFlow,
+			want: "do not call again unless they ask for it", modern: true, live: true},
+		{name: "cancelled", answer: cancelled, handler: payFlow,
+			want: "call again only if they want to", modern: true, live: true},
+		{name: "declined and asked again", answer: declined, handler: nags,
+			want: "do not call again unless they ask for it", modern: true, live: true},
+		{name: "cancelled and asked again", answer: cancelled, handler: nags,
+			want: "call again only if they want to", modern: true, live: true},
 		{name: "invalid", answer: `{"action":"accept","content":{}}`, handler: payFlow, want: "Start the call again when a valid answer can be given.", modern: true, live: true},
-		{name: "too many rounds", answer: accepted, handler: insatiable, want: "Start the call again, and answer what it asked for last.", modern: true, live: true},
-		{name: "malformed in guard style", answer: lossy, handler: payGuard, want: "use a client that returns requestState unchanged", modern: true, live: true},
-		{name: "malformed in flow style", answer: lossy, handler: payFlow, want: "use a client that ", modern: true, live: true},
+		{name: "too many rounds", answer: accepted, handler: insatiable,
+			want: "Start the call again, and answer what it asked for last.", modern: true,
+			live: true},
+		{name: "malformed in guard style", answer: lossy, handler: payGuard,
+			want: "use a client that returns requestState unchanged", modern: true, live: true},
+		{name: "malformed in flow style", answer: lossy, handler: payFlow,
+			want: "use a client that ", modern: true, live: true},
 		{name: "no capability", handler: payFlow, want: "use a client that does", live: true,
-			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Capabilities = protocol.ClientCapabilities{} }},
+			change: func(_ *roundtrip.Options,
+				c *roundtrip.Call) {
+				c.Capabilities = protocol.ClientCapabilities{}
+			}},
 		{name: "no session", handler: payFlow, want: "connect with one", live: true,
 			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Push = nil }},
-		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28", live: true,
+		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28",
+			live:   true,
 			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.RefuseLegacy = true }},
-		{name: "old revision", handler: payFlow, want: "use a client of a later revision", live: true,
-			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Version = protocol.V20250326 }},
-		{name: "hidden failure", handler: func(context.Context) (protocol.Result, error) { return nil, errors.New("secret") },
-			want: "try again later, and give the reference to the operator", modern: true, live: true,
+		{name: "old revision", handler: payFlow, want: "use a client of a later revision",
+			live: true,
+			change: func(_ *roundtrip.Options,
+				c *roundtrip.Call) {
+				c.Version = protocol.V20250326
+			}},
+		{name: "hidden failure", handler: func(context.Context) (protocol.Result,
+			error) {
+			return nil, errors.New("secret")
+		},
+			want: "try again later, and give the reference to the operator", modern: true,
+			live:   true,
 			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.HideErrors = true }},
 	} {
 		for _, m := range modes {
-			if legacy := m.version.Era() == protocol.Legacy; legacy && !tc.live || !legacy && !tc.modern {
+			if legacy := m.version.Era() == protocol.Legacy; legacy && !tc.live || !legacy &&
+				!tc.modern {
 				continue
 			}
 			t.Run(tc.name+" "+m.name, func(t *testing.T) {
@@ -66,7 +87,8 @@ func TestTextsSayWhatToDo(t *testing.T) {
 }
 
 // lastText takes a flow to its end with the same answer to everything.
-func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler roundtrip.Handler, answer string) string {
+func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler roundtrip.Handler,
+	answer string) string {
 	t.Helper()
 	funnel, err := roundtrip.NewFunnel(opts)
 	if err != nil {
@@ -83,7 +105,8 @@ func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler
 		}
 		call.State, call.Responses = asked.RequestState, nil
 		for _, q := range asked.InputRequests {
-			call.Responses = append(call.Responses, protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answer)})
+			call.Responses = append(call.Responses,
+				protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answer)})
 		}
 	}
 	t.Fatal("the flow does not end")
@@ -94,15 +117,17 @@ func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler
 // question that waits, is the server's mistake and no panic.
 func TestInvalidResultBesideAQuestion(t *testing.T) {
 	for name, wrong := range map[string]*protocol.InputRequiredResult{
-		"key twice": {InputRequests: protocol.InputRequests{{Key: "a", Request: &protocol.ListRoots{}}, {Key: "a", Request: &protocol.ListRoots{}}}},
-		"no form":   {InputRequests: protocol.InputRequests{{Key: "a", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(`[]`)}}}},
-		"nil":       {InputRequests: protocol.InputRequests{{Key: "a"}}},
+		"key twice": {InputRequests: protocol.InputRequests{{Key: "a",
+			Request: &protocol.ListRoots{}}, {Key: "a", Request: &protocol.ListRoots{}}}},
+		"no form": {InputRequests: protocol.InputRequests{{Key: "a", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(`[]`)}}}},
+		"nil":     {InputRequests: protocol.InputRequests{{Key: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				_, _ = roundtrip.Ask[Confirmation](ctx, "k", "?")
-				return wrong, nil
-			})
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					_, _ = roundtrip.Ask[Confirmation](ctx, "k", "?")
+					return wrong, nil
+				})
 			c.bug()
 			if n := len(all[roundtrip.HandlerPanicked](c.events)); n != 0 {
 				t.Errorf("%d panics", n)
@@ -116,7 +141,8 @@ func urlError(ids ...string) *protocol.URLElicitationRequiredError {
 	e := &protocol.URLElicitationRequiredError{}
 	for i, id := range ids {
 		e.Elicitations = append(e.Elicitations, &protocol.ElicitURL{
-			Message: fmt.Sprint("visit ", i), URL: fmt.Sprint("https://id.example/", i), ElicitationID: id})
+			Message: fmt.Sprint("visit ", i), URL: fmt.Sprint("https://id.example/", i),
+			ElicitationID: id})
 	}
 	return e
 }
@@ -129,10 +155,14 @@ func TestURLErrorsBecomeQuestions(t *testing.T) {
 		{"no id", "-", "url-elicitation-1"},
 		{"no ids", "- - -", "url-elicitation-1 url-elicitation-2 url-elicitation-3"},
 		{"repeated id", "a a b", "a url-elicitation-2 b"},
-		{"id equal to a later fallback", "url-elicitation-2 -", "url-elicitation-2 url-elicitation-3"},
-		{"id equal to an earlier fallback", "- url-elicitation-1", "url-elicitation-2 url-elicitation-1"},
-		{"fallbacks that collide", "- url-elicitation-1 url-elicitation-2 -", "url-elicitation-3 url-elicitation-1 url-elicitation-2 url-elicitation-4"},
-		{"repeated fallback", "url-elicitation-1 url-elicitation-1", "url-elicitation-1 url-elicitation-2"},
+		{"id equal to a later fallback", "url-elicitation-2 -",
+			"url-elicitation-2 url-elicitation-3"},
+		{"id equal to an earlier fallback", "- url-elicitation-1",
+			"url-elicitation-2 url-elicitation-1"},
+		{"fallbacks that collide", "- url-elicitation-1 url-elicitation-2 -",
+			"url-elicitation-3 url-elicitation-1 url-elicitation-2 url-elicitation-4"},
+		{"repeated fallback", "url-elicitation-1 url-elicitation-1",
+			"url-elicitation-1 url-elicitation-2"},
 		{"names of prototypes", "constructor __proto__ toString", "constructor __proto__ toString"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -142,12 +172,15 @@ func TestURLErrorsBecomeQuestions(t *testing.T) {
 					ids[i] = ""
 				}
 			}
-			for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource} {
-				c := newClient(t, roundtrip.Options{}, returns(nil, fmt.Errorf("upstream: %w", urlError(ids...))))
+			for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
+				protocol.MethodReadResource} {
+				c := newClient(t, roundtrip.Options{},
+					returns(nil, fmt.Errorf("upstream: %w", urlError(ids...))))
 				c.call.Method = method
 				for i, q := range c.ask(strings.Fields(tc.want)...).InputRequests {
 					got := q.Request.(*protocol.ElicitURL)
-					if got.ElicitationID != "" || got.URL != fmt.Sprint("https://id.example/", i) || got.Message != fmt.Sprint("visit ", i) {
+					if got.ElicitationID != "" || got.URL != fmt.Sprint("https://id.example/", i) ||
+						got.Message != fmt.Sprint("visit ", i) {
 						t.Errorf("question %s is %+v", q.Key, got)
 					}
 				}

@@ -31,7 +31,8 @@ type Pusher interface {
 	// withdrawn. An [*protocol.Error] is what the client said instead of an
 	// answer; any other error means that it could not be asked. Ctx has the
 	// values of the request, and not always those of the handler's context.
-	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
+	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage,
+		error)
 }
 
 // pushReturned puts the questions that the handler has returned to the client of a legacy
@@ -74,7 +75,8 @@ func (r *run) refuseRounds(
 // because its variables would then be on the stack of every call that waits.
 //
 //go:noinline
-func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,
+	err error) (protocol.Result, error) {
 	failed := PushFailed{Where: r.where, Err: err}
 	if len(asks.InputRequests) > 0 {
 		failed.Kind = asks.InputRequests[0].Request.Kind()
@@ -111,7 +113,8 @@ func (p *questioner) pushAll(
 // none. It is not inlined, for the stack of calls that wait.
 //
 //go:noinline
-func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
+func answerOne(ctx context.Context, key string, answer json.RawMessage,
+	err error) (protocol.InputResponses, error) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
 		return nil, cause
 	}
@@ -123,7 +126,8 @@ func answerOne(ctx context.Context, key string, answer json.RawMessage, err erro
 
 // pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
 // others by cancelling ctx, of which theirs are children.
-func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+func (p *questioner) pushSeveral(ctx *lazyctx.Context,
+	requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
 	var legs sync.WaitGroup
 	for i, q := range requests {
@@ -151,7 +155,8 @@ var errHumanTimeout = errors.New("nobody answered in time")
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
 // the flow ends.
-func (p *questioner) pushQuestion(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
+func (p *questioner) pushQuestion(ctx *lazyctx.Context,
+	question protocol.InputRequest) (json.RawMessage, error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
 	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.questionTimeout()) })
@@ -197,7 +202,8 @@ func cannotAsk(err error) *refusal {
 		return &refusal{wire: busy.wire, always: true}
 	}
 	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
-		return &refusal{wire: bad.Wire(), always: true} // the server's mistake, wherever the URL came from
+		// the server's mistake, wherever the URL came from
+		return &refusal{wire: bad.Wire(), always: true}
 	}
 	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
 		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}

@@ -23,18 +23,20 @@ func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
 	for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
 		for _, method := range families {
 			t.Run(string(v)+" "+method, func(t *testing.T) {
-				c, h := newLegacy(t, v, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-					n := roundtrip.Number(ctx)
-					if n > 3 {
-						for i := 1; i < n; i++ {
-							if got, ok := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("q", i)); !ok || got.Reason != "now" {
-								t.Errorf("answer %d: %+v, %v", i, got, ok)
+				c, h := newLegacy(t, v, roundtrip.Options{},
+					func(ctx context.Context) (protocol.Result, error) {
+						n := roundtrip.Number(ctx)
+						if n > 3 {
+							for i := 1; i < n; i++ {
+								if got, ok := roundtrip.AcceptedContent[Confirmation](ctx,
+									fmt.Sprint("q", i)); !ok || got.Reason != "now" {
+									t.Errorf("answer %d: %+v, %v", i, got, ok)
+								}
 							}
+							return completes(method)
 						}
-						return completes(method)
-					}
-					return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-				})
+						return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+					})
 				c.call.Method = method
 				if _, err := c.send(); err != nil {
 					t.Fatal(err)
@@ -42,7 +44,8 @@ func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
 				if h.traffic() != 3 || c.runs != 4 {
 					t.Errorf("%d questions in %d runs, want 3 in 4", h.traffic(), c.runs)
 				}
-				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndComplete || end.Legs != 4 {
+				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndComplete ||
+					end.Legs != 4 {
 					t.Errorf("end %+v", end)
 				}
 			})
@@ -52,20 +55,23 @@ func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
 
 // TestLegacyAllKinds asks everything at once.
 func TestLegacyAllKinds(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		form := roundtrip.Answer[Confirmation](ctx, "form")
-		if form.Outcome == roundtrip.Missing {
-			return ask(
-				roundtrip.Elicit[Confirmation]("form", "Why?"),
-				roundtrip.ElicitURL("url", "Sign in", "https://id.example"),
-				roundtrip.CreateMessage("model", &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
-					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}),
-				roundtrip.ListRoots("roots"))
-		}
-		message, _ := roundtrip.Sampled(ctx, "model")
-		roots, _ := roundtrip.Roots(ctx, "roots")
-		return say(fmt.Sprint(form.Content.Reason, roundtrip.Visited(ctx, "url"), message.Model, len(roots)))
-	})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			form := roundtrip.Answer[Confirmation](ctx, "form")
+			if form.Outcome == roundtrip.Missing {
+				return ask(
+					roundtrip.Elicit[Confirmation]("form", "Why?"),
+					roundtrip.ElicitURL("url", "Sign in", "https://id.example"),
+					roundtrip.CreateMessage("model",
+						&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
+							{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}),
+					roundtrip.ListRoots("roots"))
+			}
+			message, _ := roundtrip.Sampled(ctx, "model")
+			roots, _ := roundtrip.Roots(ctx, "roots")
+			return say(fmt.Sprint(form.Content.Reason, roundtrip.Visited(ctx, "url"), message.Model,
+				len(roots)))
+		})
 	if got, want := c.done(), "nowacceptedm1"; got != want || h.traffic() != 4 {
 		t.Errorf("got %q after %d questions, want %q after 4", got, h.traffic(), want)
 	}
@@ -74,16 +80,18 @@ func TestLegacyAllKinds(t *testing.T) {
 // TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
 // rivals forget. The author's own is kept.
 func TestPushedURLsHaveAnElicitationID(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
-			return say("done")
-		}
-		return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
-			{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
-			{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
-			{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c", ElicitationID: "mine"}},
-		}}, nil
-	})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
+				return say("done")
+			}
+			return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
+				{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
+				{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
+				{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c",
+					ElicitationID: "mine"}},
+			}}, nil
+		})
 	if got := c.done(); got != "done" {
 		t.Fatal(got)
 	}
@@ -101,13 +109,14 @@ func TestPushedURLsHaveAnElicitationID(t *testing.T) {
 func TestStateOnlyRoundsArePaced(t *testing.T) {
 	for _, push := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				n, _ := roundtrip.State[int](ctx)
-				if n == 3 {
-					return say("done")
-				}
-				return ask(roundtrip.WithState(n + 1))
-			})
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					n, _ := roundtrip.State[int](ctx)
+					if n == 3 {
+						return say("done")
+					}
+					return ask(roundtrip.WithState(n + 1))
+				})
 			if !push {
 				c.call.Push = nil // nothing is asked, so nothing is needed
 			}
@@ -126,12 +135,13 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 // fan-out shows a sibling now and then.
 func TestLegacyGateComesBeforeTraffic(t *testing.T) {
 	for range 200 {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-			return ask(
-				roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
-				roundtrip.ListRoots("roots"),
-				roundtrip.ElicitURL("login", "Sign in", "https://id.example"))
-		})
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			func(context.Context) (protocol.Result, error) {
+				return ask(
+					roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
+					roundtrip.ListRoots("roots"),
+					roundtrip.ElicitURL("login", "Sign in", "https://id.example"))
+			})
 		c.call.Capabilities = protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
 		contains(t, c.done(), "error: ", "elicitation.url", "roots")
 		if h.traffic() != 0 {
@@ -154,11 +164,16 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 			change func(*client)
 			words  string
 		}{
-			{"no capability", roundtrip.Options{}, func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} }, "elicitation"},
+			{"no capability", roundtrip.Options{},
+				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} }, "elicitation"},
 			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
 			{"shim off", roundtrip.Options{RefuseLegacy: true}, func(*client) {}, "2026-07-28"},
-			{"2025-03-26", roundtrip.Options{}, func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no elicitation"},
-			{"2024-11-05", roundtrip.Options{}, func(c *client) { c.call.Version = protocol.V20241105 }, "2024-11-05 has no elicitation"},
+			{"2025-03-26", roundtrip.Options{},
+				func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no " +
+					"elicitation"},
+			{"2024-11-05", roundtrip.Options{},
+				func(c *client) { c.call.Version = protocol.V20241105 }, "2024-11-05 has no " +
+					"elicitation"},
 		} {
 			t.Run(method+" "+tc.name, func(t *testing.T) {
 				c, h := newLegacy(t, protocol.V20251125, tc.opts, question)
@@ -179,7 +194,8 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 // TestNeitherQuestionsNorStateIsABug: neither questions nor state is a mistake of the
 // server, as on the modern wire.
 func TestNeitherQuestionsNorStateIsABug(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(&protocol.InputRequiredResult{}, nil))
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		returns(&protocol.InputRequiredResult{}, nil))
 	contains(t, c.bug(), "at least one")
 	if h.traffic() != 0 {
 		t.Error("something was asked")
@@ -192,17 +208,21 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 		for _, tc := range []struct {
 			opts roundtrip.Options
 			want time.Duration
-		}{{roundtrip.Options{}, 10 * time.Minute}, {roundtrip.Options{HumanTimeout: time.Second}, time.Second}} {
+		}{{roundtrip.Options{}, 10 * time.Minute},
+			{roundtrip.Options{HumanTimeout: time.Second}, time.Second}} {
 			synctest.Test(t, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, tc.opts, func(context.Context) (protocol.Result, error) {
-					return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"), roundtrip.ListRoots("roots"))
-				})
+				c, h := newLegacy(t, protocol.V20251125, tc.opts,
+					func(context.Context) (protocol.Result, error) {
+						return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
+							roundtrip.ListRoots("roots"))
+					})
 				h.answer = silent
 				c.call.Method = method
 				start := time.Now()
 				c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
 				if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
-					t.Errorf("ended after %v with %d withdrawn, want %v and both", took, h.withdrawn, tc.want)
+					t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
+						h.withdrawn, tc.want)
 				}
 			})
 		}
@@ -214,7 +234,8 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 func TestLegacyProgressExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			for range 5 {
 				time.Sleep(9 * time.Minute)
 				extend()
@@ -230,7 +251,8 @@ func TestLegacyProgressExtends(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			for ctx.Err() == nil {
 				time.Sleep(5 * time.Minute)
 				extend()
@@ -284,7 +306,8 @@ func TestLegacyRefusingPeople(t *testing.T) {
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, tc.handler)
 			h.answer = says(tc.answer)
 			if got := c.done(); got != tc.want || h.traffic() != tc.asked {
-				t.Errorf("got %q after %d questions, want %q after %d", got, h.traffic(), tc.want, tc.asked)
+				t.Errorf("got %q after %d questions, want %q after %d", got, h.traffic(), tc.want,
+					tc.asked)
 			}
 		})
 	}
@@ -292,11 +315,14 @@ func TestLegacyRefusingPeople(t *testing.T) {
 
 // TestLegacySiblings: the first leg that fails withdraws the others.
 func TestLegacySiblings(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"), roundtrip.ElicitURL("c", "?", "https://id.example"))
-	})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(context.Context) (protocol.Result, error) {
+			return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"),
+				roundtrip.ElicitURL("c", "?", "https://id.example"))
+		})
 	waiting := make(chan struct{}, 2)
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
+		error) {
 		if q.Kind() != protocol.KindListRoots {
 			waiting <- struct{}{}
 			return silent(ctx, q, extend)
@@ -338,7 +364,8 @@ func TestLegacyClientErrors(t *testing.T) {
 func TestLegacyEndOfCall(t *testing.T) {
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
+		error) {
 		cancel()
 		return silent(ctx, q, extend)
 	}
@@ -352,13 +379,16 @@ func TestLegacyRoundCap(t *testing.T) {
 	for _, tc := range []struct {
 		opts roundtrip.Options
 		want int
-	}{{roundtrip.Options{}, 8}, {roundtrip.Options{MaxRounds: 2}, 2}, {roundtrip.Options{Plain: true}, 8}, {roundtrip.Options{Plain: true, MaxRounds: 3}, 3}} {
+	}{{roundtrip.Options{}, 8}, {roundtrip.Options{MaxRounds: 2}, 2},
+		{roundtrip.Options{Plain: true}, 8}, {roundtrip.Options{Plain: true, MaxRounds: 3}, 3}} {
 		n := 0
-		c, h := newLegacy(t, protocol.V20251125, tc.opts, func(context.Context) (protocol.Result, error) {
-			n++
-			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-		})
-		contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want), fmt.Sprint("q", tc.want+1))
+		c, h := newLegacy(t, protocol.V20251125, tc.opts,
+			func(context.Context) (protocol.Result, error) {
+				n++
+				return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+			})
+		contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want),
+			fmt.Sprint("q", tc.want+1))
 		if h.traffic() != tc.want || n != tc.want+1 {
 			t.Errorf("%d questions in %d runs, want %d", h.traffic(), n, tc.want)
 		}
@@ -367,13 +397,14 @@ func TestLegacyRoundCap(t *testing.T) {
 
 // TestLegacyPlain reads its answers and its own state.
 func TestLegacyPlain(t *testing.T) {
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Plain: true}, func(ctx context.Context) (protocol.Result, error) {
-		if text, ok := roundtrip.ReceivedState(ctx).Text(); ok {
-			reply := roundtrip.Answer[Confirmation](ctx, "confirm")
-			return say(text + " " + reply.Content.Reason)
-		}
-		return ask(roundtrip.Elicit[Confirmation]("confirm", "?"), roundtrip.PlainState("mine"))
-	})
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Plain: true},
+		func(ctx context.Context) (protocol.Result, error) {
+			if text, ok := roundtrip.ReceivedState(ctx).Text(); ok {
+				reply := roundtrip.Answer[Confirmation](ctx, "confirm")
+				return say(text + " " + reply.Content.Reason)
+			}
+			return ask(roundtrip.Elicit[Confirmation]("confirm", "?"), roundtrip.PlainState("mine"))
+		})
 	if got := c.done(); got != "mine now" {
 		t.Errorf("got %q", got)
 	}
@@ -387,21 +418,24 @@ func TestLegacyStateStays(t *testing.T) {
 		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
 		open: func(string) ([]byte, error) { t.Error("opened"); return nil, nil },
 	}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused}, func(ctx context.Context) (protocol.Result, error) {
-		n := roundtrip.Number(ctx)
-		if kept, _ := roundtrip.State[int](ctx); kept != n-1 {
-			t.Errorf("round %d has the state of round %d", n, kept)
-		}
-		if n <= 3 {
-			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"), roundtrip.WithState(n))
-		}
-		return say("done")
-	})
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused},
+		func(ctx context.Context) (protocol.Result, error) {
+			n := roundtrip.Number(ctx)
+			if kept, _ := roundtrip.State[int](ctx); kept != n-1 {
+				t.Errorf("round %d has the state of round %d", n, kept)
+			}
+			if n <= 3 {
+				return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"),
+					roundtrip.WithState(n))
+			}
+			return say("done")
+		})
 	if got := c.done(); got != "done" {
 		t.Errorf("got %q", got)
 	}
 	resumed := all[roundtrip.Resumed](c.events)
-	if len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow || resumed[0].StateBytes != 0 {
+	if len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow ||
+		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
 }
@@ -412,7 +446,8 @@ func TestLegacyStateIsLimited(t *testing.T) {
 	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
 		return func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("q", "?"), roundtrip.WithState(strings.Repeat("x", bytes)))
+				return ask(roundtrip.Elicit[Confirmation]("q", "?"),
+					roundtrip.WithState(strings.Repeat("x", bytes)))
 			}
 			return say("done")
 		}
@@ -426,8 +461,10 @@ func TestLegacyStateIsLimited(t *testing.T) {
 		{"fits", roundtrip.Options{}, 11_500, ""},
 		{"does not fit", roundtrip.Options{}, 12_300, "over the limit of 16384"},
 		{"fits a store", roundtrip.Options{StateStore: newShelf()}, 30_000, ""},
-		{"does not need the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 4000}, 11_500, ""},
-		{"does not fit the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 20_000}, 30_000, "over the limit of 20000"},
+		{"does not need the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 4000},
+			11_500, ""},
+		{"does not fit the store", roundtrip.Options{StateStore: newShelf(),
+			MaxStoredBytes: 20_000}, 30_000, "over the limit of 20000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
@@ -447,10 +484,12 @@ func TestLegacyStateIsLimited(t *testing.T) {
 // TestLegacyStateExpires while the person thinks.
 func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-			return ask(roundtrip.Elicit[Confirmation]("confirm", "?").ExpiresIn(time.Minute))
-		})
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			func(context.Context) (protocol.Result, error) {
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "?").ExpiresIn(time.Minute))
+			})
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			time.Sleep(2 * time.Minute)
 			return willing(ctx, q, extend)
 		}
@@ -467,23 +506,27 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rounds []string
 		opts := roundtrip.Options{RestartExpired: true}
-		c, h := newLegacy(t, protocol.V20251125, opts, func(ctx context.Context) (protocol.Result, error) {
-			first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
-			second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
-			third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
-			rounds = append(rounds, fmt.Sprint(roundtrip.Number(ctx), " ", first, " ", second, " ", third))
-			switch {
-			case first != roundtrip.Accepted:
-				return ask(roundtrip.Elicit[Confirmation]("first", "?"))
-			case second != roundtrip.Accepted:
-				return ask(roundtrip.Elicit[Confirmation]("second", "?"))
-			case third != roundtrip.Accepted:
-				return ask(roundtrip.Elicit[Confirmation]("third", "?").ExpiresIn(time.Minute))
-			}
-			return say("done")
-		})
+		c, h := newLegacy(t, protocol.V20251125, opts,
+			func(ctx context.Context) (protocol.Result, error) {
+				first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
+				second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
+				third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
+				rounds = append(rounds, fmt.Sprint(roundtrip.Number(ctx), " ", first, " ", second,
+					" ",
+					third))
+				switch {
+				case first != roundtrip.Accepted:
+					return ask(roundtrip.Elicit[Confirmation]("first", "?"))
+				case second != roundtrip.Accepted:
+					return ask(roundtrip.Elicit[Confirmation]("second", "?"))
+				case third != roundtrip.Accepted:
+					return ask(roundtrip.Elicit[Confirmation]("third", "?").ExpiresIn(time.Minute))
+				}
+				return say("done")
+			})
 		slow := true
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		h.answer = func(ctx context.Context, q protocol.InputRequest,
+			extend func()) (json.RawMessage, error) {
 			if len(h.asked) == 3 && slow {
 				slow = false
 				time.Sleep(2 * time.Minute)
@@ -494,8 +537,10 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 			t.Fatal(got)
 		}
 		want := []string{
-			"1 missing missing missing", "2 accepted missing missing", "3 accepted accepted missing",
-			"1 missing missing missing", "2 accepted missing missing", "3 accepted accepted missing",
+			"1 missing missing missing", "2 accepted missing missing",
+			"3 accepted accepted missing",
+			"1 missing missing missing", "2 accepted missing missing",
+			"3 accepted accepted missing",
 			"4 accepted accepted accepted",
 		}
 		if !slices.Equal(rounds, want) {
@@ -510,7 +555,8 @@ type countingGuard struct {
 	claims, commits, releases int
 }
 
-func (g *countingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
+func (g *countingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
+	until time.Time) error {
 	g.claims++
 	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
 }
@@ -529,18 +575,21 @@ func (g *countingGuard) Release(ctx context.Context, id string) error {
 // need be asked whether it is.
 func TestLegacyGuard(t *testing.T) {
 	guard := &countingGuard{Guard: roundtrip.NewMemoryGuard(0)}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard}, func(ctx context.Context) (protocol.Result, error) {
-		switch n := roundtrip.Number(ctx); n {
-		case 1, 2:
-			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-		case 3:
-			return ask(roundtrip.WithState("later"))
-		}
-		return say("done")
-	})
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard},
+		func(ctx context.Context) (protocol.Result, error) {
+			switch n := roundtrip.Number(ctx); n {
+			case 1, 2:
+				return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+			case 3:
+				return ask(roundtrip.WithState("later"))
+			}
+			return say("done")
+		})
 	// Nor may a round without questions, which needs time, trouble it.
-	if got := c.done(); got != "done" || guard.claims != 0 || guard.commits != 0 || guard.releases != 0 {
-		t.Errorf("got %q; claims %d, commits %d, releases %d, want none", got, guard.claims, guard.commits, guard.releases)
+	if got := c.done(); got != "done" || guard.claims != 0 || guard.commits != 0 ||
+		guard.releases != 0 {
+		t.Errorf("got %q; claims %d, commits %d, releases %d, want none", got, guard.claims,
+			guard.commits, guard.releases)
 	}
 }
 
@@ -560,13 +609,14 @@ type Tags struct {
 // TestFormsAreDowngradedTo20250618 sends what that revision has, and fills in the
 // defaults that it has not.
 func TestFormsAreDowngradedTo20250618(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20250618, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
-		if !ok {
-			return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
-		}
-		return say(fmt.Sprintf("%+v", plan))
-	})
+	c, h := newLegacy(t, protocol.V20250618, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
+			if !ok {
+				return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
+			}
+			return say(fmt.Sprintf("%+v", plan))
+		})
 	h.answer = says(`{"action":"accept","content":{"region":"eu"}}`)
 	if got, want := c.done(), "{Region:eu Size:3 Backup:true Ratio:0}"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -593,7 +643,8 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 		m.Messages[0].Content = append(m.Messages[0].Content, m.Messages[0].Content[0])
 	})
 	audio := sampling(func(m *protocol.CreateMessage) {
-		m.Messages[0].Content = []protocol.Content{&protocol.AudioContent{Data: []byte{1}, MIMEType: "audio/wav"}}
+		m.Messages[0].Content = []protocol.Content{&protocol.AudioContent{Data: []byte{1},
+			MIMEType: "audio/wav"}}
 	})
 	for _, tc := range []struct {
 		name  string
@@ -609,21 +660,23 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 		{"audio", protocol.V20241105, audio, "audio"},
 	} {
 		t.Run(tc.name+" "+string(tc.v), func(t *testing.T) {
-			c, h := newLegacy(t, tc.v, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-				return ask(roundtrip.ListRoots("first"), tc.item)
-			})
+			c, h := newLegacy(t, tc.v, roundtrip.Options{},
+				func(context.Context) (protocol.Result, error) {
+					return ask(roundtrip.ListRoots("first"), tc.item)
+				})
 			c.refused(protocol.CodeCannotAsk, tc.words)
 			if h.traffic() != 0 {
 				t.Errorf("%d questions were shown", h.traffic())
 			}
 		})
 	}
-	c, h := newLegacy(t, protocol.V20250326, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.Sampled(ctx, "s"); ok {
-			return say("done")
-		}
-		return ask(audio)
-	})
+	c, h := newLegacy(t, protocol.V20250326, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, ok := roundtrip.Sampled(ctx, "s"); ok {
+				return say("done")
+			}
+			return ask(audio)
+		})
 	if got := c.done(); got != "done" || h.traffic() != 1 {
 		t.Errorf("audio in 2025-03-26: got %q", got)
 	}
@@ -632,17 +685,21 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 // TestLegacyOldestRevisions have sampling and roots.
 func TestLegacyOldestRevisions(t *testing.T) {
 	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326} {
-		c, h := newLegacy(t, v, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roots, ok := roundtrip.Roots(ctx, "roots"); ok {
-				message, _ := roundtrip.Sampled(ctx, "model")
-				return say(roots[0].URI + " " + message.Model)
-			}
-			return ask(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", &protocol.CreateMessage{
-				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
-					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-		})
+		c, h := newLegacy(t, v, roundtrip.Options{},
+			func(ctx context.Context) (protocol.Result, error) {
+				if roots, ok := roundtrip.Roots(ctx, "roots"); ok {
+					message, _ := roundtrip.Sampled(ctx, "model")
+					return say(roots[0].URI + " " + message.Model)
+				}
+				return ask(roundtrip.ListRoots("roots"),
+					roundtrip.CreateMessage("model", &protocol.CreateMessage{
+						MaxTokens: 5, IncludeContext: "thisServer",
+						Messages: []protocol.SamplingMessage{
+							{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+			})
 		// These revisions have no sub-capabilities, so context may be asked for.
-		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}, Roots: &protocol.RootsCapability{}}
+		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{},
+			Roots: &protocol.RootsCapability{}}
 		if got := c.done(); got != "file:///src m" {
 			t.Errorf("%s: got %q", v, got)
 		}
@@ -650,14 +707,15 @@ func TestLegacyOldestRevisions(t *testing.T) {
 			t.Errorf("%s: includeContext was dropped: %q", v, h.wire)
 		}
 	}
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.Sampled(ctx, "model"); ok {
-			return say("done")
-		}
-		return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
-			MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
-				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
-	})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, ok := roundtrip.Sampled(ctx, "model"); ok {
+				return say("done")
+			}
+			return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
+				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
+					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+		})
 	c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}
 	if c.done() != "done" || strings.Contains(h.wire[0], "includeContext") {
 		t.Errorf("2025-11-25 without sampling.context: %s", h.wire[0])
@@ -676,7 +734,8 @@ func TestLegacyURLError(t *testing.T) {
 		Message: "Authorization is required to access your Example Co files.",
 	}}}
 	for _, method := range families {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(nil, fmt.Errorf("upstream: %w", published)))
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+			returns(nil, fmt.Errorf("upstream: %w", published)))
 		c.call.Method = method
 		e := c.fails(protocol.CodeURLElicitationRequired)
 		got, err := protocol.AppendMessage(nil, &protocol.Response{ID: protocol.IntID(2), Error: e})
@@ -692,7 +751,8 @@ func TestLegacyURLError(t *testing.T) {
 // TestLegacyURLErrorElsewhere is a refusal of the family.
 func TestLegacyURLErrorElsewhere(t *testing.T) {
 	for _, method := range families {
-		for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125} {
+		for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
+			protocol.V20250618, protocol.V20251125} {
 			c, _ := newLegacy(t, v, roundtrip.Options{}, returns(nil, urlError("a")))
 			c.call.Method = method
 			if v == protocol.V20251125 {
@@ -733,12 +793,13 @@ func TestLegacyErrorCodes(t *testing.T) {
 
 // TestLegacyPanics do not end the process, in whichever round.
 func TestLegacyPanics(t *testing.T) {
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 2 {
-			panic("second round")
-		}
-		return ask(roundtrip.ListRoots("r"))
-	})
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{},
+		func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 2 {
+				panic("second round")
+			}
+			return ask(roundtrip.ListRoots("r"))
+		})
 	c.fails(protocol.CodeInternalError)
 	one[roundtrip.HandlerPanicked](t, c.events)
 }

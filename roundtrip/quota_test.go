@@ -56,10 +56,13 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 		flow("mallory").done()
 		flow("mallory").done()
 		alice, nobody := flow("alice"), flow("")
-		if limit, after := mallory.busy(); limit != "principal" || after != time.Minute || mallory.runs != 1 {
-			t.Errorf("refused by %q for %v after %d runs, want its share, a minute, 1", limit, after, mallory.runs)
+		if limit, after := mallory.busy(); limit != "principal" || after != time.Minute ||
+			mallory.runs != 1 {
+			t.Errorf("refused by %q for %v after %d runs, want its share, a minute, 1", limit,
+				after, mallory.runs)
 		}
-		if e := one[roundtrip.QuotaExceeded](t, mallory.events); e.Resource != "guard" || e.Limit != "principal" {
+		if e := one[roundtrip.QuotaExceeded](t, mallory.events); e.Resource != "guard" ||
+			e.Limit != "principal" {
 			t.Errorf("event %+v", e)
 		}
 		for _, c := range []*client{alice, nobody} {
@@ -85,7 +88,8 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 // asks for it again.
 func TestAReplayNeedsNoRoom(t *testing.T) {
 	guard := roundtrip.NewMemoryGuard(4) // 1 for each
-	c, other := newClient(t, roundtrip.Options{Guard: guard}, pay), newClient(t, roundtrip.Options{Guard: guard}, pay)
+	c, other := newClient(t, roundtrip.Options{Guard: guard}, pay),
+		newClient(t, roundtrip.Options{Guard: guard}, pay)
 	c.ask("why")
 	first := c.answer("why", form("once")).done()
 	other.ask("why")
@@ -116,7 +120,8 @@ func TestAFullStoreSaysWhenToComeBack(t *testing.T) {
 	}
 	alice := flow("alice")
 	alice.ask("a")
-	if got := one[roundtrip.QuotaExceeded](t, mallory.events); got.Resource != "store" || got.Flow == "" {
+	if got := one[roundtrip.QuotaExceeded](t, mallory.events); got.Resource != "store" ||
+		got.Flow == "" {
 		t.Errorf("event %+v", got)
 	}
 	for _, m := range modes[1:] {
@@ -170,9 +175,11 @@ func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
 	claim("of ann", "ann")
 	claim("next", "")
 	commit("next", 1000)
-	for id, want := range map[string]bool{"0": false, "1": false, "2": true, "3": true, "next": true} {
+	for id, want := range map[string]bool{"0": false, "1": false, "2": true, "3": true,
+		"next": true} {
 		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
-		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok || (spent.Outcome != nil) != want {
+		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok ||
+			(spent.Outcome != nil) != want {
 			t.Errorf("a replay of %s: got %v, recorded: want %v", id, err, want)
 		}
 	}
@@ -196,7 +203,8 @@ func TestAnOutcomeThatCannotBeKept(t *testing.T) {
 	}
 	for id, want := range map[string]int{"small": 1000, "huge": 0, "annsmall": 1000, "annhuge": 0} {
 		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
-		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok || len(spent.Outcome) != want {
+		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok ||
+			len(spent.Outcome) != want {
 			t.Errorf("a replay of %s: got %v, want %d recorded bytes", id, err, want)
 		}
 	}

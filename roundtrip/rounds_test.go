@@ -29,8 +29,10 @@ func TestRoundCap(t *testing.T) {
 				t.Errorf("event of round %d says %+v", n, asked[n-1].Where)
 			}
 		}
-		contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want), fmt.Sprint("q", tc.want+1))
-		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRounds || end.Legs != tc.want+1 {
+		contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
+			fmt.Sprint("q", tc.want+1))
+		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRounds ||
+			end.Legs != tc.want+1 {
 			t.Errorf("end %+v", end)
 		}
 	}
@@ -41,7 +43,8 @@ func TestRoundCapOfOtherFamilies(t *testing.T) {
 		c := newClient(t, roundtrip.Options{MaxRounds: 1}, insatiable)
 		c.call.Method = method
 		c.ask("q1")
-		contains(t, c.answer("q1", accepted).fails(protocol.CodeFlowEnded).Message, "gave up after 1 rounds")
+		contains(t, c.answer("q1", accepted).fails(protocol.CodeFlowEnded).Message,
+			"gave up after 1 rounds")
 	}
 }
 

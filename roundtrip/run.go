@@ -30,8 +30,9 @@ type run struct {
 	received       protocol.RequestState   // what the client sent, or the author's plain state
 	prior          *claims                 // of the run before, nil in a first run
 	answersDropped int                     // of the responses
-	localState     []byte                  // claims for the next run of the call, in legacy revisions
-	requested      Event                   // that its questions go out, nil if nobody observes
+	// claims for the next run of the call, in legacy revisions
+	localState []byte
+	requested  Event // that its questions go out, nil if nobody observes
 
 	mu      sync.Mutex
 	answers []*answer

@@ -72,19 +72,20 @@ func TestGoexit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			paid := 0
 			var kept context.Context
-			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
-				_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
-				if _, err := reasonOf(ctx, "k"); err != nil {
-					return nil, err
-				}
-				if swallow {
-					_, _ = reasonOf(ctx, "l")
-				}
-				kept = ctx
-				paid++
-				runtime.Goexit()
-				return say("done")
-			})
+			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+				func(ctx context.Context) (protocol.Result, error) {
+					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+					if _, err := reasonOf(ctx, "k"); err != nil {
+						return nil, err
+					}
+					if swallow {
+						_, _ = reasonOf(ctx, "l")
+					}
+					kept = ctx
+					paid++
+					runtime.Goexit()
+					return say("done")
+				})
 			c.ask("k")
 			c.answer("k", accepted)
 			over := make(chan struct{})
@@ -105,55 +106,60 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestGoroutinesDoEverythingWhileTheHandlerReturns has goroutines do all there is to do while their handler
-// returns, panics or asks. The race detector judges; the flow must end, and
-// nothing may be committed that was asked about.
+// TestGoroutinesDoEverythingWhileTheHandlerReturns has goroutines do all there is to do while their
+// handler returns, panics or asks. The race detector judges; the flow must end, and nothing may be
+// committed that was asked about.
 func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			for turn := range 20 {
 				var left sync.WaitGroup
-				opts := roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), StateStore: roundtrip.NewMemoryStateStore(0), MaxStateBytes: 600}
-				j := newJourney(t, m, opts, nil, func(ctx context.Context) (protocol.Result, error) {
-					start := make(chan struct{})
-					for i := range 4 {
-						left.Go(func() {
-							<-start
-							_, _ = reasonOf(ctx, fmt.Sprint("q", i))
-						})
-						left.Go(func() {
-							<-start
-							_, _ = roundtrip.Memo(ctx, fmt.Sprint("m", i), func(context.Context) (int, error) { return i, nil })
-							_ = roundtrip.OnCommit(ctx, func(context.Context) {})
-						})
-						left.Go(func() {
-							<-start
-							whyNow.Answer(ctx)
-							roundtrip.State[string](ctx)
-							_, _ = roundtrip.IdempotencyKey(ctx, "k")
-							_ = roundtrip.FlowVersion(ctx, "1")
-							roundtrip.DroppedAnswers(ctx)
-							_ = context.Cause(ctx)
-							_ = ctx.Err()
-						})
-					}
-					close(start)
-					runtime.Gosched()
-					switch turn % 4 {
-					case 0:
-						panic("no")
-					case 1:
-						return ask(whyNow.Elicit("why ?"), roundtrip.WithState(turn))
-					case 2:
-						return nil, errors.New("no")
-					}
-					return say("done")
-				})
+				opts := roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0),
+					StateStore: roundtrip.NewMemoryStateStore(0), MaxStateBytes: 600}
+				j := newJourney(t, m, opts, nil,
+					func(ctx context.Context) (protocol.Result, error) {
+						start := make(chan struct{})
+						for i := range 4 {
+							left.Go(func() {
+								<-start
+								_, _ = reasonOf(ctx, fmt.Sprint("q", i))
+							})
+							left.Go(func() {
+								<-start
+								_, _ = roundtrip.Memo(ctx, fmt.Sprint("m", i),
+									func(context.Context) (int, error) { return i, nil })
+								_ = roundtrip.OnCommit(ctx, func(context.Context) {})
+							})
+							left.Go(func() {
+								<-start
+								whyNow.Answer(ctx)
+								roundtrip.State[string](ctx)
+								_, _ = roundtrip.IdempotencyKey(ctx, "k")
+								_ = roundtrip.FlowVersion(ctx, "1")
+								roundtrip.DroppedAnswers(ctx)
+								_ = context.Cause(ctx)
+								_ = ctx.Err()
+							})
+						}
+						close(start)
+						runtime.Gosched()
+						switch turn % 4 {
+						case 0:
+							panic("no")
+						case 1:
+							return ask(whyNow.Elicit("why ?"), roundtrip.WithState(turn))
+						case 2:
+							return nil, errors.New("no")
+						}
+						return say("done")
+					})
 				for range 3 { // more or less of it, as it happens
 					result, err := j.send()
 					if asked, ok := result.(*protocol.InputRequiredResult); ok && err == nil {
 						for _, q := range asked.InputRequests {
-							j.call.Responses = append(j.call.Responses, protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(accepted)})
+							j.call.Responses = append(j.call.Responses,
+								protocol.KeyedResponse{Key: q.Key,
+									Result: json.RawMessage(accepted)})
 						}
 					}
 					left.Wait()

@@ -16,7 +16,8 @@ import (
 // pushReturned puts to it: checked, gated, and with the state for the next round. What must
 // not be asked again ends the flow before that: a question that the person refused, one with
 // too many invalid answers, one beyond the cap on rounds.
-func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+func (r *run) askReturned(ctx context.Context,
+	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
@@ -44,7 +45,9 @@ func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResul
 	requests = r.explainUnfinished(r.explainRepeats(requests))
 	if r.funnel.opts.Plain {
 		if text, _ := d.plain.Text(); len(text) > r.funnel.opts.MaxStateBytes {
-			return nil, r.reportBug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), r.funnel.opts.MaxStateBytes))
+			return nil, r.reportBug(ctx,
+				fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text),
+					r.funnel.opts.MaxStateBytes))
 		}
 		return r.buildInputRequired(ctx, asks, d, requests, d.plain)
 	}
@@ -53,7 +56,9 @@ func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResul
 		if text := r.giveVisitUp(r.funnel.opts.MaxRounds); text != "" {
 			return r.refuseFlow(protocol.CodeFlowEnded, text)
 		}
-		return r.refuseFlow(protocol.CodeFlowEnded, gaveUp(r.funnel.opts.MaxRounds, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions)))
+		return r.refuseFlow(protocol.CodeFlowEnded,
+			gaveUp(r.funnel.opts.MaxRounds, requestKeys(requests), r.answeredKeys(),
+				r.lastFaultText(d.questions)))
 	}
 	if err := r.digestArguments(); err != nil {
 		// Nothing can be bound to them. They came from the client.
@@ -63,7 +68,10 @@ func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResul
 	if r.clientLosesState(&next) {
 		r.reportFlowEnd(ctx, EndStateLost)
 		return r.refuseFlow(protocol.CodeFlowEnded,
-			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again: use a client that returns requestState unchanged and answers in the shape of the question, and start the call again")
+			"the client keeps sending answers that cannot be used: it loses the requestState "+
+				"that belongs to them, or their shape is wrong; not asking again: use a client "+
+				"that returns requestState unchanged and answers in the shape of the question, "+
+				"and start the call again")
 	}
 	var state protocol.RequestState
 	if r.isLegacy() {
@@ -77,19 +85,22 @@ func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResul
 	return r.buildInputRequired(ctx, asks, d, requests, state)
 }
 
-func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft,
+	requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !r.funnel.silent {
 		left := -1
 		if !r.funnel.opts.Plain {
 			left = r.funnel.opts.MaxRounds - r.number
 		}
-		r.requested = InputRequested{r.where, requestKinds(requests), askedQuestions(d.questions), len(text), left}
+		r.requested = InputRequested{r.where, requestKinds(requests), askedQuestions(d.questions),
+			len(text), left}
 		if !r.isLegacy() {
 			r.observe(ctx, r.requested)
 		}
 	}
-	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,
+		Meta: asks.Meta}, nil
 }
 
 func askedQuestions(questions []Question) []AskedQuestion {
@@ -153,7 +164,8 @@ func (r *run) nextClaims(d *draft, now time.Time) claims {
 		c.asked = make([]pendingQuestion, 0, len(d.questions))
 	}
 	for _, q := range d.questions {
-		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(), mark: q.mark}
+		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(),
+			mark: q.mark}
 		_, a.mark.invalid = r.faultOf(q.key)
 		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
 			a.schema = q.form.Schema()
@@ -213,7 +225,8 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 	case err != nil:
 		return "", fmt.Errorf("sealing the state: %w", err)
 	case text == "" || !utf8.ValidString(text):
-		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are not UTF-8")
+		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are " +
+			"not UTF-8")
 	}
 	return text, nil
 }
@@ -240,7 +253,8 @@ func (r *run) encodeLocalState(c *claims) error {
 }
 
 func (c *claims) tooLargeError(size, limit int) error {
-	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largestParts())
+	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit,
+		c.largestParts())
 }
 
 // largestParts names the three largest parts of a state, for a message.

@@ -28,9 +28,12 @@ func TestSecretsNeverPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrettest.Check(t, secret, key, &key, ring, *ring, opts, &opts, funnel, *ring, []any{key, opts},
-		struct{ hidden roundtrip.Key }{key}, struct{ hidden *roundtrip.Keyring }{ring}, struct{ hidden roundtrip.Options }{opts})
-	if text := fmt.Sprintf("%+v", opts); !strings.Contains(text, "k1") || !strings.Contains(text, "redacted") {
+	secrettest.Check(t, secret, key, &key, ring, *ring, opts, &opts, funnel, *ring,
+		[]any{key, opts},
+		struct{ hidden roundtrip.Key }{key}, struct{ hidden *roundtrip.Keyring }{ring},
+		struct{ hidden roundtrip.Options }{opts})
+	if text := fmt.Sprintf("%+v", opts); !strings.Contains(text, "k1") ||
+		!strings.Contains(text, "redacted") {
 		t.Errorf("options print as %s, without the key's id", text)
 	}
 }
@@ -41,7 +44,8 @@ func TestNewKeyRefuses(t *testing.T) {
 		secret []byte
 	}{
 		"no id": {"", secret}, "short secret": {"k", secret[:31]}, "no secret": {"k", nil},
-		"id of an ephemeral key": {"e-1", secret}, "odd id": {"a b", secret}, "long id": {strings.Repeat("k", 33), secret},
+		"id of an ephemeral key": {"e-1", secret}, "odd id": {"a b", secret},
+		"long id": {strings.Repeat("k", 33), secret},
 	} {
 		if key, err := roundtrip.NewKey(tc.id, tc.secret); err == nil {
 			t.Errorf("%s: got %v", name, key)
@@ -64,7 +68,11 @@ func TestKeyringErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newKey := func(id string, secret []byte) error { _, err := roundtrip.NewKey(id, secret); return err }
+	newKey := func(id string, secret []byte) error {
+		_,
+			err := roundtrip.NewKey(id, secret)
+		return err
+	}
 	newRing := func(primary roundtrip.Key, older ...roundtrip.Key) error {
 		_, err := roundtrip.NewKeyring(primary, older...)
 		return err
@@ -81,7 +89,8 @@ func TestKeyringErrors(t *testing.T) {
 	}{
 		{newKey("", secret), "key id is empty"},
 		{newKey("e-1", secret), `key id begins with "e-", which is reserved for ephemeral keys`},
-		{newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, '.', '_' or '-'"},
+		{newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, " +
+			"'.', '_' or '-'"},
 		{newKey("k", secret[:31]), `key "k": secret has 31 bytes, at least 32 are needed`},
 		{newRing(roundtrip.Key{}), "keyring: key 1 is the zero Key"},
 		{newRing(key, roundtrip.Key{}), "keyring: key 2 is the zero Key"},
@@ -91,7 +100,8 @@ func TestKeyringErrors(t *testing.T) {
 		{fromEnv(","), env + ": entry 1: is empty"},
 		{fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
 		{fromEnv("k:" + encoded + ",e-1:" + encoded), env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
-		{fromEnv("k:" + encoded[:20]), env + ": entry 1: secret has 15 bytes, at least 32 are needed"},
+		{fromEnv("k:" + encoded[:20]), env +
+			": entry 1: secret has 15 bytes, at least 32 are needed"},
 		{fromEnv("k:" + encoded + ",k:" + encoded), env + ": entry 2 has the key id of entry 1"},
 	} {
 		if tc.err == nil || tc.err.Error() != tc.want {
@@ -125,7 +135,8 @@ func TestKeyringFromEnv(t *testing.T) {
 		})
 	}
 
-	t.Setenv(name, "new:"+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))+", old:"+encoded)
+	t.Setenv(name, "new:"+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))+", old:"+
+		encoded)
 	ring, err := roundtrip.KeyringFromEnv(name)
 	if err != nil {
 		t.Fatal(err)
@@ -150,18 +161,21 @@ func TestSharedKeys(t *testing.T) {
 		t.Errorf("event %+v", event)
 	}
 	for _, sealer := range []roundtrip.Sealer{nil, roundtrip.EphemeralKeyring()} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer, RequireSharedKey: true}); err == nil {
+		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer,
+			RequireSharedKey: true}); err == nil {
 			t.Error("an ephemeral key passes for a shared one")
 		}
 	}
 	noted.list = nil
 	for _, sealer := range []roundtrip.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer, RequireSharedKey: true, Audience: "test", Observer: &noted}); err != nil {
+		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer, RequireSharedKey: true,
+			Audience: "test", Observer: &noted}); err != nil {
 			t.Error(err)
 		}
 	}
 	// A sealer that does not name its keys has none to tell of.
-	if keys := one[roundtrip.KeysEnabled](t, &noted); keys.Primary != "k1" || fmt.Sprint(keys.Enabled) != "[k1]" || len(noted.list) != 1 {
+	if keys := one[roundtrip.KeysEnabled](t, &noted); keys.Primary != "k1" ||
+		fmt.Sprint(keys.Enabled) != "[k1]" || len(noted.list) != 1 {
 		t.Errorf("events %+v", noted.list)
 	}
 }
@@ -170,11 +184,13 @@ func TestSharedKeys(t *testing.T) {
 // states if nothing told them apart.
 func TestSharedKeysNeedAnAudience(t *testing.T) {
 	for _, sealer := range []roundtrip.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer}); err == nil || !strings.Contains(err.Error(), "set Audience") {
+		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer}); err == nil ||
+			!strings.Contains(err.Error(), "set Audience") {
 			t.Errorf("error %v does not say what to set", err)
 		}
 	}
-	for _, opts := range []roundtrip.Options{{}, {Plain: true}, {Sealer: roundtrip.EphemeralKeyring()}} {
+	for _, opts := range []roundtrip.Options{{}, {Plain: true},
+		{Sealer: roundtrip.EphemeralKeyring()}} {
 		if _, err := roundtrip.NewFunnel(opts); err != nil {
 			t.Error(err)
 		}
@@ -195,16 +211,20 @@ func TestPrincipal(t *testing.T) {
 		{roundtrip.Principal{}, true, "anonymous"},
 		{roundtrip.Local(), false, "local"},
 		{roundtrip.Principal{Subject: "ada"}, false, "ada"},
-		{roundtrip.Principal{Issuer: "https://issuer.example", Subject: "ada"}, false, "https://issuer.example ada"},
+		{roundtrip.Principal{Issuer: "https://issuer.example", Subject: "ada"}, false,
+			"https://issuer.example ada"},
 	} {
-		if got := tc.principal.String(); got != tc.want || tc.principal.Anonymous() != tc.anonymous {
-			t.Errorf("%q, anonymous %v; want %q, %v", got, tc.principal.Anonymous(), tc.want, tc.anonymous)
+		if got := tc.principal.String(); got != tc.want ||
+			tc.principal.Anonymous() != tc.anonymous {
+			t.Errorf("%q, anonymous %v; want %q, %v", got, tc.principal.Anonymous(), tc.want,
+				tc.anonymous)
 		}
 	}
 }
 
 func TestPushErrorNamesTheWayOut(t *testing.T) {
-	err := &roundtrip.PushError{Method: "elicitation/create", Cause: "the connection has no session"}
+	err := &roundtrip.PushError{Method: "elicitation/create",
+		Cause: "the connection has no session"}
 	contains(t, err.Error(), "elicitation/create", "the connection has no session", "InputRequired")
 }
 

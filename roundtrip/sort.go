@@ -104,7 +104,8 @@ func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.
 		return
 	}
 	r.answers = append(r.answers, &answer{
-		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema, mark: q.mark,
+		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema,
+		mark:    q.mark,
 		content: content, round: r.number,
 	})
 	if !r.funnel.silent {
@@ -113,7 +114,8 @@ func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.
 }
 
 // reportAnswered reports what a person has decided.
-func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, outcome Outcome, waited time.Duration) {
+func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, outcome Outcome,
+	waited time.Duration) {
 	p.observe(ctx, Answered{
 		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,
 		QuestionDigest: digestQuestion(q.kind, q.key, q.digest, q.mark), Waited: waited,
@@ -189,7 +191,8 @@ func (t *statelessRetries) forgetCaller(key [32]byte) {
 // callerKey identifies a caller and its request.
 func (e *exchange) callerKey() [32]byte {
 	c := claims{
-		principal: e.call.Principal, method: e.call.Method, target: e.call.Target, arguments: e.arguments,
+		principal: e.call.Principal, method: e.call.Method, target: e.call.Target,
+		arguments: e.arguments,
 	}
 	return sha256.Sum256(c.appendTo(nil))
 }

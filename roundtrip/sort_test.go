@@ -26,7 +26,8 @@ func reader(ctx context.Context) (protocol.Result, error) {
 	_, sampled := roundtrip.Sampled(ctx, "sample")
 	roots, listed := roundtrip.Roots(ctx, "roots")
 	return say(fmt.Sprintf("form %v, url %v, sampled %v, %d roots %v; dropped %v",
-		roundtrip.Answer[Confirmation](ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled, len(roots), listed,
+		roundtrip.Answer[Confirmation](ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled,
+		len(roots), listed,
 		roundtrip.DroppedAnswers(ctx)))
 }
 
@@ -48,7 +49,8 @@ func TestHostileAnswers(t *testing.T) {
 		{"empty object", []string{"form", `{}`}, malformed("form")},
 		{"not JSON", []string{"form", `{"action":"accept"`}, malformed("form")},
 		{"no bytes", []string{"form", ``}, malformed("form")},
-		{"not UTF-8", []string{"form", "{\"action\":\"accept\",\"content\":{\"reason\":\"\xff\xff\"}}"}, malformed("form")},
+		{"not UTF-8", []string{"form",
+			"{\"action\":\"accept\",\"content\":{\"reason\":\"\xff\xff\"}}"}, malformed("form")},
 		{"deep", []string{"form", `{"action":"accept","content":{"reason":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}}`}, malformed("form")},
 		{"wrapped in a request's envelope", []string{"form", `{"method":"elicitation/create","result":` + accepted + `}`}, malformed("form")},
 		{"wrapped as a response", []string{"form", `{"jsonrpc":"2.0","id":1,"result":` + accepted + `}`}, malformed("form")},
@@ -89,9 +91,11 @@ func TestHostileAnswers(t *testing.T) {
 		{"no roots", []string{"roots", `{"roots":[]}`}, strings.Replace(nothing, "0 roots false", "0 roots true", 1) + "[]"},
 		{"sampling without a model", []string{"sample", `{"role":"assistant","content":{"type":"text","text":"x"}}`}, malformed("sample")},
 		{"sampling with content null", []string{"sample", `{"role":"assistant","content":null,"model":"m"}`}, malformed("sample")},
-		{"only some answered", []string{"form", declined, "roots", rooted}, "form declined, url missing, sampled false, 1 roots true; dropped []"},
+		{"only some answered", []string{"form", declined, "roots", rooted},
+			"form declined, url missing, sampled false, 1 roots true; dropped []"},
 		{"good and bad", []string{"url", `7`, "form", accepted, "who", `{}`},
-			strings.Replace(nothing, "form missing", "form accepted", 1) + "[{url malformed} {who unsolicited}]"},
+			strings.Replace(nothing, "form missing", "form accepted", 1) +
+				"[{url malformed} {who unsolicited}]"},
 		{"twice, from a host that lets it through", []string{"form", declined, "form", accepted},
 			strings.Replace(nothing, "form missing", "form declined", 1) + "[{form unsolicited}]"},
 	} {
@@ -118,7 +122,8 @@ func TestUnsolicitedWithoutState(t *testing.T) {
 		return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 	})
 	c.answer("k", accepted).ask("k")
-	if d := one[roundtrip.AnswersDropped](t, c.events); fmt.Sprint(d.Dropped) != "[{k unsolicited}]" {
+	if d := one[roundtrip.AnswersDropped](t,
+		c.events); fmt.Sprint(d.Dropped) != "[{k unsolicited}]" {
 		t.Errorf("dropped %v", d.Dropped)
 	}
 }
@@ -133,14 +138,16 @@ func TestAnsweredKeyReplayed(t *testing.T) {
 		case 2:
 			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		}
-		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "a").Outcome, roundtrip.DroppedAnswers(ctx)))
+		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "a").Outcome,
+			roundtrip.DroppedAnswers(ctx)))
 	})
 	for _, cold := range []bool{false, true} {
 		c.call = toolCall()
 		c.call.AcceptCold = cold
 		c.ask("a")
 		c.answer("a", declined).ask("b")
-		if got, want := c.answer("a", accepted, "b", accepted).done(), "declined [{a unsolicited}]"; got != want {
+		if got, want := c.answer("a", accepted, "b",
+			accepted).done(), "declined [{a unsolicited}]"; got != want {
 			t.Errorf("cold %v: got %q, want %q", cold, got, want)
 		}
 	}
@@ -156,20 +163,21 @@ func TestUnsolicitedAnswers(t *testing.T) {
 		{"smuggled", `{"action":"decline","Action":"accept","content":{"reason":"now"}}`, "declined unsolicited"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				reply := roundtrip.Answer[Confirmation](ctx, "k")
-				got := reply.Outcome.String()
-				if reply.Unsolicited {
-					got += " unsolicited"
-				}
-				if raw := roundtrip.RawAnswer(ctx, "k"); raw.Outcome == roundtrip.Accepted {
-					got += " and raw"
-				}
-				if _, ok := roundtrip.Roots(ctx, "k"); ok {
-					got += " and roots"
-				}
-				return say(got)
-			})
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					reply := roundtrip.Answer[Confirmation](ctx, "k")
+					got := reply.Outcome.String()
+					if reply.Unsolicited {
+						got += " unsolicited"
+					}
+					if raw := roundtrip.RawAnswer(ctx, "k"); raw.Outcome == roundtrip.Accepted {
+						got += " and raw"
+					}
+					if _, ok := roundtrip.Roots(ctx, "k"); ok {
+						got += " and roots"
+					}
+					return say(got)
+				})
 			c.call.AcceptCold = true
 			if got := c.answer("k", tc.answer).done(); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -190,18 +198,21 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 		}
 		unread := roundtrip.Answer[Confirmation](ctx, "unread")
 		changed := roundtrip.Answer[other](ctx, "read")
-		return say(fmt.Sprintf("%v %v %v %v", read.Outcome, read.Unsolicited, unread.Outcome, changed.Outcome))
+		return say(fmt.Sprintf("%v %v %v %v", read.Outcome, read.Unsolicited, unread.Outcome,
+			changed.Outcome))
 	})
 	c.call.AcceptCold = true
 	c.answer("read", `{"action":"accept","content":{}}`).ask("more")
-	if got, want := c.answer("more", accepted).done(), "missing false missing missing"; got != want {
+	if got, want := c.answer("more",
+		accepted).done(), "missing false missing missing"; got != want {
 		t.Errorf("one that was read and found invalid: got %q, want %q", got, want)
 	}
 	c.call = toolCall()
 	c.call.AcceptCold = true
 	c.answer("read", accepted, "unread", accepted).ask("more")
 	c.call.AcceptCold = false
-	if got, want := c.answer("more", accepted).done(), "accepted true missing invalid"; got != want {
+	if got, want := c.answer("more",
+		accepted).done(), "accepted true missing invalid"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -213,7 +224,8 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 	const sent = 50_000
 	many := protocol.InputResponses{}
 	for i := range sent {
-		many = append(many, protocol.KeyedResponse{Key: fmt.Sprint("k", i), Result: json.RawMessage(accepted)})
+		many = append(many, protocol.KeyedResponse{Key: fmt.Sprint("k", i),
+			Result: json.RawMessage(accepted)})
 	}
 	for _, tc := range []struct {
 		name string
@@ -227,7 +239,8 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 			c := newClient(t, tc.opts, func(ctx context.Context) (protocol.Result, error) {
 				_, first := roundtrip.AcceptedContent[Confirmation](ctx, "k0")
 				_, last := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("k", sent-1))
-				return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last, len(roundtrip.DroppedAnswers(ctx))))
+				return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last,
+					len(roundtrip.DroppedAnswers(ctx))))
 			})
 			c.call.AcceptCold = tc.cold
 			c.call.Responses = many
@@ -267,7 +280,8 @@ func TestClientThatLosesTheState(t *testing.T) {
 	c.call.State = protocol.RequestState{}
 	c.answer("k", accepted).ask("k")
 	c.call.State = protocol.RequestState{}
-	contains(t, c.answer("k", accepted).fails(protocol.CodeFlowEnded).Message, "loses the requestState")
+	contains(t, c.answer("k", accepted).fails(protocol.CodeFlowEnded).Message,
+		"loses the requestState")
 }
 
 // TestClientWithWrongKeys brings the state, and answers to something else.
@@ -276,7 +290,8 @@ func TestClientWithWrongKeys(t *testing.T) {
 	c.ask("k")
 	c.answer("wrong", accepted).ask("k")
 	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndStateLost || end.Legs != 3 {
+	if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndStateLost ||
+		end.Legs != 3 {
 		t.Errorf("end %+v", end)
 	}
 
@@ -294,7 +309,8 @@ func TestClientThatRecovers(t *testing.T) {
 		c.answer("wrong", accepted).ask("k")
 		c.answer("k", `{"action":"accept"}`).ask("k") // heard, if not valid
 	}
-	if got := c.answer("wrong", accepted, "k", accepted).done(); got != "done" { // one good answer beside a wrong one will do
+	// one good answer beside a wrong one will do
+	if got := c.answer("wrong", accepted, "k", accepted).done(); got != "done" {
 		t.Errorf("got %q", got)
 	}
 

@@ -77,14 +77,17 @@ func NewMemoryStateStore(max int) *MemoryStateStore {
 }
 
 // Put implements [StateStore].
-func (s *MemoryStateStore) Put(_ context.Context, id, owner string, state []byte, until time.Time) error {
+func (s *MemoryStateStore) Put(_ context.Context, id, owner string, state []byte,
+	until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.states.Get(id) != nil {
 		return errors.New("state store: the id is taken")
 	}
-	if limit := s.states.Put(id, owner, bytes.Clone(state), int64(len(state)), until); limit != quota.None {
-		return &QuotaError{Resource: "store", Limit: string(limit), RetryAfter: s.states.RetryAfter()}
+	if limit := s.states.Put(id, owner, bytes.Clone(state), int64(len(state)),
+		until); limit != quota.None {
+		return &QuotaError{Resource: "store", Limit: string(limit),
+			RetryAfter: s.states.RetryAfter()}
 	}
 	return nil
 }
@@ -110,7 +113,8 @@ const handleBytes = 32
 // storeState puts claims into the store and returns the sealed handle.
 func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) (string, error) {
 	if len(plaintext) > e.funnel.opts.MaxStoredBytes {
-		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; largest parts: %s",
+		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; "+
+			"largest parts: %s",
 			len(plaintext), e.funnel.opts.MaxStoredBytes, c.largestParts())
 	}
 	handle := make([]byte, 1+handleBytes)
@@ -119,7 +123,8 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) 
 	id, box := c.principal.deriveStoreKey(handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := e.funnel.opts.StateStore.Put(ctx, id, c.principal.ownerDigest(), data, c.expires.Add(clockSkew)); err != nil {
+	if err := e.funnel.opts.StateStore.Put(ctx, id, c.principal.ownerDigest(), data,
+		c.expires.Add(clockSkew)); err != nil {
 		return "", fmt.Errorf("storing the state: %w", err)
 	}
 	return e.sealText(ctx, handle)

@@ -76,25 +76,29 @@ func TestStateStore(t *testing.T) {
 	for name, store := range map[string]roundtrip.StateStore{"memory": roundtrip.NewMemoryStateStore(0), "shelf": newShelf()} {
 		t.Run(name, func(t *testing.T) {
 			opts := roundtrip.Options{StateStore: store, Guard: roundtrip.NewMemoryGuard(0)}
-			inEveryMode(t, opts, person{"a": form("one"), "b": form("two")}, large, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
-				if show(result) != "21000 one two" || err != nil {
-					t.Errorf("got %q, %v; events %+v", show(result), err, j.events.list)
-				}
-				for _, asked := range all[roundtrip.InputRequested](j.events) {
-					if asked.StateBytes > 400 {
-						t.Errorf("%d bytes on the wire", asked.StateBytes)
+			inEveryMode(t, opts, person{"a": form("one"), "b": form("two")}, large,
+				func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
+					if show(result) != "21000 one two" || err != nil {
+						t.Errorf("got %q, %v; events %+v", show(result), err, j.events.list)
 					}
-				}
-			})
+					for _, asked := range all[roundtrip.InputRequested](j.events) {
+						if asked.StateBytes > 400 {
+							t.Errorf("%d bytes on the wire", asked.StateBytes)
+						}
+					}
+				})
 			if s, ok := store.(*shelf); ok {
 				if len(s.data) != 2 { // two rounds in the mode whose client carries the state
 					t.Errorf("%d states stored, want 2", len(s.data))
 				}
 				for id, data := range s.data {
-					if len(id) != 64 || strings.Trim(id, "0123456789abcdef") != "" || bytes.Contains(data, []byte("secret")) || bytes.Contains(data, []byte("deploy")) {
+					if len(id) != 64 || strings.Trim(id, "0123456789abcdef") != "" ||
+						bytes.Contains(data, []byte("secret")) ||
+						bytes.Contains(data, []byte("deploy")) {
 						t.Errorf("%s: what is stored can be read", id)
 					}
-					if left := time.Until(s.till[id]); left < time.Hour || left > time.Hour+5*time.Minute {
+					if left := time.Until(s.till[id]); left < time.Hour ||
+						left > time.Hour+5*time.Minute {
 						t.Errorf("stored for %v", left)
 					}
 				}
@@ -126,10 +130,14 @@ func TestStoredStateIsBound(t *testing.T) {
 		reason roundtrip.Reason
 	}{
 		{"gone", func(s *shelf, _ *client) { s.data = nil }, roundtrip.ReasonGone},
-		{"other principal", func(_ *shelf, c *client) { c.call.Principal.Subject = "bob" }, roundtrip.ReasonGone},
-		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = roundtrip.Principal{} }, roundtrip.ReasonGone},
-		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" }, roundtrip.ReasonTarget},
-		{"other arguments", func(_ *shelf, c *client) { c.call.Arguments = nil }, roundtrip.ReasonArguments},
+		{"other principal", func(_ *shelf, c *client) { c.call.Principal.Subject = "bob" },
+			roundtrip.ReasonGone},
+		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = roundtrip.Principal{} },
+			roundtrip.ReasonGone},
+		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" },
+			roundtrip.ReasonTarget},
+		{"other arguments", func(_ *shelf, c *client) { c.call.Arguments = nil },
+			roundtrip.ReasonArguments},
 		{"changed", func(s *shelf, _ *client) {
 			for _, data := range s.data {
 				data[len(data)/2] ^= 1
@@ -138,9 +146,17 @@ func TestStoredStateIsBound(t *testing.T) {
 		{"cut", func(s *shelf, _ *client) {
 			s.get = func(_ string, data []byte) ([]byte, error) { return data[:10], nil }
 		}, roundtrip.ReasonTampered},
-		{"empty", func(s *shelf, _ *client) { s.get = func(string, []byte) ([]byte, error) { return nil, nil } }, roundtrip.ReasonTampered},
+		{"empty", func(s *shelf, _ *client) {
+			s.get = func(string, []byte) ([]byte,
+				error) {
+				return nil, nil
+			}
+		}, roundtrip.ReasonTampered},
 		{"flooded", func(s *shelf, _ *client) {
-			s.get = func(string, []byte) ([]byte, error) { return make([]byte, roundtrip.DefaultMaxStoredBytes+17), nil }
+			s.get = func(string, []byte) ([]byte,
+				error) {
+				return make([]byte, roundtrip.DefaultMaxStoredBytes+17), nil
+			}
 		}, roundtrip.ReasonTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -292,9 +308,10 @@ func TestMemoryStateStoreShares(t *testing.T) {
 func TestStoreIsToldTheOwner(t *testing.T) {
 	s := &owners{shelf: newShelf()}
 	for _, subject := range []string{"ann", "ann", "bob", ""} {
-		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10}, func(context.Context) (protocol.Result, error) {
-			return ask(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
-		})
+		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10},
+			func(context.Context) (protocol.Result, error) {
+				return ask(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
+			})
 		c.call.Principal = roundtrip.Principal{Subject: subject}
 		c.ask("why")
 	}

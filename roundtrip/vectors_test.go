@@ -111,7 +111,8 @@ func vectors(t testing.TB) []vector {
 		if mod != nil {
 			mod(&claims)
 		}
-		v := vector{name: name, call: toolCall(), aud: "https://mcp.example", at: clock(at), want: want}
+		v := vector{name: name, call: toolCall(), aud: "https://mcp.example", at: clock(at),
+			want: want}
 		v.token = seal(t, ring(t, "k1"), appended(t, claims))
 		if present != nil {
 			present(&v)
@@ -135,7 +136,8 @@ func vectors(t testing.TB) []vector {
 	add("issued this moment", "ok", "1h", nil, nil)
 	add("issued by a clock ahead of ours", "ok", "58m", nil, nil)
 	add("last moment of the round", "ok", "1h59m59.999s", nil, nil)
-	add("sealed with an older key", "ok", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k2"), appended(t, honest())) })
+	add("sealed with an older key", "ok", "1h30m", nil,
+		func(v *vector) { v.token = seal(t, ring(t, "k2"), appended(t, honest())) })
 	add("anonymous by anonymous", "ok", "1h30m", sealedFor(anonymous), by(anonymous))
 	add("local by local", "ok", "1h30m", sealedFor(local), by(local))
 	add("arguments in another order and spelling", "ok", "1h30m", sealedArguments(`{"a":1,"b":{"c":[1e2,-0.50],"d":"é/"}}`),
@@ -145,26 +147,34 @@ func vectors(t testing.TB) []vector {
 
 	add("empty", "malformed", "1h30m", nil, token(func(string) string { return "" }))
 	add("not a token", "malformed", "1h30m", nil, token(func(string) string { return "%%%" }))
-	add("CR LF inside", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] + "\r\n" + s[40:] }))
+	add("CR LF inside", "malformed", "1h30m", nil,
+		token(func(s string) string { return s[:40] + "\r\n" + s[40:] }))
 	add("LF behind", "malformed", "1h30m", nil, token(func(s string) string { return s + "\n" }))
 	add("padded", "malformed", "1h30m", nil, token(func(s string) string { return s + "=" }))
-	add("non-canonical tail bits", "malformed", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!!" }, func(v *vector) {
-		v.call.Target = "deploy!!"
-		v.token = tail(t, v.token)
-	})
+	add("non-canonical tail bits", "malformed", "1h30m",
+		func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!!" }, func(v *vector) {
+			v.call.Target = "deploy!!"
+			v.token = tail(t, v.token)
+		})
 	add("truncated", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] }))
 	add("last byte missing", "authentication_failed", "1h30m", nil, token(shorter))
-	add("one bit changed", "authentication_failed", "1h30m", nil, token(func(s string) string { return flip(s, 100) }))
-	add("unknown version of the format", "unknown_format_version", "1h30m", nil, token(func(s string) string { return "Ag" + s[2:] }))
-	add("unknown key", "unknown_key", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k9"), appended(t, honest())) })
-	add("retired key", "unknown_key", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k0"), appended(t, honest())) })
+	add("one bit changed", "authentication_failed", "1h30m", nil,
+		token(func(s string) string { return flip(s, 100) }))
+	add("unknown version of the format", "unknown_format_version", "1h30m", nil,
+		token(func(s string) string { return "Ag" + s[2:] }))
+	add("unknown key", "unknown_key", "1h30m", nil,
+		func(v *vector) { v.token = seal(t, ring(t, "k9"), appended(t, honest())) })
+	add("retired key", "unknown_key", "1h30m", nil,
+		func(v *vector) { v.token = seal(t, ring(t, "k0"), appended(t, honest())) })
 	add("key of another process", "foreign_ephemeral", "1h30m", nil, func(v *vector) {
 		v.token = seal(t, roundtrip.EphemeralKeyring(), appended(t, honest()))
 	})
 	for _, layout := range []byte{0, 1, 2, 4} {
-		add(fmt.Sprintf("claims of layout %d", layout), "unknown_format_version", "1h30m", nil, func(v *vector) {
-			v.token = seal(t, ring(t, "k1"), append([]byte{layout}, appended(t, honest())[1:]...))
-		})
+		add(fmt.Sprintf("claims of layout %d", layout), "unknown_format_version", "1h30m", nil,
+			func(v *vector) {
+				v.token = seal(t, ring(t, "k1"),
+					append([]byte{layout}, appended(t, honest())[1:]...))
+			})
 	}
 	add("claims with a byte behind", "malformed", "1h30m", nil, func(v *vector) {
 		v.token = seal(t, ring(t, "k1"), append(appended(t, honest()), 0))
@@ -177,24 +187,34 @@ func vectors(t testing.TB) []vector {
 	add("round is over", "expired", "5h", nil, nil)
 	add("flow is over", "flow_expired", "25h", nil, nil)
 	add("round cut at the end of the flow", "flow_expired", "1h20m",
-		func(c *roundtrip.VectorClaims) { c.Expires, c.Deadline = clock("1h20m"), clock("1h20m") }, nil)
+		func(c *roundtrip.VectorClaims) {
+			c.Expires, c.Deadline = clock("1h20m"),
+				clock("1h20m")
+		}, nil)
 	add("issued in the future", "issued_in_the_future", "57m59.999s", nil, nil)
 
-	add("other subject", "other_principal", "1h30m", nil, by(roundtrip.Principal{Issuer: "https://issuer.example", Subject: "bob"}))
-	add("other issuer", "other_principal", "1h30m", nil, by(roundtrip.Principal{Issuer: "https://evil.example", Subject: "ada"}))
+	add("other subject", "other_principal", "1h30m", nil,
+		by(roundtrip.Principal{Issuer: "https://issuer.example", Subject: "bob"}))
+	add("other issuer", "other_principal", "1h30m", nil,
+		by(roundtrip.Principal{Issuer: "https://evil.example", Subject: "ada"}))
 	add("authenticated by anonymous", "other_principal", "1h30m", nil, by(anonymous))
 	add("anonymous by authenticated", "other_principal", "1h30m", sealedFor(anonymous), nil)
 	add("local by anonymous", "other_principal", "1h30m", sealedFor(local), by(anonymous))
 	add("anonymous by local", "other_principal", "1h30m", sealedFor(anonymous), by(local))
-	add("named local", "other_principal", "1h30m", sealedFor(local), by(roundtrip.Principal{Subject: "local"}))
+	add("named local", "other_principal", "1h30m", sealedFor(local),
+		by(roundtrip.Principal{Subject: "local"}))
 	add("boundary of issuer and subject moved", "other_principal", "1h30m",
-		sealedFor(roundtrip.Principal{Issuer: "a", Subject: "bc"}), by(roundtrip.Principal{Issuer: "ab", Subject: "c"}))
+		sealedFor(roundtrip.Principal{Issuer: "a", Subject: "bc"}),
+		by(roundtrip.Principal{Issuer: "ab", Subject: "c"}))
 	add("boundary moved to nothing", "other_principal", "1h30m",
 		sealedFor(roundtrip.Principal{Issuer: "abc"}), by(roundtrip.Principal{Subject: "abc"}))
 	add("other tool", "other_target", "1h30m", nil, func(v *vector) { v.call.Target = "delete" })
-	add("tool in another case", "other_target", "1h30m", nil, func(v *vector) { v.call.Target = "Deploy" })
-	add("other method", "other_method", "1h30m", nil, func(v *vector) { v.call.Method = protocol.MethodGetPrompt })
-	add("other audience", "other_audience", "1h30m", nil, func(v *vector) { v.aud = "https://other.example" })
+	add("tool in another case", "other_target", "1h30m", nil,
+		func(v *vector) { v.call.Target = "Deploy" })
+	add("other method", "other_method", "1h30m", nil,
+		func(v *vector) { v.call.Method = protocol.MethodGetPrompt })
+	add("other audience", "other_audience", "1h30m", nil,
+		func(v *vector) { v.aud = "https://other.example" })
 	add("other arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"dev"}`))
 	add("further arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"prod","force":true}`))
 	add("arguments gone", "other_arguments", "1h30m", nil, arguments(``))
@@ -268,7 +288,8 @@ func TestStates(t *testing.T) {
 
 func (v vector) check(t *testing.T) {
 	time.Sleep(time.Until(v.at))
-	c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: v.aud}, vectorHandler)
+	c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: v.aud},
+		vectorHandler)
 	c.call = v.call
 	c.call.State = protocol.StateText(v.token)
 	c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`, "visit", cancelled)
@@ -276,7 +297,9 @@ func (v vector) check(t *testing.T) {
 		if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		if resumed := one[roundtrip.Resumed](t, c.events); resumed.Waited != v.at.Sub(clock("1h")) || resumed.StateBytes != len(v.token) {
+		if resumed := one[roundtrip.Resumed](t,
+			c.events); resumed.Waited != v.at.Sub(clock("1h")) ||
+			resumed.StateBytes != len(v.token) {
 			t.Errorf("resumed after %v with %d bytes", resumed.Waited, resumed.StateBytes)
 		}
 		return
@@ -300,7 +323,8 @@ func TestTheLayoutOfClaims(t *testing.T) {
 	local := honest()
 	local.Call.Principal, local.Call.Arguments, local.Audience = roundtrip.Local(), nil, ""
 	var text bytes.Buffer
-	text.WriteString("# Plaintext of sealed states, layout 3, guard style, in hexadecimal. Written by go test -run Claims -update.\n")
+	text.WriteString("# Plaintext of sealed states, layout 3, guard style, in hexadecimal. " +
+		"Written by go test -run Claims -update.\n")
 	for _, c := range []struct {
 		name   string
 		claims roundtrip.VectorClaims
@@ -327,14 +351,17 @@ func TestTheLayoutOfClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text.Bytes(), want) {
-		t.Errorf("the layout of claims has changed: give it a new version, and see internal/design/0011-claims-layout.md\n got %s\nwant %s", text.Bytes(), want)
+		t.Errorf("the layout of claims has changed: give it a new version, and see "+
+			"internal/design/0011-claims-layout.md\n got %s\nwant %s", text.Bytes(), want)
 	}
 }
 
 func formatVectors(list []vector) []byte {
 	var b bytes.Buffer
-	b.WriteString("# Sealed states and what becomes of them. Written by go test -run TestStates -update.\n" +
-		"# The keys are k1 and k2, each with its id 32 times as its secret. Strings are Go literals.\n")
+	b.WriteString("# Sealed states and what becomes of them. Written by go test -run TestStates " +
+		"-update.\n" +
+		"# The keys are k1 and k2, each with its id 32 times as its secret. Strings are Go " +
+		"literals.\n")
 	for _, v := range list {
 		principal := fmt.Sprintf("%q %q", v.call.Principal.Issuer, v.call.Principal.Subject)
 		if v.call.Principal == roundtrip.Local() {
@@ -344,8 +371,10 @@ func formatVectors(list []vector) []byte {
 		if len(token) > 2000 {
 			token = fmt.Sprintf("%d times %q", len(v.token), v.token[:1])
 		}
-		fmt.Fprintf(&b, "\nname: %s\nmethod: %s\ntarget: %s\narguments: %q\naudience: %s\nprincipal: %s\nat: %s\nstate: %s\nwant: %s\n",
-			v.name, v.call.Method, v.call.Target, v.call.Arguments, v.aud, principal, v.at.Format(time.RFC3339Nano), token, v.want)
+		fmt.Fprintf(&b, "\nname: %s\nmethod: %s\ntarget: %s\narguments: %q\naudience: "+
+			"%s\nprincipal: %s\nat: %s\nstate: %s\nwant: %s\n",
+			v.name, v.call.Method, v.call.Target, v.call.Arguments, v.aud, principal,
+			v.at.Format(time.RFC3339Nano), token, v.want)
 	}
 	return b.Bytes()
 }
@@ -374,7 +403,8 @@ func parseVectors(t testing.TB, text []byte) []vector {
 			case "principal":
 				if v.call.Principal = roundtrip.Local(); value != "local" {
 					v.call.Principal = roundtrip.Principal{}
-					_, err = fmt.Sscanf(value, "%q %q", &v.call.Principal.Issuer, &v.call.Principal.Subject)
+					_, err = fmt.Sscanf(value, "%q %q", &v.call.Principal.Issuer,
+						&v.call.Principal.Subject)
 				}
 			case "at":
 				v.at, err = time.Parse(time.RFC3339Nano, value)
@@ -462,9 +492,11 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 	}
 	handle := roundtrip.HandleOf('h')
 	id, stored := roundtrip.Unlock(toolCall().Principal, handle, []byte("claims"))
-	text := "# Plaintext of sealed states, layout 3, flow style, and a handle with what a store is given for it, in hexadecimal.\n" +
+	text := "# Plaintext of sealed states, layout 3, flow style, and a handle with what a store " +
+		"is given for it, in hexadecimal.\n" +
 		"# Written by go test -run FlowClaims -update.\n" +
-		dumpHex("flow", data) + dumpHex("handle", handle) + dumpHex("id", []byte(id)) + dumpHex("stored", stored)
+		dumpHex("flow", data) + dumpHex("handle", handle) + dumpHex("id",
+		[]byte(id)) + dumpHex("stored", stored)
 	if updating() {
 		if err := os.WriteFile(flowVectorFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -475,7 +507,8 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text != string(want) {
-		t.Errorf("the layout has changed: give it a new number, and see internal/design/0011-claims-layout.md\n got %s\nwant %s", text, want)
+		t.Errorf("the layout has changed: give it a new number, and see "+
+			"internal/design/0011-claims-layout.md\n got %s\nwant %s", text, want)
 	}
 }
 
@@ -496,8 +529,10 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 		"a million memos":       {[]byte{0, 0, 0, 1, 'v', 0xff, 0xff, 0x3f}, false},
 		"an unmarked question":  {[]byte{1, 1, 'q', 4, 0, 0, 0, 1, 'v', 0}, true},
 		"no mark":               {[]byte{1, 1, 'q', 4, 0, 0, 0, 0}, false},
-		"an unknown mark":       {append(append([]byte{1, 1, 'q', 4, 3}, make([]byte, 16)...), 0, 0, 0, 0), false},
-		"a marked question":     {append(append([]byte{1, 1, 'q', 4, 2}, make([]byte, 16)...), 0, 0, 0, 0), true},
+		"an unknown mark": {append(append([]byte{1, 1, 'q', 4, 3}, make([]byte, 16)...), 0, 0,
+			0, 0), false},
+		"a marked question": {append(append([]byte{1, 1, 'q', 4, 2}, make([]byte, 16)...), 0, 0,
+			0, 0), true},
 	} {
 		data := append(bytes.Clone(head), tc.tail...)
 		again, err := roundtrip.ReencodeClaims(data)
@@ -512,7 +547,8 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 	if err := roundtrip.FlowVersion(ctx, "2"); err != nil {
 		return nil, err
 	}
-	quote, err := roundtrip.Memo(ctx, "quote", func(context.Context) (int, error) { return 0, errors.New("not kept") })
+	quote, err := roundtrip.Memo(ctx, "quote",
+		func(context.Context) (int, error) { return 0, errors.New("not kept") })
 	if err != nil {
 		return nil, err
 	}
@@ -530,19 +566,26 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 		return nil, err
 	}
 	return say(fmt.Sprintf("%d %s %v %s %s %v %s", quote, region, size, confirm.Reason,
-		roundtrip.Answer[Confirmation](ctx, "old").Content.Reason, roundtrip.Visited(ctx, "extra"), name))
+		roundtrip.Answer[Confirmation](ctx, "old").Content.Reason, roundtrip.Visited(ctx, "extra"),
+		name))
 }
 
-const flowVectorResult = "1250 eu declined: size now guard accepted bQurgwtEBCr30zinbBbJ817PGzd4oKabEpK5jehzyEw"
+const flowVectorResult = "1250 eu declined: size now guard accepted " +
+	"bQurgwtEBCr30zinbBbJ817PGzd4oKabEpK5jehzyEw"
 
 // TestTheLayoutIsAsDescribed reads what is sealed today with a reader that was
 // made from internal/design/0011 alone.
 func TestTheLayoutIsAsDescribed(t *testing.T) {
 	for name, handler := range map[string]roundtrip.Handler{
 		"guard style": func(context.Context) (protocol.Result, error) {
-			return ask(whyNow.Elicit("?"), roundtrip.RawForm("raw", "?", extraSchema), roundtrip.ListRoots("r"), roundtrip.WithState("s"))
+			return ask(whyNow.Elicit("?"), roundtrip.RawForm("raw", "?", extraSchema),
+				roundtrip.ListRoots("r"), roundtrip.WithState("s"))
 		},
-		"flow style": func(ctx context.Context) (protocol.Result, error) { _, err := reasonOf(ctx, "a"); return nil, err },
+		"flow style": func(ctx context.Context) (protocol.Result, error) {
+			_,
+				err := reasonOf(ctx, "a")
+			return nil, err
+		},
 		"memo": func(ctx context.Context) (protocol.Result, error) {
 			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
 			return ask(whyNow.Elicit("?"))
@@ -648,7 +691,8 @@ func readLayout(data []byte) (arguments []byte, err error) {
 func FuzzFlowClaims(f *testing.F) {
 	full := flowClaims(f)
 	handle := roundtrip.HandleOf('h')
-	seedsOrFail(f, [][]byte{full, full[:len(full)-1], append(bytes.Clone(full), 0), full[:len(full)/2], handle, handle[:20],
+	seedsOrFail(f, [][]byte{full, full[:len(full)-1], append(bytes.Clone(full), 0),
+		full[:len(full)/2], handle, handle[:20],
 		append(append([]byte{3}, full[1:200]...), bytes.Repeat([]byte{0xff}, 40)...), {0x81}, {3}})
 	_, stored := roundtrip.Unlock(toolCall().Principal, handle, full)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -662,7 +706,8 @@ func FuzzFlowClaims(f *testing.F) {
 			seal: func([]byte) (string, error) { return "x", nil },
 		}, Audience: honest().Audience}, flowVectorHandler)
 		c.call.State = protocol.StateText("x")
-		if _, err := c.send(); err != nil && len(all[roundtrip.StateRejected](c.events)) != 1 && len(all[roundtrip.ServerBug](c.events)) != 1 {
+		if _, err := c.send(); err != nil && len(all[roundtrip.StateRejected](c.events)) != 1 &&
+			len(all[roundtrip.ServerBug](c.events)) != 1 {
 			t.Errorf("refused with %v, unreported", err)
 		}
 	})

@@ -71,7 +71,8 @@ func newWaitQuotas(o *Options) waitQuotas {
 			Share: limit(int64(o.MaxWaitingPerPrincipal), DefaultMaxWaitingPerPrincipal),
 			Local: Local(),
 		}),
-		bytes: quota.New(quota.Options[Principal]{Total: bytes, Share: quota.ShareOf(bytes), Local: Local()}),
+		bytes: quota.New(quota.Options[Principal]{Total: bytes, Share: quota.ShareOf(bytes),
+			Local: Local()}),
 		sessions: quota.New(quota.Options[any]{
 			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
 		}),
@@ -135,7 +136,8 @@ type callWait struct {
 
 // beginWait counts one more wait; the first of a call takes room. first reports that the call
 // did not wait before. It reports ok = false if the call has ended.
-func (c *callWait) beginWait(ctx context.Context, p *questioner) (limit quota.Limit, first, ok bool) {
+func (c *callWait) beginWait(ctx context.Context,
+	p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -151,7 +153,8 @@ func (c *callWait) beginWait(ctx context.Context, p *questioner) (limit quota.Li
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
 			// Other questions may be open when that of ctx is answered and ctx ends.
-			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.sendHeartbeat)
+			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat,
+				p.sendHeartbeat)
 		}
 	}
 	return quota.None, first, true
@@ -280,7 +283,8 @@ func (w *openWait) endWaiting() {
 //
 // Where too many calls wait ask is not called, and the error is a [*protocol.Error]
 // of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
-func (f *Funnel) WaitWhile(ctx context.Context, call Call, ask func(ctx context.Context) error) error {
+func (f *Funnel) WaitWhile(ctx context.Context, call Call,
+	ask func(ctx context.Context) error) error {
 	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
 	w, err := p.beginWaiting(ctx)
@@ -288,7 +292,8 @@ func (f *Funnel) WaitWhile(ctx context.Context, call Call, ask func(ctx context.
 		return err
 	}
 	defer w.endWaiting()
-	if err = ask(&w.Context); err != nil && errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
+	if err = ask(&w.Context); err != nil &&
+		errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
 		return waiting.ErrClosing
 	}
 	return err

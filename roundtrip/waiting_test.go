@@ -26,7 +26,8 @@ var askers = []struct {
 }{
 	{"returned", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
-			if reply := roundtrip.Answer[Confirmation](ctx, "q"); reply.Outcome == roundtrip.Accepted {
+			if reply := roundtrip.Answer[Confirmation](ctx,
+				"q"); reply.Outcome == roundtrip.Accepted {
 				return say("done")
 			}
 			return ask(roundtrip.Elicit[Confirmation]("q", "Why?"))
@@ -78,7 +79,8 @@ type waiter struct {
 
 func newWaiter(t testing.TB, opts roundtrip.Options) *waiter {
 	t.Helper()
-	w := &waiter{TB: t, events: &events{}, asked: make(chan struct{}, 20_000), answer: make(chan struct{})}
+	w := &waiter{TB: t, events: &events{}, asked: make(chan struct{}, 20_000),
+		answer: make(chan struct{})}
 	opts.Observer = w.events
 	var err error
 	if w.funnel, err = roundtrip.NewFunnel(opts); err != nil {
@@ -88,7 +90,8 @@ func newWaiter(t testing.TB, opts roundtrip.Options) *waiter {
 }
 
 // Push implements [roundtrip.Pusher].
-func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage, error) {
+func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest,
+	_ func()) (json.RawMessage, error) {
 	w.asked <- struct{}{}
 	select {
 	case <-w.answer:
@@ -130,11 +133,13 @@ func (w *waiter) empty() {
 func (w *waiter) wantRoom(calls, bytes, sessions int64) {
 	w.Helper()
 	if c, b, s := roundtrip.Waiting(w.funnel); c != calls || b != bytes || s != sessions {
-		w.Errorf("%d calls wait with %d bytes in sessions of %d, want %d, %d, %d", c, b, s, calls, bytes, sessions)
+		w.Errorf("%d calls wait with %d bytes in sessions of %d, want %d, %d, %d", c, b, s, calls,
+			bytes, sessions)
 	}
 }
 
-var ann, bob = roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"}, roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
+var ann, bob = roundtrip.Principal{Issuer: "https://id.example",
+	Subject: "ann"}, roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
 
 // wantBusy checks the refusal of a call that may not wait.
 func wantBusy(t testing.TB, err error, limit string) {
@@ -153,9 +158,13 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		next  roundtrip.Call
 		limit string
 	}{
-		{"in all", roundtrip.Options{MaxWaiting: 2}, []roundtrip.Call{{Principal: ann}, {Principal: bob}}, roundtrip.Call{}, "server"},
-		{"of one principal", roundtrip.Options{MaxWaitingPerPrincipal: 1}, []roundtrip.Call{{Principal: ann, Session: 1}}, roundtrip.Call{Principal: ann, Session: 2}, "principal"},
-		{"of one session", roundtrip.Options{MaxWaitingPerSession: 1}, []roundtrip.Call{{Session: 1}, {Session: 2}}, roundtrip.Call{Session: 1}, "session"},
+		{"in all", roundtrip.Options{MaxWaiting: 2},
+			[]roundtrip.Call{{Principal: ann}, {Principal: bob}}, roundtrip.Call{}, "server"},
+		{"of one principal", roundtrip.Options{MaxWaitingPerPrincipal: 1},
+			[]roundtrip.Call{{Principal: ann, Session: 1}},
+			roundtrip.Call{Principal: ann, Session: 2}, "principal"},
+		{"of one session", roundtrip.Options{MaxWaitingPerSession: 1},
+			[]roundtrip.Call{{Session: 1}, {Session: 2}}, roundtrip.Call{Session: 1}, "session"},
 		{"of anonymous callers where others authenticate", roundtrip.Options{MaxWaiting: 4},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
 		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40}, []roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
@@ -188,14 +197,16 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					_, err := w.funnel.Do(t.Context(), call, handler)
 					wantBusy(t, err, c.limit)
 					refused := all[roundtrip.QuotaExceeded](w.events)
-					if len(refused) != 1 || refused[0].Resource != "waiting" || refused[0].Limit != c.limit || refused[0].RetryAfter != 5*time.Second {
+					if len(refused) != 1 || refused[0].Resource != "waiting" ||
+						refused[0].Limit != c.limit || refused[0].RetryAfter != 5*time.Second {
 						t.Errorf("observed %+v, want the refusal of a wait", refused)
 					}
 					if len(w.asked) > 0 {
 						t.Error("the question went out all the same")
 					}
 					if n := len(all[roundtrip.InputRequested](w.events)); n > len(c.there) {
-						t.Errorf("%d calls are recorded as having asked, and only %d have", n, len(c.there))
+						t.Errorf("%d calls are recorded as having asked, and only %d have", n,
+							len(c.there))
 					}
 				})
 			}
@@ -204,7 +215,8 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 }
 
 func TestBoundsOfWaitingCallsCanBeTurnedOff(t *testing.T) {
-	w := newWaiter(t, roundtrip.Options{MaxWaiting: -1, MaxWaitingPerPrincipal: -1, MaxWaitingPerSession: -1, MaxWaitingBytes: -1})
+	w := newWaiter(t, roundtrip.Options{MaxWaiting: -1, MaxWaitingPerPrincipal: -1,
+		MaxWaitingPerSession: -1, MaxWaitingBytes: -1})
 	defer w.empty()
 	for range roundtrip.DefaultMaxWaitingPerPrincipal + 1 {
 		call := w.call(ann, 1)
@@ -229,7 +241,8 @@ func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 		refused++
 	}
 	if waits != roundtrip.DefaultMaxWaitingPerPrincipal || waits+refused != 10_000 {
-		t.Errorf("%d calls wait and %d were refused, want %d of 10000", waits, refused, roundtrip.DefaultMaxWaitingPerPrincipal)
+		t.Errorf("%d calls wait and %d were refused, want %d of 10000", waits, refused,
+			roundtrip.DefaultMaxWaitingPerPrincipal)
 	}
 	other := w.call(bob, "b")
 	w.leave(other, askers[0].ask(w.funnel, other))
@@ -259,13 +272,16 @@ func TestACallThatAsksAgainIsNotRefused(t *testing.T) {
 }
 
 func TestRoomComesBackWhateverAHandlerDoes(t *testing.T) {
-	for name, handler := range map[string]func(w *waiter, ctx context.Context) (protocol.Result, error){
-		"panics while a goroutine of its waits": func(w *waiter, ctx context.Context) (protocol.Result, error) {
+	for name, handler := range map[string]func(w *waiter, ctx context.Context) (protocol.Result,
+		error){
+		"panics while a goroutine of its waits": func(w *waiter,
+			ctx context.Context) (protocol.Result, error) {
 			go func() { _, _ = roundtrip.Ask[Confirmation](ctx, "q", "Why?") }()
 			<-w.asked
 			panic("oh no")
 		},
-		"returns while a goroutine of its waits": func(w *waiter, ctx context.Context) (protocol.Result, error) {
+		"returns while a goroutine of its waits": func(w *waiter,
+			ctx context.Context) (protocol.Result, error) {
 			go func() { _, _ = roundtrip.Ask[Confirmation](ctx, "q", "Why?") }()
 			<-w.asked
 			return say("done")
@@ -286,7 +302,8 @@ func TestRoomComesBackWhateverAHandlerDoes(t *testing.T) {
 						t.Errorf("told %v at %d", waits, told)
 					}
 				})
-				_, _ = w.funnel.Do(ctx, w.call(ann, 1), func(ctx context.Context) (protocol.Result, error) { return handler(w, ctx) })
+				_, _ = w.funnel.Do(ctx, w.call(ann, 1),
+					func(ctx context.Context) (protocol.Result, error) { return handler(w, ctx) })
 				w.wantRoom(0, 0, 0)
 				synctest.Wait()
 				if told != 2 {
@@ -313,7 +330,8 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 			}
 			asking.Wait()
 			time.Sleep(time.Second)
-			if reply := roundtrip.Answer[Confirmation](ctx, "returned"); reply.Outcome != roundtrip.Accepted {
+			if reply := roundtrip.Answer[Confirmation](ctx,
+				"returned"); reply.Outcome != roundtrip.Accepted {
 				return ask(roundtrip.Elicit[Confirmation]("returned", "And?"))
 			}
 			return say("done")
@@ -341,7 +359,8 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 		}
 		// What observers hear is the same.
 		began, ended := all[roundtrip.WaitBegan](w.events), all[roundtrip.WaitEnded](w.events)
-		if len(began) != 2 || len(ended) != 2 || ended[0].Waited != 2500*time.Millisecond || began[0].Method != protocol.MethodCallTool || ended[1].Target != "deploy" {
+		if len(began) != 2 || len(ended) != 2 || ended[0].Waited != 2500*time.Millisecond ||
+			began[0].Method != protocol.MethodCallTool || ended[1].Target != "deploy" {
 			t.Errorf("observed %+v and %+v, want two waits, the first of 2.5 s", began, ended)
 		}
 	})
@@ -355,7 +374,8 @@ func TestHeartbeatsWhileACallWaits(t *testing.T) {
 			want     []time.Duration
 		}{
 			{"by default", 0, []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}},
-			{"often", time.Second, []time.Duration{1 * time.Second, 2 * time.Second, 3 * time.Second}},
+			{"often", time.Second, []time.Duration{1 * time.Second, 2 * time.Second,
+				3 * time.Second}},
 			{"off", -1, nil},
 		} {
 			t.Run(way.name+"/"+c.name, func(t *testing.T) {
@@ -383,7 +403,8 @@ func TestHeartbeatsWhileACallWaits(t *testing.T) {
 					if !slices.Equal(at, c.want) {
 						t.Errorf("heartbeats after %v, want %v", at, c.want)
 					}
-					if panics := len(all[roundtrip.HandlerPanicked](w.events)); panics != min(1, len(c.want)) {
+					if panics := len(all[roundtrip.HandlerPanicked](w.events)); panics != min(1,
+						len(c.want)) {
 						t.Errorf("%d panics were reported", panics)
 					}
 				})
@@ -418,13 +439,16 @@ func TestRoomComesBackWhenAWatcherPanics(t *testing.T) {
 
 // The heartbeat is the call's, not that of the question that came first.
 func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
-	type asker = func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call, key string) error
+	type asker = func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call,
+		key string) error
 	for name, ask := range map[string]asker{
-		"asked in place": func(ctx context.Context, _ *roundtrip.Funnel, _ roundtrip.Call, key string) error {
+		"asked in place": func(ctx context.Context, _ *roundtrip.Funnel, _ roundtrip.Call,
+			key string) error {
 			_, err := roundtrip.Ask[Confirmation](ctx, key, "Why?")
 			return err
 		},
-		"pushed": func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call, _ string) error {
+		"pushed": func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call,
+			_ string) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel() // as who asks with a time limit of its own does
 			_, err := f.Push(ctx, call, question())
@@ -485,7 +509,8 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 						contains(t, text, "the server is closing, call again")
 						e, failed := protocol.AsError(err)
 						if method == protocol.MethodCallTool && failed {
-							t.Errorf("got the error %v, after which clients call a tool again by themselves", err)
+							t.Errorf("got the error %v, after which clients call a tool again by "+
+								"themselves", err)
 						}
 						if method != protocol.MethodCallTool && way.name != "pushed by the host" && (!failed || e.Code != protocol.CodeBusy || e.Message != waiting.ErrClosing.Error() || string(e.Data) != `{"retryAfterMs":1000}`) {
 							t.Errorf("got %v, want busy and when to call again", err)
@@ -507,14 +532,15 @@ func TestAClosingServerLetsACallWork(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{})
 	var watch waiting.Watch
 	close(w.answer)
-	_, err := w.funnel.Do(watch.Attach(t.Context(), nil), w.call(ann, 1), func(ctx context.Context) (protocol.Result, error) {
-		_, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?")
-		watch.End(waiting.ErrClosing)
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			t.Error(err)
-		}
-		return say("done")
-	})
+	_, err := w.funnel.Do(watch.Attach(t.Context(), nil), w.call(ann, 1),
+		func(ctx context.Context) (protocol.Result, error) {
+			_, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?")
+			watch.End(waiting.ErrClosing)
+			if err := errors.Join(err, ctx.Err()); err != nil {
+				t.Error(err)
+			}
+			return say("done")
+		})
 	if err != nil {
 		t.Error(err)
 	}

@@ -53,7 +53,8 @@ func TestAdmission(t *testing.T) {
 		{"params null", "tools/list", `null`, -32600, "params"},
 		{"params not JSON", "tools/list", `{"a":`, -32700, "parse error"},
 		{"duplicate member", "tools/call", "{" + goodMeta + `,"name":"x","name":"y"}`, -32700, "parse error"},
-		{"invalid UTF-8", "tools/call", "{" + goodMeta + ",\"name\":\"\xff\"}", -32700, "parse error"},
+		{"invalid UTF-8", "tools/call", "{" + goodMeta + ",\"name\":\"\xff\"}", -32700,
+			"parse error"},
 		{"nested too deep", "tools/call", "{" + goodMeta + `,"name":"x","arguments":{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, -32700, "parse error"},
 	}
 	h := newHarness(t, nil)
@@ -73,7 +74,8 @@ func TestRefusalsNameTheVersions(t *testing.T) {
 	if got, want := string(r.err.Data), `{"supported":["2026-07-28"]}`; got != want {
 		t.Errorf("initialize: data is %s, want %s", got, want)
 	}
-	r = h.raw(t.Context(), "server/discover", strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1))
+	r = h.raw(t.Context(), "server/discover",
+		strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1))
 	if got, want := string(r.err.Data), `{"supported":["2026-07-28"],"requested":"2030-01-01"}`; got != want {
 		t.Errorf("unknown version: data is %s, want %s", got, want)
 	}
@@ -82,7 +84,8 @@ func TestRefusalsNameTheVersions(t *testing.T) {
 func TestNilRequest(t *testing.T) {
 	h := newHarness(t, nil)
 	response, err := h.Handle(t.Context(), nil, nil)
-	if err != nil || response == nil || response.Error == nil || response.Error.Code != protocol.CodeInvalidRequest {
+	if err != nil || response == nil || response.Error == nil ||
+		response.Error.Code != protocol.CodeInvalidRequest {
 		t.Errorf("Handle(nil) = %v, %v; want an invalid request", response, err)
 	}
 }
@@ -92,7 +95,8 @@ func TestIncoming(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
 	req := &protocol.Request{ID: protocol.StringID("a"), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
 	in := h.Admit(req)
-	if in.Refusal() != nil || in.Target != "x" || in.Version != protocol.V20260728 || in.Meta.Capabilities == nil || in.Params == nil {
+	if in.Refusal() != nil || in.Target != "x" || in.Version != protocol.V20260728 ||
+		in.Meta.Capabilities == nil || in.Params == nil {
 		t.Errorf("Admit = %+v", in)
 	}
 	in.Refuse(nil)
@@ -177,7 +181,8 @@ func TestMiddlewareMayFilterLists(t *testing.T) {
 		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
 			result, err := next(ctx, in)
 			if list, ok := result.(*protocol.ListToolsResult); ok && in.Principal.Anonymous() {
-				list.Tools = slices.DeleteFunc(list.Tools, func(t protocol.Tool) bool { return t.Name == "secret" })
+				list.Tools = slices.DeleteFunc(list.Tools,
+					func(t protocol.Tool) bool { return t.Name == "secret" })
 			}
 			return result, err
 		}
@@ -186,7 +191,8 @@ func TestMiddlewareMayFilterLists(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "secret"}, outcome(server.Text("x"), nil))
 	server.AddRawTool(h.Server, server.Tool{Name: "open"}, outcome(server.Text("x"), nil))
 	for range 2 {
-		anonymous := h.raw(server.WithPrincipal(t.Context(), anonymous), protocol.MethodListTools, "{"+goodMeta+"}")
+		anonymous := h.raw(server.WithPrincipal(t.Context(), anonymous), protocol.MethodListTools,
+			"{"+goodMeta+"}")
 		if got := anonymous.names("tools"); !slices.Equal(got, []string{"open"}) {
 			t.Errorf("anonymous sees %q", got)
 		}
@@ -210,14 +216,18 @@ func TestDraftErrorCodes(t *testing.T) {
 			}
 			return final
 		}
-		server.AddRawTool(h.Server, server.Tool{Name: "x", Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}}, outcome(server.Text("x"), nil))
-		server.AddRawTool(h.Server, server.Tool{Name: "own"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return nil, protocol.Errorf(protocol.CodeHeaderMismatch, "a handler's own")
-		})
+		server.AddRawTool(h.Server, server.Tool{Name: "x",
+			Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
+			outcome(server.Text("x"), nil))
+		server.AddRawTool(h.Server, server.Tool{Name: "own"},
+			func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return nil, protocol.Errorf(protocol.CodeHeaderMismatch, "a handler's own")
+			})
 		h.capabilities = `{}`
 		h.call("x", "").refused(code(protocol.CodeMissingRequiredClientCapability, -32003), "roots")
 		h.call("own", "").refused(code(protocol.CodeHeaderMismatch, -32001), "own")
-		h.raw(t.Context(), protocol.MethodDiscover, strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1)).
+		h.raw(t.Context(), protocol.MethodDiscover,
+			strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1)).
 			refused(code(protocol.CodeUnsupportedProtocolVersion, -32004), "2030-01-01")
 		h.call("none", "").refused(protocol.CodeInvalidParams, "none")
 		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: "x/y"})

@@ -87,16 +87,17 @@ func TestAnswersAreReadAsTheQuestionWasAsked(t *testing.T) {
 func TestAnyAnswerIsSurvived(t *testing.T) {
 	// The guard of the examples that crashed: any answer at all, then a read.
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "greet"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if name, ok := roundtrip.AcceptedContent[struct {
-			Name string `json:"name"`
-		}](ctx, "user_name"); ok {
-			return server.Text("hello " + name.Name), nil
-		}
-		return roundtrip.InputRequired(roundtrip.Elicit[struct {
-			Name string `json:"name"`
-		}]("user_name", "Who are you?")), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "greet"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if name, ok := roundtrip.AcceptedContent[struct {
+				Name string `json:"name"`
+			}](ctx, "user_name"); ok {
+				return server.Text("hello " + name.Name), nil
+			}
+			return roundtrip.InputRequired(roundtrip.Elicit[struct {
+				Name string `json:"name"`
+			}]("user_name", "Who are you?")), nil
+		})
 	for _, answer := range []string{
 		`"user_name":{"action":"accept","content":{"name":5}}`,
 		`"unrelated":{"action":"accept"}`,
@@ -118,13 +119,15 @@ func TestAnyAnswerIsSurvived(t *testing.T) {
 func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 	h := newHarness(t, nil)
 	var dropped []roundtrip.Dropped
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		dropped = roundtrip.DroppedAnswers(ctx)
-		return asksCount(ctx, call)
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "ask"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			dropped = roundtrip.DroppedAnswers(ctx)
+			return asksCount(ctx, call)
+		})
 	forged := answers(`"n":{"action":"accept","content":{"n":1}}`)
 	h.call("ask", "", forged).asks("n")
-	if want := (roundtrip.Dropped{Key: "n", Reason: roundtrip.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
+	if want := (roundtrip.Dropped{Key: "n",
+		Reason: roundtrip.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
 		t.Errorf("dropped answers are %v, want %v", dropped, want)
 	}
 	// A tool may accept them for clients that lose the state.
@@ -168,14 +171,16 @@ func TestDeclineThenCancel(t *testing.T) {
 	h := newHarness(t, nil)
 	runs := 0
 	question := roundtrip.MustQuestion[confirmation]("ok")
-	server.AddRawTool(h.Server, server.Tool{Name: "nag"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		runs++
-		if a, ok := question.AcceptedContent(ctx); ok && a.OK {
-			return server.Text("done"), nil
-		}
-		return roundtrip.InputRequired(question.Elicit("Go on?")), nil
-	})
-	for action, refusal := range map[string]string{"decline": "declined: ok", "cancel": "cancelled: ok"} {
+	server.AddRawTool(h.Server, server.Tool{Name: "nag"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			runs++
+			if a, ok := question.AcceptedContent(ctx); ok && a.OK {
+				return server.Text("done"), nil
+			}
+			return roundtrip.InputRequired(question.Elicit("Go on?")), nil
+		})
+	for action, refusal := range map[string]string{"decline": "declined: ok",
+		"cancel": "cancelled: ok"} {
 		runs = 0
 		first := h.call("nag", "")
 		first.asks("ok")
@@ -189,24 +194,26 @@ func TestDeclineThenCancel(t *testing.T) {
 func TestDeclineIsRemembered(t *testing.T) {
 	h := newHarness(t, nil)
 	var seen []string
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		a, b := roundtrip.Answer[confirmation](ctx, "a"), roundtrip.Answer[count](ctx, "b")
-		seen = append(seen, a.Outcome.String()+"/"+b.Outcome.String())
-		switch {
-		case a.Outcome == roundtrip.Missing:
-			return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("a", "Really?")), nil
-		case b.Outcome == roundtrip.Missing:
-			return roundtrip.InputRequired(roundtrip.Elicit[count]("b", "How many?")), nil
-		}
-		return server.Text("done"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			a, b := roundtrip.Answer[confirmation](ctx, "a"), roundtrip.Answer[count](ctx, "b")
+			seen = append(seen, a.Outcome.String()+"/"+b.Outcome.String())
+			switch {
+			case a.Outcome == roundtrip.Missing:
+				return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("a", "Really?")), nil
+			case b.Outcome == roundtrip.Missing:
+				return roundtrip.InputRequired(roundtrip.Elicit[count]("b", "How many?")), nil
+			}
+			return server.Text("done"), nil
+		})
 	first := h.call("x", "")
 	first.asks("a")
 	second := h.call("x", "", answers(`"a":{"action":"decline"}`), first.state())
 	second.asks("b")
 	third := h.call("x", "", answers(`"b":{"action":"accept","content":{"n":1}}`), second.state())
 	third.text("done")
-	if got, want := strings.Join(seen, " "), "missing/missing declined/missing declined/accepted"; got != want {
+	if got, want := strings.Join(seen,
+		" "), "missing/missing declined/missing declined/accepted"; got != want {
 		t.Errorf("the handler saw %q, want %q", got, want)
 	}
 }
@@ -218,11 +225,13 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 	look := func(ctx context.Context) string {
 		_, accepted := roundtrip.AcceptedContent[count](ctx, "n")
 		_, state := roundtrip.State[int](ctx)
-		return fmt.Sprintf("accepted %v, state %v, round %d", accepted, state, roundtrip.Number(ctx))
+		return fmt.Sprintf("accepted %v, state %v, round %d", accepted, state,
+			roundtrip.Number(ctx))
 	}
-	server.AddRawTool(inner.Server, server.Tool{Name: "look"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text(look(ctx)), nil
-	})
+	server.AddRawTool(inner.Server, server.Tool{Name: "look"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text(look(ctx)), nil
+		})
 	server.AddPrompt(inner.Server, server.Prompt{
 		Name: "look",
 		Complete: func(ctx context.Context, _ *server.CompleteCall) ([]string, error) {
@@ -235,20 +244,23 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 
 	outer := newHarness(t, nil)
 	var tool, prompt, completion reply
-	server.AddRawTool(outer.Server, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if _, ok := roundtrip.AcceptedContent[count](ctx, "n"); !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"), roundtrip.WithState(7)), nil
-		}
-		tool = inner.raw(ctx, protocol.MethodCallTool, `{"name":"look",`+meta+`}`)
-		prompt = inner.raw(ctx, protocol.MethodGetPrompt, `{"name":"look",`+meta+`}`)
-		completion = inner.raw(ctx, protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"look"},"argument":{"name":"a","value":""},`+meta+`}`)
-		return server.Text("done"), nil
-	})
+	server.AddRawTool(outer.Server, server.Tool{Name: "ask"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if _, ok := roundtrip.AcceptedContent[count](ctx, "n"); !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"),
+					roundtrip.WithState(7)), nil
+			}
+			tool = inner.raw(ctx, protocol.MethodCallTool, `{"name":"look",`+meta+`}`)
+			prompt = inner.raw(ctx, protocol.MethodGetPrompt, `{"name":"look",`+meta+`}`)
+			completion = inner.raw(ctx, protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"look"},"argument":{"name":"a","value":""},`+meta+`}`)
+			return server.Text("done"), nil
+		})
 	first := outer.call("ask", "")
 	outer.call("ask", "", first.state(), answers(`"n":{"action":"accept","content":{"n":1}}`)).text("done")
 
 	tool.text("accepted false, state false, round 1")
-	if got, want := at(prompt.result, "description"), any("accepted false, state false, round 1"); got != want {
+	if got, want := at(prompt.result,
+		"description"), any("accepted false, state false, round 1"); got != want {
 		t.Errorf("prompt sees %v, want %v", got, want)
 	}
 	values, _ := json.Marshal(at(completion.result, "completion", "values"))

@@ -39,40 +39,47 @@ func (c *Call) Elicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.El
 
 // TryElicit is [Call.Elicit] for handlers that can do without an answer: an error
 // ends nothing.
-func (c *Call) TryElicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
+func (c *Call) TryElicit(ctx context.Context,
+	q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
 	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, true))
 }
 
 // ElicitURL is [Call.Elicit] for a URL to visit. A question without an
 // ElicitationID is sent with one that nobody else knows; set it to announce the
 // end of the visit with [Call.ElicitationComplete].
-func (c *Call) ElicitURL(ctx context.Context, q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
+func (c *Call) ElicitURL(ctx context.Context,
+	q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
 	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, false))
 }
 
 // TryElicitURL is [Call.ElicitURL] as [Call.TryElicit] is Elicit.
-func (c *Call) TryElicitURL(ctx context.Context, q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
+func (c *Call) TryElicitURL(ctx context.Context,
+	q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
 	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, true))
 }
 
 // CreateMessage is [Call.Elicit] for a message of the client's model.
-func (c *Call) CreateMessage(ctx context.Context, q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
+func (c *Call) CreateMessage(ctx context.Context,
+	q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
 	return decodePushed(protocol.DecodeCreateMessageResult)(c.pushQuestion(ctx, q, false))
 }
 
 // TryCreateMessage is [Call.CreateMessage] as [Call.TryElicit] is Elicit.
-func (c *Call) TryCreateMessage(ctx context.Context, q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
+func (c *Call) TryCreateMessage(ctx context.Context,
+	q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
 	return decodePushed(protocol.DecodeCreateMessageResult)(c.pushQuestion(ctx, q, true))
 }
 
 // ListRoots is [Call.Elicit] for the directories that the client exposes.
 func (c *Call) ListRoots(ctx context.Context) (*protocol.ListRootsResult, error) {
-	return decodePushed(protocol.DecodeListRootsResult)(c.pushQuestion(ctx, &protocol.ListRoots{}, false))
+	return decodePushed(protocol.DecodeListRootsResult)(c.pushQuestion(ctx, &protocol.ListRoots{},
+		false))
 }
 
 // TryListRoots is [Call.ListRoots] as [Call.TryElicit] is Elicit.
 func (c *Call) TryListRoots(ctx context.Context) (*protocol.ListRootsResult, error) {
-	return decodePushed(protocol.DecodeListRootsResult)(c.pushQuestion(ctx, &protocol.ListRoots{}, true))
+	return decodePushed(protocol.DecodeListRootsResult)(c.pushQuestion(ctx, &protocol.ListRoots{},
+		true))
 }
 
 // CanPush reports whether [Call.Elicit] and its siblings can ask a plain question
@@ -93,7 +100,8 @@ func decodePushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, 
 	}
 }
 
-func (c *Call) pushQuestion(ctx context.Context, q protocol.InputRequest, optional bool) (json.RawMessage, error) {
+func (c *Call) pushQuestion(ctx context.Context, q protocol.InputRequest,
+	optional bool) (json.RawMessage, error) {
 	if c.in == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}

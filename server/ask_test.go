@@ -23,7 +23,8 @@ func pushes() map[string]func(ctx context.Context, call *server.ToolCall) error 
 			return err
 		},
 		"url": func(ctx context.Context, call *server.ToolCall) error {
-			_, err := call.ElicitURL(ctx, &protocol.ElicitURL{Message: "?", URL: "https://id.example"})
+			_, err := call.ElicitURL(ctx,
+				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
 			return err
 		},
 		"message": func(ctx context.Context, call *server.ToolCall) error {
@@ -70,19 +71,22 @@ func TestFailedPushesRefuse(t *testing.T) {
 		}{
 			{"modern", protocol.V20260728, "", nil, "nobody could be asked: "},
 			{"no capability", protocol.V20251125, "{}", nil, "the client does not support: "},
-			{"client refuses", protocol.V20251125, allCapabilities, refuses, "the client could not answer: not now"},
+			{"client refuses", protocol.V20251125, allCapabilities, refuses,
+				"the client could not answer: not now"},
 		} {
 			t.Run(name+" "+tc.name, func(t *testing.T) {
 				h := newHarness(t, nil)
 				var ended error
-				server.AddRawTool(h.Server, server.Tool{Name: "delete"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					if push(ctx, call) == nil {
-						t.Error("somebody was asked")
-					}
-					ended = context.Cause(ctx)
-					_ = push(ctx, call) // and nobody is asked again
-					return server.Text("DELETED"), nil
-				})
+				server.AddRawTool(h.Server, server.Tool{Name: "delete"},
+					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
+						error) {
+						if push(ctx, call) == nil {
+							t.Error("somebody was asked")
+						}
+						ended = context.Cause(ctx)
+						_ = push(ctx, call) // and nobody is asked again
+						return server.Text("DELETED"), nil
+					})
 				asked, want := 0, 0
 				if tc.version.Era() == protocol.Modern {
 					h.call("delete", "{}").failed(tc.want)
@@ -103,7 +107,8 @@ func TestFailedPushesRefuse(t *testing.T) {
 				if ended == nil {
 					t.Error("the handler's context goes on")
 				}
-				if list := failedPushes(h.events); len(list) != 1 || list[0].Tolerated || list[0].Err == nil {
+				if list := failedPushes(h.events); len(list) != 1 || list[0].Tolerated ||
+					list[0].Err == nil {
 					t.Errorf("events %+v", list)
 				}
 			})
@@ -114,24 +119,29 @@ func TestFailedPushesRefuse(t *testing.T) {
 // TestTriedPushesDegrade: who says so goes on without an answer.
 func TestTriedPushesDegrade(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_, form := call.TryElicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-		_, url := call.TryElicitURL(ctx, &protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-		_, sample := call.TryCreateMessage(ctx, &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
-		_, roots := call.TryListRoots(ctx)
-		for _, err := range []error{form, url, sample, roots} {
-			if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
-				t.Errorf("got %v, want a PushError", err)
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_, form := call.TryElicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			_, url := call.TryElicitURL(ctx,
+				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
+			_, sample := call.TryCreateMessage(ctx,
+				&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
+					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
+			_, roots := call.TryListRoots(ctx)
+			for _, err := range []error{form, url, sample, roots} {
+				if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
+					t.Errorf("got %v, want a PushError", err)
+				}
 			}
-		}
-		for _, kind := range []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL, protocol.KindCreateMessage, protocol.KindListRoots, "new"} {
-			if call.CanPush(kind) {
-				t.Errorf("%s can be pushed", kind)
+			for _, kind := range []protocol.InputKind{protocol.KindElicitForm,
+				protocol.KindElicitURL,
+				protocol.KindCreateMessage, protocol.KindListRoots, "new"} {
+				if call.CanPush(kind) {
+					t.Errorf("%s can be pushed", kind)
+				}
 			}
-		}
-		return server.Text("without"), nil
-	})
+			return server.Text("without"), nil
+		})
 	h.call("t", "{}").text("without")
 	if got := h.enter(protocol.V20251125, "{}").call("t", "{}"); got != "without" {
 		t.Errorf("got %q", got)
@@ -150,18 +160,21 @@ func TestTriedPushesDegrade(t *testing.T) {
 // TestCanPush agrees with what a push does, in every older revision.
 func TestCanPush(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		form, url := call.CanPush(protocol.KindElicitForm), call.CanPush(protocol.KindElicitURL)
-		_, formErr := call.TryElicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-		_, urlErr := call.TryElicitURL(ctx, &protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-		if form != (formErr == nil) || url != (urlErr == nil) {
-			t.Errorf("%s: %v, %v beside %v, %v", call.Version, form, url, formErr, urlErr)
-		}
-		if form != roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
-			t.Errorf("%s: CanAsk differs", call.Version)
-		}
-		return server.Text("done"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			form, url := call.CanPush(protocol.KindElicitForm), call.CanPush(protocol.KindElicitURL)
+			_, formErr := call.TryElicit(ctx,
+				&protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			_, urlErr := call.TryElicitURL(ctx,
+				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
+			if form != (formErr == nil) || url != (urlErr == nil) {
+				t.Errorf("%s: %v, %v beside %v, %v", call.Version, form, url, formErr, urlErr)
+			}
+			if form != roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
+				t.Errorf("%s: CanAsk differs", call.Version)
+			}
+			return server.Text("done"), nil
+		})
 	for _, v := range legacyVersions {
 		c := h.enter(v, allCapabilities)
 		c.answer = answerAll
@@ -176,18 +189,19 @@ func TestCanPush(t *testing.T) {
 func TestInvalidPushedAnswers(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			q := &protocol.ElicitForm{Message: "?", Schema: reasonForm}
-			if _, err := call.Elicit(ctx, q); err == nil {
-				t.Error("the answer fits")
-			}
-			if again {
-				if _, err := call.Elicit(ctx, q); err != nil {
-					return nil, err
+		server.AddRawTool(h.Server, server.Tool{Name: "t"},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				q := &protocol.ElicitForm{Message: "?", Schema: reasonForm}
+				if _, err := call.Elicit(ctx, q); err == nil {
+					t.Error("the answer fits")
 				}
-			}
-			return server.Text("done"), nil
-		})
+				if again {
+					if _, err := call.Elicit(ctx, q); err != nil {
+						return nil, err
+					}
+				}
+				return server.Text("done"), nil
+			})
 		c := h.enter(protocol.V20251125, allCapabilities)
 		n := 0
 		c.answer = func(req *protocol.Request) *protocol.Response {
@@ -212,18 +226,21 @@ func TestInvalidPushedAnswers(t *testing.T) {
 func TestWithdrawnPushesEndNothing(t *testing.T) {
 	h := newHarness(t, nil)
 	var withdraw func()
-	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		short, cancel := context.WithCancel(ctx)
-		withdraw = cancel
-		if _, err := call.Elicit(short, &protocol.ElicitForm{Message: "?", Schema: reasonForm}); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-		answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(string(answer.Action)), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			short, cancel := context.WithCancel(ctx)
+			withdraw = cancel
+			if _, err := call.Elicit(short,
+				&protocol.ElicitForm{Message: "?", Schema: reasonForm}); !errors.Is(err,
+				context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(string(answer.Action)), nil
+		})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = func(req *protocol.Request) *protocol.Response {
 		if len(c.asked()) == 1 {
@@ -243,20 +260,24 @@ func TestWithdrawnPushesEndNothing(t *testing.T) {
 // TestUndecodablePushedAnswers: what is no answer at all is no answer that fits.
 func TestUndecodablePushedAnswers(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_, err := call.ElicitURL(ctx, &protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-		if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
-			t.Errorf("got %v, want an AnswerError", err)
-		}
-		return server.Text("DELETED"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_, err := call.ElicitURL(ctx,
+				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
+			if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
+				t.Errorf("got %v, want an AnswerError", err)
+			}
+			return server.Text("DELETED"), nil
+		})
 	c := h.visit(protocol.V20251125)
 	c.initialize("2025-11-25", allCapabilities)
-	c.answer = func(req *protocol.Request) *protocol.Response { // what such a client says is no message of the protocol
+	// what such a client says is no message of the protocol
+	c.answer = func(req *protocol.Request) *protocol.Response {
 		go c.session.Deliver(&protocol.Response{ID: req.ID, Result: json.RawMessage(`{"action":5}`)})
 		return nil
 	}
-	if got := c.call("t", "{}"); !strings.HasPrefix(got, "error: the answer does not fit the question") {
+	if got := c.call("t", "{}"); !strings.HasPrefix(got,
+		"error: the answer does not fit the question") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -278,26 +299,30 @@ func answerAll(req *protocol.Request) *protocol.Response {
 // TestPushAPI asks from within a handler, on the stream of its request.
 func TestPushAPI(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "push"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		form, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-		if err != nil {
-			return nil, err
-		}
-		visit, err := call.ElicitURL(ctx, &protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-		if err != nil {
-			return nil, err
-		}
-		message, err := call.CreateMessage(ctx, &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
-		if err != nil {
-			return nil, err
-		}
-		roots, err := call.ListRoots(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(fmt.Sprintf("%s %s %s %s", form.Content, visit.Action, message.Model, roots.Roots[0].URI)), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "push"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			form, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			if err != nil {
+				return nil, err
+			}
+			visit, err := call.ElicitURL(ctx,
+				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
+			if err != nil {
+				return nil, err
+			}
+			message, err := call.CreateMessage(ctx,
+				&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
+					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
+			if err != nil {
+				return nil, err
+			}
+			roots, err := call.ListRoots(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(fmt.Sprintf("%s %s %s %s", form.Content, visit.Action, message.Model,
+				roots.Roots[0].URI)), nil
+		})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answerAll
 	if got, want := c.call("push", "{}"), `{"reason":"now"} accept m file:///src`; got != want {
@@ -320,19 +345,23 @@ func TestPushAPIOutcomes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, nil)
-			server.AddRawTool(h.Server, server.Tool{Name: "push"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				r, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-				if err != nil {
-					return nil, err
-				}
-				return server.Text(fmt.Sprintf("%s %s", r.Action, r.Content)), nil
-			})
+			server.AddRawTool(h.Server, server.Tool{Name: "push"},
+				func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+					r, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?",
+						Schema: reasonForm})
+					if err != nil {
+						return nil, err
+					}
+					return server.Text(fmt.Sprintf("%s %s", r.Action, r.Content)), nil
+				})
 			c := h.visit(protocol.V20251125)
 			c.initialize("2025-11-25", `{"elicitation":{}}`)
 			c.answer = answering(tc.answer)
-			if strings.Contains(tc.answer, "5") { // what such a client says is no message of the protocol
+			// what such a client says is no message of the protocol
+			if strings.Contains(tc.answer, "5") {
 				c.answer = func(req *protocol.Request) *protocol.Response {
-					go c.session.Deliver(&protocol.Response{ID: req.ID, Result: json.RawMessage(tc.answer)})
+					go c.session.Deliver(&protocol.Response{ID: req.ID,
+						Result: json.RawMessage(tc.answer)})
 					return nil
 				}
 			}
@@ -347,13 +376,15 @@ func TestPushAPIOutcomes(t *testing.T) {
 func TestPushAPICannot(t *testing.T) {
 	h := newHarness(t, nil)
 	var failure error
-	server.AddRawTool(h.Server, server.Tool{Name: "push"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_, failure = call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-		return server.Text("went on"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "push"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_, failure = call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			return server.Text("went on"), nil
+		})
 	check := func(name, words string) {
 		t.Helper()
-		if _, ok := errors.AsType[*roundtrip.PushError](failure); !ok || !strings.Contains(failure.Error(), words) {
+		if _, ok := errors.AsType[*roundtrip.PushError](failure); !ok ||
+			!strings.Contains(failure.Error(), words) {
 			t.Errorf("%s: got %v, want a PushError that says %q", name, failure, words)
 		}
 		failure = nil
@@ -383,14 +414,15 @@ func TestPushAPICannot(t *testing.T) {
 func TestPushedRequestsFail(t *testing.T) {
 	h := newHarness(t, nil)
 	var failures []error
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_, form := call.Elicit(ctx, &protocol.ElicitForm{})
-		_, url := call.ElicitURL(ctx, &protocol.ElicitURL{})
-		_, sample := call.CreateMessage(ctx, &protocol.CreateMessage{})
-		_, roots := call.ListRoots(ctx)
-		failures = []error{form, url, sample, roots}
-		return server.Text("deleted"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_, form := call.Elicit(ctx, &protocol.ElicitForm{})
+			_, url := call.ElicitURL(ctx, &protocol.ElicitURL{})
+			_, sample := call.CreateMessage(ctx, &protocol.CreateMessage{})
+			_, roots := call.ListRoots(ctx)
+			failures = []error{form, url, sample, roots}
+			return server.Text("deleted"), nil
+		})
 	h.call("x", "").failed("nobody could be asked")
 	for i, err := range failures {
 		if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {

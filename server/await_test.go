@@ -21,7 +21,8 @@ import (
 const loginURL = "https://id.example/login"
 
 // awaiting are the styles of a handler that waits for a visit.
-func awaiting(done func(context.Context) (bool, error), opts ...roundtrip.AwaitOption) map[string]rawTool {
+func awaiting(done func(context.Context) (bool, error),
+	opts ...roundtrip.AwaitOption) map[string]rawTool {
 	return map[string]rawTool{
 		"flow": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if err := roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL); err != nil {
@@ -35,13 +36,15 @@ func awaiting(done func(context.Context) (bool, error), opts ...roundtrip.AwaitO
 		"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			switch err := roundtrip.Await(ctx, "login", done, opts...); {
 			case errors.Is(err, roundtrip.ErrNotFinished):
-				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in.", loginURL)), nil
+				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in.",
+					loginURL)), nil
 			case err != nil:
 				return nil, err
 			}
 			return server.Text("signed in"), nil
 		},
-		"flow that drops errors": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"flow that drops errors": func(ctx context.Context,
+			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			_ = roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL)
 			_ = roundtrip.Await(ctx, "login", done, opts...)
 			return server.Text("signed in"), nil
@@ -56,7 +59,8 @@ const (
 
 // finishedAfter returns a function that says that a visit is finished after a while, and
 // counts how often it was called.
-func finishedAfter(after time.Duration) (done func(context.Context) (bool, error), calls *atomic.Int32) {
+func finishedAfter(after time.Duration) (done func(context.Context) (bool,
+	error), calls *atomic.Int32) {
 	calls, finished := new(atomic.Int32), time.Now().Add(after)
 	return func(context.Context) (bool, error) {
 		calls.Add(1)
@@ -81,7 +85,9 @@ func TestAwaitHolds(t *testing.T) {
 					t.Errorf("held for %v, want %v", held, roundtrip.MaxVisitHold)
 				}
 				second.asks("login")
-				if text := fmt.Sprint(second.result); !strings.Contains(text, "Not finished yet. Please sign in.") || strings.Contains(fmt.Sprint(first.result), "Not finished") {
+				if text := fmt.Sprint(second.result); !strings.Contains(text,
+					"Not finished yet. Please sign in.") ||
+					strings.Contains(fmt.Sprint(first.result), "Not finished") {
 					t.Errorf("asked again: %s", text)
 				}
 				third := h.call("t", "{}", answers(agreed), second.state())
@@ -198,14 +204,17 @@ func TestAwaitMisused(t *testing.T) {
 		t.Errorf("outside of a handler: %v", err)
 	}
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "nil"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_ = roundtrip.Await(ctx, "login", nil)
-		return server.Text("done"), nil
-	})
-	server.AddRawTool(h.Server, server.Tool{Name: "ignores"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_ = roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return false, nil })
-		return server.Text("DELETED"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "nil"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = roundtrip.Await(ctx, "login", nil)
+			return server.Text("done"), nil
+		})
+	server.AddRawTool(h.Server, server.Tool{Name: "ignores"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = roundtrip.Await(ctx, "login",
+				func(context.Context) (bool, error) { return false, nil })
+			return server.Text("DELETED"), nil
+		})
 	h.call("nil", "{}").refused(protocol.CodeInternalError)
 	h.call("ignores", "{}").failed("is not finished")
 	c := h.enter(protocol.V20251125, allCapabilities)
@@ -221,7 +230,8 @@ func TestAwaitWithoutLink(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				done, _ := finishedAfter(30 * time.Second)
 				h := newHarness(t, nil)
-				server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done, roundtrip.WithoutLink())[style])
+				server.AddRawTool(h.Server, server.Tool{Name: "t"},
+					awaiting(done, roundtrip.WithoutLink())[style])
 				first := h.call("t", "{}")
 				first.asks("login")
 				second := h.call("t", "{}", answers(agreed), first.state())
@@ -241,16 +251,17 @@ func TestAwaitWithoutLink(t *testing.T) {
 func TestAwaitRemembers(t *testing.T) {
 	done, calls := finishedAfter(0)
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := roundtrip.Await(ctx, "login", done); err != nil {
-			return nil, err
-		}
-		answer, err := roundtrip.Ask[Reason](ctx, "why", "Why?")
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(answer.Reason), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := roundtrip.Await(ctx, "login", done); err != nil {
+				return nil, err
+			}
+			answer, err := roundtrip.Ask[Reason](ctx, "why", "Why?")
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(answer.Reason), nil
+		})
 	first := h.call("t", "{}")
 	first.asks("why")
 	h.call("t", "{}", answers(`"why":{"action":"accept","content":{"reason":"now"}}`), first.state()).text("now")
@@ -266,7 +277,8 @@ func TestAwaitLongPoll(t *testing.T) {
 		callback := make(chan bool)
 		looks := 0
 		done := func(ctx context.Context) (bool, error) {
-			if looks++; looks <= 2 { // at once: in the leg that asks in guard style, and before the hold
+			// at once: in the leg that asks in guard style, and before the hold
+			if looks++; looks <= 2 {
 				return false, nil
 			}
 			select {
@@ -319,7 +331,8 @@ func TestAwaitIsWaiting(t *testing.T) {
 				}), in)
 			}
 		}
-		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch}, Roundtrip: roundtrip.Options{MaxWaiting: 1}})
+		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch},
+			Roundtrip: roundtrip.Options{MaxWaiting: 1}})
 		server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(never)["flow"])
 		first, other := h.call("t", "{}"), h.call("t", "{}")
 		over := make(chan bool)

@@ -17,7 +17,8 @@ type deployInput struct {
 
 var confirmDeploy = roundtrip.MustQuestion[confirmation]("confirm")
 
-func deploy(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
+func deploy(ctx context.Context, _ *server.ToolCall,
+	in deployInput) (protocol.CallToolOutcome, error) {
 	if answer, ok := confirmDeploy.AcceptedContent(ctx); ok && answer.OK {
 		return server.Text("deployed to " + in.Env), nil
 	}
@@ -36,17 +37,21 @@ func benchServer(b *testing.B) *server.Server {
 	}
 	b.Cleanup(func() { s.Close() })
 	server.AddTool(s, server.Tool{Name: "deploy", Description: "Deploys."}, deploy)
-	server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
-		return server.Text(in.Env), nil
-	})
-	server.AddToolOut(s, server.Tool{Name: "double"}, func(_ context.Context, _ *server.ToolCall, in count) (count, error) {
-		return count{2 * in.N}, nil
-	})
+	server.AddTool(s, server.Tool{Name: "echo"},
+		func(_ context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome,
+			error) {
+			return server.Text(in.Env), nil
+		})
+	server.AddToolOut(s, server.Tool{Name: "double"},
+		func(_ context.Context, _ *server.ToolCall, in count) (count, error) {
+			return count{2 * in.N}, nil
+		})
 	return s
 }
 
 func benchRequest(method, members string) *protocol.Request {
-	return &protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage("{" + benchMeta + members + "}")}
+	return &protocol.Request{ID: protocol.IntID(1), Method: method,
+		Params: json.RawMessage("{" + benchMeta + members + "}")}
 }
 
 func benchHandle(b *testing.B, s *server.Server, req *protocol.Request) *protocol.Response {
@@ -83,11 +88,13 @@ func benchRetry(result protocol.Result) *protocol.Request {
 func BenchmarkLegs(b *testing.B) {
 	s := benchServer(b)
 	first := benchRequest(protocol.MethodCallTool, `,"name":"deploy","arguments":{"env":"prod"}`)
-	asked, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, benchHandle(b, s, first).Result)
+	asked, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool,
+		benchHandle(b, s, first).Result)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, req := range map[string]*protocol.Request{"first": first, "retry": benchRetry(asked)} {
+	for name, req := range map[string]*protocol.Request{"first": first,
+		"retry": benchRetry(asked)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

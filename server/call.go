@@ -30,7 +30,8 @@ type Call struct {
 // newCall returns the common part of the call that a handler gets.
 func newCall(ctx context.Context, in *Incoming) Call {
 	in.channel.resetProgress()
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, channel: in.channel, ctx: ctx}
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in,
+		channel: in.channel, ctx: ctx}
 }
 
 // Capabilities returns what the client can do for this request. In a session
@@ -65,7 +66,8 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 
 // checkNeeds refuses a request whose handler needs capabilities that the client
 // does not declare.
-func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
+func (s *Server) checkNeeds(ctx context.Context, in *Incoming,
+	needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
 		return nil
 	}
@@ -77,7 +79,8 @@ func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.Cl
 	if missing.IsZero() {
 		return nil
 	}
-	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
+	s.opts.Observer.Observe(ctx,
+		roundtrip.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
 	return in.era.refuseCapabilities(missing)
 }
 
@@ -103,7 +106,8 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 }
 
 // convertOutcome converts the result and the error of a handler for the funnel.
-func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
+func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result,
+	err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
 	}

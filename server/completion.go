@@ -32,7 +32,8 @@ func (s *Server) noteCompleter(c Completer) {
 
 // answerComplete answers completion/complete. A prompt or template without a
 // completer has no suggestions, which is not an error.
-func (s *Server) answerComplete(ctx context.Context, in *Incoming, p *protocol.CompleteParams) (result protocol.Result, err error) {
+func (s *Server) answerComplete(ctx context.Context, in *Incoming,
+	p *protocol.CompleteParams) (result protocol.Result, err error) {
 	completer, err := s.findCompleter(in, p.Ref)
 	if err != nil {
 		return nil, err
@@ -45,13 +46,15 @@ func (s *Server) answerComplete(ctx context.Context, in *Incoming, p *protocol.C
 	where := roundtrip.Call{Version: in.Version, Method: in.Request.Method, Principal: in.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
 		values, err := completer(ctx, &CompleteCall{
-			Call: newCall(ctx, in), Argument: p.Argument.Name, Value: p.Argument.Value, Known: p.Context,
+			Call: newCall(ctx, in), Argument: p.Argument.Name, Value: p.Argument.Value,
+			Known: p.Context,
 		})
 		if err != nil {
 			if e, ok := protocol.AsError(err); ok {
 				return nil, e
 			}
-			return nil, s.reportBug(ctx, in, fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
+			return nil, s.reportBug(ctx, in,
+				fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
 		}
 		return newCompleteResult(values), nil
 	})
@@ -72,14 +75,17 @@ func (s *Server) findCompleter(in *Incoming, ref protocol.CompletionRef) (Comple
 	if ref.Prompt != "" {
 		p, ok := s.prompts.loadSnapshot().index[ref.Prompt]
 		if !ok || !s.isVisible(in, protocol.MethodListPrompts, ref.Prompt) {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
+			return nil, protocol.Errorf(protocol.CodeInvalidParams,
+				"unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
 		}
 		return p.complete, nil
 	}
-	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok && s.isVisible(in, protocol.MethodListResourceTemplates, ref.Template) {
+	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
+		s.isVisible(in, protocol.MethodListResourceTemplates, ref.Template) {
 		return t.complete, nil
 	}
-	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok && s.isVisible(in, protocol.MethodListResources, ref.Template) {
+	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok &&
+		s.isVisible(in, protocol.MethodListResources, ref.Template) {
 		return nil, nil
 	}
 	return nil, protocol.ResourceNotFound(ref.Template)

@@ -18,9 +18,11 @@ import (
 func completing(t *testing.T, opts *server.Options, c server.Completer) *harness {
 	h := newHarness(t, opts)
 	server.AddPrompt(h.Server, server.Prompt{Name: "p", Complete: c}, getNothing)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{id}", Name: "x", Complete: c}, readNothing)
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "x:{id}", Name: "x", Complete: c}, readNothing)
 	server.AddPrompt(h.Server, server.Prompt{Name: "plain"}, getNothing)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "y:{id}", Name: "y"}, readNothing)
+	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "y:{id}", Name: "y"},
+		readNothing)
 	server.AddResource(h.Server, server.Resource{URI: "z:z", Name: "z"}, readNothing)
 	return h
 }
@@ -42,7 +44,8 @@ func TestCompletion(t *testing.T) {
 		{"resource", `"ref":{"type":"ref/resource","uri":"z:z"}` + typed, `{"values":[]`},
 	}
 	h := completing(t, nil, func(_ context.Context, c *server.CompleteCall) ([]string, error) {
-		if c.Argument != "a" || c.Version != protocol.V20260728 || c.Principal != roundtrip.Local() {
+		if c.Argument != "a" || c.Version != protocol.V20260728 ||
+			c.Principal != roundtrip.Local() {
 			t.Errorf("call is %+v", c)
 		}
 		values := []string{c.Value + "1", c.Value + "2"}
@@ -71,10 +74,12 @@ func TestCompletionIsCut(t *testing.T) {
 		})
 		r := h.send(protocol.MethodComplete, ofPrompt+typed)
 		values, _ := at(r.result, "completion", "values").([]any)
-		if len(values) != min(n, protocol.MaxCompletions) || at(r.result, "completion", "total") != float64(n) {
+		if len(values) != min(n, protocol.MaxCompletions) ||
+			at(r.result, "completion", "total") != float64(n) {
 			t.Errorf("%d values: got %d of %v", n, len(values), at(r.result, "completion", "total"))
 		}
-		if more, _ := at(r.result, "completion", "hasMore").(bool); more != (n > protocol.MaxCompletions) {
+		if more, _ := at(r.result, "completion",
+			"hasMore").(bool); more != (n > protocol.MaxCompletions) {
 			t.Errorf("%d values: hasMore is %v", n, more)
 		}
 	}
@@ -106,18 +111,22 @@ func TestCompletionFails(t *testing.T) {
 		{"known not strings", ofPrompt + typed + `,"context":{"arguments":{"b":1}}`, protocol.CodeInvalidParams, "arguments"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			completing(t, nil, never).send(protocol.MethodComplete, tt.members).refused(tt.code, tt.word)
+			completing(t, nil, never).send(protocol.MethodComplete, tt.members).refused(tt.code,
+				tt.word)
 		})
 	}
 	// Without a single completer the method does not exist.
 	h := newHarness(t, nil)
 	server.AddPrompt(h.Server, server.Prompt{Name: "p"}, getNothing)
-	h.send(protocol.MethodComplete, ofPrompt+typed).refused(protocol.CodeMethodNotFound, protocol.MethodComplete)
-	if c := at(h.send(protocol.MethodDiscover, "").result, "capabilities", "completions"); c != nil {
+	h.send(protocol.MethodComplete, ofPrompt+typed).refused(protocol.CodeMethodNotFound,
+		protocol.MethodComplete)
+	if c := at(h.send(protocol.MethodDiscover, "").result, "capabilities",
+		"completions"); c != nil {
 		t.Errorf("completions are declared: %v", c)
 	}
 	h = completing(t, nil, never)
-	if c := at(h.send(protocol.MethodDiscover, "").result, "capabilities", "completions"); !reflect.DeepEqual(c, map[string]any{}) {
+	if c := at(h.send(protocol.MethodDiscover, "").result, "capabilities",
+		"completions"); !reflect.DeepEqual(c, map[string]any{}) {
 		t.Errorf("completions are declared as %v, want {}", c)
 	}
 }
@@ -129,11 +138,15 @@ func TestCompleterMisbehaves(t *testing.T) {
 		code      int64
 		word      string
 	}{
-		{"error", func(context.Context, *server.CompleteCall) ([]string, error) { return nil, errors.New("secret") }, protocol.CodeInternalError, ""},
+		{"error", func(context.Context, *server.CompleteCall) ([]string, error) {
+			return nil,
+				errors.New("secret")
+		}, protocol.CodeInternalError, ""},
 		{"protocol error", func(context.Context, *server.CompleteCall) ([]string, error) {
 			return nil, fmt.Errorf("wrapped: %w", protocol.Errorf(protocol.CodeBusy, "later"))
 		}, protocol.CodeBusy, "later"},
-		{"panic", func(context.Context, *server.CompleteCall) ([]string, error) { panic("secret") }, protocol.CodeInternalError, ""},
+		{"panic", func(context.Context, *server.CompleteCall) ([]string, error) { panic("secret") },
+			protocol.CodeInternalError, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := completing(t, nil, tt.completer)
@@ -142,7 +155,8 @@ func TestCompleterMisbehaves(t *testing.T) {
 			if strings.Contains(r.raw, "secret") {
 				t.Errorf("the client learns of it: %s", r.raw)
 			}
-			if tt.code == protocol.CodeInternalError && !h.events.panicked() && h.events.bugs() == "" {
+			if tt.code == protocol.CodeInternalError && !h.events.panicked() &&
+				h.events.bugs() == "" {
 				t.Error("the observer is not told")
 			}
 		})

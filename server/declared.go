@@ -29,7 +29,8 @@ const (
 // limitDeclared returns what a session keeps of what its client declared. What
 // does not fit is as if it had not been declared, so that a handler that needs
 // it refuses the call.
-func limitDeclared(c protocol.ClientCapabilities, info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
+func limitDeclared(c protocol.ClientCapabilities,
+	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2
 	c.Experimental = limitSettings(c.Experimental, &left)
 	c.Extensions = limitSettings(c.Extensions, &left)
@@ -60,12 +61,14 @@ func limitSettings(settings map[string]json.RawMessage, left *int) map[string]js
 // limitInfo cuts the name and the version, and leaves out of the rest what does
 // not fit.
 func limitInfo(info protocol.Implementation) protocol.Implementation {
-	kept := protocol.Implementation{Name: clipDeclared(info.Name, maxClientName), Version: clipDeclared(info.Version, maxClientName)}
+	kept := protocol.Implementation{Name: clipDeclared(info.Name, maxClientName),
+		Version: clipDeclared(info.Version, maxClientName)}
 	left := maxDeclared/2 - len(kept.Name) - len(kept.Version)
 	for _, text := range []struct {
 		to   *string
 		from string
-	}{{&kept.Title, info.Title}, {&kept.WebsiteURL, info.WebsiteURL}, {&kept.Description, info.Description}} {
+	}{{&kept.Title, info.Title}, {&kept.WebsiteURL, info.WebsiteURL},
+		{&kept.Description, info.Description}} {
 		if len(text.from) <= left {
 			*text.to = text.from
 			left -= len(text.from)

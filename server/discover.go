@@ -48,7 +48,8 @@ func (s *Server) offersMethod(method string) bool {
 		return declared.Tools != nil || s.tools.used.Load()
 	case protocol.MethodListPrompts, protocol.MethodGetPrompt:
 		return declared.Prompts != nil || s.prompts.used.Load()
-	case protocol.MethodListResources, protocol.MethodListResourceTemplates, protocol.MethodReadResource:
+	case protocol.MethodListResources, protocol.MethodListResourceTemplates,
+		protocol.MethodReadResource:
 		return declared.Resources != nil || s.resources.used.Load() || s.templates.used.Load()
 	}
 	return false

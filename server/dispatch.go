@@ -16,14 +16,16 @@ import (
 // (see [WithPrincipal]): it checks the parameters strictly, admits the request and
 // serves it. Cancelling ctx abandons the request. The error is always nil: errors
 // of the server are in the response.
-func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (s *Server) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
 	if req != nil && req.Params != nil {
 		// Transports check whole messages; here nobody has.
 		if err := jsonx.Check(req.Params); err != nil {
 			malformed = protocol.Errorf(protocol.CodeParseError, "parse error: %v", err)
 		} else if jsonx.KindOf(req.Params) != jsonx.Object {
-			malformed = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: params must be an object")
+			malformed = protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: params must be an object")
 		}
 	}
 	if malformed != nil {
@@ -88,7 +90,8 @@ func (s *Server) endRequest(l *activeRequest) {
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
-	response.Error = s.refuseAndReport(ctx, "", roundtrip.RefusedClosing, response.ID, waiting.RefuseClosing())
+	response.Error = s.refuseAndReport(ctx, "", roundtrip.RefusedClosing, response.ID,
+		waiting.RefuseClosing())
 }
 
 // completeResponse encodes the result, or the error, into the response and closes
@@ -96,7 +99,8 @@ func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response)
 // a call that waits and would grow by 400 bytes.
 //
 //go:noinline
-func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *protocol.Response, result protocol.Result, err error) {
+func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *protocol.Response,
+	result protocol.Result, err error) {
 	in.pusher.withdrawRemaining()
 	in.channel.closeChannel()
 	if err == nil {
@@ -120,7 +124,8 @@ func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			s.opts.Observer.Observe(ctx, roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
+			s.opts.Observer.Observe(ctx,
+				roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
 			result, err = nil, internalError()
 		}
 	}()
@@ -147,7 +152,8 @@ func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Re
 	case *protocol.CompleteParams:
 		return s.answerComplete(ctx, in, p)
 	}
-	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(in.Request.Method))
+	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
+		clipQuoted(in.Request.Method))
 }
 
 // publicError returns the error that the client gets for err.

@@ -92,7 +92,8 @@ func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult
 	}
 	for _, q := range asks.InputRequests {
 		if missing := declared.Missing(q.Request); !missing.IsZero() {
-			return fmt.Errorf("question %q of a middleware: the client does not support: %s", clipQuoted(q.Key), missing)
+			return fmt.Errorf("question %q of a middleware: the client does not support: %s",
+				clipQuoted(q.Key), missing)
 		}
 	}
 	return nil
@@ -183,7 +184,8 @@ func AppendBatch(dst []byte, responses []*protocol.Response) []byte {
 		dst = append(dst, sep)
 		data, err := protocol.AppendMessage(dst, r)
 		if err != nil {
-			data, err = protocol.AppendMessage(dst, &protocol.Response{ID: r.ID, Error: internalError()})
+			data, err = protocol.AppendMessage(dst,
+				&protocol.Response{ID: r.ID, Error: internalError()})
 		}
 		if err == nil {
 			dst = data

@@ -34,25 +34,29 @@ func styles() map[string]rawTool {
 			}
 			return roundtrip.InputRequired(both.Elicit("Where?")), nil
 		},
-		"short guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"short guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
 			if content, ok := both.AcceptedContent(ctx); ok {
 				return server.Text(fmt.Sprintf("%+v", content)), nil
 			}
 			return roundtrip.InputRequired(both.Elicit("Where?")), nil
 		},
-		"two rounds": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"two rounds": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
 			first, ok := both.AcceptedContent(ctx)
 			if !ok {
 				return roundtrip.InputRequired(both.Elicit("Where?")), nil
 			}
 			second, ok := roundtrip.AcceptedContent[Both](ctx, "second")
 			if !ok {
-				return roundtrip.InputRequired(roundtrip.Elicit[Both]("second", "And then?"), roundtrip.WithState(first.Size)), nil
+				return roundtrip.InputRequired(roundtrip.Elicit[Both]("second", "And then?"),
+					roundtrip.WithState(first.Size)), nil
 			}
 			size, _ := roundtrip.State[int](ctx)
 			return server.Text(fmt.Sprintf("%+v %+v %d", first, second, size)), nil
 		},
-		"raw form": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"raw form": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
 			reply := roundtrip.RawAnswer(ctx, "raw")
 			if reply.Outcome == roundtrip.Missing {
 				return roundtrip.InputRequired(roundtrip.RawForm("raw", "Where?", json.RawMessage(
@@ -60,22 +64,28 @@ func styles() map[string]rawTool {
 			}
 			return server.Text(reply.Outcome.String() + " " + string(reply.Content)), nil
 		},
-		"error value": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"error value": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
 			if content, ok := both.AcceptedContent(ctx); ok {
 				return server.Text(fmt.Sprintf("%+v", content)), nil
 			}
-			return nil, fmt.Errorf("wrapped: %w", &server.InputRequiredError{Result: roundtrip.InputRequired(both.Elicit("Where?"))})
+			return nil, fmt.Errorf("wrapped: %w",
+				&server.InputRequiredError{Result: roundtrip.InputRequired(both.Elicit("Where?"))})
 		},
-		"sampling and roots": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"sampling and roots": func(ctx context.Context,
+			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			message, ok := roundtrip.Sampled(ctx, "model")
 			roots, also := roundtrip.Roots(ctx, "roots")
 			if !ok || !also {
-				return roundtrip.InputRequired(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", &protocol.CreateMessage{
-					MaxTokens: 1, Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})), nil
+				return roundtrip.InputRequired(roundtrip.ListRoots("roots"),
+					roundtrip.CreateMessage("model", &protocol.CreateMessage{
+						MaxTokens: 1, Messages: []protocol.SamplingMessage{{Role: protocol.User,
+							Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})), nil
 			}
 			return server.Text(message.Model + " " + roots[0].URI), nil
 		},
-		"push, or return": func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"push, or return": func(ctx context.Context,
+			call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			roots, err := call.TryListRoots(ctx)
 			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
 				list, ok := roundtrip.Roots(ctx, "roots")
@@ -89,10 +99,13 @@ func styles() map[string]rawTool {
 			}
 			return server.Text(roots.Roots[0].URI), nil
 		},
-		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return roundtrip.InputRequired(roundtrip.Elicit[Both](fmt.Sprint("q", roundtrip.Number(ctx)), "?")), nil
+		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return roundtrip.InputRequired(roundtrip.Elicit[Both](fmt.Sprint("q",
+				roundtrip.Number(ctx)), "?")), nil
 		},
-		"fails after": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"fails after": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
 			if roundtrip.Number(ctx) == 1 {
 				return roundtrip.InputRequired(both.Elicit("Where?")), nil
 			}

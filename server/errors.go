@@ -12,7 +12,8 @@ import (
 // ErrCannotClose is returned by [Call.CloseStream] where the client could not come
 // back: on the modern wire, over line streams, to clients older than revision
 // 2025-11-25, and where there is no session.
-var ErrCannotClose = errors.New("server: this stream cannot be closed before its request has been answered")
+var ErrCannotClose = errors.New("server: this stream cannot be closed before its request has " +
+	"been answered")
 
 // ErrEnded is returned by what a handler sends after its request has been
 // answered: nothing of a request may follow its response.

@@ -22,7 +22,8 @@ func handle(s *server.Server, method string, params map[string]any) protocol.Res
 	if err != nil {
 		log.Fatal(err)
 	}
-	response, err := s.Handle(context.Background(), &protocol.Request{ID: protocol.IntID(1), Method: method, Params: raw}, nil)
+	response, err := s.Handle(context.Background(),
+		&protocol.Request{ID: protocol.IntID(1), Method: method, Params: raw}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,16 +59,17 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer srv.Close()
-	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall, in Input) (protocol.CallToolOutcome, error) {
-		switch answer := confirm.Answer(ctx); answer.Outcome {
-		case roundtrip.Accepted:
-			return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
-		case roundtrip.Declined, roundtrip.Cancelled:
-			return server.Text("left " + in.Env + " alone"), nil
-		default:
-			return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
-		}
-	})
+	server.AddTool(srv, server.Tool{Name: "deploy"},
+		func(ctx context.Context, _ *server.ToolCall, in Input) (protocol.CallToolOutcome, error) {
+			switch answer := confirm.Answer(ctx); answer.Outcome {
+			case roundtrip.Accepted:
+				return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
+			case roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text("left " + in.Env + " alone"), nil
+			default:
+				return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
+			}
+		})
 
 	call := map[string]any{"name": "deploy", "arguments": map[string]any{"env": "prod"}}
 	asked := handle(srv, protocol.MethodCallTool, call).(*protocol.InputRequiredResult)
@@ -76,7 +78,8 @@ func Example() {
 	}
 
 	call["inputResponses"] = map[string]any{
-		"confirm": map[string]any{"action": "accept", "content": map[string]any{"reason": "it is Friday"}},
+		"confirm": map[string]any{"action": "accept",
+			"content": map[string]any{"reason": "it is Friday"}},
 	}
 	call["requestState"], _ = asked.RequestState.Text()
 	printTool(handle(srv, protocol.MethodCallTool, call))
@@ -109,16 +112,20 @@ func ExampleAddTool() {
 		log.Fatal(err)
 	}
 	defer srv.Close()
-	server.AddTool(srv, server.Tool{Name: "forecast"}, func(_ context.Context, _ *server.ToolCall, in Input) (protocol.CallToolOutcome, error) {
-		if in.City == "Atlantis" {
-			return nil, fmt.Errorf("no weather station in %s", in.City)
-		}
-		return server.Text("rain in " + in.City), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "forecast"},
+		func(_ context.Context, _ *server.ToolCall, in Input) (protocol.CallToolOutcome, error) {
+			if in.City == "Atlantis" {
+				return nil, fmt.Errorf("no weather station in %s", in.City)
+			}
+			return server.Text("rain in " + in.City), nil
+		})
 
-	printTool(handle(srv, protocol.MethodCallTool, map[string]any{"name": "forecast", "arguments": map[string]any{"city": "Oslo"}}))
-	printTool(handle(srv, protocol.MethodCallTool, map[string]any{"name": "forecast", "arguments": map[string]any{"city": "Atlantis"}}))
-	printTool(handle(srv, protocol.MethodCallTool, map[string]any{"name": "forecast", "arguments": map[string]any{"days": 3}}))
+	printTool(handle(srv, protocol.MethodCallTool,
+		map[string]any{"name": "forecast", "arguments": map[string]any{"city": "Oslo"}}))
+	printTool(handle(srv, protocol.MethodCallTool,
+		map[string]any{"name": "forecast", "arguments": map[string]any{"city": "Atlantis"}}))
+	printTool(handle(srv, protocol.MethodCallTool,
+		map[string]any{"name": "forecast", "arguments": map[string]any{"days": 3}}))
 	handle(srv, protocol.MethodCallTool, map[string]any{"name": "forcast"})
 	// Output:
 	// isError=false rain in Oslo
@@ -140,15 +147,16 @@ func ExampleAddToolOut() {
 		log.Fatal(err)
 	}
 	defer srv.Close()
-	server.AddToolOut(srv, server.Tool{Name: "measure"}, func(_ context.Context, _ *server.ToolCall, in Input) (Output, error) {
-		out := Output{Count: len(in.Words)}
-		for _, w := range in.Words {
-			if len(w) > len(out.Longest) {
-				out.Longest = w
+	server.AddToolOut(srv, server.Tool{Name: "measure"},
+		func(_ context.Context, _ *server.ToolCall, in Input) (Output, error) {
+			out := Output{Count: len(in.Words)}
+			for _, w := range in.Words {
+				if len(w) > len(out.Longest) {
+					out.Longest = w
+				}
 			}
-		}
-		return out, nil
-	})
+			return out, nil
+		})
 
 	tools := handle(srv, protocol.MethodListTools, map[string]any{}).(*protocol.ListToolsResult)
 	fmt.Printf("%s\n", tools.Tools[0].OutputSchema)
@@ -168,8 +176,9 @@ func ExampleAddPrompt() {
 	}
 	defer srv.Close()
 	server.AddPrompt(srv, server.Prompt{
-		Name:      "review",
-		Arguments: []protocol.PromptArgument{{Name: "code", Description: "what to review", Required: true}},
+		Name: "review",
+		Arguments: []protocol.PromptArgument{{Name: "code", Description: "what to review",
+			Required: true}},
 	}, func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{
 			server.UserText("Please review: " + call.Arguments["code"]),
@@ -200,7 +209,8 @@ func ExampleAddResource() {
 		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "nine to five"}}}, nil
 	})
 
-	result := handle(srv, protocol.MethodReadResource, map[string]any{"uri": "shop://opening-hours"})
+	result := handle(srv, protocol.MethodReadResource,
+		map[string]any{"uri": "shop://opening-hours"})
 	for _, c := range result.(*protocol.ReadResourceResult).Contents {
 		fmt.Println(c.URI, "holds:", c.Text)
 	}
@@ -225,7 +235,8 @@ func ExampleAddResourceTemplate() {
 		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "a cup of " + call.Variables["item"]}}}, nil
 	})
 
-	result := handle(srv, protocol.MethodReadResource, map[string]any{"uri": "shop://tea/earl%20grey"})
+	result := handle(srv, protocol.MethodReadResource,
+		map[string]any{"uri": "shop://tea/earl%20grey"})
 	fmt.Println(result.(*protocol.ReadResourceResult).Contents[0].Text)
 	handle(srv, protocol.MethodReadResource, map[string]any{"uri": "shop://coffee/mocha"})
 	// Output:

@@ -22,8 +22,10 @@ func FuzzHandle(f *testing.F) {
 	}
 	server.AddTool(s, server.Tool{Name: "deploy"}, deploy)
 	server.AddRawTool(s, server.Tool{Name: "cold", AcceptCold: true}, asksCount)
-	server.AddPrompt(s, server.Prompt{Name: "p", Arguments: []protocol.PromptArgument{{Name: "a", Required: true}}}, getNothing)
-	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:{a}/{+b}", Name: "x"}, tells("x"))
+	server.AddPrompt(s, server.Prompt{Name: "p",
+		Arguments: []protocol.PromptArgument{{Name: "a", Required: true}}}, getNothing)
+	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:{a}/{+b}", Name: "x"},
+		tells("x"))
 
 	asked, err := s.Handle(f.Context(), benchRequest(protocol.MethodCallTool, `,"name":"deploy","arguments":{"env":"prod"}`), nil)
 	if err != nil || asked.Error != nil {
@@ -62,7 +64,8 @@ func FuzzHandle(f *testing.F) {
 			t.Fatalf("the response cannot be sent: %v", err)
 		}
 		if response.Error == nil {
-			if _, err := protocol.DecodeResult(protocol.Latest, method, response.Result); err != nil {
+			if _, err := protocol.DecodeResult(protocol.Latest, method,
+				response.Result); err != nil {
 				t.Fatalf("the result cannot be read: %v: %s", err, response.Result)
 			}
 		}

@@ -84,7 +84,8 @@ type Incoming struct {
 	task             *inflight.Request // once it is served
 	pusher           *pusher           // nil where the client cannot be asked
 	channel          *requestChannel   // Back for handlers, closed when the request is answered
-	encodedPage      *page             // the page that was dispatched, if its encoding may be reused
+	// the page that was dispatched, if its encoding may be reused
+	encodedPage *page
 }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
@@ -135,7 +136,8 @@ func (in *Incoming) Abandoned() bool {
 
 // eventWhere describes the request in events.
 func (in *Incoming) eventWhere() roundtrip.Where {
-	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
+	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
+		Request: in.RequestID}
 }
 
 type principalKey struct{}

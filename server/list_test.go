@@ -54,14 +54,21 @@ var lists = []struct {
 	{protocol.MethodListResources, "resources", func(s *server.Server, name string) {
 		server.AddResource(s, server.Resource{URI: "x:" + name, Name: name}, readNothing)
 	}, func(s *server.Server, name string) bool { return s.RemoveResource("x:" + name) }},
-	{protocol.MethodListResourceTemplates, "resourceTemplates", func(s *server.Server, name string) {
-		server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, readNothing)
-	}, func(s *server.Server, name string) bool { return s.RemoveResourceTemplate("x:" + name + "/{id}") }},
+	{protocol.MethodListResourceTemplates, "resourceTemplates",
+		func(s *server.Server, name string) {
+			server.AddResourceTemplate(s,
+				server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name},
+				readNothing)
+		}, func(s *server.Server, name string) bool {
+			return s.RemoveResourceTemplate("x:" + name +
+				"/{id}")
+		}},
 }
 
 func declaresAll() protocol.ServerCapabilities {
 	return protocol.ServerCapabilities{
-		Tools: &protocol.ListCapability{}, Prompts: &protocol.ListCapability{}, Resources: &protocol.ResourcesCapability{},
+		Tools: &protocol.ListCapability{}, Prompts: &protocol.ListCapability{},
+		Resources: &protocol.ResourcesCapability{},
 	}
 }
 
@@ -124,7 +131,8 @@ func TestCursorsOfAnotherList(t *testing.T) {
 
 func TestCacheHintsOfLists(t *testing.T) {
 	private := func(h *harness, method string) reply {
-		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage("{" + goodMeta + "}")})
+		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method,
+			Params: json.RawMessage("{" + goodMeta + "}")})
 		in.Private = true
 		return h.read(in.Request, h.Serve(h.Context(), in))
 	}
@@ -136,9 +144,11 @@ func TestCacheHintsOfLists(t *testing.T) {
 		send  func(h *harness, method string) reply
 	}{
 		{name: "default", ttl: 300_000, scope: "public"},
-		{name: "set", opts: server.Options{ListTTL: time.Second, DiscoverTTL: time.Second}, ttl: 1000, scope: "public"},
+		{name: "set", opts: server.Options{ListTTL: time.Second, DiscoverTTL: time.Second},
+			ttl: 1000, scope: "public"},
 		{name: "none", opts: server.Options{ListTTL: -1, DiscoverTTL: -1}, ttl: 0, scope: "public"},
-		{name: "private by option", opts: server.Options{PrivateLists: true}, ttl: 300_000, scope: "private"},
+		{name: "private by option", opts: server.Options{PrivateLists: true}, ttl: 300_000,
+			scope: "private"},
 		{name: "private by transport", ttl: 300_000, scope: "private", send: private},
 	}
 	for _, tt := range tests {
@@ -151,10 +161,12 @@ func TestCacheHintsOfLists(t *testing.T) {
 			if send == nil {
 				send = func(h *harness, method string) reply { return h.send(method, "") }
 			}
-			for _, method := range []string{lists[0].method, lists[1].method, lists[2].method, lists[3].method, protocol.MethodDiscover} {
+			for _, method := range []string{lists[0].method, lists[1].method, lists[2].method,
+				lists[3].method, protocol.MethodDiscover} {
 				r := send(h, method)
 				if r.result["ttlMs"] != tt.ttl || r.result["cacheScope"] != tt.scope {
-					t.Errorf("%s: hints are %v %v, want %v %v", method, r.result["ttlMs"], r.result["cacheScope"], tt.ttl, tt.scope)
+					t.Errorf("%s: hints are %v %v, want %v %v", method, r.result["ttlMs"],
+						r.result["cacheScope"], tt.ttl, tt.scope)
 				}
 			}
 		})
@@ -174,7 +186,8 @@ func TestChangesWhileRunning(t *testing.T) {
 			}
 			l.add(h.Server, "c")
 			l.add(h.Server, "a")
-			if got := h.send(l.method, "").names(l.member); !slices.Equal(got, []string{"b", "c", "a"}) {
+			if got := h.send(l.method, "").names(l.member); !slices.Equal(got,
+				[]string{"b", "c", "a"}) {
 				t.Errorf("list is %q", got)
 			}
 			for _, name := range []string{"a", "b", "c"} {
@@ -197,7 +210,8 @@ func TestConcurrentChanges(t *testing.T) {
 			for j := range 20 {
 				name := fmt.Sprintf("t%d-%d", i, j)
 				lists[0].add(h.Server, name)
-				req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools, Params: json.RawMessage("{" + goodMeta + "}")}
+				req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools,
+					Params: json.RawMessage("{" + goodMeta + "}")}
 				if r, err := h.Handle(t.Context(), req, nil); err != nil || !strings.Contains(string(r.Result), `"`+name+`"`) {
 					t.Errorf("%s is registered and not listed: %v", name, err)
 				}
@@ -206,7 +220,8 @@ func TestConcurrentChanges(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got, []string{"first"}) {
+	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got,
+		[]string{"first"}) {
 		t.Errorf("list is %q", got)
 	}
 }
@@ -215,23 +230,27 @@ func TestConcurrentChanges(t *testing.T) {
 func TestListsAreNotShared(t *testing.T) {
 	h := newHarness(t, nil)
 	lists[0].add(h.Server, "a")
-	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools, Params: json.RawMessage("{" + goodMeta + "}")}
+	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools,
+		Params: json.RawMessage("{" + goodMeta + "}")}
 	first, _ := h.Handle(t.Context(), req, nil)
 	clear(first.Result)
-	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got, []string{"a"}) {
+	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got,
+		[]string{"a"}) {
 		t.Errorf("list is %q", got)
 	}
 }
 
 func TestDiscover(t *testing.T) {
 	h := newHarness(t, &server.Options{
-		Info: protocol.Implementation{Name: "shop", Version: "3", Title: "A shop"}, Instructions: "Buy.",
+		Info:         protocol.Implementation{Name: "shop", Version: "3", Title: "A shop"},
+		Instructions: "Buy.",
 	})
 	r := h.send(protocol.MethodDiscover, "")
 	if got := at(r.result, "_meta", protocol.MetaServerInfo, "name"); got != "shop" {
 		t.Errorf("server is %v", got)
 	}
-	if r.result["instructions"] != "Buy." || fmt.Sprint(r.result["supportedVersions"]) != "[2026-07-28]" {
+	if r.result["instructions"] != "Buy." ||
+		fmt.Sprint(r.result["supportedVersions"]) != "[2026-07-28]" {
 		t.Errorf("discover says %s", r.raw)
 	}
 	features := func(h *harness) string {
@@ -249,29 +268,39 @@ func TestDiscover(t *testing.T) {
 	}
 	// What is promised is declared as what is there.
 	h = newHarness(t, &server.Options{Capabilities: declaresAll()})
-	if got, want := features(h), "map[logging:map[] "+prompts+" "+resources+" "+tools+"]"; got != want {
+	if got, want := features(h), "map[logging:map[] "+prompts+" "+resources+" "+tools+
+		"]"; got != want {
 		t.Errorf("capabilities are %v, want %v", got, want)
 	}
 }
 
 // TestDefinitionsAreRelayed holds that lists show all of a definition.
 func TestDefinitionsAreRelayed(t *testing.T) {
-	icons := []protocol.Icon{{Src: "https://example.com/i.png", MIMEType: "image/png", Sizes: []string{"48x48", "any"}, Theme: "dark"}}
+	icons := []protocol.Icon{{Src: "https://example.com/i.png", MIMEType: "image/png",
+		Sizes: []string{"48x48", "any"}, Theme: "dark"}}
 	const icon = `"icons":[{"src":"https://example.com/i.png","mimeType":"image/png","sizes":["48x48","any"],"theme":"dark"}]`
 	meta := protocol.Meta(`{"example.com/a":{"b":[1]}}`)
 	size, priority, yes := int64(0), 0.5, true
-	annotations := &protocol.Annotations{Audience: []protocol.Role{protocol.User}, Priority: &priority}
-	h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s", Version: "1", Icons: icons}})
+	annotations := &protocol.Annotations{Audience: []protocol.Role{protocol.User},
+		Priority: &priority}
+	h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s", Version: "1",
+		Icons: icons}})
 	server.AddRawTool(h.Server, server.Tool{
 		Name: "t", Title: "T", Description: "d", Icons: icons, Meta: meta,
 		Annotations: &protocol.ToolAnnotations{Title: "a", ReadOnlyHint: &yes},
 	}, outcome(server.Text("x"), nil))
-	server.AddPrompt(h.Server, server.Prompt{Name: "p", Title: "T", Description: "d", Icons: icons, Meta: meta,
-		Arguments: []protocol.PromptArgument{{Name: "a", Title: "A", Description: "e", Required: true}}}, getNothing)
-	server.AddResource(h.Server, server.Resource{URI: "x:r", Name: "r", Title: "T", Description: "d", Icons: icons, Meta: meta,
-		MIMEType: "text/plain", Size: &size, Annotations: annotations}, readNothing)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{id}", Name: "r", Title: "T", Description: "d", Icons: icons,
-		Meta: meta, MIMEType: "text/plain", Annotations: annotations}, readNothing)
+	server.AddPrompt(h.Server, server.Prompt{Name: "p", Title: "T", Description: "d", Icons: icons,
+		Meta: meta,
+		Arguments: []protocol.PromptArgument{{Name: "a", Title: "A", Description: "e",
+			Required: true}}}, getNothing)
+	server.AddResource(h.Server,
+		server.Resource{URI: "x:r", Name: "r", Title: "T", Description: "d", Icons: icons,
+			Meta:     meta,
+			MIMEType: "text/plain", Size: &size, Annotations: annotations}, readNothing)
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "x:{id}", Name: "r", Title: "T", Description: "d",
+			Icons: icons,
+			Meta:  meta, MIMEType: "text/plain", Annotations: annotations}, readNothing)
 	const common, where = `"title":"T","description":"d"`, `"annotations":{"audience":["user"],"priority":0.5}`
 	for method, parts := range map[string][]string{
 		protocol.MethodListTools:             {common, icon, `"_meta":` + string(meta), `"annotations":{"title":"a","readOnlyHint":true}`},

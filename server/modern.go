@@ -54,13 +54,16 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 	case method == protocol.MethodInitialize:
 		return refuseInitialize()
 	case meta.Version == "":
-		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
+		return protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
 		return protocol.UnsupportedVersion(string(meta.Version), supportedVersions())
 	case !s.offersMethod(method):
-		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(method))
+		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
+			clipQuoted(method))
 	case meta.Capabilities == nil:
-		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaClientCapabilities)
+		return protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: _meta: %s: must be present", protocol.MetaClientCapabilities)
 	}
 	return nil
 }
@@ -68,7 +71,8 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 // refuseInitialize is the one thing that a legacy client can be told where there
 // are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
-	e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supportedVersions())
+	e := protocol.Errorf(protocol.CodeMethodNotFound,
+		"method not found: initialize; this server supports %v", supportedVersions())
 	return e.WithData(struct {
 		Supported []protocol.Version `json:"supported"`
 	}{supportedVersions()})

@@ -32,7 +32,8 @@ type page struct {
 
 // newSnapshot is called with the registry's mutex held.
 func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
-	s := &snapshot[E]{entries: slices.Clone(r.entries), index: maps.Clone(r.index), render: r.render}
+	s := &snapshot[E]{entries: slices.Clone(r.entries), index: maps.Clone(r.index),
+		render: r.render}
 	s.size = r.server.opts.PageSize
 	if s.size < 0 {
 		s.size = max(len(s.entries), 1)
@@ -90,10 +91,12 @@ func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Resu
 // newCursorError refuses a cursor that leads to no page, or to none that the
 // client may see.
 func newCursorError() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list; list again without it")
+	return protocol.Errorf(protocol.CodeInvalidParams,
+		"invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
-func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string) (protocol.Result, error) {
+func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E],
+	cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
 		return nil, newCursorError()
@@ -103,7 +106,8 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string
 	case s.opts.Visible != nil:
 		// What is left is divided into pages: holes in the pages of all would
 		// give away how much is hidden.
-		seen := slices.DeleteFunc(slices.Clone(snap.entries), func(e E) bool { return !s.isVisible(in, method, e.entryKey()) })
+		seen := slices.DeleteFunc(slices.Clone(snap.entries),
+			func(e E) bool { return !s.isVisible(in, method, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
 			return nil, newCursorError()
 		}
@@ -123,7 +127,8 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string
 }
 
 func (s *Server) listHints(private bool) protocol.CacheHints {
-	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(), Scope: s.cacheScope(private)}
+	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(),
+		Scope: s.cacheScope(private)}
 }
 
 // isVisible reports whether the sender of a request may see what is registered

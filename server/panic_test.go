@@ -37,9 +37,10 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		panic("in the handler")
-	})
+	server.AddRawTool(srv, server.Tool{Name: "panic"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			panic("in the handler")
+		})
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ended := make(chan error, 1)
@@ -69,7 +70,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	fall := func(next server.Handler) server.Handler {
 		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
 			if in.Request.Method == protocol.MethodListTools {
-				return nil, errors.New("no error of the protocol") // which the observer is told beside all handlers
+				// which the observer is told beside all handlers
+				return nil, errors.New("no error of the protocol")
 			}
 			if in.Request.Method == protocol.MethodInitialize && in.Meta.ClientInfo.Name == "bad" {
 				panic("in the middleware")
@@ -77,34 +79,41 @@ func TestPanicOutsideHandlers(t *testing.T) {
 			return next(ctx, in)
 		}
 	}
-	srv, err := server.New(&server.Options{Middleware: []server.Middleware{fall}, Observer: observing(func(event roundtrip.Event) {
-		if _, ok := event.(roundtrip.EphemeralKey); !ok {
-			panic(event)
-		}
-	})})
+	srv, err := server.New(&server.Options{Middleware: []server.Middleware{fall},
+		Observer: observing(func(event roundtrip.Event) {
+			if _, ok := event.(roundtrip.EphemeralKey); !ok {
+				panic(event)
+			}
+		})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var back server.Call
-	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		back = call.Call
-		panic("in the handler")
-	})
+	server.AddRawTool(srv, server.Tool{Name: "panic"},
+		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			back = call.Call
+			panic("in the handler")
+		})
 	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` + goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
-		req := &protocol.Request{ID: protocol.IntID(3), Method: method, Params: json.RawMessage(params)}
+		req := &protocol.Request{ID: protocol.IntID(3), Method: method,
+			Params: json.RawMessage(params)}
 		response, err := srv.Handle(t.Context(), req, nil)
-		if err != nil || response.Error == nil || response.Error.Code != protocol.CodeInternalError || response.Result != nil || response.ID != req.ID {
+		if err != nil || response.Error == nil ||
+			response.Error.Code != protocol.CodeInternalError || response.Result != nil ||
+			response.ID != req.ID {
 			t.Errorf("%s: got %+v, %v, want an internal error", method, response, err)
 		}
 	}
-	if err := back.Notify(t.Context(), &protocol.Notification{Method: "notifications/message"}); !errors.Is(err, server.ErrEnded) {
+	if err := back.Notify(t.Context(),
+		&protocol.Notification{Method: "notifications/message"}); !errors.Is(err, server.ErrEnded) {
 		t.Errorf("notification after the answer: %v, want ErrEnded", err)
 	}
 
 	x := srv.NewSession(roundtrip.Local(), nil)
 	var told []string
 	send := func(method, params string) *protocol.Response {
-		in := x.Admit(&protocol.Request{ID: protocol.IntID(4), Method: method, Params: json.RawMessage(params)})
+		in := x.Admit(&protocol.Request{ID: protocol.IntID(4), Method: method,
+			Params: json.RawMessage(params)})
 		in.Panicked = func(_ context.Context, p roundtrip.HandlerPanicked) {
 			if len(p.Stack) > 0 {
 				told = append(told, p.Method)
@@ -114,7 +123,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	}
 	const hello = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`
 	if r := send(protocol.MethodInitialize, hello+`bad"}}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError || x.Version() != "" {
-		t.Errorf("initialize: got %+v, session opened in %q, want an internal error and none", r, x.Version())
+		t.Errorf("initialize: got %+v, session opened in %q, want an internal error and none", r,
+			x.Version())
 	}
 	if r := send(protocol.MethodInitialize, hello+`good"}}`); r.Error != nil {
 		t.Errorf("initialize once more: %v", r.Error)
@@ -125,7 +135,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	if r := send(protocol.MethodPing, `{}`); r.Error != nil || x.Running() != 0 {
 		t.Errorf("ping: %v, %d requests run, want none", r.Error, x.Running())
 	}
-	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told, want) {
+	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told,
+		want) {
 		t.Errorf("told of %v, want %v", told, want)
 	}
 	if err := srv.Shutdown(t.Context()); err != nil {
@@ -140,9 +151,10 @@ func TestPanicOfTheTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		panic("in the handler")
-	})
+	server.AddRawTool(srv, server.Tool{Name: "panic"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			panic("in the handler")
+		})
 	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)})
 	in.Panicked = func(_ context.Context, p roundtrip.HandlerPanicked) { panic(p.Value) }
 	wantPanic(t, "in the observer", func() { srv.Serve(t.Context(), in) })
@@ -166,7 +178,10 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 		return true
 	}})
 	server.AddResource(h.Server, server.Resource{URI: "test://secret", Name: "secret"},
-		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) { return nil, nil })
+		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome,
+			error) {
+			return nil, nil
+		})
 	c := h.enter(protocol.V20251125, `{}`)
 	if r := c.request(protocol.MethodSubscribe, `{"uri":"test://secret"}`); r.Error != nil {
 		t.Fatal(r.Error)
@@ -175,7 +190,8 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 	<-told
 	broken = false
 	h.ResourceUpdated("test://secret")
-	if n := <-c.news; n.Method != protocol.NotifyResourceUpdated || !strings.Contains(string(n.Params), "secret") {
+	if n := <-c.news; n.Method != protocol.NotifyResourceUpdated ||
+		!strings.Contains(string(n.Params), "secret") {
 		t.Errorf("got %s %s", n.Method, n.Params)
 	}
 }
@@ -219,9 +235,10 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 
 func TestPanicsOfHandlersStayWithTheObserver(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		panic("secret of the server")
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			panic("secret of the server")
+		})
 	server.AddRawTool(h.Server, server.Tool{Name: "y"}, outcome(server.Text("alive"), nil))
 	r := h.call("x", "")
 	r.refused(protocol.CodeInternalError)
@@ -238,10 +255,11 @@ func TestPanicsOfHandlersStayWithTheObserver(t *testing.T) {
 // even so, and the id is free again.
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "leave"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		runtime.Goexit()
-		return nil, nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "leave"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			runtime.Goexit()
+			return nil, nil
+		})
 	w := h.serve(t.Context(), &server.StreamOptions{MaxInFlight: 1})
 	for range 2 {
 		w.send(callLine("1", "leave"))

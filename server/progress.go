@@ -80,7 +80,8 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
 	}
-	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
+	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) ||
+		math.IsInf(total, 0) {
 		return errors.New("server: progress: must be finite")
 	}
 	c.channel.mu.Lock()
@@ -89,7 +90,8 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	case c.channel.ended:
 		return ErrEnded
 	case progress <= c.channel.progress:
-		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.channel.progress)
+		return fmt.Errorf("server: progress: %v is not more than %v before", progress,
+			c.channel.progress)
 	}
 	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
 	if err != nil {
@@ -108,7 +110,8 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	return c.channel.sendLocked(ctx, n)
 }
 
-func progressNotification(token protocol.ProgressToken, progress, total float64, message string) (*protocol.Notification, error) {
+func progressNotification(token protocol.ProgressToken, progress, total float64,
+	message string) (*protocol.Notification, error) {
 	p := protocol.Progress{Token: token, Progress: progress, Message: message}
 	if total != 0 {
 		p.Total = &total
@@ -156,7 +159,8 @@ func (in *Incoming) sendHeartbeat(ctx context.Context) {
 // (server/utilities/logging); logger names the part of the program and may be
 // empty, data is encoded as JSON. Do not log what the client must not see:
 // credentials, answers of others, internals.
-func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string, data any) error {
+func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string,
+	data any) error {
 	if !level.Valid() {
 		return fmt.Errorf("server: log: unknown level %q", level)
 	}
@@ -168,11 +172,13 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	if err != nil {
 		return fmt.Errorf("server: log: %w", err)
 	}
-	params, err := jsonx.Encode(protocol.LogMessage{Level: level, Logger: logger, Data: json.RawMessage(raw)})
+	params, err := jsonx.Encode(protocol.LogMessage{Level: level, Logger: logger,
+		Data: json.RawMessage(raw)})
 	if err != nil {
 		return fmt.Errorf("server: log: %w", err)
 	}
-	return c.channel.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
+	return c.channel.Notify(ctx,
+		&protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
 // wantedLogLevel returns the least severe level that the client wants, empty for

@@ -52,8 +52,10 @@ func TestProgress(t *testing.T) {
 		ok              bool
 	}
 	steps := []step{
-		{-1, 0, "", true}, {-1, 0, "", false}, {0, 0, "", true}, {0.5, 2, "half", true}, {0.25, 2, "", false},
-		{math.NaN(), 0, "", false}, {math.Inf(1), 0, "", false}, {1, math.NaN(), "", false}, {1, math.Inf(-1), "", false},
+		{-1, 0, "", true}, {-1, 0, "", false}, {0, 0, "", true}, {0.5, 2, "half", true},
+		{0.25, 2, "", false},
+		{math.NaN(), 0, "", false}, {math.Inf(1), 0, "", false}, {1, math.NaN(), "", false},
+		{1, math.Inf(-1), "", false},
 		{1, 0, "näh", true}, {math.MaxFloat64, 0, "", true}, {math.MaxFloat64, 0, "", false},
 	}
 	sent := []string{`"progress":-1}`, `"progress":0}`, `"progress":0.5,"total":2,"message":"half"}`, `"progress":1,"message":"näh"}`,
@@ -77,15 +79,16 @@ func TestProgress(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, nil)
-			server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for _, s := range steps {
-					err := c.Progress(ctx, s.progress, s.total, s.message)
-					if (err == nil) != (s.ok || tt.token == "") {
-						t.Errorf("%+v: %v", s, err)
+			server.AddRawTool(h.Server, server.Tool{Name: "x"},
+				func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+					for _, s := range steps {
+						err := c.Progress(ctx, s.progress, s.total, s.message)
+						if (err == nil) != (s.ok || tt.token == "") {
+							t.Errorf("%+v: %v", s, err)
+						}
 					}
-				}
-				return server.Text("x"), nil
-			})
+					return server.Text("x"), nil
+				})
 			meta := ""
 			if tt.token != "" {
 				meta = `"progressToken":` + tt.token
@@ -112,18 +115,19 @@ func TestProgress(t *testing.T) {
 // TestConcurrentProgress holds that what is sent increases, however many report.
 func TestConcurrentProgress(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		var done sync.WaitGroup
-		for range 8 {
-			done.Go(func() {
-				for i := range 100 {
-					_ = c.Progress(ctx, float64(i), 100, "")
-				}
-			})
-		}
-		done.Wait()
-		return server.Text("x"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			var done sync.WaitGroup
+			for range 8 {
+				done.Go(func() {
+					for i := range 100 {
+						_ = c.Progress(ctx, float64(i), 100, "")
+					}
+				})
+			}
+			done.Wait()
+			return server.Text("x"), nil
+		})
 	_, way := h.callWith(`"progressToken":1`)
 	last := -1.0
 	for _, n := range way {
@@ -142,15 +146,18 @@ func TestConcurrentProgress(t *testing.T) {
 func TestNothingFollowsTheResponse(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		calls <- c
-		return server.Text("x"), c.Progress(ctx, 5, 0, "")
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			calls <- c
+			return server.Text("x"), c.Progress(ctx, 5, 0, "")
+		})
 	_, way := h.callWith(`"progressToken":1,"` + protocol.MetaLogLevel + `":"debug"`)
 	c, ctx := <-calls, context.Background()
 	for name, err := range map[string]error{
-		"progress": c.Progress(ctx, 6, 0, ""), "progress that does not increase": c.Progress(ctx, 5, 0, ""),
-		"log": c.Log(ctx, protocol.LevelError, "", 1), "notify": c.Notify(ctx, &protocol.Notification{Method: "x/y"}),
+		"progress":                        c.Progress(ctx, 6, 0, ""),
+		"progress that does not increase": c.Progress(ctx, 5, 0, ""),
+		"log":                             c.Log(ctx, protocol.LevelError, "", 1),
+		"notify":                          c.Notify(ctx, &protocol.Notification{Method: "x/y"}),
 	} {
 		if !errors.Is(err, server.ErrEnded) {
 			t.Errorf("%s after the response: %v, want ErrEnded", name, err)
@@ -162,17 +169,19 @@ func TestNothingFollowsTheResponse(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
-	levels := []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo, protocol.LevelNotice, protocol.LevelWarning,
+	levels := []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo, protocol.LevelNotice,
+		protocol.LevelWarning,
 		protocol.LevelError, protocol.LevelCritical, protocol.LevelAlert, protocol.LevelEmergency}
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		for i, level := range levels {
-			if err := c.Log(ctx, level, "", i); err != nil {
-				t.Errorf("%s: %v", level, err)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for i, level := range levels {
+				if err := c.Log(ctx, level, "", i); err != nil {
+					t.Errorf("%s: %v", level, err)
+				}
 			}
-		}
-		return server.Text("x"), nil
-	})
+			return server.Text("x"), nil
+		})
 	for i, level := range levels {
 		r, way := h.callWith(`"` + protocol.MetaLogLevel + `":"` + string(level) + `"`)
 		r.text("x")
@@ -198,24 +207,25 @@ func TestLog(t *testing.T) {
 
 func TestLogData(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}}, json.RawMessage(`{"b":1}`)} {
-			if err := c.Log(ctx, protocol.LevelInfo, "db", data); err != nil {
-				t.Errorf("%v: %v", data, err)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}}, json.RawMessage(`{"b":1}`)} {
+				if err := c.Log(ctx, protocol.LevelInfo, "db", data); err != nil {
+					t.Errorf("%v: %v", data, err)
+				}
 			}
-		}
-		for name, err := range map[string]error{
-			"a channel":       c.Log(ctx, protocol.LevelInfo, "", make(chan int)),
-			"not JSON":        c.Log(ctx, protocol.LevelInfo, "", json.RawMessage(`{`)),
-			"unknown level":   c.Log(ctx, "loud", "", 1),
-			"no level at all": c.Log(ctx, "", "", 1),
-		} {
-			if err == nil {
-				t.Errorf("%s is accepted", name)
+			for name, err := range map[string]error{
+				"a channel":       c.Log(ctx, protocol.LevelInfo, "", make(chan int)),
+				"not JSON":        c.Log(ctx, protocol.LevelInfo, "", json.RawMessage(`{`)),
+				"unknown level":   c.Log(ctx, "loud", "", 1),
+				"no level at all": c.Log(ctx, "", "", 1),
+			} {
+				if err == nil {
+					t.Errorf("%s is accepted", name)
+				}
 			}
-		}
-		return server.Text("x"), nil
-	})
+			return server.Text("x"), nil
+		})
 	_, way := h.callWith(`"` + protocol.MetaLogLevel + `":"debug"`)
 	want := []string{`null`, `"line\nbreak"`, `{"a":[1]}`, `{"b":1}`}
 	for i := range want {
@@ -229,9 +239,16 @@ func TestLogData(t *testing.T) {
 // TestServerItselfDoesNotLog holds that what goes wrong inside stays inside,
 // even for a client that wants to hear everything.
 func TestServerItselfDoesNotLog(t *testing.T) {
-	handlers := map[string]func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error){
-		"panic": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { panic("secret") },
-		"nil":   func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return nil, nil },
+	handlers := map[string]func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+		error){
+		"panic": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			panic("secret")
+		},
+		"nil": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			return nil, nil
+		},
 		"bug": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Structured(func() { _ = "secret" })
 		},

@@ -81,10 +81,12 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 }
 
 // getPrompt answers prompts/get.
-func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.GetPromptParams) (protocol.Result, error) {
+func (s *Server) getPrompt(ctx context.Context, in *Incoming,
+	params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, ok := s.prompts.loadSnapshot().index[params.Name]
 	if !ok || !s.isVisible(in, protocol.MethodListPrompts, params.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
+		return nil, protocol.Errorf(protocol.CodeInvalidParams,
+			"unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
 	}
 	if err := s.checkNeeds(ctx, in, p.needs); err != nil {
 		return nil, err
@@ -103,7 +105,8 @@ func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.G
 }
 
 // decodeArguments reads the arguments and refuses the request when one is missing.
-func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams, known []protocol.PromptArgument) error {
+func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams,
+	known []protocol.PromptArgument) error {
 	if params.Arguments != nil {
 		if err := jsonx.Unmarshal(params.Arguments, &c.Arguments); err != nil {
 			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: arguments: %v", err)
@@ -111,7 +114,8 @@ func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams, known []p
 	}
 	for _, a := range known {
 		if _, ok := c.Arguments[a.Name]; a.Required && !ok {
-			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: arguments: %s must be present", a.Name)
+			return protocol.Errorf(protocol.CodeInvalidParams,
+				"invalid params: arguments: %s must be present", a.Name)
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ func TestPrompts(t *testing.T) {
 	})
 	r := h.send(protocol.MethodGetPrompt, `"name":"review","arguments":{"code":"x=1"}`)
 	messages, _ := r.result["messages"].([]any)
-	if len(messages) != 2 || at(messages[0], "content", "text") != "reviewmap[code:x=1]" || at(messages[1], "role") != "assistant" {
+	if len(messages) != 2 || at(messages[0], "content", "text") != "reviewmap[code:x=1]" ||
+		at(messages[1], "role") != "assistant" {
 		t.Errorf("result is %s", r.raw)
 	}
 	h.send(protocol.MethodGetPrompt, `"name":"review"`).refused(protocol.CodeInvalidParams, "code")
@@ -36,9 +37,10 @@ func TestPrompts(t *testing.T) {
 func TestErrorsOfPrompts(t *testing.T) {
 	h := newHarness(t, nil)
 	add := func(name string, result protocol.GetPromptOutcome, err error) {
-		server.AddPrompt(h.Server, server.Prompt{Name: name}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-			return result, err
-		})
+		server.AddPrompt(h.Server, server.Prompt{Name: name},
+			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+				return result, err
+			})
 	}
 	add("plain", nil, errors.New("out of ideas"))
 	add("protocol", nil, protocol.Errorf(1234, "no"))
@@ -60,8 +62,12 @@ func TestBadPrompts(t *testing.T) {
 	wantPanic(t, "name", func() { server.AddPrompt(s, server.Prompt{}, getNothing) })
 	wantPanic(t, "handler", func() { server.AddPrompt(s, server.Prompt{Name: "x"}, nil) })
 	twice := []protocol.PromptArgument{{Name: "a"}, {Name: "a"}}
-	wantPanic(t, "twice", func() { server.AddPrompt(s, server.Prompt{Name: "x", Arguments: twice}, getNothing) })
+	wantPanic(t, "twice", func() {
+		server.AddPrompt(s, server.Prompt{Name: "x", Arguments: twice},
+			getNothing)
+	})
 	wantPanic(t, "argument", func() {
-		server.AddPrompt(s, server.Prompt{Name: "x", Arguments: []protocol.PromptArgument{{}}}, getNothing)
+		server.AddPrompt(s, server.Prompt{Name: "x", Arguments: []protocol.PromptArgument{{}}},
+			getNothing)
 	})
 }

@@ -90,7 +90,8 @@ func (t *pushTable) addPush(asker *pusher, extend func()) (*pendingPush, error) 
 		t.pending = map[protocol.ID]*pendingPush{}
 	}
 	t.last++
-	p := &pendingPush{id: pushID(t.last), pusher: asker, extend: extend, answered: make(chan struct{})}
+	p := &pendingPush{id: pushID(t.last), pusher: asker, extend: extend,
+		answered: make(chan struct{})}
 	t.pending[p.id] = p
 	return p, nil
 }
@@ -183,11 +184,13 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 	if err != nil {
 		return err
 	}
-	return p.sendMessage(ctx, &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params})
+	return p.sendMessage(ctx, &protocol.Notification{Method: protocol.NotifyElicitationCompleted,
+		Params: params})
 }
 
 // Push implements [roundtrip.Pusher].
-func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error) {
+func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
+	extend func()) (json.RawMessage, error) {
 	asked, err := p.session.pushes.addPush(p, extend)
 	if err != nil {
 		return nil, err
@@ -234,7 +237,8 @@ func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	}
 	params, err := jsonx.Encode(protocol.Cancelled{RequestID: asked.id, Reason: reason})
 	if err == nil {
-		_ = p.sendMessage(ctx, &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+		_ = p.sendMessage(ctx, &protocol.Notification{Method: protocol.NotifyCancelled,
+			Params: params})
 	}
 }
 
@@ -271,7 +275,8 @@ func estimateQuestionBytes(question protocol.InputRequest) int {
 }
 
 // sendQuestion sends a question as a request that asks for progress reports.
-func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID, question protocol.InputRequest) error {
+func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
+	question protocol.InputRequest) error {
 	question, err := withProgressToken(question, id)
 	if err != nil {
 		return err
@@ -316,7 +321,8 @@ func (o *requestChannel) lockUnlessEnded() error {
 }
 
 // withProgressToken returns a copy of the question with a progress token.
-func withProgressToken(question protocol.InputRequest, token protocol.ProgressToken) (out protocol.InputRequest, err error) {
+func withProgressToken(question protocol.InputRequest,
+	token protocol.ProgressToken) (out protocol.InputRequest, err error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
 		c := *q

@@ -21,16 +21,19 @@ func TestPushesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		failed := make(chan error, server.MaxPendingPushes+1)
-		server.AddRawTool(h.Server, server.Tool{Name: "push"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for range server.MaxPendingPushes + 1 {
-				go func() {
-					_, err := call.TryListRoots(ctx) // the first that fails would end the others
-					failed <- err
-				}()
-			}
-			synctest.Wait() // for all to be on their way, or refused: what was never sent is not withdrawn
-			return server.Text((<-failed).Error()), nil
-		})
+		server.AddRawTool(h.Server, server.Tool{Name: "push"},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				for range server.MaxPendingPushes + 1 {
+					go func() {
+						// the first that fails would end the others
+						_, err := call.TryListRoots(ctx)
+						failed <- err
+					}()
+				}
+				// for all to be on their way, or refused: what was never sent is not withdrawn
+				synctest.Wait()
+				return server.Text((<-failed).Error()), nil
+			})
 		c := h.enter(protocol.V20251125, allCapabilities)
 		if got := c.call("push", "{}"); !strings.Contains(got, "too many questions") {
 			t.Errorf("got %q", got)
@@ -51,14 +54,16 @@ func TestPushesAreBounded(t *testing.T) {
 func TestPushAfterTheEnd(t *testing.T) {
 	h := newHarness(t, nil)
 	kept := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "keep"}, func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		kept <- call
-		return server.Text("done"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "keep"},
+		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			kept <- call
+			return server.Text("done"), nil
+		})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.call("keep", "{}")
 	call := <-kept
-	if _, err := call.ListRoots(t.Context()); !errors.Is(err, server.ErrEnded) || len(c.asked()) != 0 {
+	if _, err := call.ListRoots(t.Context()); !errors.Is(err, server.ErrEnded) ||
+		len(c.asked()) != 0 {
 		t.Errorf("got %v after %d questions", err, len(c.asked()))
 	}
 }
@@ -68,10 +73,11 @@ func TestPushAfterTheEnd(t *testing.T) {
 func TestElicitationComplete(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "visit"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		calls <- call
-		return server.Text("done"), call.ElicitationComplete(ctx, "id-1")
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "visit"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			calls <- call
+			return server.Text("done"), call.ElicitationComplete(ctx, "id-1")
+		})
 	other := h.enter(protocol.V20251125, allCapabilities)
 	for _, v := range append([]protocol.Version{protocol.V20260728}, legacyVersions...) {
 		var c *visitor
@@ -104,7 +110,8 @@ func TestElicitationComplete(t *testing.T) {
 			t.Error("an empty id was sent")
 		}
 		c.session.Close()
-		if err := call.ElicitationComplete(t.Context(), "id-3"); !errors.Is(err, server.ErrSessionClosed) {
+		if err := call.ElicitationComplete(t.Context(), "id-3"); !errors.Is(err,
+			server.ErrSessionClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	}
@@ -128,5 +135,6 @@ func TestBatchAnswers(t *testing.T) {
 			t.Errorf("got %s, want %s", got, tc.want)
 		}
 	}
-	wiretest.Validate(t, "2025-03-26", wiretest.Server, server.AppendBatch(nil, []*protocol.Response{ok}), protocol.MethodPing)
+	wiretest.Validate(t, "2025-03-26", wiretest.Server,
+		server.AppendBatch(nil, []*protocol.Response{ok}), protocol.MethodPing)
 }

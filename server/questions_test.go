@@ -22,8 +22,12 @@ type count struct {
 }
 
 // outcome is a handler that always answers the same.
-func outcome(result protocol.CallToolOutcome, err error) func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-	return func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return result, err }
+func outcome(result protocol.CallToolOutcome,
+	err error) func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+	return func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+		error) {
+		return result, err
+	}
 }
 
 // asksCount asks for a number and reports what became of the question.
@@ -42,15 +46,17 @@ func asksCount(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	later := func() *protocol.InputRequiredResult { return roundtrip.InputRequired(roundtrip.WithState(7)) }
-	server.AddRawTool(h.Server, server.Tool{Name: "later"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if n, ok := roundtrip.State[int](ctx); ok && n == 7 {
-			return server.Text("done"), nil
-		}
-		return later(), nil
-	})
-	server.AddPrompt(h.Server, server.Prompt{Name: "later"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return later(), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "later"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if n, ok := roundtrip.State[int](ctx); ok && n == 7 {
+				return server.Text("done"), nil
+			}
+			return later(), nil
+		})
+	server.AddPrompt(h.Server, server.Prompt{Name: "later"},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return later(), nil
+		})
 	first := h.call("later", "")
 	first.asks()
 	h.call("later", "", first.state()).text("done")
@@ -61,9 +67,10 @@ func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 
 func TestTypedToolsMayReturnStateWithoutQuestions(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddToolOut(h.Server, server.Tool{Name: "later"}, func(context.Context, *server.ToolCall, none) (count, error) {
-		return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.WithState(7))}
-	})
+	server.AddToolOut(h.Server, server.Tool{Name: "later"},
+		func(context.Context, *server.ToolCall, none) (count, error) {
+			return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.WithState(7))}
+		})
 	first := h.call("later", "")
 	first.asks()
 	first.state()
@@ -83,12 +90,14 @@ func askers(t *testing.T, asks *protocol.InputRequiredResult) *harness {
 	t.Helper()
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(asks, nil))
-	server.AddPrompt(h.Server, server.Prompt{Name: "x"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return asks, nil
-	})
-	server.AddResource(h.Server, server.Resource{URI: "x:", Name: "x"}, func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		return asks, nil
-	})
+	server.AddPrompt(h.Server, server.Prompt{Name: "x"},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return asks, nil
+		})
+	server.AddResource(h.Server, server.Resource{URI: "x:", Name: "x"},
+		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return asks, nil
+		})
 	return h
 }
 
@@ -104,8 +113,9 @@ func TestQuestionsNeedTheirCapability(t *testing.T) {
 	url := roundtrip.ElicitURL("u", "Sign in", "https://example.com")
 	sample := roundtrip.CreateMessage("s", &protocol.CreateMessage{
 		MaxTokens: 1,
-		Messages:  []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}}},
-		Tools:     []protocol.Tool{{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)}},
+		Messages: []protocol.SamplingMessage{{Role: protocol.User,
+			Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}}},
+		Tools: []protocol.Tool{{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)}},
 	})
 	tests := []struct {
 		name         string
@@ -154,7 +164,8 @@ type forged struct {
 
 func TestForgedOutcomesAreBugs(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(&forged{CallToolResult: server.ErrorText("no")}, nil))
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		outcome(&forged{CallToolResult: server.ErrorText("no")}, nil))
 	h.call("x", "").refused(protocol.CodeInternalError)
 	h.wantBug("forged")
 }
@@ -175,9 +186,11 @@ func TestInvalidQuestionsAreBugs(t *testing.T) {
 
 func TestURLElicitationErrorsBecomeQuestions(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(nil, &protocol.URLElicitationRequiredError{
-		Elicitations: []*protocol.ElicitURL{{Message: "Sign in", URL: "https://example.com/1", ElicitationID: "e1"}},
-	}))
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		outcome(nil, &protocol.URLElicitationRequiredError{
+			Elicitations: []*protocol.ElicitURL{{Message: "Sign in", URL: "https://example.com/1",
+				ElicitationID: "e1"}},
+		}))
 	r := h.call("x", "")
 	r.asks("e1")
 	if strings.Contains(r.raw, "-32042") || strings.Contains(r.raw, "elicitationId") {
@@ -226,7 +239,8 @@ func TestOutputSchemaDoesNotApplyToQuestions(t *testing.T) {
 func TestSamplingNeedsItsCapability(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired(roundtrip.CreateMessage("s", &protocol.CreateMessage{
 		MaxTokens: 1,
-		Messages:  []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}}},
+		Messages: []protocol.SamplingMessage{{Role: protocol.User,
+			Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}}},
 	})))
 	for _, send := range askingMethods {
 		send(h).asks("s")
@@ -255,26 +269,31 @@ func TestInvalidKeysAreBugs(t *testing.T) {
 
 func TestURLElicitationErrorsKeepEachURL(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(nil, &protocol.URLElicitationRequiredError{
-		Elicitations: []*protocol.ElicitURL{
-			{Message: "one", URL: "https://example.com/1"},
-			{Message: "two", URL: "https://example.com/2", ElicitationID: "url-elicitation-1"},
-			{Message: "three", URL: "https://example.com/3", ElicitationID: "url-elicitation-1"},
-		},
-	}))
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		outcome(nil, &protocol.URLElicitationRequiredError{
+			Elicitations: []*protocol.ElicitURL{
+				{Message: "one", URL: "https://example.com/1"},
+				{Message: "two", URL: "https://example.com/2", ElicitationID: "url-elicitation-1"},
+				{Message: "three", URL: "https://example.com/3",
+					ElicitationID: "url-elicitation-1"},
+			},
+		}))
 	r := h.call("x", "")
 	r.asks("url-elicitation-1", "url-elicitation-2", "url-elicitation-3")
-	if got := at(r.result, "inputRequests", "url-elicitation-1", "params", "url"); got != "https://example.com/2" {
+	if got := at(r.result, "inputRequests", "url-elicitation-1", "params",
+		"url"); got != "https://example.com/2" {
 		t.Errorf("the id that the author chose asks for %v", got)
 	}
-	server.AddRawTool(h.Server, server.Tool{Name: "none"}, outcome(nil, &protocol.URLElicitationRequiredError{}))
+	server.AddRawTool(h.Server, server.Tool{Name: "none"},
+		outcome(nil, &protocol.URLElicitationRequiredError{}))
 	h.call("none", "").refused(protocol.CodeInternalError)
 }
 
 func TestCapabilityErrorsOfHandlersReachTheClient(t *testing.T) {
 	h := newHarness(t, nil)
 	missing := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(nil, protocol.MissingCapabilities(missing)))
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		outcome(nil, protocol.MissingCapabilities(missing)))
 	r := h.call("x", "")
 	r.refused(protocol.CodeMissingRequiredClientCapability, "roots")
 	if r.err != nil && string(r.err.Data) != `{"requiredCapabilities":{"roots":{}}}` {
@@ -284,22 +303,25 @@ func TestCapabilityErrorsOfHandlersReachTheClient(t *testing.T) {
 
 func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddResource(h.Server, server.Resource{URI: "x:", Name: "x"}, func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		if a, ok := roundtrip.AcceptedContent[confirmation](ctx, "ok"); ok && a.OK {
-			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "secret"}}}, nil
-		}
-		return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("ok", "Show it?")), nil
-	})
-	server.AddToolOut(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, _ *server.ToolCall, _ none) (count, error) {
-		if a, ok := roundtrip.AcceptedContent[count](ctx, "n"); ok {
-			return count{a.N * 2}, nil
-		}
-		return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))}
-	})
+	server.AddResource(h.Server, server.Resource{URI: "x:", Name: "x"},
+		func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			if a, ok := roundtrip.AcceptedContent[confirmation](ctx, "ok"); ok && a.OK {
+				return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "secret"}}}, nil
+			}
+			return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("ok", "Show it?")), nil
+		})
+	server.AddToolOut(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, _ *server.ToolCall, _ none) (count, error) {
+			if a, ok := roundtrip.AcceptedContent[count](ctx, "n"); ok {
+				return count{a.N * 2}, nil
+			}
+			return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))}
+		})
 	first := h.send(protocol.MethodReadResource, `"uri":"x:"`)
 	first.asks("ok")
 	second := h.send(protocol.MethodReadResource, `"uri":"x:",`+answers(`"ok":{"action":"accept","content":{"ok":true}}`)+","+first.state())
-	if list, _ := second.result["contents"].([]any); len(list) != 1 || at(list[0], "text") != "secret" || at(list[0], "uri") != "x:" {
+	if list, _ := second.result["contents"].([]any); len(list) != 1 ||
+		at(list[0], "text") != "secret" || at(list[0], "uri") != "x:" {
 		t.Errorf("result is %s", second.raw)
 	}
 	first = h.call("x", "")
@@ -313,7 +335,8 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 
 func TestNilOutcomes(t *testing.T) {
 	for name, result := range map[string]protocol.CallToolOutcome{
-		"nil": nil, "typed nil result": (*protocol.CallToolResult)(nil), "typed nil question": (*protocol.InputRequiredResult)(nil),
+		"nil": nil, "typed nil result": (*protocol.CallToolResult)(nil),
+		"typed nil question": (*protocol.InputRequiredResult)(nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, nil)
@@ -324,12 +347,16 @@ func TestNilOutcomes(t *testing.T) {
 	}
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("a", "b"), nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "typed nil error"}, outcome(nil, (*protocol.Error)(nil)))
-	server.AddRawTool(h.Server, server.Tool{Name: "nil block"}, outcome(&protocol.CallToolResult{Content: []protocol.Content{nil}}, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "empty"}, outcome(&protocol.CallToolResult{}, nil))
-	server.AddToolOut(h.Server, server.Tool{Name: "asks nothing"}, func(context.Context, *server.ToolCall, none) (count, error) {
-		return count{}, &server.InputRequiredError{}
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "typed nil error"},
+		outcome(nil, (*protocol.Error)(nil)))
+	server.AddRawTool(h.Server, server.Tool{Name: "nil block"},
+		outcome(&protocol.CallToolResult{Content: []protocol.Content{nil}}, nil))
+	server.AddRawTool(h.Server, server.Tool{Name: "empty"},
+		outcome(&protocol.CallToolResult{}, nil))
+	server.AddToolOut(h.Server, server.Tool{Name: "asks nothing"},
+		func(context.Context, *server.ToolCall, none) (count, error) {
+			return count{}, &server.InputRequiredError{}
+		})
 	h.call("x", "").text("a")
 	h.call("nil block", "").refused(protocol.CodeInternalError)
 	h.wantBug("content[0]")
@@ -346,7 +373,8 @@ func TestNilOutcomes(t *testing.T) {
 // without a state their answers would never count.
 func TestMiddlewareCannotAsk(t *testing.T) {
 	drafted := roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))
-	built := &protocol.InputRequiredResult{InputRequests: drafted.InputRequests, RequestState: protocol.StateText("x")}
+	built := &protocol.InputRequiredResult{InputRequests: drafted.InputRequests,
+		RequestState: protocol.StateText("x")}
 	for _, tc := range []struct {
 		name         string
 		capabilities string
@@ -358,7 +386,10 @@ func TestMiddlewareCannotAsk(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
-				return func(context.Context, *server.Incoming) (protocol.Result, error) { return tc.result, nil }
+				return func(context.Context, *server.Incoming) (protocol.Result,
+					error) {
+					return tc.result, nil
+				}
 			}}})
 			server.AddRawTool(h.Server, server.Tool{Name: "t"}, asksCount)
 			h.capabilities = tc.capabilities
@@ -374,23 +405,25 @@ func TestOptionalQuestions(t *testing.T) {
 	for _, optional := range []bool{false, true} {
 		h := newHarness(t, nil)
 		var can bool
-		server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			can = roundtrip.CanAsk(ctx, protocol.KindElicitForm)
-			var opts []roundtrip.AskOption
-			if optional {
-				opts = append(opts, roundtrip.IfPossible())
-			}
-			answer, err := roundtrip.Ask[Reason](ctx, "sure", "Sure?", opts...)
-			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot && optional {
-				return server.Text("without"), nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			return server.Text("because " + answer.Reason), nil
-		})
+		server.AddRawTool(h.Server, server.Tool{Name: "t"},
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				can = roundtrip.CanAsk(ctx, protocol.KindElicitForm)
+				var opts []roundtrip.AskOption
+				if optional {
+					opts = append(opts, roundtrip.IfPossible())
+				}
+				answer, err := roundtrip.Ask[Reason](ctx, "sure", "Sure?", opts...)
+				if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot && optional {
+					return server.Text("without"), nil
+				}
+				if err != nil {
+					return nil, err
+				}
+				return server.Text("because " + answer.Reason), nil
+			})
 		unable := h.enter(protocol.V20251125, "{}").call("t", "{}")
-		if can || optional && unable != "without" || !optional && !strings.Contains(unable, "the client does not support: elicitation") {
+		if can || optional && unable != "without" || !optional &&
+			!strings.Contains(unable, "the client does not support: elicitation") {
 			t.Errorf("optional %v, legacy, unable: got %q, can %v", optional, unable, can)
 		}
 		c := h.enter(protocol.V20251125, allCapabilities)

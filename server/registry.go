@@ -31,7 +31,8 @@ type entry interface {
 	entryKey() string
 }
 
-func (r *registry[E]) initRegistry(s *Server, method string, render func([]E, string, protocol.CacheHints) protocol.Result) {
+func (r *registry[E]) initRegistry(s *Server, method string,
+	render func([]E, string, protocol.CacheHints) protocol.Result) {
 	r.server, r.method, r.render = s, method, render
 	r.index = map[string]E{}
 }
@@ -85,7 +86,8 @@ func (r *registry[E]) loadSnapshot() *snapshot[E] {
 	return s
 }
 
-func (r *registry[E]) encodePage(entries []E, next string, cache protocol.CacheHints) (json.RawMessage, error) {
+func (r *registry[E]) encodePage(entries []E, next string,
+	cache protocol.CacheHints) (json.RawMessage, error) {
 	data, err := protocol.EncodeResult(protocol.Latest, r.method, r.render(entries, next, cache))
 	if err != nil {
 		return nil, err

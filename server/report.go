@@ -76,7 +76,8 @@ func (s *Server) ReportRefusal(ctx context.Context, refused roundtrip.RequestRef
 
 // refuseAndReport reports a request that is refused with e to the observer, and
 // returns e. transport is "stream", or empty where the server does not know it.
-func (s *Server) refuseAndReport(ctx context.Context, transport string, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
+func (s *Server) refuseAndReport(ctx context.Context, transport string,
+	reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
 	s.ReportRefusal(ctx, roundtrip.RequestRefused{
 		Transport: transport, Reason: reason, Code: e.Code, RequestID: id.String(), Err: e,
 	})
@@ -85,6 +86,8 @@ func (s *Server) refuseAndReport(ctx context.Context, transport string, reason r
 
 // refuseLine reports a line that is refused to the observer, and returns the
 // response to it.
-func (st *lineStream) refuseLine(ctx context.Context, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Response {
-	return &protocol.Response{ID: id, Error: st.server.refuseAndReport(ctx, "stream", reason, id, e)}
+func (st *lineStream) refuseLine(ctx context.Context, reason roundtrip.RefusalReason,
+	id protocol.ID, e *protocol.Error) *protocol.Response {
+	return &protocol.Response{ID: id,
+		Error: st.server.refuseAndReport(ctx, "stream", reason, id, e)}
 }

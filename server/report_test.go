@@ -28,7 +28,8 @@ func (l *refusalLog) Observe(_ context.Context, event roundtrip.Event) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.list = append(l.list, fmt.Sprintf("%s %s %d %s", e.Transport, e.Reason, e.Code, e.RequestID))
+		l.list = append(l.list, fmt.Sprintf("%s %s %d %s", e.Transport, e.Reason, e.Code,
+			e.RequestID))
 	}
 }
 
@@ -56,14 +57,16 @@ func TestRefusedLinesAreObserved(t *testing.T) {
 		{"batch of a modern client", "[]\n", []string{"stream malformed -32600 "}},
 		{"empty batch", old + "[]\n", []string{"stream malformed -32600 "}},
 		{"broken messages of a batch", old + `[1,2,{"jsonrpc":"2.0","id":7,"method":"ping"}]` + "\n", []string{"stream malformed -32600 "}},
-		{"initialize in a batch", old + "[" + initializeLine("1", "2025-03-26") + "]\n", []string{"stream batch -32600 1"}},
+		{"initialize in a batch", old + "[" + initializeLine("1", "2025-03-26") + "]\n",
+			[]string{"stream batch -32600 1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			seen := &refusalLog{}
 			h := newHarness(t, &server.Options{Observer: seen})
 			h.plain()
 			var out bytes.Buffer
-			if err := h.ServeStream(t.Context(), strings.NewReader(tt.in), &out, &server.StreamOptions{MaxLineBytes: 500}); err != nil {
+			if err := h.ServeStream(t.Context(), strings.NewReader(tt.in), &out,
+				&server.StreamOptions{MaxLineBytes: 500}); err != nil {
 				t.Fatal(err)
 			}
 			if got := seen.take(); !slices.Equal(got, tt.want) {
@@ -86,7 +89,8 @@ func TestRefusedForRoomIsObserved(t *testing.T) {
 		w.fails("3", protocol.CodeBusy)
 		w.send(callLine("1", "block"))
 		w.fails("1", protocol.CodeInvalidRequest)
-		if got, want := seen.take(), []string{"stream too_many_requests 23223 3", "stream duplicate_id -32600 1"}; !slices.Equal(got, want) {
+		if got, want := seen.take(), []string{"stream too_many_requests 23223 3",
+			"stream duplicate_id -32600 1"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		close(release)

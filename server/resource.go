@@ -60,7 +60,8 @@ type ResourceCall struct {
 // without a URI get that of the request. Clients may not cache what it returns
 // unless it sets Cache. To say that there is no such resource it returns
 // [protocol.ResourceNotFound].
-type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome, error)
+type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome,
+	error)
 
 // resourceReader is what a resource and a template have in common.
 type resourceReader struct {
@@ -112,7 +113,8 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 	mustRegister("resource template", t.URITemplate, s.templates.addEntry(&template{
 		resourceReader: resourceReader{t.Needs, t.AcceptCold, handler},
 		definition: protocol.ResourceTemplate{
-			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
+			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
+			Icons:    t.Icons,
 			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
 		},
 		matcher:  matcher,
@@ -129,7 +131,8 @@ func (s *Server) RemoveResourceTemplate(uriTemplate string) bool {
 	return s.templates.removeEntry(uriTemplate)
 }
 
-func renderResources(resources []*resource, next string, cache protocol.CacheHints) protocol.Result {
+func renderResources(resources []*resource, next string,
+	cache protocol.CacheHints) protocol.Result {
 	list := make([]protocol.Resource, len(resources))
 	for i, r := range resources {
 		list[i] = r.definition
@@ -137,12 +140,14 @@ func renderResources(resources []*resource, next string, cache protocol.CacheHin
 	return &protocol.ListResourcesResult{Resources: list, NextCursor: next, Cache: cache}
 }
 
-func renderTemplates(templates []*template, next string, cache protocol.CacheHints) protocol.Result {
+func renderTemplates(templates []*template, next string,
+	cache protocol.CacheHints) protocol.Result {
 	list := make([]protocol.ResourceTemplate, len(templates))
 	for i, t := range templates {
 		list[i] = t.definition
 	}
-	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next, Cache: cache}
+	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next,
+		Cache: cache}
 }
 
 // findReader returns who reads uri, and the variables of its template. A resource
@@ -155,7 +160,8 @@ func (s *Server) findReader(in *Incoming, uri string) (*resourceReader, map[stri
 		return &r.resourceReader, nil
 	}
 	for _, t := range s.templates.loadSnapshot().entries {
-		if variables, ok := t.matcher.matchURI(uri); ok && s.isVisible(in, protocol.MethodListResourceTemplates, t.entryKey()) {
+		if variables, ok := t.matcher.matchURI(uri); ok &&
+			s.isVisible(in, protocol.MethodListResourceTemplates, t.entryKey()) {
 			return &t.resourceReader, variables
 		}
 	}
@@ -163,7 +169,8 @@ func (s *Server) findReader(in *Incoming, uri string) (*resourceReader, map[stri
 }
 
 // readResource answers resources/read.
-func (s *Server) readResource(ctx context.Context, in *Incoming, params *protocol.ReadResourceParams) (protocol.Result, error) {
+func (s *Server) readResource(ctx context.Context, in *Incoming,
+	params *protocol.ReadResourceParams) (protocol.Result, error) {
 	r, variables := s.findReader(in, params.URI)
 	if r == nil {
 		return nil, protocol.ResourceNotFound(params.URI)
@@ -175,7 +182,8 @@ func (s *Server) readResource(ctx context.Context, in *Incoming, params *protoco
 	call.AcceptCold = r.acceptCold
 	in.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
-		result, err := r.handle(ctx, &ResourceCall{Call: newCall(ctx, in), URI: params.URI, Variables: variables})
+		result, err := r.handle(ctx,
+			&ResourceCall{Call: newCall(ctx, in), URI: params.URI, Variables: variables})
 		if read, ok := result.(*protocol.ReadResourceResult); ok && err == nil {
 			return fillURIs(read, params.URI), nil
 		}
@@ -186,7 +194,8 @@ func (s *Server) readResource(ctx context.Context, in *Incoming, params *protoco
 // fillURIs returns result with the URI of the request wherever the author left
 // it out. The author's own value stays as it is: it may be shared.
 func fillURIs(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
-	if result == nil || !slices.ContainsFunc(result.Contents, func(c protocol.ResourceContents) bool { return c.URI == "" }) {
+	if result == nil || !slices.ContainsFunc(result.Contents,
+		func(c protocol.ResourceContents) bool { return c.URI == "" }) {
 		return result
 	}
 	filled := *result

@@ -24,10 +24,14 @@ func (h *harness) readURI(uri string) reply {
 
 func TestResources(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "file:///{name}.txt", Name: "text"}, tells("text"))
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "file:///{+path}", Name: "any"}, tells("any"))
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "db:{table}/{id}?q={+q}", Name: "row"}, tells("row"))
-	server.AddResource(h.Server, server.Resource{URI: "file:///readme.txt", Name: "readme"}, tells("readme"))
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "file:///{name}.txt", Name: "text"}, tells("text"))
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "file:///{+path}", Name: "any"}, tells("any"))
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "db:{table}/{id}?q={+q}", Name: "row"}, tells("row"))
+	server.AddResource(h.Server, server.Resource{URI: "file:///readme.txt", Name: "readme"},
+		tells("readme"))
 	tests := []struct{ uri, want string }{
 		{"file:///readme.txt", "readmemap[]"},
 		{"file:///other.txt", "textmap[name:other]"},
@@ -66,14 +70,17 @@ func TestResources(t *testing.T) {
 
 func TestResourceResults(t *testing.T) {
 	h := newHarness(t, nil)
-	shared := &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "a"}, {URI: "other:", Blob: []byte{0}}}}
+	shared := &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "a"},
+		{URI: "other:", Blob: []byte{0}}}}
 	add := func(uri string, result protocol.ReadResourceOutcome, err error) {
-		server.AddResource(h.Server, server.Resource{URI: uri, Name: uri}, func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-			return result, err
-		})
+		server.AddResource(h.Server, server.Resource{URI: uri, Name: uri},
+			func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+				return result, err
+			})
 	}
 	add("x:", shared, nil)
-	add("cached:", &protocol.ReadResourceResult{Cache: protocol.CacheHints{TTLMillis: 5, Scope: protocol.CachePublic}}, nil)
+	add("cached:", &protocol.ReadResourceResult{Cache: protocol.CacheHints{TTLMillis: 5,
+		Scope: protocol.CachePublic}}, nil)
 	add("gone:", nil, protocol.ResourceNotFound("gone:"))
 	add("legacy:", nil, protocol.Errorf(protocol.CodeResourceNotFound, "gone"))
 	add("broken:", nil, fmt.Errorf("disk on fire"))
@@ -103,7 +110,10 @@ func TestBadResources(t *testing.T) {
 	s := newHarness(t, nil).Server
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{URI: "x:"}, readNothing) })
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{Name: "x"}, readNothing) })
-	wantPanic(t, "handler", func() { server.AddResource(s, server.Resource{URI: "x:", Name: "x"}, nil) })
+	wantPanic(t, "handler", func() {
+		server.AddResource(s, server.Resource{URI: "x:", Name: "x"},
+			nil)
+	})
 	for template, word := range map[string]string{
 		"":             "must be valid",
 		"x:":           "no expression",
@@ -123,10 +133,12 @@ func TestBadResources(t *testing.T) {
 		"x:{a}\xff{b}": "must be valid",
 	} {
 		wantPanic(t, word, func() {
-			server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: template, Name: "x"}, readNothing)
+			server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: template, Name: "x"},
+				readNothing)
 		})
 		wantPanic(t, "resource template", func() {
-			server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: template, Name: "x"}, readNothing)
+			server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: template, Name: "x"},
+				readNothing)
 		})
 	}
 }
@@ -134,7 +146,8 @@ func TestBadResources(t *testing.T) {
 // TestLongURIsMatchNoTemplate: matching costs time for each byte and template.
 func TestLongURIsMatchNoTemplate(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{+rest}", Name: "x"},
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "x:{+rest}", Name: "x"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "read"}}}, nil
 		})

@@ -57,5 +57,6 @@ func UserText(text string) protocol.PromptMessage {
 
 // AssistantText returns a message of a prompt that the assistant says.
 func AssistantText(text string) protocol.PromptMessage {
-	return protocol.PromptMessage{Role: protocol.Assistant, Content: &protocol.TextContent{Text: text}}
+	return protocol.PromptMessage{Role: protocol.Assistant,
+		Content: &protocol.TextContent{Text: text}}
 }

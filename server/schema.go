@@ -23,11 +23,13 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	if err := fields.CheckType(t); err != nil {
 		return nil, err
 	}
-	inferred, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.RawMessage](): {},
-		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
-		reflect.TypeFor[[]byte]():          {Types: []string{"null", "string"}, ContentEncoding: "base64"},
-	}})
+	inferred, err := jsonschema.ForType(t,
+		&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+			reflect.TypeFor[json.RawMessage](): {},
+			reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+			reflect.TypeFor[[]byte](): {Types: []string{"null", "string"},
+				ContentEncoding: "base64"},
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,8 @@ func decodeArguments[In any](decoder *jsonx.Decoder[In], arguments json.RawMessa
 		alone := append(jsonx.AppendTextBytes([]byte("{"), key), ':')
 		alone = append(append(alone, value...), '}')
 		if jsonx.Unmarshal(alone, new(In)) != nil {
-			culprit = fmt.Errorf("field %q: is not a value that the tool understands", clipQuoted(string(key)))
+			culprit = fmt.Errorf("field %q: is not a value that the tool understands",
+				clipQuoted(string(key)))
 			return culprit
 		}
 		return nil

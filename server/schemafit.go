@@ -89,8 +89,10 @@ func sortedKeys(m map[string]any) []string {
 // decodesFreely reports whether it is not known what t can be decoded from.
 func decodesFreely(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
-	return t.Kind() == reflect.Interface || t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[json.Number]() ||
-		p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	return t.Kind() == reflect.Interface || t == reflect.TypeFor[time.Time]() ||
+		t == reflect.TypeFor[json.Number]() ||
+		p.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func checkObject(s map[string]any, t reflect.Type, path string) error {
@@ -108,7 +110,9 @@ func checkObject(s map[string]any, t reflect.Type, path string) error {
 		}
 		member := members[name]
 		if member == nil {
-			return faultAt(joinPath(path, name), fmt.Errorf("%v has no field for it, so the handler would not see it; add one, or use AddRawTool", t))
+			return faultAt(joinPath(path, name),
+				fmt.Errorf("%v has no field for it, so the handler would not see it; add one, or "+
+					"use AddRawTool", t))
 		}
 		if err := checkMember(properties[name], member, joinPath(path, name)); err != nil {
 			return err
@@ -121,10 +125,15 @@ func checkObject(s map[string]any, t reflect.Type, path string) error {
 			continue
 		}
 		if members[name] == nil {
-			return faultAt(joinPath(path, name), fmt.Errorf("is required, but %v has no field for it; add one, or use AddRawTool", t))
+			return faultAt(joinPath(path, name),
+				fmt.Errorf("is required, but %v has no field for it; add one, or use AddRawTool",
+					t))
 		}
-		if _, listed := properties[name]; !listed && s["additionalProperties"] == false && s["patternProperties"] == nil {
-			return faultAt(joinPath(path, name), errors.New("is required, but not among the properties, and additionalProperties forbids all others"))
+		if _, listed := properties[name]; !listed && s["additionalProperties"] == false &&
+			s["patternProperties"] == nil {
+			return faultAt(joinPath(path, name),
+				errors.New("is required, but not among the properties, and additionalProperties "+
+					"forbids all others"))
 		}
 	}
 	return nil
@@ -147,7 +156,8 @@ func checkMember(doc any, member *fields.Member, path string) error {
 	}
 	for _, keyword := range tags.Bounds() {
 		if !hasBound(s, keyword) {
-			return faultAt(path, fmt.Errorf("%v.%s has the tag %s, but the InputSchema has no such bound and is used as it is: add it there, or take the tag away",
+			return faultAt(path, fmt.Errorf("%v.%s has the tag %s, but the InputSchema has no "+
+				"such bound and is used as it is: add it there, or take the tag away",
 				member.Owner, member.Field.Name, keyword))
 		}
 	}
@@ -197,7 +207,8 @@ func checkType(s map[string]any, t reflect.Type) error {
 			err = jsonx.Unmarshal(raw, reflect.New(t).Interface())
 		}
 		if err != nil {
-			return fmt.Errorf("lists the value %s, which %v cannot be decoded from", clipQuoted(string(raw)), t)
+			return fmt.Errorf("lists the value %s, which %v cannot be decoded from",
+				clipQuoted(string(raw)), t)
 		}
 	}
 	return nil

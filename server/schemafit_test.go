@@ -46,9 +46,10 @@ func book[In any](s *server.Server, schema string) (said string) {
 			said = fmt.Sprint(v)
 		}
 	}()
-	server.AddTool(s, server.Tool{Name: "book", InputSchema: json.RawMessage(schema)}, func(_ context.Context, _ *server.ToolCall, in In) (protocol.CallToolOutcome, error) {
-		return server.Structured(in)
-	})
+	server.AddTool(s, server.Tool{Name: "book", InputSchema: json.RawMessage(schema)},
+		func(_ context.Context, _ *server.ToolCall, in In) (protocol.CallToolOutcome, error) {
+			return server.Structured(in)
+		})
 	return ""
 }
 
@@ -92,7 +93,8 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		if (tt.bad == "") != (said == "") || !strings.Contains(said, tt.bad) {
 			t.Errorf("%s: %q, want %q", tt.schema, said, tt.bad)
 		}
-		if tt.bad != "" && !strings.Contains(said, "server_test.booked") && !strings.Contains(said, "server_test.bookedLine") {
+		if tt.bad != "" && !strings.Contains(said, "server_test.booked") &&
+			!strings.Contains(said, "server_test.bookedLine") {
 			t.Errorf("%s: the type is not named: %s", tt.schema, said)
 		}
 	}
@@ -122,9 +124,10 @@ func TestLargeBoundsAreListedExactly(t *testing.T) {
 		List []within `json:"list,omitempty"`
 	}
 	h := newHarness(t, nil)
-	server.AddTool(h.Server, server.Tool{Name: "large"}, func(_ context.Context, _ *server.ToolCall, in large) (protocol.CallToolOutcome, error) {
-		return server.Text(fmt.Sprint(in.Max)), nil
-	})
+	server.AddTool(h.Server, server.Tool{Name: "large"},
+		func(_ context.Context, _ *server.ToolCall, in large) (protocol.CallToolOutcome, error) {
+			return server.Text(fmt.Sprint(in.Max)), nil
+		})
 	list := h.send(protocol.MethodListTools, "").raw
 	for _, want := range []string{`"maximum":9007199254740993`, `"maximum":18446744073709551615`, `"maximum":100.5`, `"minimum":-9007199254740993`} {
 		if !strings.Contains(list, want) {
@@ -158,10 +161,11 @@ func TestDefaultsOfArguments(t *testing.T) {
 		Note  string          `json:"note,omitempty"`
 	}
 	h := newHarness(t, nil)
-	server.AddTool(h.Server, server.Tool{Name: "order"}, func(_ context.Context, call *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
-		text, err := json.Marshal(in)
-		return server.Text(string(text) + " of " + string(call.Arguments)), err
-	})
+	server.AddTool(h.Server, server.Tool{Name: "order"},
+		func(_ context.Context, call *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
+			text, err := json.Marshal(in)
+			return server.Text(string(text) + " of " + string(call.Arguments)), err
+		})
 	for _, tt := range []struct{ arguments, want string }{
 		{`{}`, `{"env":"dev","count":2,"on":true,"tags":["x","y"],"rate":1000}`},
 		{`{"env":"prod","count":null,"on":false,"tags":[],"rate":0,"note":"\""}`, `{"env":"prod","rate":0,"note":"\""}`},

@@ -39,13 +39,16 @@ func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) 
 	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
 		return g.applyTags(s.Items, t.Elem(), extendPath(path, "items"))
 	case t.Kind() == reflect.Map:
-		return g.applyTags(s.AdditionalProperties, t.Elem(), extendPath(path, "additionalProperties"))
+		return g.applyTags(s.AdditionalProperties, t.Elem(),
+			extendPath(path, "additionalProperties"))
 	case t.Kind() != reflect.Struct || s.Properties == nil: // such as a time.Time
 		return nil
 	}
 	for _, member := range fields.Members(t) {
 		if member.Field.Anonymous { // the library takes its fields for ours, or leaves it out
-			return &fields.Error{Type: member.Owner, Field: member.Field.Name, Reason: "is embedded and a member of its own, which cannot be inferred: give the field a name, or the tool an InputSchema"}
+			return &fields.Error{Type: member.Owner, Field: member.Field.Name,
+				Reason: "is embedded and a member of its own, which cannot be inferred: give the " +
+					"field a name, or the tool an InputSchema"}
 		}
 		property := s.Properties[member.Name]
 		if property == nil {
@@ -59,11 +62,13 @@ func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) 
 		g.describeField(property, &tags, at)
 		if tags.Default != nil {
 			if err := checkDefault(property, member.Field.Type, tags.Default); err != nil {
-				return &fields.Error{Type: member.Owner, Field: member.Field.Name, Reason: err.Error()}
+				return &fields.Error{Type: member.Owner, Field: member.Field.Name,
+					Reason: err.Error()}
 			}
 			property.Default = tags.Default
 			if g.arguments {
-				s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return name == member.Name })
+				s.Required = slices.DeleteFunc(s.Required,
+					func(name string) bool { return name == member.Name })
 			}
 		}
 		if err := g.applyTags(property, member.Field.Type, at); err != nil {
@@ -87,7 +92,8 @@ func (g *tagger) describeField(s *jsonschema.Schema, tags *fields.Tags, path []s
 	for _, size := range []struct {
 		from *int
 		to   **int
-	}{{tags.MinLength, &s.MinLength}, {tags.MaxLength, &s.MaxLength}, {tags.MinItems, &s.MinItems}, {tags.MaxItems, &s.MaxItems}} {
+	}{{tags.MinLength, &s.MinLength}, {tags.MaxLength, &s.MaxLength}, {tags.MinItems, &s.MinItems},
+		{tags.MaxItems, &s.MaxItems}} {
 		if size.from != nil {
 			*size.to = size.from
 		}
@@ -129,7 +135,8 @@ func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 	}
 	options := make([]*jsonschema.Schema, 0, len(tags.Values)+1)
 	for i, value := range tags.Values {
-		options = append(options, &jsonschema.Schema{Const: jsonschema.Ptr[any](value), Title: tags.Titles[i]})
+		options = append(options, &jsonschema.Schema{Const: jsonschema.Ptr[any](value),
+			Title: tags.Titles[i]})
 	}
 	if nullable {
 		options = append(options, &jsonschema.Schema{Type: "null"})
@@ -165,7 +172,8 @@ func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 func (g *tagger) restoreExactBounds(raw json.RawMessage) (json.RawMessage, error) {
 	var err error
 	for _, bound := range g.exact {
-		if raw, err = replaceAt(raw, append(bound.path, bound.keyword), bound.number.String()); err != nil {
+		if raw, err = replaceAt(raw, append(bound.path, bound.keyword),
+			bound.number.String()); err != nil {
 			return nil, err
 		}
 	}

@@ -30,9 +30,11 @@ func tagged[T any](values ...string) taggedField {
 		name: t.Field(0).Type.String() + " " + string(t.Field(0).Tag),
 		form: func() (*form.Form, error) { return form.Derive(t, form.Options{}) },
 		tool: func(s *server.Server) {
-			server.AddTool(s, server.Tool{Name: "tool"}, func(_ context.Context, _ *server.ToolCall, in T) (protocol.CallToolOutcome, error) {
-				return server.Structured(in)
-			})
+			server.AddTool(s, server.Tool{Name: "tool"},
+				func(_ context.Context, _ *server.ToolCall, in T) (protocol.CallToolOutcome,
+					error) {
+					return server.Structured(in)
+				})
 		},
 		decode: func(content []byte) (any, error) {
 			var in T
@@ -55,7 +57,8 @@ func registered(s *server.Server, register func(*server.Server)) (said any) {
 func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 	const email = `"a@example.com"`
 	texts := []string{"", `""`, `"a"`, `"ab"`, `"abc"`, `"é"`, `" a"`, `1`, `true`, `["a"]`, `{}`, email, `"https://example.com/"`, `"2026-02-29"`, `"2024-02-29"`, `"2026-01-01T00:00:00Z"`}
-	// Whole numbers spelled as 1.0 or -0 are left out: forms normalize them and arguments are as they were sent.
+	// Whole numbers spelled as 1.0 or -0 are left out: forms normalize them and arguments are as
+	// they were sent.
 	numbers := []string{"", "0", "1", "1.5", "-1", "127", "128", "1000", "9007199254740992", "9007199254740993", "9007199254740994", "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e400", `"1"`, "true"}
 	lists := []string{"", `[]`, `["a"]`, `["a","b"]`, `["a","a"]`, `["a","b","c"]`, `["d"]`, `[1]`, `"a"`}
 	for _, tt := range []taggedField{
@@ -192,7 +195,8 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 			h := newHarness(t, nil)
 			said := registered(h.Server, tt.tool)
 			if tt.values == nil {
-				for who, text := range map[string]string{"form": fmt.Sprint(err), "tool": fmt.Sprint(said)} {
+				for who, text := range map[string]string{"form": fmt.Sprint(err),
+					"tool": fmt.Sprint(said)} {
 					if !strings.Contains(text, ".V: ") {
 						t.Errorf("the %s does not name type and field: %s", who, text)
 					}
@@ -250,9 +254,10 @@ type refund struct {
 // TestTagsBoundArguments: what a tag says of a field, no argument breaks.
 func TestTagsBoundArguments(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddTool(h.Server, server.Tool{Name: "refund"}, func(context.Context, *server.ToolCall, refund) (protocol.CallToolOutcome, error) {
-		return server.Text("refunded"), nil
-	})
+	server.AddTool(h.Server, server.Tool{Name: "refund"},
+		func(context.Context, *server.ToolCall, refund) (protocol.CallToolOutcome, error) {
+			return server.Text("refunded"), nil
+		})
 	const good = `"amount":1,"kind":"cash","reason":"abc"`
 	for _, tc := range []struct{ arguments, bad string }{
 		{`{` + good + `}`, ""},
@@ -314,9 +319,10 @@ func TestTagsThatDoNotFit(t *testing.T) {
 }
 
 func addTyped[In any](s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "wrong"}, func(context.Context, *server.ToolCall, In) (protocol.CallToolOutcome, error) {
-		return server.Text("never"), nil
-	})
+	server.AddTool(s, server.Tool{Name: "wrong"},
+		func(context.Context, *server.ToolCall, In) (protocol.CallToolOutcome, error) {
+			return server.Text("never"), nil
+		})
 }
 
 // wrong wants a panic that names type, field and tag.

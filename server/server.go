@@ -43,7 +43,8 @@ func New(opts *Options) (*Server, error) {
 	if s.info, err = newInfoMeta(o.Info); err != nil {
 		return nil, fmt.Errorf("server: Info: %w", err)
 	}
-	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover, s.answerDiscover(&Incoming{})); err != nil {
+	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover,
+		s.answerDiscover(&Incoming{})); err != nil {
 		return nil, fmt.Errorf("server: Capabilities: %w", err)
 	}
 	s.handler = s.dispatchRequest

@@ -17,11 +17,12 @@ import (
 
 func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
-		"plain with a sealer": {Roundtrip: roundtrip.Options{Plain: true, Sealer: roundtrip.EphemeralKeyring()}},
-		"no shared key":       {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
-		"no name":             {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
-		"nil middleware":      {Middleware: []server.Middleware{nil}},
-		"extension no JSON":   {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
+		"plain with a sealer": {Roundtrip: roundtrip.Options{Plain: true,
+			Sealer: roundtrip.EphemeralKeyring()}},
+		"no shared key":     {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
+		"no name":           {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
+		"nil middleware":    {Middleware: []server.Middleware{nil}},
+		"extension no JSON": {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
 	} {
 		if _, err := server.New(opts); err == nil {
 			t.Errorf("%s: no error", name)
@@ -43,9 +44,11 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "meta"}, outcome(shared, nil))
 	server.AddRawTool(h.Server, server.Tool{Name: "empty meta"}, outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
 	own := protocol.Meta(`{"` + protocol.MetaServerInfo + `":{"name":"gateway","version":"1"}}`)
-	server.AddRawTool(h.Server, server.Tool{Name: "own"}, outcome(&protocol.CallToolResult{Meta: own}, nil))
+	server.AddRawTool(h.Server, server.Tool{Name: "own"},
+		outcome(&protocol.CallToolResult{Meta: own}, nil))
 	server.AddRawTool(h.Server, server.Tool{Name: "bad"}, outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
-	replies := []reply{h.send(protocol.MethodDiscover, ""), h.call("meta", ""), h.call("meta", ""), h.call("empty meta", ""), h.call("listed", "")}
+	replies := []reply{h.send(protocol.MethodDiscover, ""), h.call("meta", ""), h.call("meta", ""),
+		h.call("empty meta", ""), h.call("listed", "")}
 	for _, l := range lists {
 		replies = append(replies, h.send(l.method, ""))
 	}
@@ -83,7 +86,8 @@ func TestStateIsBound(t *testing.T) {
 	frozen(h.call("ask", `{"a":1}`, answer, `"requestState":""`))
 	frozen(h.raw(server.WithPrincipal(t.Context(), anonymous), protocol.MethodCallTool,
 		"{"+goodMeta+`,"name":"ask","arguments":{"a":1},`+answer+","+state+"}"))
-	for _, spelling := range []string{"1.0", "1e0", "1E0"} { // a handler may read them as other things
+	// a handler may read them as other things
+	for _, spelling := range []string{"1.0", "1e0", "1E0"} {
 		frozen(h.call("ask", `{"a":`+spelling+`}`, answer, state))
 	}
 	h.call("ask", `{ "\u0061": 1 }`, answer, state).text(`{"n":1}`)
@@ -111,7 +115,8 @@ func sharedRing(t *testing.T) *roundtrip.Keyring {
 func TestAudienceIsTheName(t *testing.T) {
 	ring := sharedRing(t)
 	named := func(name string) *harness {
-		h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: name}, Roundtrip: roundtrip.Options{Sealer: ring}})
+		h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: name},
+			Roundtrip: roundtrip.Options{Sealer: ring}})
 		server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
 		return h
 	}
@@ -122,14 +127,15 @@ func TestAudienceIsTheName(t *testing.T) {
 }
 
 func waits(h *harness) {
-	server.AddRawTool(h.Server, server.Tool{Name: "wait"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(time.Minute):
-			return server.Text("waited"), nil
-		}
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "wait"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(time.Minute):
+				return server.Text("waited"), nil
+			}
+		})
 }
 
 func TestClose(t *testing.T) {
@@ -165,7 +171,8 @@ func TestShutdown(t *testing.T) {
 		})
 		synctest.Wait()
 		req := &protocol.Request{ID: protocol.IntID(9), Method: protocol.MethodDiscover}
-		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil || r.Error.Code != protocol.CodeBusy ||
+		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil ||
+			r.Error.Code != protocol.CodeBusy ||
 			r.Error.Message != "the server is closing, call again" || string(r.Error.Data) != `{"retryAfterMs":1000}` {
 			t.Errorf("a request while shutting down: %+v", r)
 		}
@@ -210,15 +217,18 @@ func (b *back) Notify(_ context.Context, n *protocol.Notification) error {
 
 func TestNotify(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
+		})
 	var way back
 	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
-	if _, err := h.Handle(t.Context(), req, &way); err != nil || len(way) != 1 || way[0].Method != "x/y" {
+	if _, err := h.Handle(t.Context(), req, &way); err != nil || len(way) != 1 ||
+		way[0].Method != "x/y" {
 		t.Errorf("notifications are %v, %v", way, err)
 	}
-	if err := h.Server.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyCancelled}); err != nil {
+	if err := h.Server.Notify(t.Context(),
+		&protocol.Notification{Method: protocol.NotifyCancelled}); err != nil {
 		t.Errorf("Notify: %v", err)
 	}
 }

@@ -67,10 +67,12 @@ const DefaultLogLevel = protocol.LevelInfo
 // client is connected: the message is lost then. Changes are sent by one goroutine
 // at a time, with a context that ends with the session. Where send is nil the
 // client is told not to expect any.
-func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context, m protocol.Message) error) *Session {
+func (s *Server) NewSession(p roundtrip.Principal,
+	send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
-		server: s, principal: p, sendUnrelated: send, lifetime: life, endLifetime: end, level: DefaultLogLevel,
+		server: s, principal: p, sendUnrelated: send, lifetime: life, endLifetime: end,
+		level: DefaultLogLevel,
 	}
 	x.announcements = newSubscriber(protocol.SubscriptionFilter{})
 	x.announcements.changed = x.startAnnouncing
@@ -95,7 +97,8 @@ func (x *Session) Principal() roundtrip.Principal { return x.principal }
 // after all the session is as before.
 func (x *Session) Admit(req *protocol.Request) *Incoming {
 	in := newActiveRequest()
-	in.Request, in.Version, in.Principal, in.server, in.era = req, protocol.V20251125, x.principal, x.server, x
+	in.Request, in.Version, in.Principal, in.server, in.era = req, protocol.V20251125, x.principal,
+		x.server, x
 	if req == nil {
 		in.Request = &protocol.Request{}
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
@@ -133,19 +136,23 @@ func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	s := x.server
 	switch {
 	case x.closed:
-		return quota.Refuse(quota.None, closedRetryAfter, "the session is closed, call again in a new one")
+		return quota.Refuse(quota.None, closedRetryAfter,
+			"the session is closed, call again in a new one")
 	case method == protocol.MethodPing:
 		return nil
 	case method == protocol.MethodInitialize && s.opts.ModernOnly:
 		return refuseInitialize()
 	case method == protocol.MethodInitialize && x.version != "":
-		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: the session is initialized already")
+		return protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: the session is initialized already")
 	case method == protocol.MethodInitialize:
 		return nil
 	case x.version == "":
-		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: the first request must be initialize")
+		return protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: the first request must be initialize")
 	case !x.offersMethod(method):
-		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(method))
+		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
+			clipQuoted(method))
 	}
 	return nil
 }
@@ -258,7 +265,8 @@ func (x *Session) cancelRequest(id protocol.ID) {
 // legacyVersions are the revisions that a session can be opened in, newest
 // first.
 func legacyVersions() []protocol.Version {
-	return slices.DeleteFunc(protocol.Versions(), func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
+	return slices.DeleteFunc(protocol.Versions(),
+		func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
 // negotiateVersion returns the revision to answer a client that asks for wanted:
@@ -281,7 +289,8 @@ func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 // refused: to be told of changes, to choose a log level, and, since no
 // capability is known, to be asked anything. The function that is returned must
 // be called once the request has been answered.
-func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p roundtrip.Principal) (*Incoming, func()) {
+func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
+	p roundtrip.Principal) (*Incoming, func()) {
 	x := s.NewSession(p, nil)
 	x.stateless = true
 	if req != nil && req.Method != protocol.MethodInitialize {
@@ -292,7 +301,9 @@ func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p rou
 	in := x.Admit(req)
 	switch in.Request.Method {
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe, protocol.MethodSetLevel:
-		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s needs a session, which this server does not have", in.Request.Method))
+		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound,
+			"method not found: %s needs a session, which this server does not have",
+			in.Request.Method))
 	}
 	return in, x.Close
 }

@@ -95,7 +95,8 @@ func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
 }
 
 // legacyCapabilities leaves out the capabilities that revision v does not have.
-func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) protocol.ServerCapabilities {
+func legacyCapabilities(c protocol.ServerCapabilities,
+	v protocol.Version) protocol.ServerCapabilities {
 	c.Extensions = nil
 	if v < protocol.V20250326 {
 		c.Completions = nil
@@ -138,8 +139,10 @@ func (x *Session) subscribeResource(uri string) error {
 	if _, twice := x.announcements.resources[uri]; twice {
 		return nil
 	}
-	if len(x.announcements.resources) >= MaxSubscribedResources || x.uriBytes+len(uri) > MaxListenBytes {
-		return quota.Refuse("session", subscriptionRetry, "too many resources are subscribed to; unsubscribe from some")
+	if len(x.announcements.resources) >= MaxSubscribedResources ||
+		x.uriBytes+len(uri) > MaxListenBytes {
+		return quota.Refuse("session", subscriptionRetry,
+			"too many resources are subscribed to; unsubscribe from some")
 	}
 	x.announcements.resources[uri] = struct{}{}
 	x.uriBytes += len(uri)
@@ -193,7 +196,8 @@ func (x *Session) announceChanges() bool {
 		return false
 	}
 	x.mu.Unlock()
-	l := &announcer{server: x.server, in: &Incoming{Principal: x.principal, Back: announcementChannel{x}}}
+	l := &announcer{server: x.server,
+		in: &Incoming{Principal: x.principal, Back: announcementChannel{x}}}
 	for _, method := range lists {
 		x.announceOne(l, method, "")
 	}
@@ -206,7 +210,8 @@ func (x *Session) announceChanges() bool {
 // announceOne announces that a list changed, or the resource at uri. It recovers
 // panics of Visible and of the transport.
 func (x *Session) announceOne(l *announcer, method, uri string) {
-	defer x.server.recoverAndReport(x.lifetime, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
+	defer x.server.recoverAndReport(x.lifetime,
+		roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
 	if uri != "" {
 		_ = l.sendDue(x.lifetime, nil, []string{uri})
 	} else {

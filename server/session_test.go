@@ -18,7 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-var legacyVersions = []protocol.Version{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125}
+var legacyVersions = []protocol.Version{protocol.V20241105, protocol.V20250326, protocol.V20250618,
+	protocol.V20251125}
 
 // A visitor is a client of a legacy revision and a transport without a wire.
 // All that is said is held against the published schema when the test ends.
@@ -202,11 +203,14 @@ func answering(result string) func(*protocol.Request) *protocol.Response {
 
 func TestSessionNegotiation(t *testing.T) {
 	for _, tc := range []struct{ wanted, want string }{
-		{"2024-11-05", "2024-11-05"}, {"2025-03-26", "2025-03-26"}, {"2025-06-18", "2025-06-18"}, {"2025-11-25", "2025-11-25"},
-		{"2026-07-28", "2025-11-25"}, {"2099-01-01", "2025-11-25"}, {"2024-10-07", "2025-11-25"}, {"1", "2025-11-25"},
+		{"2024-11-05", "2024-11-05"}, {"2025-03-26", "2025-03-26"}, {"2025-06-18", "2025-06-18"},
+		{"2025-11-25", "2025-11-25"},
+		{"2026-07-28", "2025-11-25"}, {"2099-01-01", "2025-11-25"}, {"2024-10-07", "2025-11-25"},
+		{"1", "2025-11-25"},
 	} {
 		t.Run(tc.wanted, func(t *testing.T) {
-			h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s", Version: "2"}, Instructions: "ask"})
+			h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s",
+				Version: "2"}, Instructions: "ask"})
 			c := h.visit(protocol.Version(tc.want))
 			if c.session.Version() != "" {
 				t.Error("open before initialize")
@@ -219,7 +223,8 @@ func TestSessionNegotiation(t *testing.T) {
 			if r.Error != nil || json.Unmarshal(r.Result, &result) != nil {
 				t.Fatalf("got %s, %v", r.Result, r.Error)
 			}
-			if result.ProtocolVersion != tc.want || string(c.session.Version()) != tc.want || result.Instructions != "ask" || result.ServerInfo.Name != "s" {
+			if result.ProtocolVersion != tc.want || string(c.session.Version()) != tc.want ||
+				result.Instructions != "ask" || result.ServerInfo.Name != "s" {
 				t.Errorf("got %s in %s, want %s", r.Result, c.session.Version(), tc.want)
 			}
 		})
@@ -230,8 +235,11 @@ func TestSessionLifecycle(t *testing.T) {
 	h := newHarness(t, nil)
 	h.plain()
 	c := h.visit(protocol.V20251125)
-	for _, method := range []string{protocol.MethodListTools, protocol.MethodSetLevel, protocol.MethodDiscover, "unheard/of"} {
-		if r := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method})); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
+	for _, method := range []string{protocol.MethodListTools, protocol.MethodSetLevel,
+		protocol.MethodDiscover, "unheard/of"} {
+		if r := c.h.Serve(t.Context(),
+			c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
+				Method: method})); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("%s before initialize: got %v", method, r.Error)
 		}
 	}
@@ -239,7 +247,8 @@ func TestSessionLifecycle(t *testing.T) {
 		t.Errorf("ping before initialize: %s, %v", r.Result, r.Error)
 	}
 	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)})
-	if r := c.h.Serve(t.Context(), bad); r.Error == nil || r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
+	if r := c.h.Serve(t.Context(), bad); r.Error == nil ||
+		r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
 		t.Errorf("bad initialize: got %v", r.Error)
 	}
 	if r := c.initialize("2025-11-25", `{}`); r.Error != nil {
@@ -248,9 +257,11 @@ func TestSessionLifecycle(t *testing.T) {
 	if r := c.initialize("2025-11-25", `{}`); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
 		t.Errorf("second initialize: got %s, %v", r.Result, r.Error)
 	}
-	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of", protocol.MethodListPrompts, protocol.MethodSubscribe} {
+	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of",
+		protocol.MethodListPrompts, protocol.MethodSubscribe} {
 		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage(`{"uri":"a"}`)})
-		if r := c.h.Serve(t.Context(), in); r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound {
+		if r := c.h.Serve(t.Context(), in); r.Error == nil ||
+			r.Error.Code != protocol.CodeMethodNotFound {
 			t.Errorf("%s: got %s, %v, want method not found", method, r.Result, r.Error)
 		}
 	}
@@ -292,7 +303,9 @@ func TestSessionModernOnly(t *testing.T) {
 	h := newHarness(t, &server.Options{ModernOnly: true})
 	c := h.visit(protocol.V20251125)
 	r := c.initialize("2025-11-25", `{}`)
-	if r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound || !strings.Contains(r.Error.Message, "2026-07-28") || !strings.Contains(string(r.Error.Data), "2026-07-28") {
+	if r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound ||
+		!strings.Contains(r.Error.Message, "2026-07-28") ||
+		!strings.Contains(string(r.Error.Data), "2026-07-28") {
 		t.Errorf("got %s, %v", r.Result, r.Error)
 	}
 }
@@ -303,16 +316,20 @@ func full(t *testing.T, opts *server.Options) *harness {
 	h.plain()
 	server.AddRawTool(h.Server, server.Tool{Name: "list", OutputSchema: json.RawMessage(`{"type":"array"}`)},
 		outcome(&protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "[1]"}}, StructuredContent: json.RawMessage(`[1]`)}, nil))
-	server.AddPrompt(h.Server, server.Prompt{Name: "p", Complete: func(context.Context, *server.CompleteCall) ([]string, error) {
-		return []string{"ab", "ac"}, nil
-	}, Arguments: []protocol.PromptArgument{{Name: "arg"}}}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText("hello")}}, nil
-	})
+	server.AddPrompt(h.Server, server.Prompt{Name: "p",
+		Complete: func(context.Context, *server.CompleteCall) ([]string, error) {
+			return []string{"ab", "ac"}, nil
+		}, Arguments: []protocol.PromptArgument{{Name: "arg"}}},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText("hello")}}, nil
+		})
 	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "r"}}, Cache: protocol.CacheHints{TTLMillis: 5, Scope: protocol.CachePublic}}, nil
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "r"}},
+			Cache: protocol.CacheHints{TTLMillis: 5, Scope: protocol.CachePublic}}, nil
 	}
 	server.AddResource(h.Server, server.Resource{URI: "test://r", Name: "r"}, read)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "test://t/{x}", Name: "t"},
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "test://t/{x}", Name: "t"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return nil, protocol.ResourceNotFound(call.URI)
 		})
@@ -363,11 +380,14 @@ func TestSessionMethods(t *testing.T) {
 				for _, bad := range []struct{ method, params string }{
 					{protocol.MethodSetLevel, `{"level":"loud"}`}, {protocol.MethodSubscribe, `{}`}, {protocol.MethodCallTool, ``},
 				} {
-					in := c.session.Admit(&protocol.Request{ID: protocol.IntID(99), Method: bad.method, Params: json.RawMessage(bad.params)})
+					in := c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
+						Method: bad.method, Params: json.RawMessage(bad.params)})
 					if bad.params == "" {
-						in = c.session.Admit(&protocol.Request{ID: protocol.IntID(99), Method: bad.method})
+						in = c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
+							Method: bad.method})
 					}
-					if r := c.h.Serve(t.Context(), in); r.Error == nil || r.Error.Code != protocol.CodeInvalidParams {
+					if r := c.h.Serve(t.Context(), in); r.Error == nil ||
+						r.Error.Code != protocol.CodeInvalidParams {
 						t.Errorf("%s %s: got %s, %v", bad.method, bad.params, r.Result, r.Error)
 					}
 				}
@@ -380,7 +400,9 @@ func TestSessionMethods(t *testing.T) {
 func TestSessionCapabilities(t *testing.T) {
 	for _, v := range legacyVersions {
 		h := full(t, &server.Options{
-			Info:         protocol.Implementation{Name: "s", Version: "1", Title: "S", Description: "d", WebsiteURL: "https://s.example", Icons: []protocol.Icon{{Src: "https://s.example/i"}}},
+			Info: protocol.Implementation{Name: "s", Version: "1", Title: "S",
+				Description: "d", WebsiteURL: "https://s.example",
+				Icons: []protocol.Icon{{Src: "https://s.example/i"}}},
 			Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/x": json.RawMessage(`{}`)}},
 		})
 		r := h.visit(v).initialize(string(v), `{}`)
@@ -388,7 +410,8 @@ func TestSessionCapabilities(t *testing.T) {
 		for word, since := range map[string]protocol.Version{
 			`"tools":{"listChanged":true}`: "2024", `"resources":{"listChanged":true,"subscribe":true}`: "2024", `"logging":{}`: "2024",
 			`"completions":{}`: protocol.V20250326, `"title":"S"`: protocol.V20250618, `"description":"d"`: protocol.V20251125,
-			"icons": protocol.V20251125, "websiteUrl": protocol.V20251125, "extensions": protocol.V20260728, "_meta": protocol.V20260728,
+			"icons": protocol.V20251125, "websiteUrl": protocol.V20251125,
+			"extensions": protocol.V20260728, "_meta": protocol.V20260728,
 		} {
 			if got, want := strings.Contains(text, word), v >= since; got != want {
 				t.Errorf("%s: %s declared: %v, want %v: %s", v, word, got, want, text)
@@ -401,22 +424,29 @@ func TestSessionCapabilities(t *testing.T) {
 // capabilities are the session's.
 func TestSessionIgnoresModernMembers(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptCold: true}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" || roundtrip.Number(ctx) != 1 {
-			t.Errorf("capabilities %s of %+v in round %d", call.Capabilities(), call.ClientInfo(), roundtrip.Number(ctx))
-		}
-		if reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome != roundtrip.Missing {
-			t.Errorf("reply %+v", reply)
-		}
-		return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "?")), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptCold: true},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" ||
+				roundtrip.Number(ctx) != 1 {
+				t.Errorf("capabilities %s of %+v in round %d", call.Capabilities(),
+					call.ClientInfo(),
+					roundtrip.Number(ctx))
+			}
+			if reply := roundtrip.Answer[Reason](ctx,
+				"confirm"); reply.Outcome != roundtrip.Missing {
+				t.Errorf("reply %+v", reply)
+			}
+			return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "?")), nil
+		})
 	c := h.visit(protocol.V20251125)
 	c.initialize("2025-11-25", `{}`)
-	in := c.session.Admit(&protocol.Request{ID: protocol.IntID(7), Method: protocol.MethodCallTool, Params: json.RawMessage(
-		`{"name":"ask","requestState":"x","inputResponses":{"confirm":{"action":"accept","content":{"reason":"now"}}},
+	in := c.session.Admit(&protocol.Request{ID: protocol.IntID(7), Method: protocol.MethodCallTool,
+		Params: json.RawMessage(
+			`{"name":"ask","requestState":"x","inputResponses":{"confirm":{"action":"accept","content":{"reason":"now"}}},
 		"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"liar","version":"1"}}}`)})
 	in.Back = c
-	if got := told(c.h.Serve(t.Context(), in)); !strings.HasPrefix(got, "error: the client does not support: elicitation") || len(c.asked()) != 0 {
+	if got := told(c.h.Serve(t.Context(), in)); !strings.HasPrefix(got,
+		"error: the client does not support: elicitation") || len(c.asked()) != 0 {
 		t.Errorf("got %q", got)
 	}
 }
@@ -431,14 +461,16 @@ const acceptedNow = `{"action":"accept","content":{"reason":"now"}}`
 // TestSessionLogLevel: info until the client sets it, each session for itself.
 func TestSessionLogLevel(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "log"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		for _, level := range []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo, protocol.LevelError} {
-			if err := call.Log(ctx, level, "", string(level)); err != nil {
-				t.Error(err)
+	server.AddRawTool(h.Server, server.Tool{Name: "log"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for _, level := range []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo,
+				protocol.LevelError} {
+				if err := call.Log(ctx, level, "", string(level)); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		return server.Text("done"), nil
-	})
+			return server.Text("done"), nil
+		})
 	a, b := h.enter(protocol.V20251125, `{}`), h.enter(protocol.V20241105, `{}`)
 	for _, step := range []struct {
 		c     *visitor
@@ -461,16 +493,29 @@ func TestSessionLogLevel(t *testing.T) {
 func TestSessionNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
-			Visible: func(_ roundtrip.Principal, _, name string) bool { return name != "test://hidden" }})
+			Visible: func(_ roundtrip.Principal, _,
+				name string) bool {
+				return name != "test://hidden"
+			}})
 		h.plain()
 		c := h.visit(protocol.V20250618)
 		c.initialize("2025-06-18", `{}`)
-		read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) { return nil, nil }
-		add := func(uri string) { server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"}, read) }
+		read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome,
+			error) {
+			return nil, nil
+		}
+		add := func(uri string) {
+			server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"},
+				read)
+		}
 		add("test://a")
 		add("test://hidden")
 		server.AddRawTool(h.Server, server.Tool{Name: "more"}, outcome(nil, nil))
-		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) { return nil, nil })
+		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"},
+			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
+				error) {
+				return nil, nil
+			})
 		for _, uri := range []string{"test://a", "test://a", "test://hidden", "test://unknown"} {
 			c.request(protocol.MethodSubscribe, fmt.Sprintf(`{"uri":%q}`, uri))
 		}
@@ -525,7 +570,8 @@ func TestSessionNewsAreBounded(t *testing.T) {
 		})
 		defer x.Close()
 		params := json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
-		h.Serve(t.Context(), x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: params}))
+		h.Serve(t.Context(), x.Admit(&protocol.Request{ID: protocol.IntID(1),
+			Method: protocol.MethodInitialize, Params: params}))
 		x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
 		change := func() {
 			server.AddRawTool(h.Server, server.Tool{Name: "new"}, outcome(nil, nil))
@@ -547,8 +593,10 @@ func TestSessionNewsAreBounded(t *testing.T) {
 func TestSessionSubscriptionsAreBounded(t *testing.T) {
 	c := full(t, nil).enter(protocol.V20251125, `{}`)
 	subscribe := func(uri string) *protocol.Error {
-		return c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodSubscribe,
-			Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))})).Error
+		return c.h.Serve(t.Context(),
+			c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
+				Method: protocol.MethodSubscribe,
+				Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))})).Error
 	}
 	for i := range server.MaxSubscribedResources {
 		if e := subscribe(fmt.Sprint("test://", i)); e != nil {
@@ -563,7 +611,8 @@ func TestSessionSubscriptionsAreBounded(t *testing.T) {
 	}
 	d := full(t, nil).enter(protocol.V20251125, `{}`)
 	c = d
-	if e := subscribe("test://" + strings.Repeat("x", server.MaxListenBytes)); e == nil || e.Code != protocol.CodeBusy {
+	if e := subscribe("test://" + strings.Repeat("x", server.MaxListenBytes)); e == nil ||
+		e.Code != protocol.CodeBusy {
 		t.Errorf("a long URI: got %v", e)
 	}
 }
@@ -579,7 +628,10 @@ func TestSessionCancel(t *testing.T) {
 		in := c.admit(protocol.MethodCallTool, `{"name":"ask"}`)
 		go func() { done <- c.serve(in) }()
 		synctest.Wait()
-		if twice := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: in.Request.ID, Method: protocol.MethodPing})); twice.Error == nil || twice.Error.Code != protocol.CodeInvalidRequest {
+		if twice := c.h.Serve(t.Context(),
+			c.session.Admit(&protocol.Request{ID: in.Request.ID,
+				Method: protocol.MethodPing})); twice.Error == nil ||
+			twice.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("the same id twice: %v", twice.Error)
 		}
 		if n := c.session.Running(); n != 1 {
@@ -591,7 +643,8 @@ func TestSessionCancel(t *testing.T) {
 		if r := <-done; r != nil {
 			t.Errorf("answered %s, %v", r.Result, r.Error)
 		}
-		if gone := c.noted(protocol.NotifyCancelled); len(gone) != 1 || !strings.Contains(gone[0], c.asked()[0].ID.String()) {
+		if gone := c.noted(protocol.NotifyCancelled); len(gone) != 1 ||
+			!strings.Contains(gone[0], c.asked()[0].ID.String()) {
 			t.Errorf("withdrawn %q", gone)
 		}
 		if n := c.session.Running(); n != 0 {
@@ -606,15 +659,16 @@ func TestSessionCancel(t *testing.T) {
 
 // addAsker adds a tool that returns a question.
 func addAsker(h *harness) {
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		switch reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome {
-		case roundtrip.Accepted:
-			return server.Text(reply.Content.Reason), nil
-		case roundtrip.Declined, roundtrip.Cancelled:
-			return server.Text(reply.Outcome.String()), nil
-		}
-		return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "ask"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			switch reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome {
+			case roundtrip.Accepted:
+				return server.Text(reply.Content.Reason), nil
+			case roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text(reply.Outcome.String()), nil
+			}
+			return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
+		})
 }
 
 // TestSessionProgressExtends: the token is in the question, and the client's
@@ -628,7 +682,8 @@ func TestSessionProgressExtends(t *testing.T) {
 			var params struct {
 				Meta struct{ ProgressToken string } `json:"_meta"`
 			}
-			if err := json.Unmarshal(req.Params, &params); err != nil || params.Meta.ProgressToken == "" {
+			if err := json.Unmarshal(req.Params, &params); err != nil ||
+				params.Meta.ProgressToken == "" {
 				t.Errorf("no progress token: %s", req.Params)
 			}
 			for i := range 3 {
@@ -643,7 +698,8 @@ func TestSessionProgressExtends(t *testing.T) {
 		}
 		c.answer = nil
 		start := time.Now()
-		if got := c.call("ask", "{}"); !strings.Contains(got, "nobody answered in time") || time.Since(start) != roundtrip.DefaultHumanTimeout {
+		if got := c.call("ask", "{}"); !strings.Contains(got, "nobody answered in time") ||
+			time.Since(start) != roundtrip.DefaultHumanTimeout {
 			t.Errorf("got %q after %v", got, time.Since(start))
 		}
 	})
@@ -653,20 +709,21 @@ func TestSessionProgressExtends(t *testing.T) {
 // as it may, and the client hears of each step once.
 func TestSessionProgressAgain(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "slow"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		for i := range 2 {
-			if err := call.Progress(ctx, float64(i), 3, ""); err != nil {
-				return nil, err
+	server.AddRawTool(h.Server, server.Tool{Name: "slow"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for i := range 2 {
+				if err := call.Progress(ctx, float64(i), 3, ""); err != nil {
+					return nil, err
+				}
 			}
-		}
-		if err := call.Progress(ctx, 1, 3, ""); err == nil {
-			t.Error("progress that does not increase is no error")
-		}
-		if _, ok := roundtrip.AcceptedContent[Reason](ctx, "confirm"); !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
-		}
-		return server.Text("done"), call.Progress(ctx, 2, 3, "")
-	})
+			if err := call.Progress(ctx, 1, 3, ""); err == nil {
+				t.Error("progress that does not increase is no error")
+			}
+			if _, ok := roundtrip.AcceptedContent[Reason](ctx, "confirm"); !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
+			}
+			return server.Text("done"), call.Progress(ctx, 2, 3, "")
+		})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answering(acceptedNow)
 	if got := told(c.request(protocol.MethodCallTool, `{"name":"slow","_meta":{"progressToken":"p"}}`)); got != "done" {
@@ -685,7 +742,8 @@ func TestSessionDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		addAsker(h)
-		a, b := h.enter(protocol.V20251125, allCapabilities), h.enter(protocol.V20251125, allCapabilities)
+		a, b := h.enter(protocol.V20251125, allCapabilities),
+			h.enter(protocol.V20251125, allCapabilities)
 		done := make(chan *protocol.Response)
 		go func() { done <- a.request(protocol.MethodCallTool, `{"name":"ask"}`) }()
 		synctest.Wait()
@@ -694,7 +752,8 @@ func TestSessionDelivers(t *testing.T) {
 		for _, wrong := range []struct {
 			x *server.Session
 			r *protocol.Response
-		}{{b.session, answer}, {a.session, &protocol.Response{ID: protocol.StringID("server-9")}}, {a.session, &protocol.Response{}}} {
+		}{{b.session, answer}, {a.session, &protocol.Response{ID: protocol.StringID("server-9")}},
+			{a.session, &protocol.Response{}}} {
 			if err := wrong.x.Deliver(wrong.r); !errors.Is(err, server.ErrUnsolicited) {
 				t.Errorf("got %v, want ErrUnsolicited", err)
 			}
@@ -760,12 +819,15 @@ func TestSessionWithoutBack(t *testing.T) {
 func TestSessionNeeds(t *testing.T) {
 	h := newHarness(t, nil)
 	needs := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
-	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs}, outcome(server.Text("ran"), nil))
-	server.AddPrompt(h.Server, server.Prompt{Name: "needy", Needs: needs}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return nil, errors.New("ran")
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs},
+		outcome(server.Text("ran"), nil))
+	server.AddPrompt(h.Server, server.Prompt{Name: "needy", Needs: needs},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return nil, errors.New("ran")
+		})
 	c := h.enter(protocol.V20251125, `{}`)
-	if got := c.call("needy", "{}"); got != "error: the client does not support: roots; use a client that does" {
+	if got := c.call("needy", "{}"); got != "error: the client does not support: roots; use a "+
+		"client that does" {
 		t.Errorf("got %q", got)
 	}
 	if r := c.request(protocol.MethodGetPrompt, `{"name":"needy"}`); r.Error == nil || r.Error.Code != protocol.CodeCannotAsk {
@@ -779,10 +841,14 @@ func TestSessionPrincipal(t *testing.T) {
 	ada := roundtrip.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
 	h := newHarness(t, &server.Options{
-		Visible: func(p roundtrip.Principal, _, name string) bool { return p == ada || name != "ask" },
+		Visible: func(p roundtrip.Principal, _, name string) bool {
+			return p == ada ||
+				name != "ask"
+		},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
 			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-				seen = append(seen, fmt.Sprint(in.Request.Method, " ", in.Version, " ", in.Principal))
+				seen = append(seen, fmt.Sprint(in.Request.Method, " ", in.Version, " ",
+					in.Principal))
 				return next(ctx, in)
 			}
 		}},
@@ -795,7 +861,8 @@ func TestSessionPrincipal(t *testing.T) {
 	if got := c.call("ask", "{}"); got != "now" {
 		t.Errorf("got %q", got)
 	}
-	if want := []string{"initialize 2025-06-18 i ada", "tools/call 2025-06-18 i ada"}; !slices.Equal(seen, want) {
+	if want := []string{"initialize 2025-06-18 i ada",
+		"tools/call 2025-06-18 i ada"}; !slices.Equal(seen, want) {
 		t.Errorf("middleware saw %q, want %q", seen, want)
 	}
 	if got := h.enter(protocol.V20250618, `{"elicitation":{}}`).call("ask", "{}"); got != "code -32602" {
@@ -909,10 +976,13 @@ func TestMalformedInitialize(t *testing.T) {
 		{`{` + version + `,` + meta + `clientInfo":5}}`, "_meta: io.modelcontextprotocol/clientInfo: "},
 	} {
 		x := newHarness(t, nil).NewSession(roundtrip.Local(), nil)
-		in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(tc.params)})
+		in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+			Params: json.RawMessage(tc.params)})
 		e := in.Refusal()
-		if e == nil || e.Code != protocol.CodeInvalidParams || !strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {
-			t.Errorf("%s: got %v, session in %q, want an error that begins with %q", tc.params, e, x.Version(), tc.names)
+		if e == nil || e.Code != protocol.CodeInvalidParams ||
+			!strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {
+			t.Errorf("%s: got %v, session in %q, want an error that begins with %q", tc.params, e,
+				x.Version(), tc.names)
 		}
 	}
 }
@@ -921,10 +991,11 @@ func TestMalformedInitialize(t *testing.T) {
 func counting(t *testing.T) (c *visitor, runs *int) {
 	h := newHarness(t, nil)
 	runs = new(int)
-	server.AddRawTool(h.Server, server.Tool{Name: "count"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		*runs++
-		return server.Text("counted"), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "count"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			*runs++
+			return server.Text("counted"), nil
+		})
 	return h.enter(protocol.V20251125, `{}`), runs
 }
 
@@ -936,11 +1007,13 @@ func TestSessionCancelOvertakes(t *testing.T) {
 	c, runs := counting(t)
 	in := c.admit(protocol.MethodCallTool, `{"name":"count"}`)
 	c.notify(protocol.NotifyCancelled, cancelOf(in.Request.ID))
-	if r := c.serve(in); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest || *runs != 0 {
+	if r := c.serve(in); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest ||
+		*runs != 0 {
 		t.Errorf("answered %s, %v, and ran %d times", r.Result, r.Error, *runs)
 	}
 	// It is used up. A client that uses ids again is served.
-	again := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: in.Request.ID, Method: protocol.MethodPing}))
+	again := c.h.Serve(t.Context(),
+		c.session.Admit(&protocol.Request{ID: in.Request.ID, Method: protocol.MethodPing}))
 	if again.Error != nil {
 		t.Errorf("the same id again: %v", again.Error)
 	}

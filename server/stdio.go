@@ -74,7 +74,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 //
 // A client that sends initialize gets a [Session] on the stream. Requests whose
 // _meta names their revision are served without it all the same.
-func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer, opts *StreamOptions) error {
+func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
+	opts *StreamOptions) error {
 	st := newStream(s, opts)
 	defer st.closeSession()
 	// Requests outlive ctx for as long as it takes to end them in good order.
@@ -107,7 +108,8 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer, o
 var (
 	errStreamEnded = errors.New("server: the stream has ended")
 	errCancelled   = errors.New("server: the client cancelled the request")
-	errStuck       = errors.New("server: the stream ended with requests that do not stop or output that nobody reads")
+	errStuck       = errors.New("server: the stream ended with requests that do not stop or " +
+		"output that nobody reads")
 )
 
 // stopGrace is how long the end of a stream waits for handlers that have been
@@ -207,8 +209,10 @@ func (st *lineStream) readLines(ctx context.Context, lines *lineio.Reader) error
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedTooLarge, protocol.ID{}, protocol.Errorf(protocol.CodeInvalidRequest,
-				"invalid request: message is longer than %d bytes; send less", st.opts.MaxLineBytes)))
+			st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedTooLarge, protocol.ID{},
+				protocol.Errorf(protocol.CodeInvalidRequest,
+					"invalid request: message is longer than %d bytes; send less",
+					st.opts.MaxLineBytes)))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -251,7 +255,8 @@ func newUnreadableResponse(message protocol.Message, err error) *protocol.Respon
 
 // receiveMessage handles one message. For a request reply is called once, with nil
 // when the request is not to be answered.
-func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Message, reply func(*protocol.Response)) {
+func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Message,
+	reply func(*protocol.Response)) {
 	switch m := message.(type) {
 	case *protocol.Request:
 		st.startRequest(ctx, m, reply)
@@ -271,7 +276,8 @@ func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Messa
 }
 
 // startRequest serves a request on a goroutine of its own, or refuses it.
-func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
+func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request,
+	reply func(*protocol.Response)) {
 	r := &lineRequest{stream: st}
 	r.task.Uncancellable = req.Method == protocol.MethodInitialize
 	if req.Method == protocol.MethodListen {
@@ -309,7 +315,8 @@ func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, r
 // answerRequest ends a request with the response, unless the client cancelled it. The
 // id is free again before the response is out, for the client may use it at
 // once.
-func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *protocol.Response, reply func(*protocol.Response)) {
+func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *protocol.Response,
+	reply func(*protocol.Response)) {
 	if !st.freeRequest(id, r) {
 		response = nil
 	} else if r.task.DrainCause != nil && response.Error == nil {
@@ -357,7 +364,8 @@ func (st *lineStream) freeRequest(id protocol.ID, r *lineRequest) bool {
 // line streams require it (basic/patterns/cancellation).
 func (st *lineStream) announceEnd(response *protocol.Response) {
 	params := []byte(`{"requestId":` + response.ID.String() + `}`)
-	_ = st.sendUnrelated(context.Background(), &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+	_ = st.sendUnrelated(context.Background(),
+		&protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
 // cancelRequest handles notifications/cancelled. Unknown ids are no error: the
@@ -438,7 +446,8 @@ func (st *lineStream) writeFailure() error {
 func (st *lineStream) sendResponse(response *protocol.Response) {
 	line, err := protocol.AppendMessage(nil, response)
 	if err != nil {
-		line, err = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
+		line, err = protocol.AppendMessage(nil,
+			&protocol.Response{ID: response.ID, Error: internalError()})
 	}
 	if err == nil {
 		_ = st.sendLine(context.Background(), outgoingLine{line: line})
@@ -481,7 +490,8 @@ func (b *lineChannel) Send(ctx context.Context, m protocol.Message) error {
 }
 
 // sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
-func (b *lineChannel) sendUnlessCancelled(ctx context.Context, m protocol.Message, unless *lineRequest) error {
+func (b *lineChannel) sendUnlessCancelled(ctx context.Context, m protocol.Message,
+	unless *lineRequest) error {
 	if unless != nil && unless.task.IsCancelled() {
 		return errCancelled
 	}

@@ -39,8 +39,9 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuseLine(ctx, roundtrip.RefusedBatch, req.ID, protocol.Errorf(protocol.CodeInvalidRequest,
-					"invalid request: initialize must not be part of a batch")))
+				replies.addReply(st.refuseLine(ctx, roundtrip.RefusedBatch, req.ID,
+					protocol.Errorf(protocol.CodeInvalidRequest,
+						"invalid request: initialize must not be part of a batch")))
 				continue
 			}
 		}

@@ -113,7 +113,8 @@ func questionID(t *testing.T, line string) string {
 		ID     json.RawMessage
 		Method string
 	}
-	if err := json.Unmarshal([]byte(line), &req); err != nil || req.Method == "" || len(req.ID) == 0 {
+	if err := json.Unmarshal([]byte(line), &req); err != nil || req.Method == "" ||
+		len(req.ID) == 0 {
 		t.Fatalf("%s is no question: %v", line, err)
 	}
 	return string(req.ID)
@@ -197,13 +198,14 @@ func TestStdioBatches(t *testing.T) {
 	const ping, list = `{"jsonrpc":"2.0","id":7,"method":"ping"}`, `{"jsonrpc":"2.0","id":8,"method":"tools/list"}`
 	h := newHarness(t, nil)
 	h.plain()
-	server.AddRawTool(h.Server, server.Tool{Name: "roots"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		roots, err := call.ListRoots(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(roots.Roots[0].URI), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "roots"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			roots, err := call.ListRoots(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(roots.Roots[0].URI), nil
+		})
 	c := h.pipes("2025-03-26", nil)
 	c.say(initializeLine("1", "2025-03-26"))
 	c.expect(`"id":1`)
@@ -218,7 +220,8 @@ func TestStdioBatches(t *testing.T) {
 	c.say(`[{"jsonrpc":"2.0","id":` + question + `,"result":{"roots":[{"uri":"file:///src"}]}}]`)
 	c.expect(`"id":9`, "file:///src", `"id":10`, "-32600")
 	// Refused without an id, for which that revision's schema has no shape.
-	if _, err := io.WriteString(c.in, "["+strings.Repeat(ping+",", protocol.MaxBatch)+ping+"]\n"); err != nil {
+	if _, err := io.WriteString(c.in, "["+strings.Repeat(ping+",", protocol.MaxBatch)+ping+
+		"]\n"); err != nil {
 		t.Fatal(err)
 	}
 	if !c.lines.Scan() || !strings.Contains(c.lines.Text(), "-32600") {

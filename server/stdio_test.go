@@ -29,7 +29,8 @@ func line(id, method, members string) string {
 		members = "," + members
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"_meta":{"%s":"2026-07-28","%s":{},"%s":"debug","progressToken":%s}%s}}`,
-		id, method, protocol.MetaProtocolVersion, protocol.MetaClientCapabilities, protocol.MetaLogLevel, id, members)
+		id, method, protocol.MetaProtocolVersion, protocol.MetaClientCapabilities,
+		protocol.MetaLogLevel, id, members)
 }
 
 func callLine(id, tool string) string { return line(id, "tools/call", fmt.Sprintf(`"name":%q`, tool)) }
@@ -56,7 +57,8 @@ func (h *harness) serve(ctx context.Context, opts *server.StreamOptions) *wire {
 	return h.serveOn(ctx, inR, outW, inW, outR, opts)
 }
 
-func (h *harness) serveOn(ctx context.Context, in io.Reader, out io.Writer, inW io.WriteCloser, outR io.Reader, opts *server.StreamOptions) *wire {
+func (h *harness) serveOn(ctx context.Context, in io.Reader, out io.Writer, inW io.WriteCloser,
+	outR io.Reader, opts *server.StreamOptions) *wire {
 	w := &wire{T: h.T, in: inW, out: bufio.NewReader(outR), ended: make(chan error, 1)}
 	go func() {
 		w.ended <- h.ServeStream(ctx, in, out, opts)
@@ -158,19 +160,21 @@ func describe(m protocol.Message) string {
 // its context ends, whose cause it then passes on.
 func (h *harness) blocking() (started chan string, release chan struct{}, causes chan error) {
 	started, release, causes = make(chan string, 16), make(chan struct{}), make(chan error, 16)
-	server.AddRawTool(h.Server, server.Tool{Name: "block"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		started <- call.Meta.ProgressToken.String()
-		select {
-		case <-release:
-		case <-ctx.Done():
-			causes <- context.Cause(ctx)
-			if err := call.Progress(ctx, 1, 0, "too late"); err == nil && context.Cause(ctx) != server.ErrClosed {
-				// Whether the client learns of it is for the test to see.
-				_ = call.Log(ctx, protocol.LevelError, "", "too late")
+	server.AddRawTool(h.Server, server.Tool{Name: "block"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			started <- call.Meta.ProgressToken.String()
+			select {
+			case <-release:
+			case <-ctx.Done():
+				causes <- context.Cause(ctx)
+				if err := call.Progress(ctx, 1, 0, "too late"); err == nil &&
+					context.Cause(ctx) != server.ErrClosed {
+					// Whether the client learns of it is for the test to see.
+					_ = call.Log(ctx, protocol.LevelError, "", "too late")
+				}
 			}
-		}
-		return server.Text("done"), nil
-	})
+			return server.Text("done"), nil
+		})
 	return started, release, causes
 }
 
@@ -254,7 +258,8 @@ func TestStreamInput(t *testing.T) {
 		{"CRLF", callLine("1", "x") + "\r\n", []string{"1+"}},
 		{"last line without an end", callLine("1", "x"), []string{"1+"}},
 		{"last line cut off", callLine("1", "x")[:60], []string{"!-32700"}},
-		{"garbage, then a request", "hello\n" + callLine("1", "x") + "\n", []string{"!-32700", "1+"}},
+		{"garbage, then a request", "hello\n" + callLine("1", "x") + "\n",
+			[]string{"!-32700", "1+"}},
 		{"invalid UTF-8", "\"\xff\"\n", []string{"!-32700"}},
 		{"NUL", "\x00\n", []string{"!-32700"}},
 		{"batch", "[" + callLine("1", "x") + "," + callLine("2", "x") + "]\n", []string{"!-32600"}},
@@ -271,7 +276,8 @@ func TestStreamInput(t *testing.T) {
 		{"legacy client", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n", []string{"0+"}},
 		{"cancelled without params", `{"jsonrpc":"2.0","method":"notifications/cancelled"}` + "\n" + callLine("1", "x"), []string{"1+"}},
 		{"cancelled without id", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}` + "\n" + callLine("1", "x"), []string{"1+"}},
-		{"cancelled with a null id", cancelLine("null") + "\n" + callLine("1", "x"), []string{"1+"}},
+		{"cancelled with a null id", cancelLine("null") + "\n" + callLine("1", "x"),
+			[]string{"1+"}},
 		{"cancelled with an unknown id", cancelLine(`"1"`) + "\n" + callLine("1", "x"), []string{"1+"}},
 		{"cancelled with an object", cancelLine(`{}`) + "\n" + callLine("1", "x"), []string{"1+"}},
 		{"cancelled as a request", strings.Replace(cancelLine("1"), `"method"`, `"id":9,"method"`, 1), []string{"9!-32602"}},
@@ -281,7 +287,8 @@ func TestStreamInput(t *testing.T) {
 			h := newHarness(t, nil)
 			h.plain()
 			var out bytes.Buffer
-			if err := h.ServeStream(t.Context(), strings.NewReader(test.in), &out, &server.StreamOptions{MaxLineBytes: 500}); err != nil {
+			if err := h.ServeStream(t.Context(), strings.NewReader(test.in), &out,
+				&server.StreamOptions{MaxLineBytes: 500}); err != nil {
 				t.Errorf("stream ended with %v, want nil", err)
 			}
 			var got []string
@@ -313,7 +320,8 @@ func TestMaxLineBytes(t *testing.T) {
 			if err := h.ServeStream(t.Context(), strings.NewReader(long), &out, opts); err != nil {
 				t.Errorf("stream ended with %v, want nil", err)
 			}
-			if got := describe(message(t, bytes.TrimSuffix(out.Bytes(), []byte("\n")))); got != tc.want {
+			if got := describe(message(t,
+				bytes.TrimSuffix(out.Bytes(), []byte("\n")))); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -400,15 +408,16 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 	h := newHarness(t, nil)
 	h.plain()
 	told := make(chan error, 1)
-	server.AddRawTool(h.Server, server.Tool{Name: "talk"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		for i := range 3 {
-			if err := call.Progress(derive(ctx), float64(i+1), 0, ""); err != nil {
-				told <- err
-				return nil, err
+	server.AddRawTool(h.Server, server.Tool{Name: "talk"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for i := range 3 {
+				if err := call.Progress(derive(ctx), float64(i+1), 0, ""); err != nil {
+					told <- err
+					return nil, err
+				}
 			}
-		}
-		return server.Text("done"), nil
-	})
+			return server.Text("done"), nil
+		})
 	w := h.serve(t.Context(), nil)
 	w.send(callLine("1", "talk"))
 	synctest.Wait() // the first is being written, the second waits
@@ -431,20 +440,23 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 func TestStreamKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "talk"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for i := range 20 {
-				if err := errors.Join(call.Progress(ctx, float64(i+1), 20, ""), call.Log(ctx, protocol.LevelInfo, "", i)); err != nil {
-					return nil, err
+		server.AddRawTool(h.Server, server.Tool{Name: "talk"},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				for i := range 20 {
+					if err := errors.Join(call.Progress(ctx, float64(i+1), 20, ""),
+						call.Log(ctx, protocol.LevelInfo, "", i)); err != nil {
+						return nil, err
+					}
 				}
-			}
-			return server.Text("done"), nil
-		})
+				return server.Text("done"), nil
+			})
 		w := h.serve(t.Context(), nil)
 		w.send(callLine("7", "talk"))
 		for i := range 20 {
 			var p protocol.Progress
 			n, _ := w.next().(*protocol.Notification)
-			if n == nil || json.Unmarshal(n.Params, &p) != nil || p.Progress != float64(i+1) || p.Token != protocol.IntID(7) {
+			if n == nil || json.Unmarshal(n.Params, &p) != nil || p.Progress != float64(i+1) ||
+				p.Token != protocol.IntID(7) {
 				t.Fatalf("got %+v, want progress %d", n, i+1)
 			}
 			n, _ = w.next().(*protocol.Notification)
@@ -471,10 +483,11 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			var got error
-			server.AddRawTool(h.Server, server.Tool{Name: "bad"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				got = call.Notify(ctx, n)
-				return server.Text("x"), nil
-			})
+			server.AddRawTool(h.Server, server.Tool{Name: "bad"},
+				func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+					got = call.Notify(ctx, n)
+					return server.Text("x"), nil
+				})
 			var out bytes.Buffer
 			err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "bad")), &out, nil)
 			if err != nil || got == nil {
@@ -496,24 +509,30 @@ func (panicky) MarshalJSON() ([]byte, error) { panic("marshal") }
 // the goroutine of a request would end the process and every other request.
 func TestMistakesOfHandlersAreAnswered(t *testing.T) {
 	mistakes := map[string]rawTool{
-		"nothing":            outcome(nil, nil),
-		"nil result":         outcome((*protocol.CallToolResult)(nil), nil),
-		"nil questions":      outcome((*protocol.InputRequiredResult)(nil), nil),
-		"nil content":        outcome(&protocol.CallToolResult{Content: []protocol.Content{nil}}, nil),
+		"nothing":       outcome(nil, nil),
+		"nil result":    outcome((*protocol.CallToolResult)(nil), nil),
+		"nil questions": outcome((*protocol.InputRequiredResult)(nil), nil),
+		"nil content": outcome(&protocol.CallToolResult{Content: []protocol.Content{nil}},
+			nil),
 		"typed nil content":  outcome(&protocol.CallToolResult{Content: []protocol.Content{(*protocol.TextContent)(nil)}}, nil),
 		"meta is no object":  outcome(&protocol.CallToolResult{Meta: protocol.Meta(`[`)}, nil),
 		"structured, broken": outcome(&protocol.CallToolResult{StructuredContent: json.RawMessage("{\"a\":\"\n\"}")}, nil),
 		"nil error":          outcome(nil, (*protocol.Error)(nil)),
-		"error, broken data": outcome(nil, &protocol.Error{Code: 1, Message: "\xff", Data: json.RawMessage("{\n")}),
-		"panic":              func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { panic("x") },
+		"error, broken data": outcome(nil,
+			&protocol.Error{Code: 1, Message: "\xff", Data: json.RawMessage("{\n")}),
+		"panic": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
+			error) {
+			panic("x")
+		},
 	}
 	for name, tool := range mistakes {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			server.AddRawTool(h.Server, server.Tool{Name: "bad"}, tool)
-			server.AddToolOut(h.Server, server.Tool{Name: "panicky"}, func(context.Context, *server.ToolCall, none) (map[string]panicky, error) {
-				return map[string]panicky{"a": {}}, nil
-			})
+			server.AddToolOut(h.Server, server.Tool{Name: "panicky"},
+				func(context.Context, *server.ToolCall, none) (map[string]panicky, error) {
+					return map[string]panicky{"a": {}}, nil
+				})
 			var out bytes.Buffer
 			in := callLine("1", "bad") + "\n" + callLine("2", "panicky")
 			if err := h.ServeStream(t.Context(), strings.NewReader(in), &out, nil); err != nil {
@@ -551,11 +570,14 @@ func TestEndOfInput(t *testing.T) {
 		err   string
 	}{
 		{"quick", slow(time.Second), nil, []string{"1+"}, time.Second, ""},
-		{"as long as the grace", slow(time.Minute), &server.StreamOptions{Grace: time.Hour}, []string{"1+"}, time.Minute, ""},
+		{"as long as the grace", slow(time.Minute), &server.StreamOptions{Grace: time.Hour},
+			[]string{"1+"}, time.Minute, ""},
 		{"hangs", nil, nil, []string{"1!-32603"}, server.DefaultStreamGrace, ""},
 		{"hangs, no grace", nil, &server.StreamOptions{Grace: -1}, []string{"1!-32603"}, 0, ""},
-		{"stops a little later", slow(server.DefaultStreamGrace + time.Second/2), nil, []string{"1+"}, server.DefaultStreamGrace + time.Second/2, ""},
-		{"never stops", slow(time.Hour), nil, nil, server.DefaultStreamGrace + time.Second, "do not stop"},
+		{"stops a little later", slow(server.DefaultStreamGrace + time.Second/2), nil,
+			[]string{"1+"}, server.DefaultStreamGrace + time.Second/2, ""},
+		{"never stops", slow(time.Hour), nil, nil, server.DefaultStreamGrace + time.Second,
+			"do not stop"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -563,19 +585,23 @@ func TestEndOfInput(t *testing.T) {
 				h := newHarness(t, nil)
 				tool := test.tool
 				if tool == nil {
-					tool = func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+					tool = func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+						error) {
 						<-ctx.Done()
-						return nil, protocol.Errorf(protocol.CodeInternalError, "%v", context.Cause(ctx))
+						return nil, protocol.Errorf(protocol.CodeInternalError, "%v",
+							context.Cause(ctx))
 					}
 				}
 				server.AddRawTool(h.Server, server.Tool{Name: "t"}, tool)
 				var out bytes.Buffer
 				start := time.Now()
-				err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out, test.opts)
+				err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out,
+					test.opts)
 				if took := time.Since(start); took != test.after {
 					t.Errorf("took %v, want %v", took, test.after)
 				}
-				if (err == nil) != (test.err == "") || !strings.Contains(fmt.Sprint(err), test.err) {
+				if (err == nil) != (test.err == "") ||
+					!strings.Contains(fmt.Sprint(err), test.err) {
 					t.Errorf("stream ended with %v, want %q", err, test.err)
 				}
 				time.Sleep(2 * time.Hour) // the last handler returns
@@ -648,10 +674,11 @@ func TestStreamContext(t *testing.T) {
 			h := newHarness(t, nil)
 			h.plain()
 			release := make(chan struct{})
-			server.AddRawTool(h.Server, server.Tool{Name: "slow"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-				<-release
-				return server.Text("done"), nil
-			})
+			server.AddRawTool(h.Server, server.Tool{Name: "slow"},
+				func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+					<-release
+					return server.Text("done"), nil
+				})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			w := h.serve(ctx, nil)
 			w.send(callLine("1", "slow"))
@@ -777,7 +804,11 @@ func TestStreamSubscriptions(t *testing.T) {
 		expect(protocol.NotifyAcknowledged, "1")
 		w.send(line(`"1"`, listen, `"notifications":{"toolsListChanged":true}`))
 		expect(protocol.NotifyAcknowledged, `"1"`)
-		server.AddPrompt(h.Server, server.Prompt{Name: "p"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) { return nil, nil })
+		server.AddPrompt(h.Server, server.Prompt{Name: "p"},
+			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
+				error) {
+				return nil, nil
+			})
 		expect(protocol.NotifyPromptsChanged, "1")
 		w.send(cancelLine("1"))
 		synctest.Wait()
@@ -846,7 +877,8 @@ func TestServeStdioChild(t *testing.T) {
 func TestServeStdio(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServeStdioChild$")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
-	cmd.Stdin = strings.NewReader(line("1", "server/discover", "") + "\n" + callLine("2", "x") + "\nbad\n")
+	cmd.Stdin = strings.NewReader(line("1", "server/discover", "") + "\n" + callLine("2", "x") +
+		"\nbad\n")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -918,7 +950,8 @@ func FuzzServeStream(f *testing.F) {
 	server.AddRawTool(s, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var out bytes.Buffer
-		err := s.ServeStream(t.Context(), bytes.NewReader(in), &out, &server.StreamOptions{MaxLineBytes: 2000, MaxInFlight: 3})
+		err := s.ServeStream(t.Context(), bytes.NewReader(in), &out,
+			&server.StreamOptions{MaxLineBytes: 2000, MaxInFlight: 3})
 		if err != nil {
 			t.Fatalf("stream ended with %v", err)
 		}

@@ -46,7 +46,8 @@ func newHub(max int) *hub {
 	listening := quota.New(quota.Options[roundtrip.Principal]{
 		Total: int64(max), Share: quota.ShareOf(int64(max)), Local: roundtrip.Local(),
 	})
-	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{}, closed: make(chan struct{})}
+	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{},
+		closed: make(chan struct{})}
 }
 
 // A subscriber is one open subscription, or a session. Pending changes are kept as
@@ -66,7 +67,8 @@ type subscriber struct {
 
 // openSubscription opens a subscription of p, or returns the limit that it would
 // exceed.
-func (h *hub) openSubscription(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
+func (h *hub) openSubscription(p roundtrip.Principal,
+	filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
@@ -135,7 +137,8 @@ func (h *hub) noteListChanged(method string) {
 			sub.markDue(sub.lists, protocol.NotifyToolsChanged)
 		case method == protocol.MethodListPrompts && sub.filter.PromptsListChanged:
 			sub.markDue(sub.lists, protocol.NotifyPromptsChanged)
-		case method != protocol.MethodListTools && method != protocol.MethodListPrompts && sub.filter.ResourcesListChanged:
+		case method != protocol.MethodListTools && method != protocol.MethodListPrompts &&
+			sub.filter.ResourcesListChanged:
 			sub.markDue(sub.lists, protocol.NotifyResourcesChanged)
 		}
 	})
@@ -190,12 +193,15 @@ func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
 // answerListen answers subscriptions/listen: it acknowledges, then sends changes
 // until the client or the server ends the subscription.
-func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.ListenParams) (protocol.Result, error) {
+func (s *Server) answerListen(ctx context.Context, in *Incoming,
+	p *protocol.ListenParams) (protocol.Result, error) {
 	if in.Back == nil {
-		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "subscriptions/listen needs a way to send notifications")
+		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
+			"subscriptions/listen needs a way to send notifications")
 	}
 	if len(in.Request.Params) > MaxListenBytes {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", MaxListenBytes)
+		return nil, protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: longer than %d bytes", MaxListenBytes)
 	}
 	filter := s.honouredFilter(p.Notifications)
 	if in.Private {
@@ -204,7 +210,8 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.Lis
 	sub, full, err := s.hub.openSubscription(in.Principal, filter)
 	if full != quota.None {
 		s.opts.Observer.Observe(ctx, roundtrip.QuotaExceeded{
-			Where: in.eventWhere(), Resource: "subscriptions", Limit: string(full), RetryAfter: subscriptionRetry,
+			Where: in.eventWhere(), Resource: "subscriptions", Limit: string(full),
+			RetryAfter: subscriptionRetry,
 		})
 	}
 	if err != nil {
@@ -216,7 +223,8 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.Lis
 		return nil, err
 	}
 	l := &announcer{server: s, in: in, meta: meta}
-	if err := l.sendNotification(ctx, protocol.NotifyAcknowledged, subscriptionParams{Notifications: &filter}); err != nil {
+	if err := l.sendNotification(ctx, protocol.NotifyAcknowledged,
+		subscriptionParams{Notifications: &filter}); err != nil {
 		return nil, newClientGoneError(err) // no result, for nothing may precede the acknowledgment
 	}
 	for {
@@ -246,13 +254,15 @@ type announcer struct {
 	meta   protocol.Meta // with the id of the subscription
 }
 
-func (l *announcer) sendNotification(ctx context.Context, method string, params subscriptionParams) error {
+func (l *announcer) sendNotification(ctx context.Context, method string,
+	params subscriptionParams) error {
 	params.Meta = l.meta
 	raw, err := jsonx.Encode(params)
 	if err != nil {
 		return err
 	}
-	return l.in.Back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(raw)})
+	return l.in.Back.Notify(ctx,
+		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
 // sendDue sends the changes that a subscriber took with takeDue.
@@ -266,7 +276,8 @@ func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error 
 		if !l.mayLearn(uri) {
 			continue
 		}
-		if err := l.sendNotification(ctx, protocol.NotifyResourceUpdated, subscriptionParams{URI: uri}); err != nil {
+		if err := l.sendNotification(ctx, protocol.NotifyResourceUpdated,
+			subscriptionParams{URI: uri}); err != nil {
 			return err
 		}
 	}
@@ -305,9 +316,11 @@ type subscriptionParams struct {
 func (s *Server) honouredFilter(wanted protocol.SubscriptionFilter) protocol.SubscriptionFilter {
 	c := s.declaredCapabilities()
 	honoured := protocol.SubscriptionFilter{
-		ToolsListChanged:     wanted.ToolsListChanged && c.Tools != nil && c.Tools.ListChanged,
-		PromptsListChanged:   wanted.PromptsListChanged && c.Prompts != nil && c.Prompts.ListChanged,
-		ResourcesListChanged: wanted.ResourcesListChanged && c.Resources != nil && c.Resources.ListChanged,
+		ToolsListChanged: wanted.ToolsListChanged && c.Tools != nil && c.Tools.ListChanged,
+		PromptsListChanged: wanted.PromptsListChanged && c.Prompts != nil &&
+			c.Prompts.ListChanged,
+		ResourcesListChanged: wanted.ResourcesListChanged && c.Resources != nil &&
+			c.Resources.ListChanged,
 	}
 	if c.Resources == nil || !c.Resources.Subscribe {
 		return honoured

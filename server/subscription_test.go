@@ -37,7 +37,8 @@ type listening struct {
 
 // listen opens a subscription to the members of a filter and returns once it
 // has nothing to do any more.
-func (h *harness) listen(ctx context.Context, id, filter string, set ...func(*listening)) *listening {
+func (h *harness) listen(ctx context.Context, id, filter string,
+	set ...func(*listening)) *listening {
 	h.Helper()
 	l := &listening{h: h, id: id, done: make(chan reply, 1)}
 	for _, f := range set {
@@ -84,7 +85,8 @@ func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error 
 	if want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + l.id + `}`; !strings.HasPrefix(string(n.Params), want) {
 		l.h.Errorf("parameters are %s, want %s first", n.Params, want)
 	}
-	l.got = append(l.got, strings.TrimSpace(strings.TrimPrefix(n.Method, "notifications/")+" "+p.URI))
+	l.got = append(l.got, strings.TrimSpace(strings.TrimPrefix(n.Method, "notifications/")+" "+
+		p.URI))
 	l.raw = append(l.raw, string(n.Params))
 	return nil
 }
@@ -194,7 +196,8 @@ func TestListenRefuses(t *testing.T) {
 				params = goodMeta + "," + params
 			}
 			var way back
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen, Params: json.RawMessage("{" + params + "}")}
+			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen,
+				Params: json.RawMessage("{" + params + "}")}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // should it be accepted
 			defer cancel()
 			response, _ := h.Handle(ctx, req, &way)
@@ -213,7 +216,8 @@ func TestListenRefuses(t *testing.T) {
 // TestListenSendsWhatWasAskedFor changes everything under subscriptions to
 // something, to everything and to nothing.
 func TestListenSendsWhatWasAskedFor(t *testing.T) {
-	const tools, prompts, resources = "tools/list_changed", "prompts/list_changed", "resources/list_changed"
+	const tools, prompts, resources = "tools/list_changed", "prompts/list_changed",
+		"resources/list_changed"
 	listens(t, nil, func(t *testing.T, h *harness) {
 		all := h.listen(t.Context(), `1`, everyList+`,"resourceSubscriptions":["x:b","x:a"]`)
 		one := h.listen(t.Context(), `"1"`, `"promptsListChanged":true`)
@@ -225,17 +229,26 @@ func TestListenSendsWhatWasAskedFor(t *testing.T) {
 			all, one, uri []string
 		}{
 			{"add a tool", func() { lists[0].add(h.Server, "a") }, []string{tools}, nil, nil},
-			{"add a prompt", func() { lists[1].add(h.Server, "a") }, []string{prompts}, []string{prompts}, nil},
-			{"add a resource", func() { lists[2].add(h.Server, "a") }, []string{resources}, nil, nil},
-			{"add a template", func() { lists[3].add(h.Server, "a") }, []string{resources}, nil, nil},
+			{"add a prompt", func() { lists[1].add(h.Server, "a") }, []string{prompts},
+				[]string{prompts}, nil},
+			{"add a resource", func() { lists[2].add(h.Server, "a") }, []string{resources}, nil,
+				nil},
+			{"add a template", func() { lists[3].add(h.Server, "a") }, []string{resources}, nil,
+				nil},
 			{"remove a tool", func() { lists[0].remove(h.Server, "a") }, []string{tools}, nil, nil},
-			{"remove a prompt", func() { lists[1].remove(h.Server, "a") }, []string{prompts}, []string{prompts}, nil},
-			{"remove a resource", func() { lists[2].remove(h.Server, "a") }, []string{resources}, nil, nil},
-			{"remove a template", func() { lists[3].remove(h.Server, "a") }, []string{resources}, nil, nil},
+			{"remove a prompt", func() { lists[1].remove(h.Server, "a") }, []string{prompts},
+				[]string{prompts}, nil},
+			{"remove a resource", func() { lists[2].remove(h.Server, "a") }, []string{resources},
+				nil, nil},
+			{"remove a template", func() { lists[3].remove(h.Server, "a") }, []string{resources},
+				nil, nil},
 			{"remove what is not there", func() { lists[0].remove(h.Server, "a") }, nil, nil, nil},
-			{"update a resource", func() { h.ResourceUpdated("x:a") }, []string{"resources/updated x:a"}, nil, []string{"resources/updated x:a"}},
-			{"update another", func() { h.ResourceUpdated("x:b") }, []string{"resources/updated x:b"}, nil, nil},
-			{"update what nobody asked for", func() { h.ResourceUpdated("x:A"); h.ResourceUpdated("x:a/") }, nil, nil, nil},
+			{"update a resource", func() { h.ResourceUpdated("x:a") },
+				[]string{"resources/updated x:a"}, nil, []string{"resources/updated x:a"}},
+			{"update another", func() { h.ResourceUpdated("x:b") },
+				[]string{"resources/updated x:b"}, nil, nil},
+			{"update what nobody asked for",
+				func() { h.ResourceUpdated("x:A"); h.ResourceUpdated("x:a/") }, nil, nil, nil},
 		}
 		for _, step := range steps {
 			step.change()
@@ -270,7 +283,8 @@ func TestListenCoalesces(t *testing.T) {
 			<-l.hold
 			synctest.Wait()
 		}
-		l.wants("resources/updated x:b", "resources/list_changed", "tools/list_changed", "resources/updated x:a", "resources/updated x:b")
+		l.wants("resources/updated x:b", "resources/list_changed", "tools/list_changed",
+			"resources/updated x:a", "resources/updated x:b")
 		// What changes while something is sent is not lost.
 		h.ResourceUpdated("x:a")
 		synctest.Wait()
@@ -297,32 +311,38 @@ func TestListenEnds(t *testing.T) {
 				t.Errorf("Shutdown: %v", err)
 			}
 		}, true},
-		{"the client cancels", nil, func(t *testing.T, h *harness, l *listening) { l.stop() }, false},
+		{"the client cancels", nil, func(t *testing.T, h *harness, l *listening) { l.stop() },
+			false},
 		{"sending fails", nil, func(t *testing.T, h *harness, l *listening) {
 			l.mu.Lock()
 			l.broken = gone
 			l.mu.Unlock()
 			h.ResourceUpdated("x:a")
 		}, false},
-		{"close while sending", []func(*listening){slow}, func(t *testing.T, h *harness, l *listening) {
-			<-l.hold
-			h.ResourceUpdated("x:a")
-			synctest.Wait()
-			h.Close()
-		}, true},
-		{"shutdown while sending", []func(*listening){slow}, func(t *testing.T, h *harness, l *listening) {
-			<-l.hold
-			h.ResourceUpdated("x:a")
-			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := h.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Shutdown: %v, want the context's error", err)
-			}
-		}, true},
-		{"close before the acknowledgment", []func(*listening){slow}, func(t *testing.T, h *harness, l *listening) { h.Close() }, false},
-		{"cancelled before the acknowledgment", []func(*listening){slow}, func(t *testing.T, h *harness, l *listening) { l.stop() }, false},
-		{"the acknowledgment fails", []func(*listening){func(l *listening) { l.broken = gone }}, func(*testing.T, *harness, *listening) {}, false},
+		{"close while sending", []func(*listening){slow},
+			func(t *testing.T, h *harness, l *listening) {
+				<-l.hold
+				h.ResourceUpdated("x:a")
+				synctest.Wait()
+				h.Close()
+			}, true},
+		{"shutdown while sending", []func(*listening){slow},
+			func(t *testing.T, h *harness, l *listening) {
+				<-l.hold
+				h.ResourceUpdated("x:a")
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := h.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Shutdown: %v, want the context's error", err)
+				}
+			}, true},
+		{"close before the acknowledgment", []func(*listening){slow},
+			func(t *testing.T, h *harness, l *listening) { h.Close() }, false},
+		{"cancelled before the acknowledgment", []func(*listening){slow},
+			func(t *testing.T, h *harness, l *listening) { l.stop() }, false},
+		{"the acknowledgment fails", []func(*listening){func(l *listening) { l.broken = gone }},
+			func(*testing.T, *harness, *listening) {}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -370,9 +390,11 @@ func TestMaxSubscriptions(t *testing.T) {
 func TestListenKeepsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: declaresAll()})
-		server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1), c.Progress(ctx, 1, 2, ""))
-		})
+		server.AddRawTool(h.Server, server.Tool{Name: "x"},
+			func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1),
+					c.Progress(ctx, 1, 2, ""))
+			})
 		logsAndProgress := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel + `":"debug","progressToken":1}`
 		l := &listening{h: h, id: `1`, done: make(chan reply, 1)}
 		go func() {
@@ -409,20 +431,23 @@ func TestListenHidesResources(t *testing.T) {
 		}
 		const filter = `"resourceSubscriptions":["x:open","x:secret","x:open/1","x:secret/1","x:unknown"]`
 		as := func(name string) context.Context {
-			return server.WithPrincipal(t.Context(), roundtrip.Principal{Issuer: "i", Subject: name})
+			return server.WithPrincipal(t.Context(),
+				roundtrip.Principal{Issuer: "i", Subject: name})
 		}
 		admin, guest := h.listen(as("admin"), `1`, filter), h.listen(as("guest"), `2`, filter)
 		if a, g := admin.raw[0], strings.Replace(guest.raw[0], `:2}`, `:1}`, 1); a != g {
 			t.Errorf("the guest's acknowledgment is %s, want %s", g, a)
 		}
 		update := func() {
-			for _, uri := range []string{"x:open", "x:secret", "x:open/1", "x:secret/1", "x:unknown"} {
+			for _, uri := range []string{"x:open", "x:secret", "x:open/1", "x:secret/1",
+				"x:unknown"} {
 				h.ResourceUpdated(uri)
 				synctest.Wait()
 			}
 		}
 		update()
-		all := []string{"resources/updated x:open", "resources/updated x:secret", "resources/updated x:open/1", "resources/updated x:secret/1"}
+		all := []string{"resources/updated x:open", "resources/updated x:secret",
+			"resources/updated x:open/1", "resources/updated x:secret/1"}
 		admin.wants(all...)
 		guest.wants(all[0], all[2])
 		mu.Lock()
@@ -463,8 +488,9 @@ func TestListenRaces(t *testing.T) {
 				}
 				return nil
 			})
-			req := &protocol.Request{ID: protocol.IntID(int64(i)), Method: protocol.MethodListen, Params: json.RawMessage(
-				"{" + goodMeta + `,"notifications":{` + everyList + `,"resourceSubscriptions":["x:0","x:1","x:last"]}}`)}
+			req := &protocol.Request{ID: protocol.IntID(int64(i)), Method: protocol.MethodListen,
+				Params: json.RawMessage(
+					"{" + goodMeta + `,"notifications":{` + everyList + `,"resourceSubscriptions":["x:0","x:1","x:last"]}}`)}
 			r, _ := h.Handle(t.Context(), req, b)
 			if r.Error != nil {
 				t.Errorf("subscription %d ended with %v", i, r.Error)
@@ -507,8 +533,9 @@ func BenchmarkFanOut(b *testing.B) {
 	open.Add(clients)
 	for i := range clients {
 		done.Go(func() {
-			_, _ = srv.Handle(b.Context(), &protocol.Request{ID: protocol.IntID(int64(i)), Method: protocol.MethodListen,
-				Params: json.RawMessage("{" + goodMeta + `,"notifications":{"resourceSubscriptions":["x:a"]}}`)},
+			_, _ = srv.Handle(b.Context(),
+				&protocol.Request{ID: protocol.IntID(int64(i)), Method: protocol.MethodListen,
+					Params: json.RawMessage("{" + goodMeta + `,"notifications":{"resourceSubscriptions":["x:a"]}}`)},
 				backFunc(func(_ context.Context, n *protocol.Notification) error {
 					if n.Method == protocol.NotifyAcknowledged {
 						open.Done()

@@ -79,16 +79,18 @@ func (t *tool) entryKey() string { return t.definition.Name }
 // one that makes no sense, and for an InputSchema that does not fit In: a property
 // that In has no field for, a type that its field cannot be decoded from, a bound
 // in a tag that the schema lacks. Tags of other libraries are left alone.
-func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
+func AddTool[In any](s *Server, t Tool,
+	handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
-	s.addTool(t, reflect.TypeFor[In](), nil, func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
-		if err != nil {
-			return badArguments(err), nil
-		}
-		return handler(ctx, call, in)
-	})
+	s.addTool(t, reflect.TypeFor[In](), nil,
+		func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
+			in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
+			if err != nil {
+				return badArguments(err), nil
+			}
+			return handler(ctx, call, in)
+		})
 }
 
 // AddToolOut registers a tool that answers with a value of type Out, as
@@ -96,26 +98,29 @@ func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *
 // a text block. The output schema is inferred from Out unless t has one. To ask
 // the client for input the handler returns an [*InputRequiredError]. Otherwise
 // it is like [AddTool]; so are the tags of Out.
-func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
+func AddToolOut[In, Out any](s *Server, t Tool,
+	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
-	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
-		if err != nil {
-			return badArguments(err), nil
-		}
-		out, err := handler(ctx, call, in)
-		if err != nil {
-			return nil, err
-		}
-		return Structured(out)
-	})
+	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](),
+		func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
+			in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
+			if err != nil {
+				return badArguments(err), nil
+			}
+			out, err := handler(ctx, call, in)
+			if err != nil {
+				return nil, err
+			}
+			return Structured(out)
+		})
 }
 
 // AddRawTool registers a tool that reads its arguments itself. They match the
 // input schema all the same; without one any object does. Otherwise it is like
 // [AddTool].
-func AddRawTool(s *Server, t Tool, handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
+func AddRawTool(s *Server, t Tool,
+	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	s.addTool(t, reflect.TypeFor[any](), nil, handler)
 }
@@ -125,7 +130,8 @@ func AddRawTool(s *Server, t Tool, handler func(ctx context.Context, call *ToolC
 func (s *Server) RemoveTool(name string) bool { return s.tools.removeEntry(name) }
 
 // addTool registers a tool. out is nil for handlers that build their results.
-func (s *Server) addTool(t Tool, in, out reflect.Type, handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
+func (s *Server) addTool(t Tool, in, out reflect.Type,
+	handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkName(t.Name))
 	input, err := inputSchema(t.InputSchema, in)
 	mustRegister("tool", t.Name, err)
@@ -165,10 +171,12 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 }
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToolParams) (protocol.Result, error) {
+func (s *Server) callTool(ctx context.Context, in *Incoming,
+	p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.loadSnapshot().index[p.Name]
 	if !ok || !s.isVisible(in, protocol.MethodListTools, p.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
+		return nil, protocol.Errorf(protocol.CodeInvalidParams,
+			"unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
 	}
 	if err := s.checkNeeds(ctx, in, t.needs); err != nil {
 		return in.era.refuseTool(err)
@@ -181,10 +189,12 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 		if len(arguments) == 0 {
 			arguments = json.RawMessage("{}")
 		}
-		if err := t.validateArguments(arguments, sharesMemory(p.Arguments, in.checkedArguments)); err != nil {
+		if err := t.validateArguments(arguments,
+			sharesMemory(p.Arguments, in.checkedArguments)); err != nil {
 			return badArguments(err), nil
 		}
-		result, err := t.handle(ctx, &ToolCall{Call: newCall(ctx, in), Name: p.Name, Arguments: arguments})
+		result, err := t.handle(ctx,
+			&ToolCall{Call: newCall(ctx, in), Name: p.Name, Arguments: arguments})
 		return s.convertOutcome(ctx, in, result, err)
 	})
 }

@@ -25,10 +25,11 @@ type order struct {
 func orders(t *testing.T) (*harness, *[]order) {
 	h := newHarness(t, nil)
 	seen := &[]order{}
-	server.AddTool(h.Server, server.Tool{Name: "order"}, func(_ context.Context, _ *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
-		*seen = append(*seen, in)
-		return server.Text("ordered " + in.Item), nil
-	})
+	server.AddTool(h.Server, server.Tool{Name: "order"},
+		func(_ context.Context, _ *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
+			*seen = append(*seen, in)
+			return server.Text("ordered " + in.Item), nil
+		})
 	return h, seen
 }
 
@@ -86,21 +87,28 @@ func TestArgumentErrorsKeepSecrets(t *testing.T) {
 
 func TestInputTypes(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddTool(h.Server, server.Tool{Name: "any"}, func(_ context.Context, c *server.ToolCall, in any) (protocol.CallToolOutcome, error) {
-		return server.Structured(in)
-	})
-	server.AddTool(h.Server, server.Tool{Name: "map"}, func(_ context.Context, c *server.ToolCall, in map[string]int) (protocol.CallToolOutcome, error) {
-		return server.Structured(in)
-	})
-	server.AddTool(h.Server, server.Tool{Name: "pointer"}, func(_ context.Context, c *server.ToolCall, in *count) (protocol.CallToolOutcome, error) {
-		return server.Structured(in)
-	})
-	server.AddTool(h.Server, server.Tool{Name: "raw"}, func(_ context.Context, c *server.ToolCall, in json.RawMessage) (protocol.CallToolOutcome, error) {
-		return server.Structured(in)
-	})
-	server.AddRawTool(h.Server, server.Tool{Name: "call"}, func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Structured(c.Arguments)
-	})
+	server.AddTool(h.Server, server.Tool{Name: "any"},
+		func(_ context.Context, c *server.ToolCall, in any) (protocol.CallToolOutcome, error) {
+			return server.Structured(in)
+		})
+	server.AddTool(h.Server, server.Tool{Name: "map"},
+		func(_ context.Context, c *server.ToolCall, in map[string]int) (protocol.CallToolOutcome,
+			error) {
+			return server.Structured(in)
+		})
+	server.AddTool(h.Server, server.Tool{Name: "pointer"},
+		func(_ context.Context, c *server.ToolCall, in *count) (protocol.CallToolOutcome, error) {
+			return server.Structured(in)
+		})
+	server.AddTool(h.Server, server.Tool{Name: "raw"},
+		func(_ context.Context, c *server.ToolCall, in json.RawMessage) (protocol.CallToolOutcome,
+			error) {
+			return server.Structured(in)
+		})
+	server.AddRawTool(h.Server, server.Tool{Name: "call"},
+		func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Structured(c.Arguments)
+		})
 	for _, name := range []string{"any", "map", "pointer", "raw", "call"} {
 		h.call(name, `{"n":1}`).text(`{"n":1}`)
 	}
@@ -123,7 +131,8 @@ func TestSchemasAreListed(t *testing.T) {
 		func(context.Context, *server.ToolCall, count) (protocol.CallToolOutcome, error) {
 			return server.Structured([]int{1})
 		})
-	server.AddToolOut(h.Server, server.Tool{Name: "inferred"}, func(context.Context, *server.ToolCall, order) (count, error) { return count{1}, nil })
+	server.AddToolOut(h.Server, server.Tool{Name: "inferred"},
+		func(context.Context, *server.ToolCall, order) (count, error) { return count{1}, nil })
 	r := h.send(protocol.MethodListTools, "")
 	explicit := strings.Join(strings.Fields(input), "")
 	if !strings.Contains(r.raw, `"inputSchema":`+explicit) {
@@ -158,7 +167,8 @@ func TestOutputIsChecked(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, nil)
-			server.AddRawTool(h.Server, server.Tool{Name: "x", OutputSchema: schema}, outcome(tt.result, nil))
+			server.AddRawTool(h.Server, server.Tool{Name: "x", OutputSchema: schema},
+				outcome(tt.result, nil))
 			r := h.call("x", "")
 			if tt.good {
 				if r.err != nil || r.result["resultType"] != "complete" {
@@ -184,10 +194,12 @@ func TestOutputWithoutJSON(t *testing.T) {
 func TestErrorsOfTools(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "plain"}, outcome(nil, errors.New("out of tea")))
-	server.AddRawTool(h.Server, server.Tool{Name: "protocol"}, outcome(nil, protocol.Errorf(1234, "no tea")))
-	server.AddToolOut(h.Server, server.Tool{Name: "typed"}, func(context.Context, *server.ToolCall, none) (count, error) {
-		return count{}, errors.New("out of tea")
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "protocol"},
+		outcome(nil, protocol.Errorf(1234, "no tea")))
+	server.AddToolOut(h.Server, server.Tool{Name: "typed"},
+		func(context.Context, *server.ToolCall, none) (count, error) {
+			return count{}, errors.New("out of tea")
+		})
 	h.call("plain", "").failed("out of tea")
 	h.call("typed", "").failed("out of tea")
 	h.call("protocol", "").refused(1234, "no tea")
@@ -223,13 +235,14 @@ func TestNeeds(t *testing.T) {
 func TestToolCall(t *testing.T) {
 	h := newHarness(t, nil)
 	var got *server.ToolCall
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-		got = c
-		if err := c.Notify(ctx, &protocol.Notification{Method: "x/y"}); err != nil {
-			t.Errorf("Notify without a way back: %v", err)
-		}
-		return server.Text(""), nil
-	})
+	server.AddRawTool(h.Server, server.Tool{Name: "x"},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			got = c
+			if err := c.Notify(ctx, &protocol.Notification{Method: "x/y"}); err != nil {
+				t.Errorf("Notify without a way back: %v", err)
+			}
+			return server.Text(""), nil
+		})
 	alice := roundtrip.Principal{Issuer: "i", Subject: "alice"}
 	h.raw(server.WithPrincipal(t.Context(), alice), protocol.MethodCallTool,
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},`+
@@ -252,31 +265,43 @@ func TestBadTools(t *testing.T) {
 	wantPanic(t, "name", func() { server.AddRawTool(s, server.Tool{Name: "\xff"}, raw) })
 	wantPanic(t, "handler", func() { server.AddRawTool(s, server.Tool{Name: "x"}, nil) })
 	wantPanic(t, "handler", func() { server.AddTool[count](s, server.Tool{Name: "x"}, nil) })
-	wantPanic(t, "handler", func() { server.AddToolOut[count, count](s, server.Tool{Name: "x"}, nil) })
+	wantPanic(t, "handler", func() {
+		server.AddToolOut[count, count](s, server.Tool{Name: "x"},
+			nil)
+	})
 	for schema, word := range map[string]string{
 		`{"type":"string"}`: "object", `{}`: "object", `{"type":["object","null"]}`: "object", `[]`: "input schema", `true`: "object",
 		`{"type":"object"`: "input schema", `{"type":"object","properties":5}`: "input schema", `{"type":"object","$ref":"https://example.com/x"}`: "input schema",
 	} {
-		wantPanic(t, word, func() { server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(schema)}, raw) })
+		wantPanic(t, word, func() {
+			server.AddRawTool(s,
+				server.Tool{Name: "x", InputSchema: json.RawMessage(schema)}, raw)
+		})
 	}
 	wantPanic(t, "output schema", func() {
 		server.AddRawTool(s, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"nonsense"}`)}, raw)
 	})
 	wantPanic(t, "input schema", func() {
-		server.AddTool(s, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall, struct{ F func() }) (protocol.CallToolOutcome, error) {
-			return nil, nil
-		})
+		server.AddTool(s, server.Tool{Name: "x"},
+			func(context.Context, *server.ToolCall, struct{ F func() }) (protocol.CallToolOutcome,
+				error) {
+				return nil, nil
+			})
 	})
 	wantPanic(t, "object", func() {
-		server.AddTool(s, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall, []int) (protocol.CallToolOutcome, error) { return nil, nil })
+		server.AddTool(s, server.Tool{Name: "x"},
+			func(context.Context, *server.ToolCall, []int) (protocol.CallToolOutcome,
+				error) {
+				return nil, nil
+			})
 	})
 	wantPanic(t, `"x"`, func() { server.AddRawTool(s, server.Tool{Name: "x", Meta: protocol.Meta(`[]`)}, raw) })
 	server.AddRawTool(s, server.Tool{Name: "x"}, raw)
 	wantPanic(t, "registered already", func() { server.AddRawTool(s, server.Tool{Name: "x"}, raw) })
 }
 
-// Middleware may put other arguments in the place of those that came. Nobody has looked at their JSON before, so it is held to
-// the same rules as a message's.
+// Middleware may put other arguments in the place of those that came. Nobody has looked at their
+// JSON before, so it is held to the same rules as a message's.
 func TestRewrittenArguments(t *testing.T) {
 	const schema = `{"type":"object","properties":{"n":{"type":"integer"},"on":{"type":"boolean"}},"additionalProperties":false}`
 	type input struct {

@@ -50,7 +50,8 @@ func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
 			name, group = plain, anything
 		}
 		if !isVariable(name) {
-			return nil, fmt.Errorf("expression {%s} is not supported: use {name} or {+name}", expression)
+			return nil, fmt.Errorf("expression {%s} is not supported: use {name} or {+name}",
+				expression)
 		}
 		if err := checkUnique("variable", name, seen); err != nil {
 			return nil, err
@@ -70,7 +71,8 @@ func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
 // percent-encoded ones.
 func isVariable(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
-		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+		if part == "" || strings.Trim(part,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
 			return false
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-var admin, guest = roundtrip.Principal{Issuer: "i", Subject: "admin"}, roundtrip.Principal{Issuer: "i", Subject: "guest"}
+var admin, guest = roundtrip.Principal{Issuer: "i",
+	Subject: "admin"}, roundtrip.Principal{Issuer: "i", Subject: "guest"}
 
 // hideSecrets shows what has "secret" in its name to admin alone.
 func hideSecrets(p roundtrip.Principal, _, name string) bool {
@@ -39,11 +40,13 @@ func TestHiddenIsUnknown(t *testing.T) {
 	}
 	// The schema and the needs must not give it away either.
 	server.AddRawTool(h.Server, server.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
-		Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		ran = true
-		return server.Text("x"), nil
-	})
-	server.AddPrompt(h.Server, server.Prompt{Name: "secret", Complete: complete, Arguments: []protocol.PromptArgument{{Name: "a", Required: true}}},
+		Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			ran = true
+			return server.Text("x"), nil
+		})
+	server.AddPrompt(h.Server, server.Prompt{Name: "secret", Complete: complete,
+		Arguments: []protocol.PromptArgument{{Name: "a", Required: true}}},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			ran = true
 			return &protocol.GetPromptResult{}, nil
@@ -53,9 +56,11 @@ func TestHiddenIsUnknown(t *testing.T) {
 		return &protocol.ReadResourceResult{}, nil
 	}
 	server.AddResource(h.Server, server.Resource{URI: "x:secret", Name: "a"}, read)
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "secret:{id}", Name: "a", Complete: complete}, read)
+	server.AddResourceTemplate(h.Server,
+		server.ResourceTemplate{URITemplate: "secret:{id}", Name: "a", Complete: complete}, read)
 	// Would read the hidden resource if it were asked.
-	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{id}", Name: "b"}, read)
+	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{id}", Name: "b"},
+		read)
 
 	tests := []struct{ name, method, hidden, unknown string }{
 		{"tool", protocol.MethodCallTool, `"name":"secret"`, `"name":"public"`},
@@ -71,7 +76,8 @@ func TestHiddenIsUnknown(t *testing.T) {
 	blur := strings.NewReplacer("secret", "*", "public", "*", "x:", "", "y:", "")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			hidden, unknown := h.sendAs(guest, tt.method, tt.hidden), h.sendAs(guest, tt.method, tt.unknown)
+			hidden, unknown := h.sendAs(guest, tt.method, tt.hidden),
+				h.sendAs(guest, tt.method, tt.unknown)
 			if hidden.err == nil || unknown.err == nil {
 				t.Fatalf("got %s and %s, want errors", hidden.raw, unknown.raw)
 			}
@@ -83,7 +89,8 @@ func TestHiddenIsUnknown(t *testing.T) {
 			if ran {
 				t.Error("a hidden handler ran")
 			}
-			if r := h.sendAs(admin, tt.method, tt.hidden); r.err != nil && r.err.Message == hidden.err.Message {
+			if r := h.sendAs(admin, tt.method, tt.hidden); r.err != nil &&
+				r.err.Message == hidden.err.Message {
 				t.Errorf("admin is answered %s, too", r.raw)
 			}
 			ran = false
@@ -94,7 +101,8 @@ func TestHiddenIsUnknown(t *testing.T) {
 // TestPagesOfVisible holds that everybody has full pages of what he may see,
 // and that nothing about a page tells how much that is not.
 func TestPagesOfVisible(t *testing.T) {
-	walk := func(h *harness, p roundtrip.Principal, method, member string) (pages [][]string, cursors []string) {
+	walk := func(h *harness, p roundtrip.Principal, method, member string) (pages [][]string,
+		cursors []string) {
 		cursor := ""
 		for {
 			members := ""
@@ -138,7 +146,8 @@ func TestPagesOfVisible(t *testing.T) {
 			for i := range 10 {
 				l.remove(mixed.Server, fmt.Sprintf("open%d", i))
 			}
-			if pages, next := walk(mixed, guest, l.method, l.member); len(pages) != 1 || len(pages[0]) != 0 || len(next) != 0 {
+			if pages, next := walk(mixed, guest, l.method, l.member); len(pages) != 1 ||
+				len(pages[0]) != 0 || len(next) != 0 {
 				t.Errorf("where all is hidden the guest sees %v %q", pages, next)
 			}
 		})
@@ -147,7 +156,8 @@ func TestPagesOfVisible(t *testing.T) {
 
 func TestVisibleIsAskedAbout(t *testing.T) {
 	asked := map[string]bool{}
-	h := newHarness(t, &server.Options{Visible: func(p roundtrip.Principal, list, name string) bool {
+	h := newHarness(t, &server.Options{Visible: func(p roundtrip.Principal, list,
+		name string) bool {
 		asked[p.Subject+" "+list+" "+name] = true
 		return true
 	}})
@@ -155,7 +165,8 @@ func TestVisibleIsAskedAbout(t *testing.T) {
 		l.add(h.Server, "a")
 		h.sendAs(guest, l.method, "")
 	}
-	for _, want := range []string{"guest tools/list a", "guest prompts/list a", "guest resources/list x:a", "guest resources/templates/list x:a/{id}"} {
+	for _, want := range []string{"guest tools/list a", "guest prompts/list a",
+		"guest resources/list x:a", "guest resources/templates/list x:a/{id}"} {
 		if !asked[want] {
 			t.Errorf("was not asked %q but %v", want, asked)
 		}
@@ -163,10 +174,14 @@ func TestVisibleIsAskedAbout(t *testing.T) {
 }
 
 func TestVisiblePanics(t *testing.T) {
-	h := newHarness(t, &server.Options{Visible: func(roundtrip.Principal, string, string) bool { panic("secret") }})
+	h := newHarness(t, &server.Options{Visible: func(roundtrip.Principal, string,
+		string) bool {
+		panic("secret")
+	}})
 	lists[0].add(h.Server, "a")
 	h.send(protocol.MethodListTools, "").refused(protocol.CodeInternalError)
-	if r := h.call("a", ""); r.err == nil || strings.Contains(r.raw, "secret") || !h.events.panicked() {
+	if r := h.call("a", ""); r.err == nil || strings.Contains(r.raw, "secret") ||
+		!h.events.panicked() {
 		t.Errorf("a call is answered %s", r.raw)
 	}
 }

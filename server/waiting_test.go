@@ -28,7 +28,8 @@ func newTypist(t testing.TB, ctx context.Context, s *server.Server) *typist {
 	return newTypistWith(t, ctx, s, nil)
 }
 
-func newTypistWith(t testing.TB, ctx context.Context, s *server.Server, opts *server.StreamOptions) *typist {
+func newTypistWith(t testing.TB, ctx context.Context, s *server.Server,
+	opts *server.StreamOptions) *typist {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -70,22 +71,27 @@ const askCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":
 // addAsk adds a tool that asks in place, or with a context that is not the
 // request's.
 func addAsk(s *server.Server, foreign bool) {
-	server.AddRawTool(s, server.Tool{Name: "ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if foreign {
-			_, err := call.Elicit(context.Background(), &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{}}`)})
+	server.AddRawTool(s, server.Tool{Name: "ask"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if foreign {
+				_, err := call.Elicit(context.Background(), &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{}}`)})
+				return server.Text("asked"), err
+			}
+			_, err := roundtrip.Ask[struct{ OK bool }](ctx, "sure", "Sure?")
 			return server.Text("asked"), err
-		}
-		_, err := roundtrip.Ask[struct{ OK bool }](ctx, "sure", "Sure?")
-		return server.Text("asked"), err
-	})
+		})
 }
 
 func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
-	for name, foreign := range map[string]bool{"in place": false, "with a context of its own": true} {
+	for name, foreign := range map[string]bool{"in place": false,
+		"with a context of its own": true} {
 		for how, stop := range map[string]func(s *server.Server, cancel context.CancelFunc){
-			"context":  func(_ *server.Server, cancel context.CancelFunc) { cancel() },
-			"shutdown": func(s *server.Server, _ context.CancelFunc) { _ = s.Shutdown(context.Background()) },
-			"close":    func(s *server.Server, _ context.CancelFunc) { _ = s.Close() },
+			"context": func(_ *server.Server, cancel context.CancelFunc) { cancel() },
+			"shutdown": func(s *server.Server,
+				_ context.CancelFunc) {
+				_ = s.Shutdown(context.Background())
+			},
+			"close": func(s *server.Server, _ context.CancelFunc) { _ = s.Close() },
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -113,7 +119,8 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 }
 
 func TestCallsThatWaitLeaveTheirStreamToOthers(t *testing.T) {
-	for name, foreign := range map[string]bool{"in place": false, "with a context of its own": true} {
+	for name, foreign := range map[string]bool{"in place": false,
+		"with a context of its own": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, nil)
@@ -168,7 +175,9 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 			defer enough()
 			done <- h.Shutdown(patience)
 		}()
-		for _, value := range []string{"0.00048828125", "0.0006510416666666666", "0.000732421875", "0.00078125"} { // 2, 17, 32, 47 s
+		// 2, 17, 32, 47 s
+		for _, value := range []string{"0.00048828125", "0.0006510416666666666", "0.000732421875",
+			"0.00078125"} {
 			c.expect(`"method":"notifications/progress"`, `"progress":`+value+`,"message":"waiting for an answer"`)
 		}
 		// Patience is over.
@@ -184,13 +193,15 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 
 // Whatever context a handler asks with, what surrounds its call hears of it.
 func TestForeignContextsTellOfTheWait(t *testing.T) {
-	for name, foreign := range map[string]bool{"in place": false, "with a context of its own": true} {
+	for name, foreign := range map[string]bool{"in place": false,
+		"with a context of its own": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told := make(chan bool, 10)
 				h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
 					return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-						return next(roundtrip.WatchWaiting(ctx, func(waiting bool) { told <- waiting }), in)
+						return next(roundtrip.WatchWaiting(ctx,
+							func(waiting bool) { told <- waiting }), in)
 					}
 				}}})
 				addAsk(h.Server, foreign)

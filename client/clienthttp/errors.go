@@ -48,7 +48,8 @@ func (e *StatusError) Error() string {
 	text := http.StatusText(e.Status)
 	switch {
 	case e.Status >= 300 && e.Status < 400:
-		return fmt.Sprintf("clienthttp: HTTP status %d %s: redirects are not followed", e.Status, text)
+		return fmt.Sprintf("clienthttp: HTTP status %d %s: redirects are not followed", e.Status,
+			text)
 	case e.Response != nil:
 		return fmt.Sprintf("clienthttp: HTTP status %d %s: %v", e.Status, text, e.Response)
 	case e.Excerpt != "":

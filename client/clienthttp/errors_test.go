@@ -38,7 +38,8 @@ var failures = []struct {
 	{"deadline within the body", late(media, `{"jsonrpc":`), nil, "deadline exceeded"},
 	{"deadline within a stream", late(stream, ": x\n\n"), nil, "deadline exceeded"},
 	{
-		"cancelled before the header", silent, func(cancel func(), _ *clienthttp.Transport) { cancel() },
+		"cancelled before the header", silent,
+		func(cancel func(), _ *clienthttp.Transport) { cancel() },
 		"canceled",
 	},
 	{
@@ -46,7 +47,8 @@ var failures = []struct {
 		func(cancel func(), _ *clienthttp.Transport) { cancel() }, "canceled",
 	},
 	{
-		"closed before the header", silent, func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() },
+		"closed before the header", silent,
+		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() },
 		"transport is closed",
 	},
 	{
@@ -80,7 +82,8 @@ var failures = []struct {
 	},
 	{"another id", answer(200, media, strings.Replace(result, "7", "8", 1)), nil, "has id 8"},
 	{
-		"another id in a stream", events("data: " + strings.Replace(result, "7", "8", 1) + "\n\n"), nil,
+		"another id in a stream", events("data: " + strings.Replace(result, "7", "8", 1) + "\n\n"),
+		nil,
 		"has id 8",
 	},
 	{"too large", answer(200, media, strings.Repeat(" ", 2<<10)), nil, "too large"},
@@ -89,7 +92,8 @@ var failures = []struct {
 		"too large",
 	},
 	{
-		"too large in a stream", events("data: " + strings.Repeat(" ", 4<<10) + "\n\n"), nil, "too large",
+		"too large in a stream", events("data: " + strings.Repeat(" ", 4<<10) + "\n\n"), nil,
+		"too large",
 	},
 	{"garbage", answer(200, media, "<html>"), nil, "response"},
 	{"garbage in a stream", events("data: <html>\n\n"), nil, "stream"},
@@ -110,7 +114,8 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &legacyServer{id: "s", call: f.call, resume: silent}
 					tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-						HTTPClient: &http.Client{Transport: inProcess{s}}, MaxResponseBytes: 1 << 10,
+						HTTPClient:       &http.Client{Transport: inProcess{s}},
+						MaxResponseBytes: 1 << 10,
 					})
 					if err != nil {
 						t.Fatal(err)
@@ -153,7 +158,10 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
 		"authorize": {
-			Authorize: func(context.Context) (http.Header, error) { return nil, clienthttp.ErrClosed },
+			Authorize: func(context.Context) (http.Header, error) {
+				return nil,
+					clienthttp.ErrClosed
+			},
 		},
 		"client": {HTTPClient: &http.Client{Transport: failing{}}},
 	} {
@@ -163,7 +171,8 @@ func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = tr.Handle(t.Context(), request(), nil)
-			if !errors.Is(err, clienthttp.ErrClosed) || errprefix.Repeated(err, "clienthttp") != "" {
+			if !errors.Is(err, clienthttp.ErrClosed) ||
+				errprefix.Repeated(err, "clienthttp") != "" {
 				t.Errorf("%s: got %v", name, err)
 			}
 			_ = tr.Close()

@@ -15,7 +15,8 @@ import (
 func ExampleNew() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(
-			r.Method, r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"), r.Header.Get("Authorization"),
+			r.Method, r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"),
+			r.Header.Get("Authorization"),
 		)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(

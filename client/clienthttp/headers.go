@@ -30,7 +30,8 @@ func (t *Transport) buildHeader(
 		return nil, err
 	}
 	// Five values in one allocation.
-	values := [...]string{mediaJSON, mediaJSON + ", " + mediaSSE, method, string(mirror.Version), ""}
+	values := [...]string{mediaJSON, mediaJSON + ", " + mediaSSE, method, string(mirror.Version),
+		""}
 	h["Content-Type"] = values[0:1:1]
 	h["Accept"] = values[1:2:2]
 	h[headerMethod] = values[2:3:3]

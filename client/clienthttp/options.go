@@ -49,7 +49,8 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	case u.Host == "":
 		return nil, errors.New("clienthttp: endpoint: no host")
 	case u.User != nil:
-		return nil, errors.New("clienthttp: endpoint: credentials belong into a header, not into the URL")
+		return nil, errors.New("clienthttp: endpoint: credentials belong into a header, not into " +
+			"the URL")
 	case u.Fragment != "":
 		return nil, errors.New("clienthttp: endpoint: must not have a fragment")
 	}

@@ -89,7 +89,8 @@ func (s *session) initialize(
 		return resp, err
 	}
 	if !isValidSessionID(id) {
-		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too long")
+		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too " +
+			"long")
 	}
 	s.id = id
 	result, err := protocol.DecodeResult(protocol.V20251125, initialize.Method, resp.Result)
@@ -118,7 +119,8 @@ func (s *session) buildHeader(ctx context.Context, accept string) (http.Header, 
 		return nil, err
 	}
 	h["Accept"] = []string{accept}
-	for name, value := range map[string]string{headerSession: s.id, headerVersion: string(s.version)} {
+	for name, value := range map[string]string{headerSession: s.id,
+		headerVersion: string(s.version)} {
 		delete(h, name)
 		if value != "" {
 			h[name] = []string{value}

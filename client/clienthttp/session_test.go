@@ -39,7 +39,8 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	return &http.Response{
-		StatusCode: w.status, Header: w.header, Request: r, ContentLength: -1, Body: closer{body, cancel},
+		StatusCode: w.status, Header: w.header, Request: r, ContentLength: -1,
+		Body: closer{body, cancel},
 	}, nil
 }
 
@@ -139,7 +140,10 @@ func (s *legacyServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(
-		slices.Clone(s.seen), func(line string) bool { return strings.Contains(line, "initialize") },
+		slices.Clone(s.seen), func(line string) bool {
+			return strings.Contains(line,
+				"initialize")
+		},
 	)
 }
 
@@ -192,7 +196,8 @@ func (s *legacyServer) openOver(
 	if err != nil || resp.Error != nil || x == nil {
 		t.Fatalf("open: %v, %+v", err, resp)
 	}
-	if err := x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
+	if err := x.Notify(t.Context(),
+		&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
 		t.Fatal(err)
 	}
 	return x, tr
@@ -298,15 +303,18 @@ func TestResumeFails(t *testing.T) {
 		least  time.Duration
 	}{
 		{
-			"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil, clienthttp.ErrNoResponse, 0,
+			"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil,
+			clienthttp.ErrNoResponse, 0,
 			true, 0,
 		},
 		{
-			"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")}, clienthttp.ErrNoResponse,
+			"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")},
+			clienthttp.ErrNoResponse,
 			1, true, time.Second / 2,
 		},
 		{
-			"bad request", events(first), []http.HandlerFunc{answer(400, "text/plain", "no such event")},
+			"bad request", events(first),
+			[]http.HandlerFunc{answer(400, "text/plain", "no such event")},
 			clienthttp.ErrNoResponse, 1, true, 0,
 		},
 		{
@@ -314,37 +322,45 @@ func TestResumeFails(t *testing.T) {
 			clienthttp.ErrNoResponse, 1, true, 0,
 		},
 		{
-			"session gone", events(first), []http.HandlerFunc{answer(404, "", "")}, protocol.ErrSessionGone,
+			"session gone", events(first), []http.HandlerFunc{answer(404, "", "")},
+			protocol.ErrSessionGone,
 			1, false, 0,
 		},
-		{"lost, then found", lost, []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, 0},
+		{"lost, then found", lost, []http.HandlerFunc{events(event("e2", result))}, nil, 1, false,
+			0},
 		{
 			"server starts anew", events(first),
-			[]http.HandlerFunc{answer(503, "", ""), answer(502, "", ""), events("data: " + result + "\n\n")},
+			[]http.HandlerFunc{answer(503, "", ""), answer(502, "", ""),
+				events("data: " + result + "\n\n")},
 			nil, 3, false, 3 * time.Second,
 		},
 		{
-			"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse,
+			"never anything", events(first), []http.HandlerFunc{events("")},
+			clienthttp.ErrNoResponse,
 			clienthttp.MaxResumptions, true, 10 * time.Second,
 		},
 		{
-			"never there", events(first), []http.HandlerFunc{answer(503, "", "")}, clienthttp.ErrNoResponse,
+			"never there", events(first), []http.HandlerFunc{answer(503, "", "")},
+			clienthttp.ErrNoResponse,
 			clienthttp.MaxResumptions, true, 10 * time.Second,
 		},
 		{
 			"forbidden for a while", events(first),
-			[]http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2, false, 0,
+			[]http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2,
+			false, 0,
 		},
 		{
 			"waits long", events("retry: 99999999999\n" + first),
 			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry,
 		},
 		{
-			"wants no wait", events("retry: 0\n" + first), []http.HandlerFunc{events(event("e2", result))},
+			"wants no wait", events("retry: 0\n" + first),
+			[]http.HandlerFunc{events(event("e2", result))},
 			nil, 1, false, clienthttp.MinRetry,
 		},
 		{
-			"id that fits no header", events(event(strings.Repeat("x", 2000), fmt.Sprintf(note, 1))), nil,
+			"id that fits no header", events(event(strings.Repeat("x", 2000),
+				fmt.Sprintf(note, 1))), nil,
 			clienthttp.ErrNoResponse, 0, true, 0,
 		},
 	}
@@ -362,14 +378,16 @@ func TestResumeFails(t *testing.T) {
 				if !errors.Is(err, test.err) || (err == nil) != (resp != nil) {
 					t.Errorf("got %+v, %v, want %v", resp, err, test.err)
 				}
-				if took := time.Since(start); took < test.least || took > test.least+100*time.Second {
+				if took := time.Since(start); took < test.least ||
+					took > test.least+100*time.Second {
 					t.Errorf("took %v, want %v or a little more", took, test.least)
 				}
 				synctest.Wait()
 				if told := slices.Contains(s.requests(), withdrawn); told != test.told {
 					t.Errorf("told %v, want %v: %q", told, test.told, s.requests())
 				}
-				if gone := errors.Is(x.Err(), protocol.ErrSessionGone); gone != (test.err == protocol.ErrSessionGone) {
+				if gone := errors.Is(x.Err(),
+					protocol.ErrSessionGone); gone != (test.err == protocol.ErrSessionGone) {
 					t.Errorf("session: %v", x.Err())
 				}
 			})
@@ -420,7 +438,8 @@ func TestSessionStatus(t *testing.T) {
 			s := &legacyServer{id: test.id, call: test.call}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				resp, err := x.Handle(t.Context(), request(), nil)
-				if (err != nil) != test.err || errors.Is(err, protocol.ErrSessionGone) != test.gone {
+				if (err != nil) != test.err ||
+					errors.Is(err, protocol.ErrSessionGone) != test.gone {
 					t.Errorf("got %+v, %v", resp, err)
 				}
 				select {
@@ -436,7 +455,8 @@ func TestSessionStatus(t *testing.T) {
 				if !test.gone {
 					return
 				}
-				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err, protocol.ErrSessionGone) {
+				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err,
+					protocol.ErrSessionGone) {
 					t.Errorf("afterwards: %v", err)
 				}
 			})
@@ -506,7 +526,8 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 						t.Errorf("session: %v, want gone %v", x.Err(), p.gone)
 					}
 				})
-				if calls := strings.Count(strings.Join(s.requests(), "\n"), "tools/call"); calls != 1 {
+				if calls := strings.Count(strings.Join(s.requests(), "\n"),
+					"tools/call"); calls != 1 {
 					t.Errorf("the call was sent %d times", calls)
 				}
 			})
@@ -606,7 +627,8 @@ func TestSessionStreamEnds(t *testing.T) {
 		status int
 		gets   int
 		gone   bool
-	}{{405, 1, false}, {400, 1, false}, {404, 1, true}, {302, 1, false}, {503, 4, false}, {429, 4, false}} {
+	}{{405, 1, false}, {400, 1, false}, {404, 1, true}, {302, 1, false}, {503, 4, false},
+		{429, 4, false}} {
 		s := &legacyServer{id: "s", listen: answer(test.status, "", "")}
 		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 			time.Sleep(12 * time.Second)
@@ -629,11 +651,12 @@ func TestSessionClose(t *testing.T) {
 		"broken":      answer(500, "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &legacyServer{id: "s", end: end, listen: func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", stream)
-				w.WriteHeader(200)
-				<-r.Context().Done()
-			}}
+			s := &legacyServer{id: "s", end: end,
+				listen: func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", stream)
+					w.WriteHeader(200)
+					<-r.Context().Done()
+				}}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				start := time.Now()
 				err := x.Close()
@@ -646,7 +669,8 @@ func TestSessionClose(t *testing.T) {
 				if err := x.Close(); err != nil {
 					t.Errorf("again: %v", err)
 				}
-				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err, clienthttp.ErrClosed) {
+				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err,
+					clienthttp.ErrClosed) {
 					t.Errorf("afterwards: %v", err)
 				}
 			})
@@ -691,19 +715,20 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			inner := &legacyServer{id: "s", call: events(batch)}
 			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
-					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if len(inner.seen) == 0 {
-							inner.seen = append(inner.seen, "")
-							answer(
-								200, media,
-								`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
-							)(w, r)
-							return
-						}
-						inner.ServeHTTP(w, r)
-					}),
-				}}})
+				tr, err := clienthttp.New("http://server.test/mcp",
+					&clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
+						http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							if len(inner.seen) == 0 {
+								inner.seen = append(inner.seen, "")
+								answer(
+									200, media,
+									`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+								)(w, r)
+								return
+							}
+							inner.ServeHTTP(w, r)
+						}),
+					}}})
 				if err != nil {
 					t.Fatal(err)
 				}

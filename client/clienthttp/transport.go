@@ -115,7 +115,8 @@ func (t *Transport) Probe(
 	status := x.resp.StatusCode
 	resp, err := x.readResponse(req.ID, nil)
 	if err = x.closeWith(err); err != nil {
-		return nil, ctx.Err() == nil && (isRequestFault(status) || errors.Is(err, errServerRequest)), err
+		return nil, ctx.Err() == nil &&
+			(isRequestFault(status) || errors.Is(err, errServerRequest)), err
 	}
 	if resp.Error == nil || resp.Error.EraEvidence() {
 		return resp, false, nil
@@ -227,7 +228,10 @@ func (t *Transport) sendHTTP(
 	}
 	if body != nil {
 		hr.Body = io.NopCloser(bytes.NewReader(body))
-		hr.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		hr.GetBody = func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(body)),
+				nil
+		}
 		hr.ContentLength = int64(len(body))
 	}
 	var err error

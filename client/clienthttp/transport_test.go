@@ -127,7 +127,8 @@ func TestHeadersAbsent(t *testing.T) {
 			}
 		}
 		answer(200, media, result)(w, r)
-	}, &clienthttp.Options{Header: http.Header{"Mcp-Name": {"forged"}, "MCP-Protocol-Version": {"forged"}}})
+	}, &clienthttp.Options{Header: http.Header{"Mcp-Name": {"forged"},
+		"MCP-Protocol-Version": {"forged"}}})
 	req := request()
 	req.Mirror = protocol.Mirror{}
 	if _, err := tr.Handle(t.Context(), req, nil); err != nil {
@@ -158,7 +159,8 @@ func TestNothingIsSent(t *testing.T) {
 		}
 	})
 	t.Run("no id", func(t *testing.T) {
-		if _, err := serve(t, h, nil).Handle(t.Context(), &protocol.Request{Method: "x"}, nil); err == nil {
+		if _, err := serve(t, h, nil).Handle(t.Context(), &protocol.Request{Method: "x"},
+			nil); err == nil {
 			t.Error("a request without id was accepted")
 		}
 	})
@@ -173,9 +175,12 @@ func TestNothingIsSent(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	for endpoint, ok := range map[string]bool{
-		"https://example.com/mcp": true, "http://127.0.0.1:8080": true, "https://example.com/mcp?tenant=1": true,
-		"": false, "/mcp": false, "ftp://example.com": false, "file:///x": false, "https://": false,
-		"https://u:hunter2@example.com": false, "https://example.com/#x": false, "https://exa mple.com/hunter2": false,
+		"https://example.com/mcp": true, "http://127.0.0.1:8080": true,
+		"https://example.com/mcp?tenant=1": true,
+		"":                                 false, "/mcp": false, "ftp://example.com": false,
+		"file:///x": false, "https://": false,
+		"https://u:hunter2@example.com": false, "https://example.com/#x": false,
+		"https://exa mple.com/hunter2": false,
 	} {
 		t.Run(fmt.Sprintf("%q", endpoint), func(t *testing.T) {
 			_, err := clienthttp.New(endpoint, nil)
@@ -207,7 +212,8 @@ func TestResponses(t *testing.T) {
 			"stream with noise",
 			answer(
 				200, stream+";charset=utf-8",
-				"\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n",
+				"\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: "+
+					"{\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n",
 			),
 			"",
 		},
@@ -225,7 +231,8 @@ func TestResponses(t *testing.T) {
 			"other id on a stream",
 			answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8",
 		},
-		{"other id in a refusal", answer(400, media, strings.Replace(refusal, "7", "8", 1)), "id 8"},
+		{"other id in a refusal", answer(400, media, strings.Replace(refusal, "7", "8", 1)),
+			"id 8"},
 		{
 			"request on a stream",
 			answer(200, stream, events(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, result)),
@@ -246,7 +253,8 @@ func TestResponses(t *testing.T) {
 		},
 		{"empty body", answer(200, media, ""), "parse error"},
 		{"empty stream", answer(200, stream, ""), "without a response"},
-		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))), "without a response"},
+		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))),
+			"without a response"},
 		{"cut stream", answer(200, stream, "data: "+result+"\n"), "without a response"},
 		{"page", answer(200, "text/html", "<html>"), "content type"},
 		{"no type", answer(200, "", result), "content type"},
@@ -260,7 +268,8 @@ func TestResponses(t *testing.T) {
 			"too large",
 		},
 		{
-			"big event", answer(200, stream, events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))),
+			"big event", answer(200, stream,
+				events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))),
 			"too large",
 		},
 		{"big refusal", answer(400, media, strings.Repeat(" ", 2000)), "too large"},
@@ -310,7 +319,8 @@ func TestStatusErrors(t *testing.T) {
 			t, answer(503, "text/plain", strings.Repeat("é\xff", 1000)), nil,
 		).Handle(t.Context(), request(), nil)
 		e, ok := errors.AsType[*clienthttp.StatusError](err)
-		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 || e.Excerpt == "" ||
+		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 ||
+			e.Excerpt == "" ||
 			strings.Contains(e.Excerpt, "\xff") {
 			t.Errorf("got %+v", e)
 		}
@@ -334,7 +344,8 @@ func TestStatusErrors(t *testing.T) {
 		}
 	})
 	t.Run("network", func(t *testing.T) {
-		tr := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil)
+		tr := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			nil)
 		if _, err := tr.Handle(t.Context(), request(), nil); err == nil ||
 			strings.Contains(err.Error(), "127.0.0.1") && strings.Contains(err.Error(), "/mcp") {
 			t.Errorf("got %v, want an error without the URL", err)
@@ -349,14 +360,16 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 	fmt.Fprintf(&b, "data: %s\n\n", result)
 	back := &collect{}
-	if _, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(), back); err != nil {
+	if _, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(),
+		back); err != nil {
 		t.Fatal(err)
 	}
 	if len(back.got) != 100 || back.got[0] != `{"n":0}` || back.got[99] != `{"n":99}` {
 		t.Errorf("got %q", back.got)
 	}
 	back = &collect{err: errors.New("gone")}
-	if _, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(), back); !errors.Is(err, back.err) || len(back.got) != 1 {
+	if _, err := serve(t, answer(200, stream, b.String()), nil).Handle(t.Context(), request(),
+		back); !errors.Is(err, back.err) || len(back.got) != 1 {
 		t.Errorf("got %v after %d notifications", err, len(back.got))
 	}
 }
@@ -521,7 +534,8 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 				_, err := serve(
 					t, handler, &clienthttp.Options{MaxResponseBytes: 1000},
 				).Handle(t.Context(), request(), nil)
-				if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
+				if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 &&
+					err != nil {
 					t.Errorf("%s, %d bytes: got %v", name, len(body), err)
 				}
 			})
@@ -555,7 +569,8 @@ func TestResponseCostIsLinear(t *testing.T) {
 					"data: "+result+"\n\n",
 				),
 			},
-			{Name: "never a response", Make: growthtest.Repeat("", "data: \r\r", ""), Refused: true},
+			{Name: "never a response", Make: growthtest.Repeat("", "data: \r\r", ""),
+				Refused: true},
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -653,10 +668,12 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestConcurrentCallsWithQuestions(t *testing.T) {
 	for _, kind := range []string{media, stream} {
 		t.Run(kind, func(t *testing.T) {
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) { twoLegs(t, kind, w, r) }, nil)
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) { twoLegs(t, kind, w, r) },
+				nil)
 			c, err := client.New(tr, &client.Options{
 				Era: protocol.Modern,
-				ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+				ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+					error) {
 					return client.Accept(map[string]any{"ok": true})
 				},
 				Notification: func(context.Context, *protocol.Notification) {},
@@ -713,7 +730,8 @@ func twoLegs(t *testing.T, kind string, w http.ResponseWriter, r *http.Request) 
 	body := `{"jsonrpc":"2.0","id":` + req.ID.String() + `,"result":` + answer + `}`
 	w.Header().Set("Content-Type", kind)
 	if kind == stream {
-		body = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\ndata: " + body + "\n\n"
+		body = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\ndata: " + body +
+			"\n\n"
 	}
 	_, _ = io.WriteString(w, body)
 }

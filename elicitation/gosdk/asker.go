@@ -44,10 +44,12 @@ func encodeQuestion(question protocol.InputRequest) (*mcp.ElicitParams, error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
 		meta, err := encodeMeta(q.Meta)
-		return &mcp.ElicitParams{Meta: meta, Mode: "form", Message: q.Message, RequestedSchema: q.Schema}, err
+		return &mcp.ElicitParams{Meta: meta, Mode: "form", Message: q.Message,
+			RequestedSchema: q.Schema}, err
 	case *protocol.ElicitURL:
 		meta, err := encodeMeta(q.Meta)
-		return &mcp.ElicitParams{Meta: meta, Mode: "url", Message: q.Message, URL: q.URL, ElicitationID: q.ElicitationID}, err
+		return &mcp.ElicitParams{Meta: meta, Mode: "url", Message: q.Message, URL: q.URL,
+			ElicitationID: q.ElicitationID}, err
 	}
 	return nil, fmt.Errorf("elicitation: a %T cannot be asked", question)
 }
@@ -114,5 +116,6 @@ func notifyClient(ctx context.Context, ss *mcp.ServerSession, m protocol.Message
 	if err := json.Unmarshal(n.Params, &params); err != nil {
 		return err
 	}
-	return ss.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID})
+	return ss.NotifyElicitationComplete(ctx,
+		&mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID})
 }

@@ -21,9 +21,10 @@ func TestACallBeginsForARequestWithoutParams(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	server.AddTool(tool("form"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return nil, nil
-	})
+	server.AddTool(tool("form"),
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, nil
+		})
 	clients, err := gosdk.NewDownstream(router, server, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,8 @@ func TestACallBeginsForARequestWithoutParams(t *testing.T) {
 	url := overHTTPAt(t, server, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	for _, params := range []string{``, `,"params":null`, `,"params":{}`} {
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/list"` + params + `}`
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

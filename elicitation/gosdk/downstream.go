@@ -73,7 +73,8 @@ func tokenUser(req mcp.Request) elicitation.Principal {
 // progress.
 //
 // ctx must be the context of the SDK's handler, from which the SDK finds the stream.
-func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation.UpstreamKey) (*elicitation.Call, error) {
+func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
+	key elicitation.UpstreamKey) (*elicitation.Call, error) {
 	ss, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || ss == nil {
 		return nil, errors.New("elicitation call: the request did not come to a server")
@@ -88,13 +89,15 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation
 		return nil, err
 	}
 	origin := elicitation.Origin{
-		Session: session, Principal: principal, Capabilities: &caps, ProgressToken: progressToken(req),
+		Session: session, Principal: principal, Capabilities: &caps,
+		ProgressToken: progressToken(req),
 	}
 	return d.router.Begin(ctx, origin, elicitation.Asks(asker{ss}), key)
 }
 
 // attachSession returns the router's session of ss, and attaches it if there is none.
-func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
+func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.Principal,
+	caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if session := d.sessions[ss]; session != nil {
@@ -102,7 +105,10 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.
 	}
 	info := elicitation.SessionInfo{
 		Principal: principal, Capabilities: caps, Version: version,
-		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return notifyClient(ctx, ss, m) }),
+		Notify: elicitation.DeliverFunc(func(ctx context.Context,
+			m protocol.Message) error {
+			return notifyClient(ctx, ss, m)
+		}),
 	}
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(ss)

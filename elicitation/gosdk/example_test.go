@@ -31,7 +31,8 @@ func gatewayOfOne(ctx context.Context) error {
 	}
 
 	behind := mcp.NewServer(about, nil)
-	behind.AddTool(deploy, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	behind.AddTool(deploy, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
+		error) {
 		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
 			Message: "Deploy?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
 		if err != nil {
@@ -52,26 +53,30 @@ func gatewayOfOne(ctx context.Context) error {
 	if err != nil {
 		panic(err)
 	}
-	gateway.AddTool(deploy, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	gateway.AddTool(deploy, func(ctx context.Context,
+		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		key := elicitation.UpstreamKey(fmt.Sprintf("%p", req)) // a gateway has a counter, or a UUID
 		call, err := clients.Begin(ctx, req, key)
 		if err != nil {
 			return nil, err
 		}
 		defer call.End()
-		upstream, err := open(ctx, mcp.NewClient(about, gosdk.ClientOptions(router, call, key, nil)), inner.URL)
+		upstream, err := open(ctx, mcp.NewClient(about,
+			gosdk.ClientOptions(router, call, key, nil)), inner.URL)
 		if err != nil {
 			return nil, err
 		}
 		defer upstream.Close()
-		return upstream.CallTool(ctx, &mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
+		return upstream.CallTool(ctx,
+			&mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
 	})
 	outer := overHTTP(gateway)
 	defer outer.Close()
 
 	// A user of it.
 	user, err := open(ctx, mcp.NewClient(about, &mcp.ClientOptions{
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
 			fmt.Println("the user is asked:", req.Params.Message)
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
 		},
@@ -80,7 +85,8 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	defer user.Close()
-	result, err := user.CallTool(ctx, &mcp.CallToolParams{Name: "deploy", Arguments: map[string]any{}})
+	result, err := user.CallTool(ctx,
+		&mcp.CallToolParams{Name: "deploy", Arguments: map[string]any{}})
 	if err != nil {
 		return err
 	}
@@ -94,5 +100,6 @@ func overHTTP(s *mcp.Server) *httptest.Server {
 
 // open connects a client of revision 2025-11-25, in which servers push questions.
 func open(ctx context.Context, c *mcp.Client, url string) (*mcp.ClientSession, error) {
-	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 }

@@ -40,7 +40,8 @@ var impl = &mcp.Implementation{Name: "test", Version: "1"}
 func newUpstream(t *testing.T) *mcp.Server {
 	s := mcp.NewServer(impl, nil)
 	schema := json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`)
-	ask := func(ctx context.Context, req *mcp.CallToolRequest, params *mcp.ElicitParams) (*mcp.CallToolResult, error) {
+	ask := func(ctx context.Context, req *mcp.CallToolRequest,
+		params *mcp.ElicitParams) (*mcp.CallToolResult, error) {
 		if req.ProtocolVersion() < modern {
 			// The SDK sends a cancellation in the background. Where the session is closed
 			// before, the call is not cancelled, and closing the server waits for it.
@@ -55,17 +56,23 @@ func newUpstream(t *testing.T) *mcp.Server {
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": params}}, nil
 	}
-	s.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	s.AddTool(tool("form"), func(ctx context.Context,
+		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var args struct{ Env string }
 		if err := json.Unmarshal(req.Params.Arguments, &args); err != nil {
 			return nil, err
 		}
-		return ask(ctx, req, &mcp.ElicitParams{Message: "Deploy to " + args.Env + "?", RequestedSchema: schema})
+		return ask(ctx, req, &mcp.ElicitParams{Message: "Deploy to " + args.Env + "?",
+			RequestedSchema: schema})
 	})
-	s.AddTool(tool("visit"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		result, err := ask(ctx, req, &mcp.ElicitParams{Mode: "url", Message: "Sign in", URL: "https://example.com/in", ElicitationID: "visit-1"})
+	s.AddTool(tool("visit"), func(ctx context.Context,
+		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		result, err := ask(ctx, req,
+			&mcp.ElicitParams{Mode: "url", Message: "Sign in", URL: "https://example.com/in",
+				ElicitationID: "visit-1"})
 		if req.ProtocolVersion() < modern {
-			_ = req.Session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: "visit-1"})
+			_ = req.Session.NotifyElicitationComplete(ctx,
+				&mcp.ElicitationCompleteParams{ElicitationID: "visit-1"})
 		}
 		return result, err
 	})
@@ -116,7 +123,8 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		return nil
 	})
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal), Timeout: set.timeout})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal),
+		Timeout: set.timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +139,14 @@ func newGateway(t *testing.T, set setting) *gateway {
 		t.Fatal(err)
 	}
 	connect := func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
-		return mcp.NewClient(impl, opts).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: upHTTP.URL}, &mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
+		return mcp.NewClient(impl, opts).Connect(ctx,
+			&mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
+			&mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
 	}
 	var shared *mcp.ClientSession
 	if set.shared {
-		if shared, err = connect(t.Context(), gosdk.SharedClientOptions(router, "shared", nil)); err != nil {
+		if shared, err = connect(t.Context(),
+			gosdk.SharedClientOptions(router, "shared", nil)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = shared.Close() })
@@ -164,7 +175,8 @@ func newGateway(t *testing.T, set setting) *gateway {
 			}
 			defer session.Close()
 		}
-		return session.CallTool(ctx, &mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
+		return session.CallTool(ctx,
+			&mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
 	}
 	server.AddTool(tool("form"), pass)
 	server.AddTool(tool("visit"), pass)
@@ -176,7 +188,9 @@ func newGateway(t *testing.T, set setting) *gateway {
 // person connects a client of the gateway that answers questions with answer.
 func (g *gateway) person(t *testing.T, opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
-	session, err := mcp.NewClient(impl, opts).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: g.url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	session, err := mcp.NewClient(impl, opts).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: g.url},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +200,8 @@ func (g *gateway) person(t *testing.T, opts *mcp.ClientOptions) *mcp.ClientSessi
 
 func call(t *testing.T, session *mcp.ClientSession, tool, env string) string {
 	t.Helper()
-	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"env": env}})
+	result, err := session.CallTool(t.Context(),
+		&mcp.CallToolParams{Name: tool, Arguments: map[string]any{"env": env}})
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -200,8 +215,10 @@ func accept(reason any) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitRe
 }
 
 func settings(t *testing.T, test func(t *testing.T, set setting)) {
-	for _, set := range []setting{{upstream: legacy}, {upstream: legacy, shared: true}, {upstream: modern}, {upstream: modern, shared: true}} {
-		t.Run(fmt.Sprintf("%s shared=%v", set.upstream, set.shared), func(t *testing.T) { test(t, set) })
+	for _, set := range []setting{{upstream: legacy}, {upstream: legacy, shared: true},
+		{upstream: modern}, {upstream: modern, shared: true}} {
+		t.Run(fmt.Sprintf("%s shared=%v", set.upstream, set.shared),
+			func(t *testing.T) { test(t, set) })
 	}
 }
 
@@ -214,9 +231,11 @@ func TestEachUserSeesTheirOwn(t *testing.T) {
 		for user := range 4 {
 			name := fmt.Sprintf("user-%d", user)
 			var seen []string // its questions come one at a time
-			session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context,
+				req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				seen = append(seen, req.Params.Message)
-				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": name}}, nil
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": name}},
+					nil
 			}})
 			all.Go(func() {
 				for n := range 5 {
@@ -248,14 +267,19 @@ func TestRefusals(t *testing.T) {
 		name, tool, want string
 		opts             *mcp.ClientOptions
 	}{
-		{"declined", "form", "decline null", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return &mcp.ElicitResult{Action: "decline"}, nil
-		}}},
-		{"the client fails", "form", "-32000 no eyes", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return nil, &jsonrpc.Error{Code: -32000, Message: "no eyes"}
-		}}},
+		{"declined", "form", "decline null",
+			&mcp.ClientOptions{ElicitationHandler: func(context.Context,
+				*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: "decline"}, nil
+			}}},
+		{"the client fails", "form", "-32000 no eyes",
+			&mcp.ClientOptions{ElicitationHandler: func(context.Context,
+				*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return nil, &jsonrpc.Error{Code: -32000, Message: "no eyes"}
+			}}},
 		{"form to {}", "form", `accept {"reason":"r"}`, &mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{}), ElicitationHandler: accept("r")}},
-		{"form to url only", "form", "-32602", &mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}), ElicitationHandler: accept("r")}},
+		{"form to url only", "form", "-32602",
+			&mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}), ElicitationHandler: accept("r")}},
 		{"url to form", "visit", "-32602", &mcp.ClientOptions{ElicitationHandler: accept("r")}},
 		{"no elicitation", "form", "-32601", nil},
 	}
@@ -264,7 +288,8 @@ func TestRefusals(t *testing.T) {
 			// On a shared connection everything is declared, so that the
 			// refusals are the router's; with one a call the upstream knows.
 			g := newGateway(t, setting{upstream: legacy, shared: true})
-			if got := call(t, g.person(t, tc.opts), tc.tool, "prod"); !strings.HasPrefix(got, tc.want) {
+			if got := call(t, g.person(t, tc.opts), tc.tool, "prod"); !strings.HasPrefix(got,
+				tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			refused := strings.HasPrefix(tc.want, "-3260")
@@ -289,11 +314,13 @@ func TestVisit(t *testing.T) {
 	asked, completed := make(chan string, 1), make(chan string, 1)
 	session := g.person(t, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
 			asked <- req.Params.ElicitationID
 			return &mcp.ElicitResult{Action: "accept"}, nil
 		},
-		ElicitationCompleteHandler: func(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+		ElicitationCompleteHandler: func(_ context.Context,
+			req *mcp.ElicitationCompleteNotificationRequest) {
 			completed <- req.Params.ElicitationID
 		},
 	})
@@ -318,7 +345,8 @@ func TestVisit(t *testing.T) {
 func TestSilentUser(t *testing.T) {
 	g := newGateway(t, setting{upstream: legacy, timeout: 200 * time.Millisecond})
 	withdrawn := make(chan struct{})
-	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context,
+		_ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		<-ctx.Done()
 		close(withdrawn)
 		return nil, ctx.Err()
@@ -340,7 +368,8 @@ func TestSilentUser(t *testing.T) {
 // decides what becomes of it, and the client is not taken for gone.
 func TestAnswerThatDoesNotFit(t *testing.T) {
 	g := newGateway(t, setting{upstream: legacy})
-	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context,
+		*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		// The SDK's client checks content, where there is some.
 		return &mcp.ElicitResult{Action: "accept"}, nil
 	}})
@@ -364,27 +393,30 @@ func TestAmbiguous(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := make(chan error, 2)
-	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		first, err := clients.Begin(ctx, req, "shared")
-		if err != nil {
-			return nil, err
-		}
-		defer first.End()
-		second, err := clients.Begin(ctx, req, "shared")
-		if err != nil {
-			return nil, err
-		}
-		defer second.End()
-		_, err = gosdk.ElicitationHandler(router, "shared")(ctx, &mcp.ElicitRequest{Params: &mcp.ElicitParams{Mode: "form", Message: "Whose?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
-		both <- err
-		return text("done"), nil
-	})
+	server.AddTool(tool("form"),
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			first, err := clients.Begin(ctx, req, "shared")
+			if err != nil {
+				return nil, err
+			}
+			defer first.End()
+			second, err := clients.Begin(ctx, req, "shared")
+			if err != nil {
+				return nil, err
+			}
+			defer second.End()
+			_, err = gosdk.ElicitationHandler(router, "shared")(ctx, &mcp.ElicitRequest{Params: &mcp.ElicitParams{Mode: "form", Message: "Whose?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
+			both <- err
+			return text("done"), nil
+		})
 	here, there := mcp.NewInMemoryTransports()
 	ss, err := server.Connect(t.Context(), here, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: accept("r")}).Connect(t.Context(), there, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	session, err := mcp.NewClient(impl,
+		&mcp.ClientOptions{ElicitationHandler: accept("r")}).Connect(t.Context(), there,
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,8 @@ func TestHeartbeatsOverWires(t *testing.T) {
 	for over, open := range map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 		"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
 			return &mcp.StreamableClientTransport{
-				Endpoint: overHTTPAt(t, server, nil), DisableStandaloneSSE: true, // so on the call's stream
+				// so on the call's stream
+				Endpoint: overHTTPAt(t, server, nil), DisableStandaloneSSE: true,
 			}
 		},
 		"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
@@ -150,7 +151,8 @@ func TestHeartbeatsOverWires(t *testing.T) {
 					name := fmt.Sprintf("%s/upstream %s/%s/%T", over, upstream, revision, token)
 					t.Run(name, func(t *testing.T) {
 						finish := make(chan struct{})
-						server := relayingGateway(t, upstream, reportingUpstream(t, upstream, finish))
+						server := relayingGateway(t, upstream,
+							reportingUpstream(t, upstream, finish))
 						seen := callWithHeartbeats(t, open(t, server), revision, token, finish)
 						checkHeartbeats(t, seen, upstream, token)
 					})
@@ -168,7 +170,8 @@ func callWithHeartbeats(
 	t.Helper()
 	beaten, progress := make(chan struct{}), make(chan *mcp.ProgressNotificationParams, 1000)
 	session, err := mcp.NewClient(impl, &mcp.ClientOptions{
-		ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
 			select {
 			case <-beaten:
 				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
@@ -176,7 +179,8 @@ func callWithHeartbeats(
 				return nil, ctx.Err()
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+		ProgressNotificationHandler: func(_ context.Context,
+			req *mcp.ProgressNotificationClientRequest) {
 			progress <- req.Params
 		},
 	}).Connect(t.Context(), over, &mcp.ClientSessionOptions{ProtocolVersion: revision})

@@ -37,20 +37,23 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddTool(tool("begin"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		call, err := clients.Begin(ctx, req, "up")
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		_, err = router.ElicitFrom(ctx, "up", []byte(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
-		return text("done"), err
-	})
+	server.AddTool(tool("begin"),
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			call, err := clients.Begin(ctx, req, "up")
+			if err != nil {
+				return nil, err
+			}
+			defer call.End()
+			_, err = router.ElicitFrom(ctx, "up", []byte(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
+			return text("done"), err
+		})
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		issuer, user, _ := strings.Cut(token, "|")
-		return &auth.TokenInfo{UserID: user, Expiration: time.Now().Add(time.Hour), Extra: map[string]any{"iss": issuer}}, nil
+		return &auth.TokenInfo{UserID: user, Expiration: time.Now().Add(time.Hour),
+			Extra: map[string]any{"iss": issuer}}, nil
 	}
-	web := httptest.NewServer(auth.RequireBearerToken(verify, nil)(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)))
+	web := httptest.NewServer(auth.RequireBearerToken(verify,
+		nil)(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)))
 	t.Cleanup(web.Close)
 	who := &bearer{}
 	as := func(token string) { who.token.Store(&token) }
@@ -59,7 +62,9 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "decline"}, nil
 		},
-	}).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: web.URL, HTTPClient: &http.Client{Transport: who}}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	}).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: web.URL,
+		HTTPClient: &http.Client{Transport: who}},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,8 @@ func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
 
 // newProgressReporter returns a function that sends progress on a question to the upstream
 // which asked it, if that gave a token.
-func newProgressReporter(ctx context.Context, upstream *mcp.ClientSession) func(*protocol.Progress) {
+func newProgressReporter(ctx context.Context,
+	upstream *mcp.ClientSession) func(*protocol.Progress) {
 	return func(p *protocol.Progress) {
 		if p.Token.IsZero() {
 			return

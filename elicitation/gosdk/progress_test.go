@@ -25,7 +25,8 @@ func testProgress(t *testing.T) {
 	}
 	ofUpstream := make(chan any, 20) // tokens of progress on the question
 	up := mcp.NewServer(impl, &mcp.ServerOptions{ProgressNotificationHandler: sendTokens(ofUpstream)})
-	up.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	up.AddTool(tool("form"), func(ctx context.Context,
+		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return tell(req.Session.Elicit(ctx, &mcp.ElicitParams{
 			Meta: mcp.Meta{"progressToken": "up-7"}, Message: "m",
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`),
@@ -33,36 +34,43 @@ func testProgress(t *testing.T) {
 	})
 
 	ofHost := make(chan any, 1) // tokens of other progress
-	server := mcp.NewServer(impl, &mcp.ServerOptions{ProgressNotificationHandler: sendTokens(ofHost)})
+	server := mcp.NewServer(impl,
+		&mcp.ServerOptions{ProgressNotificationHandler: sendTokens(ofHost)})
 	clients, err := gosdk.NewDownstream(router, server, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		call, err := clients.Begin(ctx, req, "up")
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		session := connectInMemory(t, up, gosdk.ClientOptions(router, call, "up", nil))
-		defer session.Close()
-		return session.CallTool(ctx, &mcp.CallToolParams{Name: "form"})
-	})
-
-	client := connectInMemory(t, server, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-		report := func(token any, progress int) {
-			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(progress)})
+	server.AddTool(tool("form"),
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			call, err := clients.Begin(ctx, req, "up")
 			if err != nil {
-				t.Error(err)
+				return nil, err
 			}
-		}
-		for i := range 6 { // for longer than the timeout
-			time.Sleep(timeout / 4)
-			report(req.Params.GetProgressToken(), i)
-		}
-		report("other", 1)
-		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "slow"}}, nil
-	}})
+			defer call.End()
+			session := connectInMemory(t, up, gosdk.ClientOptions(router, call, "up", nil))
+			defer session.Close()
+			return session.CallTool(ctx, &mcp.CallToolParams{Name: "form"})
+		})
+
+	client := connectInMemory(t, server,
+		&mcp.ClientOptions{ElicitationHandler: func(ctx context.Context,
+			req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			report := func(token any, progress int) {
+				err := req.Session.NotifyProgress(ctx,
+					&mcp.ProgressNotificationParams{ProgressToken: token,
+						Progress: float64(progress)})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			for i := range 6 { // for longer than the timeout
+				time.Sleep(timeout / 4)
+				report(req.Params.GetProgressToken(), i)
+			}
+			report("other", 1)
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "slow"}},
+				nil
+		}})
 	defer client.Close()
 	if got := call(t, client, "form", "prod"); got != `accept {"reason":"slow"}` {
 		t.Errorf("got %s", got)
@@ -77,7 +85,10 @@ func testProgress(t *testing.T) {
 
 // sendTokens returns a handler that sends the tokens of progress to c.
 func sendTokens(c chan<- any) func(context.Context, *mcp.ProgressNotificationServerRequest) {
-	return func(_ context.Context, req *mcp.ProgressNotificationServerRequest) { c <- req.Params.ProgressToken }
+	return func(_ context.Context,
+		req *mcp.ProgressNotificationServerRequest) {
+		c <- req.Params.ProgressToken
+	}
 }
 
 // connectInMemory connects a client of a legacy revision to server.
@@ -87,7 +98,8 @@ func connectInMemory(t *testing.T, server *mcp.Server, opts *mcp.ClientOptions) 
 	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
 		t.Fatal(err)
 	}
-	session, err := mcp.NewClient(impl, opts).Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	session, err := mcp.NewClient(impl, opts).Connect(t.Context(), ours,
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
 	}

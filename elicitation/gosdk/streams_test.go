@@ -19,8 +19,10 @@ import (
 func TestWithoutSessionStream(t *testing.T) {
 	settings(t, func(t *testing.T, set setting) {
 		g := newGateway(t, set)
-		session, err := mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: accept("yes")}).Connect(t.Context(),
-			&mcp.StreamableClientTransport{Endpoint: g.url, DisableStandaloneSSE: true}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+		session, err := mcp.NewClient(impl,
+			&mcp.ClientOptions{ElicitationHandler: accept("yes")}).Connect(t.Context(),
+			&mcp.StreamableClientTransport{Endpoint: g.url, DisableStandaloneSSE: true},
+			&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +38,8 @@ func TestWithoutSessionStream(t *testing.T) {
 func TestStreamDies(t *testing.T) {
 	g := newGateway(t, setting{upstream: legacy})
 	asked, over := make(chan struct{}), make(chan struct{})
-	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context,
+		*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		close(asked)
 		<-over
 		return &mcp.ElicitResult{Action: "decline"}, nil
@@ -44,7 +47,8 @@ func TestStreamDies(t *testing.T) {
 	t.Cleanup(func() { close(over) })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, _ = session.CallTool(ctx, &mcp.CallToolParams{Name: "form", Arguments: map[string]any{"env": "prod"}})
+		_, _ = session.CallTool(ctx,
+			&mcp.CallToolParams{Name: "form", Arguments: map[string]any{"env": "prod"}})
 	}()
 	<-asked
 	cancel()
@@ -56,7 +60,8 @@ func TestStreamDies(t *testing.T) {
 	if n := g.router.Pending(); n != 0 {
 		t.Errorf("%d questions are still open", n)
 	}
-	if g.logs.FilterMessage("elicitation.delivered").Len() != 0 || g.logs.FilterMessage("elicitation.cancelled").Len() != 1 {
+	if g.logs.FilterMessage("elicitation.delivered").Len() != 0 ||
+		g.logs.FilterMessage("elicitation.cancelled").Len() != 1 {
 		t.Errorf("logged: %v", g.logs.All())
 	}
 }
@@ -70,7 +75,8 @@ func TestAbandonedCall(t *testing.T) {
 	}
 	alices, bobs, asked := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	up, server := mcp.NewServer(impl, nil), mcp.NewServer(impl, nil)
-	up.AddTool(tool("slow"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	up.AddTool(tool("slow"), func(ctx context.Context,
+		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var args struct{ Env string }
 		if err := json.Unmarshal(req.Params.Arguments, &args); err != nil {
 			return nil, err
@@ -90,8 +96,10 @@ func TestAbandonedCall(t *testing.T) {
 	})
 	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up }, nil))
 	t.Cleanup(upHTTP.Close)
-	shared, err := mcp.NewClient(impl, gosdk.SharedClientOptions(router, "shared", nil)).Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: upHTTP.URL}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	shared, err := mcp.NewClient(impl,
+		gosdk.SharedClientOptions(router, "shared", nil)).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,24 +108,27 @@ func TestAbandonedCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddTool(tool("slow"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		release, err := router.Exclusive(ctx, "shared")
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		call, err := clients.Begin(ctx, req, "shared")
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		return shared.CallTool(ctx, &mcp.CallToolParams{Name: "slow", Arguments: req.Params.Arguments})
-	})
+	server.AddTool(tool("slow"),
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			release, err := router.Exclusive(ctx, "shared")
+			if err != nil {
+				return nil, err
+			}
+			defer release()
+			call, err := clients.Begin(ctx, req, "shared")
+			if err != nil {
+				return nil, err
+			}
+			defer call.End()
+			return shared.CallTool(ctx, &mcp.CallToolParams{Name: "slow",
+				Arguments: req.Params.Arguments})
+		})
 	down := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(down.Close)
 	g := &gateway{router: router, url: down.URL}
 	connect := func(name string) *mcp.ClientSession {
-		return g.person(t, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return g.person(t, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context,
+			req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			t.Errorf("%s is asked %q", name, req.Params.Message)
 			return &mcp.ElicitResult{Action: "decline"}, nil
 		}})
@@ -126,7 +137,8 @@ func TestAbandonedCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_, _ = alice.CallTool(ctx, &mcp.CallToolParams{Name: "slow", Arguments: map[string]any{"env": "alice"}})
+		_, _ = alice.CallTool(ctx, &mcp.CallToolParams{Name: "slow",
+			Arguments: map[string]any{"env": "alice"}})
 	}()
 	<-alices
 	cancel()

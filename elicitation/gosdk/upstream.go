@@ -16,7 +16,8 @@ import (
 // questions of the upstream to it. key is the key with which the call was begun. base has
 // the host's own options; nil is none. Its Capabilities are kept, except for elicitation;
 // without them the client declares elicitation alone.
-func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, base *mcp.ClientOptions) *mcp.ClientOptions {
+func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
+	base *mcp.ClientOptions) *mcp.ClientOptions {
 	return newClientOptions(router, key, call.UpstreamCapabilities().Elicitation, base)
 }
 
@@ -24,11 +25,14 @@ func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elici
 // other; see [elicitation.Router.Exclusive]. The capabilities of a connection are fixed
 // when it opens, before the calls are known. It therefore declares both modes; questions
 // that the client of the current call cannot be asked are refused.
-func SharedClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, base *mcp.ClientOptions) *mcp.ClientOptions {
-	return newClientOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true}, base)
+func SharedClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
+	base *mcp.ClientOptions) *mcp.ClientOptions {
+	return newClientOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true},
+		base)
 }
 
-func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
+func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
+	modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
 	opts := mcp.ClientOptions{}
 	if base != nil {
 		opts = *base
@@ -51,7 +55,8 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, m
 	}
 	opts.ElicitationHandler = ElicitationHandler(router, key)
 	host := opts.ElicitationCompleteHandler
-	opts.ElicitationCompleteHandler = func(ctx context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+	opts.ElicitationCompleteHandler = func(ctx context.Context,
+		req *mcp.ElicitationCompleteNotificationRequest) {
 		// The router counts and logs the outcome; a notification has no response.
 		_, _ = router.ElicitationCompleted(ctx, key, req.Params.ElicitationID)
 		if host != nil {
@@ -63,13 +68,16 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, m
 
 // ElicitationHandler returns the handler for questions of the upstream on the connection
 // named by key, for hosts that set their client's options themselves.
-func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+func ElicitationHandler(router *elicitation.Router,
+	key elicitation.UpstreamKey) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult,
+	error) {
 	return func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		params, err := json.Marshal(req.Params)
 		if err != nil {
 			return nil, encodeError(fmt.Errorf("elicitation: params: %w", err))
 		}
-		answer, err := router.ElicitFrom(ctx, key, params, &elicitation.ElicitOptions{Progress: newProgressReporter(ctx, req.Session)})
+		answer, err := router.ElicitFrom(ctx, key, params,
+			&elicitation.ElicitOptions{Progress: newProgressReporter(ctx, req.Session)})
 		if err != nil {
 			return nil, encodeError(err)
 		}

@@ -76,7 +76,8 @@ func decodeError(session server.ClientSession, err error) error {
 // all other sessions.
 func sessionType(session server.ClientSession) string {
 	t := reflect.TypeOf(session)
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().PkgPath() != reflect.TypeFor[server.MCPServer]().PkgPath() {
+	if t == nil || t.Kind() != reflect.Pointer ||
+		t.Elem().PkgPath() != reflect.TypeFor[server.MCPServer]().PkgPath() {
 		return ""
 	}
 	return t.Elem().Name()

@@ -52,7 +52,8 @@ func NewDownstream(
 	if router == nil || s == nil {
 		return nil, errors.New("elicitation: the router or the server is nil")
 	}
-	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*registeredSession)}
+	d := &Downstream{router: router, server: s,
+		sessions: make(map[server.ClientSession]*registeredSession)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -64,7 +65,10 @@ func NewDownstream(
 		defer d.mu.Unlock()
 		d.sessions[session] = &registeredSession{}
 	})
-	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forgetSession(session) })
+	s.GetHooks().AddOnUnregisterSession(func(_ context.Context,
+		session server.ClientSession) {
+		d.forgetSession(session)
+	})
 	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
 	addTokenMiddleware(s)
 	return d, nil
@@ -87,7 +91,8 @@ func (d *Downstream) forgetSession(session server.ClientSession) {
 //
 // ctx must be the context of mcp-go's handler, which has the session and the stream. Pass
 // the call on with [WithCall].
-func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*elicitation.Call, error) {
+func (d *Downstream) Begin(ctx context.Context,
+	key elicitation.UpstreamKey) (*elicitation.Call, error) {
 	session := server.ClientSessionFromContext(ctx)
 	if session == nil {
 		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
@@ -100,7 +105,8 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	if d.opts.Principal != nil {
 		principal = d.opts.Principal(ctx)
 	}
-	to, err := d.attachSession(ctx, session, elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
+	to, err := d.attachSession(ctx, session,
+		elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +118,12 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 // attachSession returns the router's session, and attaches it if there is none. A session
 // that mcp-go has not registered is detached when its request ends, because mcp-go does
 // not report its end.
-func (d *Downstream) attachSession(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
-	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notifyClient(ctx, session, m) })
+func (d *Downstream) attachSession(ctx context.Context, session server.ClientSession,
+	info elicitation.SessionInfo) (*elicitation.Session, error) {
+	info.Notify = elicitation.DeliverFunc(func(ctx context.Context,
+		m protocol.Message) error {
+		return d.notifyClient(ctx, session, m)
+	})
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(session)
 	}
@@ -136,7 +146,8 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 }
 
 // notifyClient sends the client the notification that a visit is finished.
-func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSession, m protocol.Message) error {
+func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSession,
+	m protocol.Message) error {
 	n, ok := m.(*protocol.Notification)
 	if !ok || n.Method != protocol.NotifyElicitationCompleted {
 		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
@@ -150,13 +161,16 @@ func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSess
 
 // readClient returns the capabilities and the revision of the client of a session. Clients
 // of modern revisions, which cannot be sent requests, have no capabilities here.
-func readClient(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+func readClient(ctx context.Context,
+	session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version,
+	err error) {
 	version = protocol.V20251125
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		return caps, version, nil
 	}
 	if from, ok := session.(server.SessionWithProtocolVersion); ok {
-		if agreed := protocol.Version(from.ProtocolVersion()); agreed.Known() && agreed.Era() == protocol.Legacy {
+		if agreed := protocol.Version(from.ProtocolVersion()); agreed.Known() &&
+			agreed.Era() == protocol.Legacy {
 			version = agreed
 		}
 	}

@@ -26,7 +26,8 @@ type rawAnswer struct {
 }
 
 func (a rawAnswer) SetRequestHandler(transport.RequestHandler) {
-	a.BidirectionalInterface.SetRequestHandler(func(_ context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	a.BidirectionalInterface.SetRequestHandler(func(_ context.Context,
+		r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 		return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(a.result)), nil
 	})
 }
@@ -54,7 +55,8 @@ func TestClientErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGateway(t, setting{revision: legacy, downLines: test.lines})
 			want := "elicitation/create " + test.want
-			if got, err := newClient(t, test.open(g.open()), legacy, nil, refuse, nil)(within(t), "form", "prod"); err != nil || got != want {
+			if got, err := newClient(t, test.open(g.open()), legacy, nil, refuse, nil)(within(t),
+				"form", "prod"); err != nil || got != want {
 				t.Errorf("upstream gets %q, %v, want %q", got, err, want)
 			}
 		})
@@ -67,7 +69,8 @@ type hostSession struct {
 	err error
 }
 
-func (s hostSession) RequestElicitation(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (s hostSession) RequestElicitation(context.Context,
+	mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	return nil, s.err
 }
 
@@ -79,8 +82,10 @@ func TestLocalErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"as over HTTP", errors.New("elicitation/create error -5: dial tcp 10.0.0.7:443: refused"), undelivered},
-		{"as over lines", errors.New("elicitation request failed: dial tcp 10.0.0.7:443: refused"), undelivered},
+		{"as over HTTP", errors.New("elicitation/create error -5: dial tcp 10.0.0.7:443: refused"),
+			undelivered},
+		{"as over lines", errors.New("elicitation request failed: dial tcp 10.0.0.7:443: refused"),
+			undelivered},
 		{"plain", errors.New("dial tcp 10.0.0.7:443: refused"), undelivered},
 		{"typed", fmt.Errorf("here: %w", protocol.Errorf(-5, "no eyes")), "error -5: no eyes"},
 	} {
@@ -94,11 +99,14 @@ func TestLocalErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			here := server.NewInProcessSessionWithHandlers("one", nil, answering(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-				return nil, test.err
-			}), nil)
+			here := server.NewInProcessSessionWithHandlers("one", nil,
+				answering(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult,
+					error) {
+					return nil, test.err
+				}), nil)
 			here.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
-			for name, session := range map[string]server.ClientSession{"in process": here, "host": hostSession{here, test.err}, "pointer": &hostSession{here, test.err}} {
+			for name, session := range map[string]server.ClientSession{"in process": here,
+				"host": hostSession{here, test.err}, "pointer": &hostSession{here, test.err}} {
 				ctx, cancel := context.WithCancel(s.WithContext(t.Context(), session))
 				defer cancel()
 				call, err := clients.Begin(ctx, elicitation.UpstreamKey(name))
@@ -106,13 +114,16 @@ func TestLocalErrors(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer call.End()
-				_, err = mcpgo.ElicitationHandler(router, elicitation.UpstreamKey(name)).Elicit(t.Context(),
-					mcp.ElicitationRequest{Params: mcp.ElicitationParams{Mode: "form", Message: "m", RequestedSchema: json.RawMessage(schema)}})
+				_, err = mcpgo.ElicitationHandler(router,
+					elicitation.UpstreamKey(name)).Elicit(t.Context(),
+					mcp.ElicitationRequest{Params: mcp.ElicitationParams{Mode: "form", Message: "m",
+						RequestedSchema: json.RawMessage(schema)}})
 				wire, ok := protocol.AsError(err)
 				if !ok {
 					t.Fatalf("%s: got %v", name, err)
 				}
-				if got := fmt.Sprintf("error %d: %s", wire.Code, wire.Message); got != test.want || err.Error() != wire.Message {
+				if got := fmt.Sprintf("error %d: %s", wire.Code, wire.Message); got != test.want ||
+					err.Error() != wire.Message {
 					t.Errorf("%s: upstream gets %q (%q), want %q", name, got, err, test.want)
 				}
 			}

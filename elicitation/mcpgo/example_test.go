@@ -44,14 +44,16 @@ func Example() {
 
 func gatewayOfOne(ctx context.Context) error {
 	behind := server.NewMCPServer("behind", "1", server.WithElicitation())
-	behind.AddTool(mcp.NewTool("deploy"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, err := behind.RequestElicitation(ctx, mcp.ElicitationRequest{Params: mcp.ElicitationParams{
-			Message: "Deploy?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
-		if err != nil {
-			return nil, err
-		}
-		return mcp.NewToolResultText(string(answer.Action)), nil
-	})
+	behind.AddTool(mcp.NewTool("deploy"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			answer, err := behind.RequestElicitation(ctx,
+				mcp.ElicitationRequest{Params: mcp.ElicitationParams{
+					Message: "Deploy?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
+			if err != nil {
+				return nil, err
+			}
+			return mcp.NewToolResultText(string(answer.Action)), nil
+		})
 	inner, stopInner, err := serve(behind)
 	if err != nil {
 		return err

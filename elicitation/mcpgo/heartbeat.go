@@ -32,7 +32,8 @@ func addTokenMiddleware(s *server.MCPServer) {
 		}
 	})(s)
 	resource := func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
-		return func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		return func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents,
+			error) {
 			return next(withToken(ctx, r.Params.Meta), r)
 		}
 	}

@@ -101,7 +101,8 @@ func TestHeartbeatsOverWires(t *testing.T) {
 		for _, revision := range []string{"2025-06-18", legacy} {
 			for _, token := range []any{"p", float64(7)} {
 				for _, lines := range []bool{false, true} {
-					name := fmt.Sprintf("upstream %s/%s/%T/lines=%v", upstream, revision, token, lines)
+					name := fmt.Sprintf("upstream %s/%s/%T/lines=%v", upstream, revision, token,
+						lines)
 					t.Run(name, func(t *testing.T) {
 						finish := make(chan struct{})
 						g := newGateway(t, setting{
@@ -125,7 +126,8 @@ func callWithHeartbeats(
 	t.Helper()
 	progress, beaten := make(chan map[string]any, 1000), make(chan struct{})
 	join := func() person {
-		answer := func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+		answer := func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult,
+			error) {
 			select {
 			case <-beaten:
 				return result("accept", map[string]any{"reason": "r"}), nil

@@ -45,7 +45,8 @@ var quiet = server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
 // revision, answer that they need input.
 func newUpstream(set setting) *server.MCPServer {
 	s := server.NewMCPServer("upstream", "1", server.WithElicitation())
-	ask := func(ctx context.Context, r mcp.CallToolRequest, params mcp.ElicitationParams) (*mcp.CallToolResult, error) {
+	ask := func(ctx context.Context, r mcp.CallToolRequest,
+		params mcp.ElicitationParams) (*mcp.CallToolResult, error) {
 		if !server.IsModernRequest(ctx) {
 			return tell(s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})), nil
 		}
@@ -54,22 +55,26 @@ func newUpstream(set setting) *server.MCPServer {
 		}
 		return server.NewInputRequestBuilder("").Elicit("q", params).ToolResult(), nil
 	}
-	s.AddTool(mcp.NewTool("form"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return ask(ctx, r, mcp.ElicitationParams{Mode: "form", Message: "Deploy to " + r.GetString("env", "") + "?", RequestedSchema: json.RawMessage(schema)})
-	})
-	s.AddTool(mcp.NewTool("visit"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		result, err := ask(ctx, r, mcp.ElicitationParams{Mode: "url", Message: "Sign in", URL: "https://example.com/in", ElicitationID: "visit-1"})
-		if !server.IsModernRequest(ctx) {
-			_ = s.SendElicitationComplete(ctx, server.ClientSessionFromContext(ctx), "visit-1")
-			if set.hold != nil { // mcp-go may lose what is sent just before a response
-				select {
-				case <-set.hold:
-				case <-ctx.Done():
+	s.AddTool(mcp.NewTool("form"),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return ask(ctx, r, mcp.ElicitationParams{Mode: "form", Message: "Deploy to " +
+				r.GetString("env", "") + "?", RequestedSchema: json.RawMessage(schema)})
+		})
+	s.AddTool(mcp.NewTool("visit"),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			result, err := ask(ctx, r, mcp.ElicitationParams{Mode: "url", Message: "Sign in",
+				URL: "https://example.com/in", ElicitationID: "visit-1"})
+			if !server.IsModernRequest(ctx) {
+				_ = s.SendElicitationComplete(ctx, server.ClientSessionFromContext(ctx), "visit-1")
+				if set.hold != nil { // mcp-go may lose what is sent just before a response
+					select {
+					case <-set.hold:
+					case <-ctx.Done():
+					}
 				}
 			}
-		}
-		return result, err
-	})
+			return result, err
+		})
 	return s
 }
 
@@ -118,7 +123,8 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		return nil
 	})
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal), Timeout: set.timeout, Heartbeat: set.heartbeat})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal),
+		Timeout: set.timeout, Heartbeat: set.heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +143,8 @@ func newGateway(t *testing.T, set setting) *gateway {
 	}
 	var shared *client.Client
 	if set.shared {
-		shared = mcpgo.NewSharedClient(router, "shared", open(), client.WithProtocolVersion(set.revision))
+		shared = mcpgo.NewSharedClient(router, "shared", open(),
+			client.WithProtocolVersion(set.revision))
 		if err := start(shared); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +168,8 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		defer call.End()
 		if upstream == nil {
-			upstream = mcpgo.NewClient(router, call, key, open(), client.WithProtocolVersion(set.revision))
+			upstream = mcpgo.NewClient(router, call, key, open(),
+				client.WithProtocolVersion(set.revision))
 			if err := start(upstream); err != nil {
 				return nil, err
 			}
@@ -213,9 +221,11 @@ func dialer(t *testing.T, set setting) func() transport.Interface {
 	return overHTTP(t, up.URL+"/mcp")
 }
 
-func overHTTP(t *testing.T, url string, opts ...transport.StreamableHTTPCOption) func() transport.Interface {
+func overHTTP(t *testing.T, url string,
+	opts ...transport.StreamableHTTPCOption) func() transport.Interface {
 	return func() transport.Interface {
-		over, err := transport.NewStreamableHTTP(url, append(opts, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))...)
+		over, err := transport.NewStreamableHTTP(url,
+			append(opts, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +264,8 @@ type person func(ctx context.Context, tool, env string) (string, error)
 
 type answering func(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error)
 
-func (f answering) Elicit(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (f answering) Elicit(ctx context.Context,
+	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	return f(ctx, r)
 }
 
@@ -268,14 +279,17 @@ func accept(reason string) answering {
 	}
 }
 
-func (g *gateway) mcpGo(t *testing.T, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
+func (g *gateway) mcpGo(t *testing.T, revision string, declared *mcp.ElicitationCapability,
+	f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
 	return newClient(t, g.open(), revision, declared, f, watch)
 }
 
-func newClient(t *testing.T, over transport.Interface, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
+func newClient(t *testing.T, over transport.Interface, revision string,
+	declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
-	opts := []client.ClientOption{client.WithProtocolVersion(revision), client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared})}
+	opts := []client.ClientOption{client.WithProtocolVersion(revision),
+		client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared})}
 	if f != nil {
 		opts = append(opts, client.WithElicitationHandler(f))
 	}
@@ -310,9 +324,10 @@ func (g *gateway) rondo(t *testing.T, f func(message string) string) person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := rondo.New(over, &rondo.Options{Era: protocol.Legacy, ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
-		return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"reason":"` + f(q.Message) + `"}`)}, nil
-	}})
+	c, err := rondo.New(over, &rondo.Options{Era: protocol.Legacy,
+		ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
+			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"reason":"` + f(q.Message) + `"}`)}, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +359,8 @@ func TestEachUserSeesTheirOwn(t *testing.T) {
 		{revision: modern, shared: true},
 		{revision: modern, lines: true, shared: true},
 	} {
-		t.Run(fmt.Sprintf("%s lines=%v shared=%v exclusive=%v", set.revision, set.lines, set.shared, set.exclusive), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s lines=%v shared=%v exclusive=%v", set.revision, set.lines, set.shared,
+			set.exclusive), func(t *testing.T) {
 			g := newGateway(t, set)
 			var all sync.WaitGroup
 			for user := range 4 {
@@ -359,9 +375,12 @@ func TestEachUserSeesTheirOwn(t *testing.T) {
 				}
 				call := g.rondo(t, note)
 				if user%2 == 0 {
-					call = g.mcpGo(t, legacy, nil, func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-						return result("accept", map[string]any{"reason": note(r.Params.Message)}), nil
-					}, nil)
+					call = g.mcpGo(t, legacy, nil,
+						func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult,
+							error) {
+							return result("accept", map[string]any{"reason": note(r.Params.Message)}),
+								nil
+						}, nil)
 				}
 				all.Go(func() {
 					for n := range 5 {
@@ -393,28 +412,35 @@ func TestRefusals(t *testing.T) {
 		declared                    *mcp.ElicitationCapability
 		answer                      answering
 	}{
-		{name: "declined", tool: "form", want: "decline null", answer: func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-			return result("decline", nil), nil
-		}},
-		{name: "the client fails", tool: "form", want: "error -32603: no eyes", answer: func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-			return nil, fmt.Errorf("no eyes")
-		}},
+		{name: "declined", tool: "form", want: "decline null",
+			answer: func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+				return result("decline", nil), nil
+			}},
+		{name: "the client fails", tool: "form", want: "error -32603: no eyes",
+			answer: func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+				return nil, fmt.Errorf("no eyes")
+			}},
 		{name: "form to {}", tool: "form", want: `accept {"reason":"r"}`, declared: &mcp.ElicitationCapability{}, answer: accept("r")},
-		{name: "form to url only", tool: "form", want: "error -32602", declared: &mcp.ElicitationCapability{URL: &struct{}{}}, answer: accept("r")},
-		{name: "url to form", tool: "visit", want: "error -32602", declared: &mcp.ElicitationCapability{}, answer: accept("r")},
+		{name: "form to url only", tool: "form", want: "error -32602",
+			declared: &mcp.ElicitationCapability{URL: &struct{}{}}, answer: accept("r")},
+		{name: "url to form", tool: "visit", want: "error -32602",
+			declared: &mcp.ElicitationCapability{}, answer: accept("r")},
 		{name: "no elicitation", tool: "form", want: "error -32601"},
-		{name: "no pushes to a modern client", tool: "form", want: "error -32601", revision: modern, answer: accept("r")},
+		{name: "no pushes to a modern client", tool: "form", want: "error -32601", revision: modern,
+			answer: accept("r")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			g := newGateway(t, setting{revision: legacy, shared: true})
 			if tc.revision == "" {
 				tc.revision = legacy
 			}
-			got, err := g.mcpGo(t, tc.revision, tc.declared, tc.answer, nil)(within(t), tc.tool, "prod")
+			got, err := g.mcpGo(t, tc.revision, tc.declared, tc.answer, nil)(within(t), tc.tool,
+				"prod")
 			if err != nil || !strings.Contains(got, tc.want) {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
-			refused := strings.HasPrefix(tc.want, "error -3260") && !strings.Contains(tc.want, "-32603")
+			refused := strings.HasPrefix(tc.want, "error -3260") &&
+				!strings.Contains(tc.want, "-32603")
 			if n := g.logs.FilterMessage("elicitation.created").Len(); refused != (n == 0) {
 				t.Errorf("%d questions created, refused: %v", n, refused)
 			}
@@ -427,15 +453,16 @@ func TestVisit(t *testing.T) {
 	told := make(chan struct{})
 	g := newGateway(t, setting{revision: legacy, shared: true, hold: told})
 	asked, completed := make(chan string, 1), make(chan string, 1)
-	call := g.mcpGo(t, legacy, &mcp.ElicitationCapability{URL: &struct{}{}}, func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-		asked <- r.Params.ElicitationID
-		return result("accept", nil), nil
-	}, func(n mcp.JSONRPCNotification) {
-		if n.Method == protocol.NotifyElicitationCompleted {
-			completed <- n.Params.AdditionalFields["elicitationId"].(string)
-			close(told)
-		}
-	})
+	call := g.mcpGo(t, legacy, &mcp.ElicitationCapability{URL: &struct{}{}},
+		func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+			asked <- r.Params.ElicitationID
+			return result("accept", nil), nil
+		}, func(n mcp.JSONRPCNotification) {
+			if n.Method == protocol.NotifyElicitationCompleted {
+				completed <- n.Params.AdditionalFields["elicitationId"].(string)
+				close(told)
+			}
+		})
 	// The news comes on the stream of the call, while that is open.
 	got, err := call(within(t), "visit", "")
 	if err != nil || got != "accept null" {
@@ -455,11 +482,13 @@ func TestSilentUser(t *testing.T) {
 	g := newGateway(t, setting{revision: legacy, shared: true, timeout: 200 * time.Millisecond})
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
-	call := g.mcpGo(t, legacy, nil, func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-		<-over
-		return nil, ctx.Err()
-	}, nil)
-	if got, err := call(within(t), "form", "prod"); err != nil || !strings.Contains(got, elicitation.MessageTimeout) {
+	call := g.mcpGo(t, legacy, nil,
+		func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+			<-over
+			return nil, ctx.Err()
+		}, nil)
+	if got, err := call(within(t), "form", "prod"); err != nil ||
+		!strings.Contains(got, elicitation.MessageTimeout) {
 		t.Errorf("got %q, %v, want %q", got, err, elicitation.MessageTimeout)
 	}
 	if n := g.logs.FilterMessage("elicitation.timeout").Len(); n != 1 {
@@ -483,7 +512,8 @@ func TestAmbiguous(t *testing.T) {
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 	ctx, cancel := context.WithCancel(s.WithContext(t.Context(), session))
 	defer cancel()
-	question := mcp.ElicitationRequest{Params: mcp.ElicitationParams{Mode: "form", Message: "Whose?", RequestedSchema: json.RawMessage(schema)}}
+	question := mcp.ElicitationRequest{Params: mcp.ElicitationParams{Mode: "form",
+		Message: "Whose?", RequestedSchema: json.RawMessage(schema)}}
 	upstream := mcpgo.ElicitationHandler(router, "shared")
 	if _, err := upstream.Elicit(t.Context(), question); err == nil {
 		t.Error("no call: no error")
@@ -505,7 +535,8 @@ func TestAmbiguous(t *testing.T) {
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeMethodNotFound {
 		t.Errorf("two calls: got %v, want a refusal", err)
 	}
-	if got, err := upstream.Elicit(mcpgo.WithCall(t.Context(), second), question); err != nil || got.Action != "accept" {
+	if got, err := upstream.Elicit(mcpgo.WithCall(t.Context(), second), question); err != nil ||
+		got.Action != "accept" {
 		t.Errorf("two calls and a word which: got %v, %v", got, err)
 	}
 	if _, err := clients.Begin(t.Context(), "shared"); err == nil {
@@ -540,7 +571,8 @@ func TestSessionEnds(t *testing.T) {
 	first.End()
 	second.End()
 	s.UnregisterSession(t.Context(), "one")
-	if _, err := router.Begin(ctx, elicitation.Origin{Session: first.Origin().Session}, elicitation.Via{}, "c"); err == nil {
+	if _, err := router.Begin(ctx, elicitation.Origin{Session: first.Origin().Session},
+		elicitation.Via{}, "c"); err == nil {
 		t.Error("the session is still attached")
 	}
 }

@@ -51,7 +51,8 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	}
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
-	disposition, err := d.router.Progress(ctx, from, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+	disposition, err := d.router.Progress(ctx, from,
+		&protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 	return err == nil && disposition != elicitation.Unknown
 }
 
@@ -135,7 +136,8 @@ func (r *progressReporter) sendReports() {
 
 // encodeProgress converts progress to mcp-go's type.
 func encodeProgress(p *protocol.Progress) mcp.JSONRPCNotification {
-	fields := map[string]any{"progressToken": json.RawMessage(p.Token.String()), "progress": p.Progress}
+	fields := map[string]any{"progressToken": json.RawMessage(p.Token.String()),
+		"progress": p.Progress}
 	if p.Total != nil {
 		fields["total"] = *p.Total
 	}

@@ -21,25 +21,31 @@ import (
 func asking(token any) (s *server.MCPServer, heard chan map[string]any) {
 	heard = make(chan map[string]any, 20)
 	s = server.NewMCPServer("upstream", "1", server.WithElicitation())
-	s.AddNotificationHandler(protocol.NotifyProgress, func(_ context.Context, n mcp.JSONRPCNotification) {
-		heard <- n.Params.AdditionalFields
-	})
-	s.AddTool(mcp.NewTool("form"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		params := mcp.ElicitationParams{Mode: "form", Message: "m", RequestedSchema: json.RawMessage(schema)}
-		if token != nil {
-			params.Meta = &mcp.Meta{ProgressToken: token}
-		}
-		return tell(s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})), nil
-	})
+	s.AddNotificationHandler(protocol.NotifyProgress,
+		func(_ context.Context, n mcp.JSONRPCNotification) {
+			heard <- n.Params.AdditionalFields
+		})
+	s.AddTool(mcp.NewTool("form"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			params := mcp.ElicitationParams{Mode: "form", Message: "m",
+				RequestedSchema: json.RawMessage(schema)}
+			if token != nil {
+				params.Meta = &mcp.Meta{ProgressToken: token}
+			}
+			return tell(s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})), nil
+		})
 	return s, heard
 }
 
 func report(t *testing.T, over transport.Interface, token any, n int) {
 	t.Helper()
-	fields := map[string]any{"progressToken": token, "progress": n, "total": 6, "message": "reading"}
-	err := over.SendNotification(within(t), mcp.JSONRPCNotification{JSONRPC: "2.0", Notification: mcp.Notification{
-		Method: protocol.NotifyProgress, Params: mcp.NotificationParams{AdditionalFields: fields},
-	}})
+	fields := map[string]any{"progressToken": token, "progress": n, "total": 6,
+		"message": "reading"}
+	err := over.SendNotification(within(t),
+		mcp.JSONRPCNotification{JSONRPC: "2.0", Notification: mcp.Notification{
+			Method: protocol.NotifyProgress,
+			Params: mcp.NotificationParams{AdditionalFields: fields},
+		}})
 	if err != nil {
 		t.Error(err)
 	}
@@ -68,7 +74,8 @@ func TestProgress(t *testing.T) {
 		{setting{downLines: true}, "up-7"},
 		{setting{shared: true}, nil},
 	} {
-		t.Run(fmt.Sprintf("lines=%v downLines=%v token=%v", test.set.lines, test.set.downLines, test.token), func(t *testing.T) {
+		t.Run(fmt.Sprintf("lines=%v downLines=%v token=%v", test.set.lines, test.set.downLines,
+			test.token), func(t *testing.T) {
 			if !test.set.lines && !test.set.downLines { // mcp-go has one session for lines
 				t.Parallel()
 			}
@@ -82,14 +89,15 @@ func TestProgress(t *testing.T) {
 			set.serve, heard = asking(test.token)
 			g := newGateway(t, set)
 			over := g.open()
-			call := newClient(t, over, legacy, nil, func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-				for i := range 6 { // half as long again as the router waits
-					time.Sleep(patience / 4)
-					report(t, over, r.Params.Meta.ProgressToken, i)
-				}
-				report(t, over, "other", 1)
-				return result("accept", map[string]any{"reason": "slow"}), nil
-			}, nil)
+			call := newClient(t, over, legacy, nil,
+				func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+					for i := range 6 { // half as long again as the router waits
+						time.Sleep(patience / 4)
+						report(t, over, r.Params.Meta.ProgressToken, i)
+					}
+					report(t, over, "other", 1)
+					return result("accept", map[string]any{"reason": "slow"}), nil
+				}, nil)
 			if got, err := call(within(t), "form", "prod"); err != nil || got != `accept {"reason":"slow"}` {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -103,7 +111,8 @@ func TestProgress(t *testing.T) {
 				return
 			}
 			got := receive(t, heard)
-			if got["progressToken"] != test.token || got["total"] != float64(6) || got["message"] != "reading" {
+			if got["progressToken"] != test.token || got["total"] != float64(6) ||
+				got["message"] != "reading" {
 				t.Errorf("the upstream hears %v", got)
 			}
 		})
@@ -122,16 +131,18 @@ func TestProgressOfStrangers(t *testing.T) {
 	newClient(t, stranger, legacy, nil, accept("never asked"), nil)
 	reported, over := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(over) })
-	call := g.mcpGo(t, legacy, nil, func(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-		for i := 0; g.router.Pending() > 0; i++ {
-			time.Sleep(patience / 6)
-			report(t, stranger, r.Params.Meta.ProgressToken, i)
-		}
-		close(reported)
-		<-over
-		return nil, ctx.Err()
-	}, nil)
-	if got, err := call(within(t), "form", "prod"); err != nil || !strings.HasSuffix(got, elicitation.MessageTimeout) {
+	call := g.mcpGo(t, legacy, nil,
+		func(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+			for i := 0; g.router.Pending() > 0; i++ {
+				time.Sleep(patience / 6)
+				report(t, stranger, r.Params.Meta.ProgressToken, i)
+			}
+			close(reported)
+			<-over
+			return nil, ctx.Err()
+		}, nil)
+	if got, err := call(within(t), "form", "prod"); err != nil ||
+		!strings.HasSuffix(got, elicitation.MessageTimeout) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	<-reported

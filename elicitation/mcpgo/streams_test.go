@@ -16,7 +16,8 @@ import (
 // TestWithoutSessionStream: a client that opens no GET stream is asked on that
 // of its call.
 func TestWithoutSessionStream(t *testing.T) {
-	for _, set := range []setting{{revision: legacy}, {revision: legacy, shared: true}, {revision: modern}} {
+	for _, set := range []setting{{revision: legacy}, {revision: legacy, shared: true},
+		{revision: modern}} {
 		t.Run(fmt.Sprintf("%s shared=%v", set.revision, set.shared), func(t *testing.T) {
 			g := newGateway(t, set)
 			if got, err := g.mcpGo(t, legacy, nil, accept("yes"), nil)(within(t), "form", "prod"); err != nil || got != `accept {"reason":"yes"}` {
@@ -42,11 +43,12 @@ func TestStreamDies(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGateway(t, setting{revision: legacy})
 			asked, over, returned := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			person := g.mcpGo(t, legacy, nil, func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-				close(asked)
-				<-over
-				return result("decline", nil), nil
-			}, nil)
+			person := g.mcpGo(t, legacy, nil,
+				func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+					close(asked)
+					<-over
+					return result("decline", nil), nil
+				}, nil)
 			t.Cleanup(func() { close(over) })
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
@@ -63,7 +65,8 @@ func TestStreamDies(t *testing.T) {
 			if n := g.router.Pending(); n != 0 {
 				t.Errorf("%d questions are still open", n)
 			}
-			if g.logs.FilterMessage("elicitation.delivered").Len() != 0 || g.logs.FilterMessage("elicitation.cancelled").Len() != 1 {
+			if g.logs.FilterMessage("elicitation.delivered").Len() != 0 ||
+				g.logs.FilterMessage("elicitation.cancelled").Len() != 1 {
 				t.Errorf("logged: %v", g.logs.All())
 			}
 		})
@@ -80,34 +83,39 @@ func TestAbandonedCall(t *testing.T) {
 		t.Run(fmt.Sprintf("lines=%v", set.lines), func(t *testing.T) {
 			alices, bobs, asked := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			set.serve = server.NewMCPServer("upstream", "1", server.WithElicitation())
-			set.serve.AddTool(mcp.NewTool("slow"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				if r.GetString("env", "") == "bob" {
-					close(bobs)
-					select {
-					case err := <-asked:
-						return mcp.NewToolResultText(err.Error()), nil
-					case <-ctx.Done():
-						return nil, ctx.Err()
+			set.serve.AddTool(mcp.NewTool("slow"),
+				func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					if r.GetString("env", "") == "bob" {
+						close(bobs)
+						select {
+						case err := <-asked:
+							return mcp.NewToolResultText(err.Error()), nil
+						case <-ctx.Done():
+							return nil, ctx.Err()
+						}
 					}
-				}
-				close(alices)
-				<-bobs // whatever becomes of its own request and its stream
-				ctx = set.serve.WithContext(within(t), server.ClientSessionFromContext(ctx))
-				got, err := set.serve.RequestElicitation(ctx, mcp.ElicitationRequest{Params: mcp.ElicitationParams{
-					Mode: "form", Message: "For alice", RequestedSchema: json.RawMessage(schema),
-				}})
-				if err == nil {
-					err = fmt.Errorf("answered: %v", got.Action)
-				}
-				asked <- err
-				return nil, err
-			})
+					close(alices)
+					<-bobs // whatever becomes of its own request and its stream
+					ctx = set.serve.WithContext(within(t), server.ClientSessionFromContext(ctx))
+					got, err := set.serve.RequestElicitation(ctx,
+						mcp.ElicitationRequest{Params: mcp.ElicitationParams{
+							Mode: "form", Message: "For alice",
+							RequestedSchema: json.RawMessage(schema),
+						}})
+					if err == nil {
+						err = fmt.Errorf("answered: %v", got.Action)
+					}
+					asked <- err
+					return nil, err
+				})
 			g := newGateway(t, set)
 			join := func(name string) person {
-				return g.mcpGo(t, legacy, nil, func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-					t.Errorf("%s is asked %q", name, r.Params.Message)
-					return result("decline", nil), nil
-				}, nil)
+				return g.mcpGo(t, legacy, nil,
+					func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult,
+						error) {
+						t.Errorf("%s is asked %q", name, r.Params.Message)
+						return result("decline", nil), nil
+					}, nil)
 			}
 			alice, bob := join("alice"), join("bob")
 			ctx, cancel := context.WithCancel(within(t))
@@ -115,7 +123,8 @@ func TestAbandonedCall(t *testing.T) {
 			go func() { _, _ = alice(ctx, "slow", "alice") }()
 			<-alices
 			cancel()
-			if got, err := bob(within(t), "slow", "bob"); err != nil || !strings.Contains(got, elicitation.MessageNoSession) {
+			if got, err := bob(within(t), "slow", "bob"); err != nil ||
+				!strings.Contains(got, elicitation.MessageNoSession) {
 				t.Errorf("bob gets %q, %v, want that alice's question was refused", got, err)
 			}
 		})

@@ -28,7 +28,8 @@ type lineTransport struct {
 
 // SetRequestHandler adds the connection to the handler's context, and encodes its errors.
 func (t *lineTransport) SetRequestHandler(h transport.RequestHandler) {
-	t.BidirectionalInterface.SetRequestHandler(func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	t.BidirectionalInterface.SetRequestHandler(func(ctx context.Context,
+		r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 		response, err := h(context.WithValue(ctx, transportKey{}, t.BidirectionalInterface), r)
 		e, ok := protocol.AsError(err)
 		if !ok {

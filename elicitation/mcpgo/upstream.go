@@ -48,7 +48,8 @@ func NewSharedClient(
 	return newClient(router, key, over, modes, opts)
 }
 
-func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
+func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface,
+	modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
 	if modes != nil {
 		declared := &mcp.ElicitationCapability{}
 		if modes.Form {
@@ -64,7 +65,8 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 	}
 	c := client.NewClient(Transport(over), opts...)
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
-		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok && n.Method == protocol.NotifyElicitationCompleted {
+		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok &&
+			n.Method == protocol.NotifyElicitationCompleted {
 			// Without a goroutine, since the stream of the call may end with the next
 			// message. The router counts and logs the outcome; a notification has no
 			// response.
@@ -79,7 +81,8 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 // ElicitationHandler returns the handler for questions of the upstream on the connection
 // named by key, for hosts that make their client themselves. Over [Transport] its errors
 // have their codes, and the upstream gets the client's progress if it gave a token.
-func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) client.ElicitationHandler {
+func ElicitationHandler(router *elicitation.Router,
+	key elicitation.UpstreamKey) client.ElicitationHandler {
 	return elicitationHandler{router, key}
 }
 
@@ -90,7 +93,8 @@ type elicitationHandler struct {
 
 // Elicit asks the client of the call in the context, or of the only call on the
 // connection. Its errors are for the upstream.
-func (h elicitationHandler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (h elicitationHandler) Elicit(ctx context.Context,
+	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	params, err := json.Marshal(request.Params)
 	if err != nil {
 		return nil, errInternal()

@@ -58,7 +58,8 @@ func checkBucket(c jetstream.StreamConfig) error {
 	case c.MaxAge > 0:
 		return errors.New("it has a max age, which may end claims too early")
 	case c.Mirror != nil || len(c.Sources) > 0 || c.SubjectTransform != nil:
-		return errors.New("it copies or renames entries, so that a claim is not decided in one place")
+		return errors.New("it copies or renames entries, so that a claim is not decided in one " +
+			"place")
 	}
 	return nil
 }

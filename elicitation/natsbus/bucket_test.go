@@ -37,7 +37,8 @@ func TestUnsafeBucketsAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			config := jetstream.StreamConfig{
 				Name: "KV_" + test.name, Subjects: []string{"$KV." + test.name + ".>"},
-				MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowMsgTTL: true, AllowRollup: true,
+				MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowMsgTTL: true,
+				AllowRollup: true,
 			}
 			test.change(&config)
 			if _, err := js.CreateStream(t.Context(), config); err != nil {

@@ -21,7 +21,8 @@ func TestClaimRefuses(t *testing.T) {
 		if err := a.Claim(t.Context(), k, time.Hour); err == nil {
 			t.Errorf("key %q is claimed", k)
 		}
-		if _, err := a.Send(t.Context(), k, nil); err == nil || errors.Is(err, elicitation.ErrUnclaimed) {
+		if _, err := a.Send(t.Context(), k, nil); err == nil ||
+			errors.Is(err, elicitation.ErrUnclaimed) {
 			t.Errorf("key %q: %v", k, err)
 		}
 	}
@@ -110,7 +111,8 @@ func TestUnknownKeysShareAWrite(t *testing.T) {
 	var wg sync.WaitGroup
 	for range sends {
 		wg.Go(func() {
-			if _, err := a.Send(t.Context(), "q.none", nil); !errors.Is(err, elicitation.ErrUnclaimed) {
+			if _, err := a.Send(t.Context(), "q.none", nil); !errors.Is(err,
+				elicitation.ErrUnclaimed) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -136,7 +138,8 @@ func TestDeposedLeaderHidesNoOwner(t *testing.T) {
 	b := listening(t, claims.Connect(t, url), &natsbus.Options{Timeout: 2 * time.Second})
 	for answers := range int32(5) {
 		claims.Behind.Store(answers)
-		if got, err := b.Send(t.Context(), key, []byte("hello")); err != nil || string(got) != "hello" {
+		if got, err := b.Send(t.Context(), key, []byte("hello")); err != nil ||
+			string(got) != "hello" {
 			t.Errorf("stepping down after %d answers: got %q, %v", answers, got, err)
 		}
 	}

@@ -37,7 +37,8 @@ func ExampleNew() {
 	}
 	wire := make(chan protocol.ID, 1) // to the client
 	call, err := asks.Begin(context.Background(), elicitation.Origin{Session: session},
-		elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
+		elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context,
+			m protocol.Message) error {
 			if request, ok := m.(*protocol.Request); ok {
 				wire <- request.ID
 			}

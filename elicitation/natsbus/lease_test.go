@@ -18,7 +18,8 @@ func TestLeaseIsRenewed(t *testing.T) {
 	t.Parallel()
 	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 	opts := &natsbus.Options{Lease: natsbus.MinLease}
-	a, b := listening(t, natstest.Connect(t, url), opts), listening(t, natstest.Connect(t, url), opts)
+	a, b := listening(t, natstest.Connect(t, url), opts),
+		listening(t, natstest.Connect(t, url), opts)
 	if err := a.Claim(t.Context(), key, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +59,12 @@ func TestSilentOwner(t *testing.T) {
 	if got, err := b.Send(t.Context(), key, []byte("mine")); err != nil || string(got) != "mine" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	natstest.Eventually(t, "the replica is back and knows that the claim is not its own", func() bool {
-		got, err := a.Send(t.Context(), key, []byte("yours"))
-		return err == nil && string(got) == "yours" &&
-			errors.Is(a.Claim(t.Context(), key, time.Hour), elicitation.ErrClaimed)
-	})
+	natstest.Eventually(t, "the replica is back and knows that the claim is not its own",
+		func() bool {
+			got, err := a.Send(t.Context(), key, []byte("yours"))
+			return err == nil && string(got) == "yours" &&
+				errors.Is(a.Claim(t.Context(), key, time.Hour), elicitation.ErrClaimed)
+		})
 }
 
 // TestDirectoryIsLost with everything in it, and the replicas write it anew.
@@ -83,7 +85,8 @@ func TestDirectoryIsLost(t *testing.T) {
 	}
 	port := srv.Addr().(*net.TCPAddr).Port
 	natstest.Stop(srv)
-	natstest.Eventually(t, "the lease cannot be renewed", func() bool { return failures.Load() >= 3 })
+	natstest.Eventually(t, "the lease cannot be renewed",
+		func() bool { return failures.Load() >= 3 })
 	if err := a.Claim(t.Context(), "q.3", time.Hour); err == nil {
 		t.Error("a claim succeeds without a server")
 	}
@@ -128,7 +131,8 @@ func TestRestoringTakesTwoAttempts(t *testing.T) {
 	r.Unacknowledged.Store(1)
 	port := srv.Addr().(*net.TCPAddr).Port
 	natstest.Stop(srv)
-	natstest.Eventually(t, "the lease cannot be renewed", func() bool { return failures.Load() >= 3 })
+	natstest.Eventually(t, "the lease cannot be renewed",
+		func() bool { return failures.Load() >= 3 })
 	natstest.Start(t, t.TempDir(), port) // on an empty disk
 	natstest.Eventually(t, "the claim is there again", func() bool {
 		got, err := b.Send(t.Context(), key, []byte("back"))

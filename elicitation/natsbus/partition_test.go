@@ -22,7 +22,8 @@ func TestPartition(t *testing.T) {
 	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), patient)
 	var rs []*replica
 	for i, name := range []string{"ada", "bob", "eve"} {
-		rs = append(rs, newReplica(t, name, c.Servers[i:i+1], 0, opts)) // which stays with its server
+		// which stays with its server
+		rs = append(rs, newReplica(t, name, c.Servers[i:i+1], 0, opts))
 	}
 	near, far := rs[0].ask(t), rs[2].ask(t)
 

@@ -174,7 +174,8 @@ func TestIncompleteMessagesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := s.say(t, 1000, first), string(natsbus.EncodeResponse(3, 0, 1, nil)); got != want {
+	if got, want := s.say(t, 1000,
+		first), string(natsbus.EncodeResponse(3, 0, 1, nil)); got != want {
 		t.Errorf("answered %x, want %x", got, want)
 	}
 	s.works(t)

@@ -65,7 +65,8 @@ func TestEveryClockOfPeopleIsListed(t *testing.T) {
 		_, excepted := notAboutPeople[name]
 		switch {
 		case inTable && excepted:
-			t.Errorf("%s is in the table of clocks and in the list of what does not belong there", name)
+			t.Errorf("%s is in the table of clocks and in the list of what does not belong there",
+				name)
 		case !inTable && !excepted:
 			t.Errorf("%s is not in the table of clocks in roundtrip/doc.go", name)
 		case inTable:
@@ -241,7 +242,8 @@ func durationOf(e ast.Expr) (time.Duration, bool) {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:
 		units := map[string]time.Duration{
-			"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
+			"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute,
+			"Hour": time.Hour,
 		}
 		d, ok := units[e.Sel.Name]
 		return d, ok && fmt.Sprint(e.X) == "time"

@@ -33,7 +33,8 @@ func TestEveryPackageAndExportIsDocumented(t *testing.T) {
 }
 
 // undocumented names what has no comment: the package, and with exports everything exported.
-func undocumented(t *testing.T, fset *token.FileSet, files []*ast.File, importPath string, exports bool) []string {
+func undocumented(t *testing.T, fset *token.FileSet, files []*ast.File, importPath string,
+	exports bool) []string {
 	t.Helper()
 	d, err := doc.NewFromFiles(fset, files, importPath)
 	if err != nil {
@@ -48,7 +49,8 @@ func undocumented(t *testing.T, fset *token.FileSet, files []*ast.File, importPa
 	}
 	need := func(text string, node ast.Node, what, name string) {
 		if strings.TrimSpace(text) == "" {
-			missing = append(missing, fmt.Sprintf("%s %s has no comment (%s)", what, name, fset.Position(node.Pos())))
+			missing = append(missing, fmt.Sprintf("%s %s has no comment (%s)", what, name,
+				fset.Position(node.Pos())))
 		}
 	}
 	values := func(groups []*doc.Value) {
@@ -57,7 +59,8 @@ func undocumented(t *testing.T, fset *token.FileSet, files []*ast.File, importPa
 				spec := spec.(*ast.ValueSpec)
 				for _, name := range spec.Names {
 					if name.IsExported() {
-						need(group.Doc+spec.Doc.Text()+spec.Comment.Text(), name, "value", name.Name)
+						need(group.Doc+spec.Doc.Text()+spec.Comment.Text(), name, "value",
+							name.Name)
 					}
 				}
 			}

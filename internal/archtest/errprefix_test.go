@@ -62,7 +62,8 @@ func prefixedByHand(t *testing.T, name, text string) (lines []int) {
 		if !isName || of.Name != "fmt" || !isText {
 			return true
 		}
-		if said, err := strconv.Unquote(format.Value); err == nil && strings.HasPrefix(said, name+": ") {
+		if said, err := strconv.Unquote(format.Value); err == nil &&
+			strings.HasPrefix(said, name+": ") {
 			lines = append(lines, set.Position(call.Pos()).Line)
 		}
 		return true
@@ -71,7 +72,8 @@ func prefixedByHand(t *testing.T, name, text string) (lines []int) {
 }
 
 func TestPrefixedByHandIsFound(t *testing.T) {
-	const text = "package wire\n\nvar _ = fmt.Errorf(\"wire: %w\", err)\nvar _ = fmt.Errorf(\"%w\", err)\nvar _ = errPrefix.Errorf(\"x: %w\", err)\n"
+	const text = "package wire\n\nvar _ = fmt.Errorf(\"wire: %w\", err)\nvar _ = " +
+		"fmt.Errorf(\"%w\", err)\nvar _ = errPrefix.Errorf(\"x: %w\", err)\n"
 	if got := prefixedByHand(t, "wire", text); len(got) != 1 || got[0] != 3 {
 		t.Errorf("got lines %v, want 3", got)
 	}

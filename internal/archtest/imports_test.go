@@ -25,7 +25,8 @@ var layers = map[string][]string{
 }
 
 // required are the packages without which the module is not what it says.
-var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", "client", "client/clienthttp"}
+var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", "client",
+	"client/clienthttp"}
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
@@ -47,14 +48,18 @@ var mayUseHTTP = map[string]string{
 }
 
 func TestImports(t *testing.T) {
-	for _, violation := range importViolations(list(t, []string{"-json=ImportPath,Name,Imports,Deps"})) {
+	for _, violation := range importViolations(list(t,
+		[]string{"-json=ImportPath,Name,Imports,Deps"})) {
 		t.Error(violation)
 	}
 }
 
 func importViolations(packages []pkg) []string {
 	var found []string
-	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	report := func(format string,
+		args ...any) {
+		found = append(found, fmt.Sprintf(format, args...))
+	}
 	present := make(map[string]bool)
 	for _, p := range packages {
 		name, ok := rel(p.ImportPath)
@@ -103,7 +108,8 @@ func layering(name string, p pkg) []string {
 		switch {
 		case !ok:
 		case name == "internal/jsonx":
-			found = append(found, "imports "+target+": it is the bottom and imports nothing of the module")
+			found = append(found, "imports "+target+
+				": it is the bottom and imports nothing of the module")
 		case strings.HasPrefix(target, "internal/") || internal:
 			// Internal packages may use public ones as long as nobody is let around a rule by it,
 			// and whoever imports them has what they reach among its own dependencies.
@@ -117,14 +123,16 @@ func layering(name string, p pkg) []string {
 // outside holds a package against what it may use from elsewhere.
 func outside(name string, p pkg) []string {
 	var found []string
-	http := strings.HasSuffix(path.Base(name), "http") || strings.HasPrefix(name, "examples/") || mayUseHTTP[name] != ""
+	http := strings.HasSuffix(path.Base(name), "http") || strings.HasPrefix(name, "examples/") ||
+		mayUseHTTP[name] != ""
 	if slices.Contains(p.Imports, "net/http") && !http {
 		found = append(found, "imports net/http: only packages whose names end in http do")
 	}
 	if name == "protocol" || name == "roundtrip" {
 		for _, dep := range p.Deps {
 			if heavy(dep) {
-				found = append(found, "reaches "+dep+": it must run without HTTP, logging and metrics")
+				found = append(found, "reaches "+dep+
+					": it must run without HTTP, logging and metrics")
 			}
 		}
 	}
@@ -133,14 +141,16 @@ func outside(name string, p pkg) []string {
 
 func heavy(importPath string) bool {
 	return importPath == "net/http" || strings.HasPrefix(importPath, "net/http/") ||
-		strings.HasPrefix(importPath, "go.uber.org/zap") || strings.HasPrefix(importPath, "github.com/prometheus/")
+		strings.HasPrefix(importPath, "go.uber.org/zap") ||
+		strings.HasPrefix(importPath, "github.com/prometheus/")
 }
 
 // TestImportRulesBite breaks one rule at a time in a tree that keeps them all.
 func TestImportRulesBite(t *testing.T) {
 	good := func() map[string]*pkg {
 		tree := make(map[string]*pkg)
-		for _, name := range append([]string{"internal/jsonx", "internal/wiretest", "elicitation", "examples/quickstart"}, required...) {
+		for _, name := range append([]string{"internal/jsonx", "internal/wiretest", "elicitation",
+			"examples/quickstart"}, required...) {
 			tree[name] = &pkg{ImportPath: module + "/" + name}
 		}
 		tree["internal/wiretest"].Imports = []string{"net/http"}
@@ -166,19 +176,33 @@ func TestImportRulesBite(t *testing.T) {
 		{"http at the edge", imports("client/clienthttp", "net/http"), ""},
 		{"http in the core", imports("server", "net/http"), "server imports net/http"},
 		{"http behind roundtrip", reaches("roundtrip", "net/http"), "roundtrip reaches net/http"},
-		{"zap behind protocol", reaches("protocol", "go.uber.org/zap/zapcore"), "protocol reaches go.uber.org/zap/zapcore"},
-		{"prometheus behind roundtrip", reaches("roundtrip", "github.com/prometheus/client_golang/prometheus"), "roundtrip reaches github.com/prometheus"},
+		{"zap behind protocol", reaches("protocol", "go.uber.org/zap/zapcore"),
+			"protocol reaches go.uber.org/zap/zapcore"},
+		{"prometheus behind roundtrip",
+			reaches("roundtrip", "github.com/prometheus/client_golang/prometheus"),
+			"roundtrip reaches github.com/prometheus"},
 		{"client to server", imports("client", module+"/server"), "client reaches server"},
-		{"server to client, far off", reaches("server/serverhttp", module+"/client/clienthttp"), "server/serverhttp reaches client/clienthttp"},
-		{"roundtrip to elicitation", imports("roundtrip", module+"/elicitation"), "roundtrip reaches elicitation"},
-		{"elicitation to roundtrip", imports("elicitation", module+"/roundtrip"), "elicitation reaches roundtrip"},
-		{"protocol to anything", imports("protocol", module+"/roundtrip"), "protocol reaches roundtrip"},
+		{"server to client, far off", reaches("server/serverhttp", module+"/client/clienthttp"),
+			"server/serverhttp reaches client/clienthttp"},
+		{"roundtrip to elicitation", imports("roundtrip", module+"/elicitation"),
+			"roundtrip reaches elicitation"},
+		{"elicitation to roundtrip", imports("elicitation", module+"/roundtrip"),
+			"elicitation reaches roundtrip"},
+		{"protocol to anything", imports("protocol", module+"/roundtrip"),
+			"protocol reaches roundtrip"},
 		{"protocol to internal", imports("protocol", module+"/internal/jsonx"), ""},
-		{"jsonx to anything", imports("internal/jsonx", module+"/internal/form"), "internal/jsonx imports internal/form"},
-		{"test helper in production", imports("server", module+"/internal/wiretest"), "for tests alone"},
-		{"missing package", func(tree map[string]*pkg) { delete(tree, "server") }, "package server is missing"},
-		{"new package", func(tree map[string]*pkg) { tree["extra"] = &pkg{ImportPath: module + "/extra"} }, "extra has no place"},
-		{"stale exception", func(tree map[string]*pkg) { tree["internal/wiretest"].Imports = nil }, "drop the exception"},
+		{"jsonx to anything", imports("internal/jsonx", module+"/internal/form"),
+			"internal/jsonx imports internal/form"},
+		{"test helper in production", imports("server", module+"/internal/wiretest"),
+			"for tests alone"},
+		{"missing package", func(tree map[string]*pkg) { delete(tree, "server") },
+			"package server is missing"},
+		{"new package", func(tree map[string]*pkg) {
+			tree["extra"] = &pkg{ImportPath: module +
+				"/extra"}
+		}, "extra has no place"},
+		{"stale exception", func(tree map[string]*pkg) { tree["internal/wiretest"].Imports = nil },
+			"drop the exception"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tree := good()

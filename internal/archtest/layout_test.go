@@ -18,7 +18,8 @@ var topLevel = []string{
 // written lists the files that git keeps or would keep, relative to the root.
 func written(t *testing.T) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard")
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
 	if err != nil {
@@ -26,7 +27,8 @@ func written(t *testing.T) []string {
 	}
 	var files []string
 	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		if _, err := os.Lstat(filepath.Join(root(t), name)); err == nil { // else deleted, but not yet in a commit
+		// else deleted, but not yet in a commit
+		if _, err := os.Lstat(filepath.Join(root(t), name)); err == nil {
 			files = append(files, name)
 		}
 	}
@@ -42,23 +44,27 @@ func TestTopLevel(t *testing.T) {
 	for _, file := range written(t) {
 		top, _, _ := strings.Cut(file, "/")
 		if !known[top] && !strings.HasPrefix(top, ".") && !seen[top] {
-			t.Errorf("%s lies at the top level, where only %s are", top, strings.Join(topLevel, " "))
+			t.Errorf("%s lies at the top level, where only %s are", top,
+				strings.Join(topLevel, " "))
 		}
 		seen[top] = true
 	}
 	for _, name := range topLevel {
-		if !seen[name] && name != "elicitation" { // routing is an addition: the rest stands without it
+		// routing is an addition: the rest stands without it
+		if !seen[name] && name != "elicitation" {
 			t.Errorf("%s is missing at the top level", name)
 		}
 	}
 }
 
 // private are words that mean something on one machine only.
-var private = []string{"/work/", "/tmp/", "/root/", "/home/", "proxy.golang.org", "registry.npmjs.org", "deb.debian.org"}
+var private = []string{"/work/", "/tmp/", "/root/", "/home/", "proxy.golang.org",
+	"registry.npmjs.org", "deb.debian.org"}
 
 func TestNothingOfOneMachineIsWritten(t *testing.T) {
 	for _, file := range written(t) {
-		if strings.HasPrefix(file, "internal/archtest/") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/") {
+		if strings.HasPrefix(file, "internal/archtest/") || strings.HasSuffix(file, "_test.go") ||
+			strings.Contains(file, "/testdata/") {
 			continue // the words themselves, and inputs made up for tests
 		}
 		raw, err := os.ReadFile(filepath.Join(root(t), file))

@@ -60,7 +60,8 @@ func list(t *testing.T, flags []string, patterns ...string) []pkg {
 	if len(patterns) == 0 {
 		patterns = []string{"./..."}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list"}, flags, patterns)...)
+	cmd := exec.CommandContext(t.Context(), "go",
+		slices.Concat([]string{"list"}, flags, patterns)...)
 	cmd.Dir = root(t)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -81,7 +81,8 @@ func TestNamesByOrigin(t *testing.T) {
 		{"preview_test.go", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if wrong := namesByOrigin(test.name, []string{test.name}); (len(wrong) > 0) != test.wrong {
+			if wrong := namesByOrigin(test.name,
+				[]string{test.name}); (len(wrong) > 0) != test.wrong {
 				t.Errorf("got %q, want an objection: %t", wrong, test.wrong)
 			}
 		})

@@ -39,7 +39,8 @@ func TestREADMECodeCompiles(t *testing.T) {
 
 func moduleRoot(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/rondo-mcp/rondo").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/rondo-mcp/rondo").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func containsInOrder(file []string, code string) bool {
 			return false
 		}
 		at++
-		gap = strings.HasSuffix(want, "}") || strings.HasSuffix(want, ")") // declarations may stand apart
+		// declarations may stand apart
+		gap = strings.HasSuffix(want, "}") || strings.HasSuffix(want, ")")
 	}
 	return true
 }

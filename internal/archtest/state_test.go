@@ -16,7 +16,8 @@ import (
 // mayKeepState are the package variables that the rule below would refuse, and why they stay.
 var mayKeepState = map[string]string{
 	"internal/attachment.field": "set once, while package protocol is initialized, and never again",
-	"roundtrip.forms":           "a form is compiled once a type, and a program's types do not change; only ever added to",
+	"roundtrip.forms": "a form is compiled once a type, and a program's types do not " +
+		"change; only ever added to",
 	"internal/wiretest.update":  "a test binary's flag",
 	"internal/wiretest.schemas": "compiled once a test binary, only ever added to",
 }
@@ -64,7 +65,8 @@ func TestNoPackageState(t *testing.T) {
 type source struct{ name, text string }
 
 // packageState maps a package variable, or init, to what is wrong with it.
-func packageState(t *testing.T, importPath string, sources []source, exports map[string]string) map[string]string {
+func packageState(t *testing.T, importPath string, sources []source,
+	exports map[string]string) map[string]string {
 	t.Helper()
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -82,7 +84,8 @@ func packageState(t *testing.T, importPath string, sources []source, exports map
 		}
 		return os.Open(exports[path])
 	}
-	info := &types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)}
+	info := &types.Info{Defs: make(map[*ast.Ident]types.Object),
+		Uses: make(map[*ast.Ident]types.Object)}
 	config := types.Config{Importer: importer.ForCompiler(fset, "gc", lookup)}
 	checked, err := config.Check(importPath, fset, files, info)
 	if err != nil {
@@ -117,7 +120,8 @@ func declared(decl *ast.GenDecl, info *types.Info, found map[string]string) {
 			}
 			typ := info.Defs[name].Type()
 			if !harmless(typ) && mutable(typ) {
-				found[name.Name] = fmt.Sprintf("package variable of type %s can be changed through", typ)
+				found[name.Name] = fmt.Sprintf("package variable of type %s can be changed through",
+					typ)
 			}
 		}
 	}
@@ -189,7 +193,8 @@ func rootOf(expr ast.Expr) *ast.Ident {
 
 func TestStateRuleBites(t *testing.T) {
 	exports := make(map[string]string)
-	for _, p := range list(t, []string{"-deps", "-export", "-json=ImportPath,Export"}, "errors", "io", "regexp", "sync") {
+	for _, p := range list(t, []string{"-deps", "-export", "-json=ImportPath,Export"}, "errors",
+		"io", "regexp", "sync") {
 		exports[p.ImportPath] = p.Export
 	}
 	for _, test := range []struct {
@@ -214,7 +219,8 @@ func TestStateRuleBites(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := packageState(t, "p", []source{{"p.go", "package p; " + test.body}}, exports)
-			if test.want == "" && len(got) != 0 || test.want != "" && (len(got) != 1 || got[test.want] == "") {
+			if test.want == "" && len(got) != 0 || test.want != "" &&
+				(len(got) != 1 || got[test.want] == "") {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 		})

@@ -46,7 +46,8 @@ func TestWalksNameWhatExists(t *testing.T) {
 	for title, walk := range walks {
 		rows := walkRows(walk)
 		if len(rows) < minWalkRows {
-			t.Errorf("walk %q: %d rows can be read, want %d at least", title, len(rows), minWalkRows)
+			t.Errorf("walk %q: %d rows can be read, want %d at least", title, len(rows),
+				minWalkRows)
 		}
 		for _, row := range rows {
 			if declared[row.file] == nil {

@@ -35,7 +35,8 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 func budgeted() []measure.Op {
 	var ops []measure.Op
 	rows := []string{
-		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow, cases.TwoLegsRow,
+		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow,
+		cases.TwoLegsRow,
 		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow, cases.ElicitationRow,
 	}
 	for _, op := range cases.Ops() {
@@ -62,9 +63,11 @@ func TestAllocationBudget(t *testing.T) {
 		case !ok:
 			t.Errorf("%s: %d allocations, and no budget in %s", name, got, budgetFile)
 		case got > want:
-			t.Errorf("%s: got %d allocations with %s, the budget is %d", name, got, runtime.Version(), want)
+			t.Errorf("%s: got %d allocations with %s, the budget is %d", name, got,
+				runtime.Version(), want)
 		case got < want:
-			t.Logf("%s: got %d allocations, the budget is %d: lower it with -update", name, got, want)
+			t.Logf("%s: got %d allocations, the budget is %d: lower it with -update", name, got,
+				want)
 		}
 	}
 	for name := range budget {
@@ -73,7 +76,8 @@ func TestAllocationBudget(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(budgetFile, []byte(budgetHead+measured.String()), 0o644); err != nil {
+		if err := os.WriteFile(budgetFile, []byte(budgetHead+measured.String()),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 func TestServers(t *testing.T) {
 	for _, s := range peers.Servers() {
 		t.Run(s.Name, func(t *testing.T) {
-			if err := wire.Check(drive.NewHandler(s.New()).Do, s.Seals, wire.MaxSurvey); err != nil {
+			if err := wire.Check(drive.NewHandler(s.New()).Do, s.Seals,
+				wire.MaxSurvey); err != nil {
 				t.Error(err)
 			}
 		})
@@ -29,7 +30,8 @@ func TestServers(t *testing.T) {
 func TestRetrofits(t *testing.T) {
 	for _, r := range peers.Retrofits() {
 		t.Run(r.Name, func(t *testing.T) {
-			if err := wire.Check(drive.NewHandler(r.With()).Do, true, peers.MaxRetrofitSurvey); err != nil {
+			if err := wire.Check(drive.NewHandler(r.With()).Do, true,
+				peers.MaxRetrofitSurvey); err != nil {
 				t.Error(err)
 			}
 		})
@@ -59,7 +61,8 @@ func TestCheckFindsMistakes(t *testing.T) {
 			changed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
 				h.ServeHTTP(rec, r)
-				_, _ = w.Write(bytes.Replace(rec.Body.Bytes(), []byte(test.old), []byte(test.new), 1))
+				_, _ = w.Write(bytes.Replace(rec.Body.Bytes(), []byte(test.old), []byte(test.new),
+					1))
 			})
 			if err := wire.Check(drive.NewHandler(changed).Do, false, wire.MaxSurvey); err == nil {
 				t.Errorf("a server that says %s instead of %s passes", test.new, test.old)

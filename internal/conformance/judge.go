@@ -78,7 +78,8 @@ func (l *List) strangers(results Results) []string {
 	}
 	for _, pattern := range l.excluded {
 		if !used[pattern] {
-			found = append(found, fmt.Sprintf("%s: is excluded, but there is no such scenario", pattern))
+			found = append(found, fmt.Sprintf("%s: is excluded, but there is no such scenario",
+				pattern))
 		}
 	}
 	return found

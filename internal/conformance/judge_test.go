@@ -89,9 +89,15 @@ func TestJudge(t *testing.T) {
 		{"expected to be skipped, failed", func(fs fstest.MapFS) {
 			fs[headers] = file("sent Initialize FAILURE")
 		}, 3, []string{"headers: sent Initialize: FAILURE: what it is"}},
-		{"missing", func(fs fstest.MapFS) { fs[tools] = file("wire Wire SUCCESS", "wire Wire SUCCESS") },
+		{"missing", func(fs fstest.MapFS) {
+			fs[tools] = file("wire Wire SUCCESS",
+				"wire Wire SUCCESS")
+		},
 			3, []string{"tools-call: call ToolCall: is missing, want SUCCESS"}},
-		{"one of two missing", func(fs fstest.MapFS) { fs[tools] = file("call ToolCall SUCCESS", "wire Wire SUCCESS") },
+		{"one of two missing", func(fs fstest.MapFS) {
+			fs[tools] = file("call ToolCall SUCCESS",
+				"wire Wire SUCCESS")
+		},
 			3, []string{"tools-call: wire Wire: is missing, want SUCCESS"}},
 		{"one of two failed", func(fs fstest.MapFS) {
 			fs[tools] = file("call ToolCall SUCCESS", "wire Wire FAILURE", "wire Wire SUCCESS")
@@ -112,7 +118,8 @@ func TestJudge(t *testing.T) {
 			test.change(dir)
 			got := parse(t, list).Judge(results(t, dir))
 			if got.Passed != test.passed || !slices.Equal(got.Failed, test.failed) {
-				t.Errorf("got %d passed, failed %q, want %d, %q", got.Passed, got.Failed, test.passed, test.failed)
+				t.Errorf("got %d passed, failed %q, want %d, %q", got.Passed, got.Failed,
+					test.passed, test.failed)
 			}
 		})
 	}
@@ -121,7 +128,8 @@ func TestJudge(t *testing.T) {
 func TestNothingAtAllFails(t *testing.T) {
 	got := parse(t, list).Judge(results(t, fstest.MapFS{}))
 	if got.Passed != 0 || len(got.Failed) != 5 {
-		t.Errorf("got %d passed, failed %q, want four checks and an exclusion to fail", got.Passed, got.Failed)
+		t.Errorf("got %d passed, failed %q, want four checks and an exclusion to fail", got.Passed,
+			got.Failed)
 	}
 }
 
@@ -131,12 +139,14 @@ func TestJudgeControl(t *testing.T) {
 		headers: file(),
 		tasks:   file("get TasksGet FAILURE"),
 	}
-	if got := parse(t, list).JudgeControl(results(t, dead)); got.Passed != 2 || len(got.Failed) != 0 {
+	if got := parse(t, list).JudgeControl(results(t, dead)); got.Passed != 2 ||
+		len(got.Failed) != 0 {
 		t.Errorf("got %d passed, failed %q, want both scenarios to notice", got.Passed, got.Failed)
 	}
 	dead[headers] = file("sent Initialize SKIPPED")
 	want := []string{"headers: passes without a subject"}
-	if got := parse(t, list).JudgeControl(results(t, dead)); got.Passed != 1 || !slices.Equal(got.Failed, want) {
+	if got := parse(t, list).JudgeControl(results(t, dead)); got.Passed != 1 ||
+		!slices.Equal(got.Failed, want) {
 		t.Errorf("got %d passed, failed %q, want %q", got.Passed, got.Failed, want)
 	}
 	if got := parse(t, list).JudgeControl(results(t, fstest.MapFS{})); len(got.Failed) != 1 {
@@ -175,7 +185,8 @@ func TestParseListErrors(t *testing.T) {
 		"status of no meaning":       "tools-call call ToolCall FINE",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := conformance.ParseList(strings.NewReader("# first\n" + text)); err == nil || !strings.Contains(err.Error(), "line 2") {
+			if _, err := conformance.ParseList(strings.NewReader("# first\n" + text)); err == nil ||
+				!strings.Contains(err.Error(), "line 2") {
 				t.Errorf("error %v, want one that names line 2", err)
 			}
 		})
@@ -192,7 +203,8 @@ func TestReadResults(t *testing.T) {
 		t.Errorf("got %v, %v, want one check of server-stateless", r, err)
 	}
 	dir["server-x-2026-11-21T03-51-43-199Z/checks.json"] = &fstest.MapFile{Data: []byte(`{"cut off`)}
-	if _, err := conformance.ReadResults(dir, true); err == nil || !strings.Contains(err.Error(), "server-x") {
+	if _, err := conformance.ReadResults(dir, true); err == nil ||
+		!strings.Contains(err.Error(), "server-x") {
 		t.Errorf("error %v, want one that names the file", err)
 	}
 }

@@ -59,12 +59,14 @@ func (l *List) parse(line string) error {
 		l.excluded = append(l.excluded, fields[1])
 		return nil
 	case len(fields) < 3 || len(fields) > 4:
-		return fmt.Errorf("has %d fields, want scenario, id, name and perhaps a status", len(fields))
+		return fmt.Errorf("has %d fields, want scenario, id, name and perhaps a status",
+			len(fields))
 	}
 	key, status := Key{fields[0], fields[1], fields[2]}, Success
 	if len(fields) == 4 {
 		if status = Status(fields[3]); status != Info && status != Skipped {
-			return fmt.Errorf("status %q: only %s and %s can be expected beside %s", status, Info, Skipped, Success)
+			return fmt.Errorf("status %q: only %s and %s can be expected beside %s", status, Info,
+				Skipped, Success)
 		}
 	}
 	l.expected[key] = append(l.expected[key], status)

@@ -122,7 +122,8 @@ func callingOverHTTP(t *testing.T, srv *server.Server, revision string) *calling
 	pool := &http.Transport{DialContext: listener.dial}
 	session := ""
 	post := func(text string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/", strings.NewReader(text))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/",
+			strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +178,8 @@ type callResult struct {
 // wait makes a call for each of retries, which are further parameters, and returns what comes of
 // them when all have their result. What the calls ask is answered after the time given, all at
 // once.
-func (c *calling) wait(revision, answer string, after time.Duration, retries []string) []callResult {
+func (c *calling) wait(revision, answer string, after time.Duration,
+	retries []string) []callResult {
 	c.Helper()
 	results, questions := make([]callResult, len(retries)), make(chan json.RawMessage, len(retries))
 	for id, more := range retries {
@@ -223,7 +225,8 @@ func (c *calling) wait(revision, answer string, after time.Duration, retries []s
 			}
 		case "":
 			var id int
-			if err := json.Unmarshal(m.ID, &id); err != nil || results[id].text != "" || strings.Contains(text, "rror") {
+			if err := json.Unmarshal(m.ID, &id); err != nil || results[id].text != "" ||
+				strings.Contains(text, "rror") {
 				c.Fatalf("got %s", text)
 			}
 			results[id].text, results[id].state = text, m.Result.State
@@ -242,7 +245,8 @@ func (c *calling) wait(revision, answer string, after time.Duration, retries []s
 // which heartbeats are due: which of the two comes first is left to chance, so there are many of
 // them at once.
 func TestNoHeartbeatFollowsTheResult(t *testing.T) {
-	hosts := map[string]func(*testing.T, *server.Server, string) *calling{"lines": callingOverLines, "http": callingOverHTTP}
+	hosts := map[string]func(*testing.T, *server.Server, string) *calling{"lines": callingOverLines,
+		"http": callingOverHTTP}
 	for over, open := range hosts {
 		for _, revision := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 			for _, visit := range []bool{false, true} {
@@ -250,14 +254,18 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 					continue // what waits in the modern revision is the end of a visit
 				}
 				t.Run(fmt.Sprint(over, "/", revision, "/visit ", visit), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { answerWhenBeatsAreDue(t, open, revision, visit) })
+					synctest.Test(t, func(t *testing.T) {
+						answerWhenBeatsAreDue(t, open, revision,
+							visit)
+					})
 				})
 			}
 		}
 	}
 }
 
-func answerWhenBeatsAreDue(t *testing.T, open func(*testing.T, *server.Server, string) *calling, revision string, visit bool) {
+func answerWhenBeatsAreDue(t *testing.T, open func(*testing.T, *server.Server, string) *calling,
+	revision string, visit bool) {
 	const rounds, calls = 20, 50
 	srv, err := server.New(nil)
 	if err != nil {
@@ -265,21 +273,24 @@ func answerWhenBeatsAreDue(t *testing.T, open func(*testing.T, *server.Server, s
 	}
 	defer func() { _ = srv.Close() }()
 	var finished time.Time
-	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if !visit {
-			_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+	server.AddRawTool(srv, server.Tool{Name: "t"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if !visit {
+				_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+				return server.Text("done"), err
+			}
+			if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
+				return nil, err
+			}
+			err := roundtrip.Await(ctx, "login",
+				func(context.Context) (bool, error) { return !time.Now().Before(finished), nil })
 			return server.Text("done"), err
-		}
-		if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
-			return nil, err
-		}
-		err := roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return !time.Now().Before(finished), nil })
-		return server.Text("done"), err
-	})
+		})
 	c, beats := open(t, srv, revision), 0
 	defer c.close()
 	for i := range rounds {
-		due := heartbeat.Delay + time.Duration(i%2)*heartbeat.DefaultInterval // no visit is held for much longer
+		// no visit is held for much longer
+		due := heartbeat.Delay + time.Duration(i%2)*heartbeat.DefaultInterval
 		finished = time.Now().Add(due)
 		answer, after, retries := `{"action":"accept","content":{"reason":"why not"}}`, due, make([]string, calls)
 		if visit {

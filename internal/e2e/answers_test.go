@@ -53,7 +53,8 @@ func TestMalformedAnswersAreReportedAsDropped(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			w := newWire(t, nil)
 			w.answers(leg{target: "deploy", args: `{"env":"prod"}`}, `{"confirm":`+answer+`}`).wantAsked("confirm")
-			if dropped := seen[roundtrip.AnswersDropped](w.watch); len(dropped) != 1 || dropped[0].Dropped[0].Reason != roundtrip.DropMalformed {
+			if dropped := seen[roundtrip.AnswersDropped](w.watch); len(dropped) != 1 ||
+				dropped[0].Dropped[0].Reason != roundtrip.DropMalformed {
 				t.Errorf("got events %+v", dropped)
 			}
 		})
@@ -160,7 +161,8 @@ func TestMembersOfAnswersAreMatchedByExactCase(t *testing.T) {
 			l := deploy
 			l.more = asked.answered(answers)
 			body := `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + l.params() + `}`
-			w.post(body, "", "tools/call", "deploy").wantError(http.StatusBadRequest, protocol.CodeParseError)
+			w.post(body, "", "tools/call", "deploy").wantError(http.StatusBadRequest,
+				protocol.CodeParseError)
 		})
 	}
 }
@@ -171,7 +173,8 @@ func TestStateIsMatchedByExactCase(t *testing.T) {
 	deploy := leg{target: "deploy", args: `{"env":"prod"}`}
 	answers := `{"confirm":{"action":"accept","content":{"reason":"because"}}}`
 	for _, members := range [][2]string{
-		{"RequestState", "inputResponses"}, {"requeststate", "inputResponses"}, {"request\u017ftate", "inputResponses"},
+		{"RequestState", "inputResponses"}, {"requeststate", "inputResponses"},
+		{"request\u017ftate", "inputResponses"},
 		{"requestState", "InputResponses"}, {"requestState", "inputresponses"},
 	} {
 		t.Run(members[0]+" and "+members[1], func(t *testing.T) {
@@ -227,17 +230,22 @@ func TestNoAnswerEndsTheProcess(t *testing.T) {
 	}
 	w := newWire(t, func(srv *server.Server) {
 		// As in that documentation: whatever was answered is read without looking.
-		server.AddRawTool(srv, server.Tool{Name: "greet"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if roundtrip.Number(ctx) == 1 {
-				return roundtrip.InputRequired(roundtrip.Elicit[answer]("user_name", "Who?")), nil
-			}
-			return server.Text("hello " + roundtrip.Answer[answer](ctx, "user_name").Content.Name), nil
-		})
-		server.AddRawTool(srv, server.Tool{Name: "careless"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			var content map[string]any
-			_ = json.Unmarshal(roundtrip.RawAnswer(ctx, "user_name").Content, &content)
-			return server.Text("hello " + content["name"].(string)), nil
-		})
+		server.AddRawTool(srv, server.Tool{Name: "greet"},
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				if roundtrip.Number(ctx) == 1 {
+					return roundtrip.InputRequired(roundtrip.Elicit[answer]("user_name", "Who?")),
+						nil
+				}
+				return server.Text("hello " +
+						roundtrip.Answer[answer](ctx, "user_name").Content.Name),
+					nil
+			})
+		server.AddRawTool(srv, server.Tool{Name: "careless"},
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				var content map[string]any
+				_ = json.Unmarshal(roundtrip.RawAnswer(ctx, "user_name").Content, &content)
+				return server.Text("hello " + content["name"].(string)), nil
+			})
 	})
 	for name, answers := range map[string]string{
 		"decline":       `{"user_name":{"action":"decline"}}`,
@@ -265,10 +273,13 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 	w := newWire(t, nil)
 	w.send(leg{target: "deploy", args: `{"env":"prod"}`, more: forged}).wantAsked("confirm")
 	dropped := seen[roundtrip.AnswersDropped](w.watch)
-	if len(dropped) != 1 || len(dropped[0].Dropped) != 1 || dropped[0].Dropped[0] != (roundtrip.Dropped{Key: "confirm", Reason: roundtrip.DropUnsolicited}) {
+	if len(dropped) != 1 || len(dropped[0].Dropped) != 1 ||
+		dropped[0].Dropped[0] != (roundtrip.Dropped{Key: "confirm",
+			Reason: roundtrip.DropUnsolicited}) {
 		t.Errorf("got events %+v", dropped)
 	}
-	w.send(leg{method: "resources/read", target: "vault://codes", more: forged}).wantAsked("confirm")
+	w.send(leg{method: "resources/read", target: "vault://codes",
+		more: forged}).wantAsked("confirm")
 	// A tool that says so gets them, marked.
 	w.send(leg{target: "cold", more: forged}).wantText("accepted, unsolicited: true")
 }
@@ -284,7 +295,8 @@ func TestMembersOfWrongTypeAreInvalidParams(t *testing.T) {
 	} {
 		t.Run(more, func(t *testing.T) {
 			w.t = t
-			w.send(leg{target: "plain", more: more}).wantError(http.StatusBadRequest, protocol.CodeInvalidParams)
+			w.send(leg{target: "plain", more: more}).wantError(http.StatusBadRequest,
+				protocol.CodeInvalidParams)
 		})
 	}
 }

@@ -20,9 +20,11 @@ import (
 // waits until they are done there, and then goes on; in a session of 2025-11-25
 // the client hears of the end of the visit under its id.
 func TestVisitsAreWaitedFor(t *testing.T) {
-	ways := map[string]func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message){
+	ways := map[string]func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client,
+		func() []wiretest.Message){
 		"json": eraOverHTTP, "events": eraOverHTTP, "lines": eraOverLines,
-		"in process": func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message) {
+		"in process": func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client,
+			func() []wiretest.Message) {
 			peer := &recordedPeer{Peer: srv, t: t}
 			c, err := client.New(peer, &opts)
 			if err != nil {
@@ -46,36 +48,43 @@ func TestVisitsAreWaitedFor(t *testing.T) {
 				srv, _ := mustServe(t, &server.Options{Middleware: mw})
 				callback := make(chan struct{}) // what the page at the link would do
 				var looks, asked atomic.Int32
-				server.AddRawTool(srv, server.Tool{Name: "visit"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-					if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
-						return nil, err
-					}
-					err := roundtrip.Await(ctx, "login", func(ctx context.Context) (bool, error) {
-						if looks.Add(1) == 2 {
-							close(callback)
+				server.AddRawTool(srv, server.Tool{Name: "visit"},
+					func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
+						error) {
+						if err := roundtrip.AskURL(ctx, "login", "Sign in",
+							"https://id.example/"); err != nil {
+							return nil, err
 						}
-						select {
-						case <-callback:
-							return true, nil
-						default:
-							return false, nil
+						err := roundtrip.Await(ctx, "login",
+							func(ctx context.Context) (bool, error) {
+								if looks.Add(1) == 2 {
+									close(callback)
+								}
+								select {
+								case <-callback:
+									return true, nil
+								default:
+									return false, nil
+								}
+							})
+						if err != nil {
+							return nil, err
 						}
+						return server.Text("signed in"), nil
 					})
-					if err != nil {
-						return nil, err
-					}
-					return server.Text("signed in"), nil
-				})
-				opts := client.Options{Era: era, ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
-					asked.Add(1)
-					return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
-				}}
+				opts := client.Options{Era: era,
+					ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
+						error) {
+						asked.Add(1)
+						return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
+					}}
 				if mw != nil {
 					opts.Progress = func(context.Context, *protocol.Progress) {}
 				}
 				c, said := open(t, srv, opts)
 				result, err := c.CallTool(within(t, patience), "visit", nil)
-				if err != nil || result.IsError || textOf(result.Content) != "signed in" || asked.Load() != 1 {
+				if err != nil || result.IsError || textOf(result.Content) != "signed in" ||
+					asked.Load() != 1 {
 					t.Fatalf("got %v, %v, asked %d times", result, err, asked.Load())
 				}
 				told := 0
@@ -98,19 +107,23 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 	srv, watched := mustServe(t, nil)
 	holding := make(chan bool)
 	var once sync.Once
-	server.AddRawTool(srv, server.Tool{Name: "visit"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
-			return nil, err
-		}
-		ctx = roundtrip.WatchWaiting(ctx, func(waiting bool) {
-			if waiting {
-				once.Do(func() { close(holding) })
+	server.AddRawTool(srv, server.Tool{Name: "visit"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
+				return nil, err
 			}
+			ctx = roundtrip.WatchWaiting(ctx, func(waiting bool) {
+				if waiting {
+					once.Do(func() { close(holding) })
+				}
+			})
+			return server.Text("signed in"),
+				roundtrip.Await(ctx, "login",
+					func(context.Context) (bool, error) { return false, nil })
 		})
-		return server.Text("signed in"), roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return false, nil })
-	})
 	handler := serverhttp.New(srv, nil)
-	w := &wire{t: t, url: listen(t, handler), watch: watched, client: &http.Client{Transport: transport(t), Timeout: patience}}
+	w := &wire{t: t, url: listen(t, handler), watch: watched,
+		client: &http.Client{Transport: transport(t), Timeout: patience}}
 	first := w.send(leg{target: "visit"}).wantAsked("login")
 	answered := make(chan *reply)
 	go func() {
@@ -120,7 +133,8 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 	if err := handler.Shutdown(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
-	if got := (<-answered).wantAsked("login"); !strings.Contains(string(got.body), "Not finished yet. Sign in") {
+	if got := (<-answered).wantAsked("login"); !strings.Contains(string(got.body),
+		"Not finished yet. Sign in") {
 		t.Errorf("got %s", got.body)
 	}
 }

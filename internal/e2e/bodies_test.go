@@ -43,7 +43,8 @@ func expand(template string, l leg) string {
 		args = `{}`
 	}
 	m := meta(l.caps)
-	return strings.NewReplacer("$method", quote(l.method), "$key", key, "$target", quote(l.target), "$args", args,
+	return strings.NewReplacer("$method", quote(l.method), "$key", key, "$target", quote(l.target),
+		"$args", args,
 		"$meta", m[1:len(m)-1]).Replace(template)
 }
 
@@ -180,7 +181,8 @@ func retryAttacks() []attack {
 	}
 	for name, state := range map[string]string{
 		"empty": ``, "short": `x`, "line end": `abc\r\n`, "padded": `YWJj=`, "NUL": `\u0000`, "emoji": `😀`, "not base64": `%%%`,
-		"at the limit": strings.Repeat("A", 16<<10), "over the limit": strings.Repeat("A", 16<<10+1), "a megabyte": strings.Repeat("A", 1<<20),
+		"at the limit":   strings.Repeat("A", 16<<10),
+		"over the limit": strings.Repeat("A", 16<<10+1), "a megabyte": strings.Repeat("A", 1<<20),
 		"dots": `a.b.c`, "path": `../../etc/passwd`, "JSON": `{\"round\":1}`,
 	} {
 		list = append(list, attack{"state: " + name, with(`"requestState":"` + state + `"`), 200, badParams, "7"})
@@ -231,10 +233,11 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	for name, l := range map[string]leg{
 		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"}, "tool with output": {target: "provision"},
-		"state only": {target: "poll"}, "tool that takes cold answers": {target: "cold"}, "tool that does not ask": {target: "plain"},
-		"prompt":   {method: protocol.MethodGetPrompt, target: "brief", args: `{"topic":"x"}`},
-		"resource": {method: protocol.MethodReadResource, target: "vault://codes"},
-		"template": {method: protocol.MethodReadResource, target: "vault://box/7"},
+		"state only": {target: "poll"}, "tool that takes cold answers": {target: "cold"},
+		"tool that does not ask": {target: "plain"},
+		"prompt":                 {method: protocol.MethodGetPrompt, target: "brief", args: `{"topic":"x"}`},
+		"resource":               {method: protocol.MethodReadResource, target: "vault://codes"},
+		"template":               {method: protocol.MethodReadResource, target: "vault://box/7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l = l.defaulted()
@@ -243,7 +246,8 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 				attacks = append(attacks, argumentAttacks()...)
 			}
 			shared := newWire(t, nil)
-			fresh := len(attacks) // from here on the server counts: some look like a client that loses its state
+			// from here on the server counts: some look like a client that loses its state
+			fresh := len(attacks)
 			attacks = append(attacks, retryAttacks()...)
 			for i, a := range attacks {
 				t.Run(a.name, func(t *testing.T) {
@@ -281,7 +285,8 @@ func assault(w *wire, a attack, l leg) {
 			w.t.Errorf("got %.300s", r.body)
 		}
 	case r.status != a.status || code != a.code:
-		w.t.Errorf("got status %d and code %d, want %d and %d: %.300s", r.status, code, a.status, a.code, r.body)
+		w.t.Errorf("got status %d and code %d, want %d and %d: %.300s", r.status, code, a.status,
+			a.code, r.body)
 	}
 	asks := string(r.result["resultType"]) == `"input_required"` // and what it asks is the author's business
 	if len(r.body) > 4<<10 && !asks {
@@ -298,7 +303,8 @@ func TestModernOnlyServersServeNoBatch(t *testing.T) {
 		for _, version := range []string{"", "2025-03-26", revision} {
 			t.Run(fmt.Sprintf("stateless %t, version %q", stateless, version), func(t *testing.T) {
 				srv, _ := mustServe(t, &server.Options{ModernOnly: true})
-				url := listen(t, serverhttp.New(srv, &serverhttp.Options{StatelessLegacy: stateless}))
+				url := listen(t, serverhttp.New(srv,
+					&serverhttp.Options{StatelessLegacy: stateless}))
 				header := http.Header{"Content-Type": {"application/json"}}
 				header.Set("Accept", "application/json, text/event-stream")
 				if version != "" {
@@ -336,7 +342,8 @@ func TestHeaderEchoIsClipped(t *testing.T) {
 // wantRefused posts a body and holds the response against status 400 and a JSON-RPC error.
 func wantRefused(t *testing.T, url string, header http.Header, body string, code int64) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,6 +358,7 @@ func wantRefused(t *testing.T, url string, header http.Header, body string, code
 	}
 	err = json.NewDecoder(resp.Body).Decode(&got)
 	if err != nil || resp.StatusCode != http.StatusBadRequest || got.Error.Code != code {
-		t.Errorf("got status %d and code %d, %v, want 400 and %d", resp.StatusCode, got.Error.Code, err, code)
+		t.Errorf("got status %d and code %d, %v, want 400 and %d", resp.StatusCode, got.Error.Code,
+			err, code)
 	}
 }

@@ -51,7 +51,8 @@ func TestRootsQuestionMayHaveNoParams(t *testing.T) {
 func TestUndeclaredAndUnsafeQuestionsAreRefused(t *testing.T) {
 	who := &ada{}
 	form := who.options()
-	url := &client.Options{ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+	url := &client.Options{ElicitURL: func(context.Context,
+		*client.URLQuestion) (*protocol.ElicitResult, error) {
 		t.Error("a person was shown the URL")
 		return client.Decline(), nil
 	}}
@@ -99,14 +100,16 @@ func TestUndeclaredAndUnsafeQuestionsAreRefused(t *testing.T) {
 // TestRoundLimitIsCheckedBeforePrompting guards against a defect of another implementation: the
 // person was asked once more than counted, the cap was fixed and the error had no type.
 func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
-	for _, test := range []struct{ rounds, asked int }{{0, client.DefaultMaxRounds}, {3, 3}, {-1, 0}} {
+	for _, test := range []struct{ rounds, asked int }{{0, client.DefaultMaxRounds}, {3, 3},
+		{-1, 0}} {
 		t.Run(fmt.Sprint("limit ", test.rounds), func(t *testing.T) {
 			h, who := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`)), &ada{}
 			opts := who.options()
 			opts.MaxRounds = test.rounds
 			_, err := h.call(opts)
 			exceeded, ok := errors.AsType[*client.RoundsExceededError](err)
-			if !ok || exceeded.Rounds != test.asked || exceeded.Last == nil || len(exceeded.Last.InputRequests) != 1 {
+			if !ok || exceeded.Rounds != test.asked || exceeded.Last == nil ||
+				len(exceeded.Last.InputRequests) != 1 {
 				t.Errorf("MaxRounds %d: got %v", test.rounds, err)
 			}
 			who.wantAsked(t, test.asked)
@@ -121,19 +124,30 @@ func TestMisbehavingHandlerIsAnAnswerError(t *testing.T) {
 	type handler = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
 	broken := errors.New("broken")
 	for name, f := range map[string]handler{
-		"nil, nil": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return nil, nil },
-		"panic":    func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { panic("at the disco") },
-		"error":    func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return nil, broken },
+		"nil, nil": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
+			return nil, nil
+		},
+		"panic": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
+			panic("at the disco")
+		},
+		"error": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
+			return nil, broken
+		},
 		"no action": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{}, nil
 		},
-		"half an object": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+		"half an object": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: raw(`{"name":`)}, nil
 		},
 		"no content": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
 		},
-		"wrong content": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+		"wrong content": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return client.Accept(map[string]any{"name": 7})
 		},
 	} {
@@ -159,7 +173,8 @@ func TestMisbehavingHandlerIsAnAnswerError(t *testing.T) {
 func TestCallersContextBoundsTheWaitForAPerson(t *testing.T) {
 	h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`}`), done)
 	ctx, cancel := context.WithCancel(t.Context())
-	c := h.dial(&client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+	c := h.dial(&client.Options{ElicitForm: func(ctx context.Context,
+		_ *client.FormQuestion) (*protocol.ElicitResult, error) {
 		cancel() // the caller gives up while the person thinks
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -229,8 +229,10 @@ func TestCallersAnswersAreSentFirst(t *testing.T) {
 		{`{"d":{"action":"accept","content":{"name":"Ada"}}}`, `"s2"`}, // of this round only
 	}
 	for i, sent := range h.wantRequests(2) {
-		if string(sent["inputResponses"]) != want[i].answers || string(sent["requestState"]) != want[i].state {
-			t.Errorf("request %d: got %s and %s, want %+v", i+1, sent["inputResponses"], sent["requestState"], want[i])
+		if string(sent["inputResponses"]) != want[i].answers ||
+			string(sent["requestState"]) != want[i].state {
+			t.Errorf("request %d: got %s and %s, want %+v", i+1, sent["inputResponses"],
+				sent["requestState"], want[i])
 		}
 	}
 }
@@ -242,7 +244,8 @@ func TestURLErrorOfAnotherRevisionReachesTheCaller(t *testing.T) {
 	h := newScriptedReplies(t, `"error":{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","elicitationId":"1","url":"javascript:x","message":"?"}]}}`)
 	_, err := h.call(person{"1": "{}"}.options())
 	e, ok := protocol.AsError(err)
-	if !ok || e.Code != protocol.CodeURLElicitationRequired || !strings.Contains(string(e.Data), "elicitations") {
+	if !ok || e.Code != protocol.CodeURLElicitationRequired ||
+		!strings.Contains(string(e.Data), "elicitations") {
 		t.Errorf("got %v", err)
 	}
 }

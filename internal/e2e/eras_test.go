@@ -23,8 +23,9 @@ import (
 func TestErasGiveTheSame(t *testing.T) {
 	ways := []struct {
 		name string
-		open func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message)
-		mw   []server.Middleware
+		open func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client,
+			func() []wiretest.Message)
+		mw []server.Middleware
 	}{
 		{"json", eraOverHTTP, nil},
 		{"events", eraOverHTTP, []server.Middleware{reportProgress}},
@@ -37,14 +38,17 @@ func TestErasGiveTheSame(t *testing.T) {
 					srv, _ := mustServe(t, &server.Options{Middleware: way.mw})
 					opts := f.person.options()
 					opts.Era = era
-					opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+					opts.ElicitForm = func(_ context.Context,
+						q *client.FormQuestion) (*protocol.ElicitResult, error) {
 						return f.person.answer(keyOf(t, q.Message))
 					}
-					opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+					opts.ElicitURL = func(_ context.Context,
+						q *client.URLQuestion) (*protocol.ElicitResult, error) {
 						return f.person.answer(keyOf(t, q.Message))
 					}
 					if way.mw != nil {
-						opts.Progress = func(context.Context, *protocol.Progress) {} // asks for progress with every request
+						// asks for progress with every request
+						opts.Progress = func(context.Context, *protocol.Progress) {}
 					}
 					c, said := way.open(t, srv, *opts)
 					got, err := f.call(within(t, patience), c)
@@ -74,8 +78,9 @@ func TestErasGiveTheSame(t *testing.T) {
 // have no keys.
 func keyOf(t *testing.T, message string) string {
 	for start, key := range map[string]string{
-		"Deploy to": "confirm", "Sure?": "confirm", "Fail?": "confirm", "Open": "confirm", "Which region?": "region",
-		"How big": "size", "Who": "contact", "Sign in": "login",
+		"Deploy to": "confirm", "Sure?": "confirm", "Fail?": "confirm", "Open": "confirm",
+		"Which region?": "region",
+		"How big":       "size", "Who": "contact", "Sign in": "login",
 	} {
 		if strings.HasPrefix(message, start) {
 			return key
@@ -99,16 +104,19 @@ func checkEra(t *testing.T, era protocol.Era, messages []wiretest.Message) {
 			}
 		}
 		request, err := protocol.DecodeMessage([]byte(m.Body))
-		if _, asks := request.(*protocol.Request); err == nil && asks && era == protocol.Modern && m.From == wiretest.Server {
+		if _, asks := request.(*protocol.Request); err == nil && asks && era == protocol.Modern &&
+			m.From == wiretest.Server {
 			t.Errorf("a modern server sent a request: %s", m.Body)
 		}
 	}
 }
 
-func eraOverHTTP(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message) {
+func eraOverHTTP(t *testing.T, srv *server.Server,
+	opts client.Options) (*client.Client, func() []wiretest.Message) {
 	recorder := &wiretest.Recorder{Base: transport(t)}
 	url := listen(t, serverhttp.New(srv, nil))
-	peer, err := clienthttp.New(url, &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
+	peer, err := clienthttp.New(url,
+		&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +128,16 @@ func eraOverHTTP(t *testing.T, srv *server.Server, opts client.Options) (*client
 	return c, recorder.Messages
 }
 
-func eraOverLines(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message) {
+func eraOverLines(t *testing.T, srv *server.Server,
+	opts client.Options) (*client.Client, func() []wiretest.Message) {
 	serverIn, clientOut := io.Pipe()
 	clientIn, serverOut := io.Pipe()
 	var log wiretest.Log
 	over := make(chan error, 1)
 	go func() {
-		over <- srv.ServeStream(context.Background(), io.TeeReader(serverIn, log.Lines(wiretest.Client, io.Discard)), log.Lines(wiretest.Server, serverOut), nil)
+		over <- srv.ServeStream(context.Background(),
+			io.TeeReader(serverIn, log.Lines(wiretest.Client, io.Discard)),
+			log.Lines(wiretest.Server, serverOut), nil)
 	}()
 	c, err := client.New(client.NewStream(clientIn, clientOut, nil), &opts)
 	if err != nil {

@@ -34,7 +34,8 @@ func (w *wire) stream(ctx context.Context, l leg) (*bufio.Reader, io.Closer) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+	req.Header = http.Header{"Content-Type": {"application/json"},
+		"Accept":               {"application/json, text/event-stream"},
 		"Mcp-Protocol-Version": {revision}, "Mcp-Method": {l.method}, "Mcp-Name": {l.target}}
 	resp, err := w.client.Do(req)
 	if err != nil {
@@ -71,7 +72,8 @@ func (w *wire) events(l leg) []string {
 // TestStreamsAreDecidedLate: a request that is refused before the server has said anything keeps
 // its status; afterwards the refusal is the last event.
 func TestStreamsAreDecidedLate(t *testing.T) {
-	speaks := func(then func() (protocol.CallToolOutcome, error)) func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+	speaks := func(then func() (protocol.CallToolOutcome, error)) func(context.Context,
+		*server.ToolCall) (protocol.CallToolOutcome, error) {
 		return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if err := call.Notify(ctx, note("working")); err != nil {
 				return nil, err
@@ -87,8 +89,12 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 			return roundtrip.InputRequired(roundtrip.ListRoots("q")), nil
 		})
 		add("panics", func() (protocol.CallToolOutcome, error) { panic("at the disco") })
-		add("refuses", func() (protocol.CallToolOutcome, error) { return nil, protocol.Errorf(4711, "no") })
-		server.AddRawTool(srv, server.Tool{Name: "needs", Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
+		add("refuses", func() (protocol.CallToolOutcome, error) {
+			return nil,
+				protocol.Errorf(4711, "no")
+		})
+		server.AddRawTool(srv, server.Tool{Name: "needs",
+			Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
 			speaks(func() (protocol.CallToolOutcome, error) { return server.Text("ran"), nil }))
 	})
 	for _, test := range []struct {
@@ -125,19 +131,21 @@ func TestNotificationsAreNotHeldBack(t *testing.T) {
 	leaktest.Check(t)
 	arrived := make(chan struct{}, 1)
 	srv, _ := mustServe(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "waits"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.Notify(ctx, note("go on")); err != nil {
-			return nil, err
-		}
-		select {
-		case <-arrived:
-			return server.Text("heard"), nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	})
+	server.AddRawTool(srv, server.Tool{Name: "waits"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.Notify(ctx, note("go on")); err != nil {
+				return nil, err
+			}
+			select {
+			case <-arrived:
+				return server.Text("heard"), nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})
 	c, said := dial(t, listen(t, serverhttp.New(srv, nil)), &client.Options{
-		LogLevel: protocol.LevelInfo, Log: func(context.Context, *protocol.LogMessage) { arrived <- struct{}{} },
+		LogLevel: protocol.LevelInfo,
+		Log:      func(context.Context, *protocol.LogMessage) { arrived <- struct{}{} },
 	})
 	if got, err := tool("waits", ``)(within(t, patience), c); err != nil || got != "heard" {
 		t.Errorf("got %q, %v", got, err)
@@ -150,14 +158,15 @@ func TestGoingAwayCancels(t *testing.T) {
 	leaktest.Check(t)
 	ended := make(chan error, 1)
 	w := newWire(t, func(srv *server.Server) {
-		server.AddRawTool(srv, server.Tool{Name: "endless"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			if err := call.Notify(ctx, note("started")); err != nil {
-				return nil, err
-			}
-			<-ctx.Done()
-			ended <- call.Notify(ctx, note("too late"))
-			return server.Text("too late"), nil
-		})
+		server.AddRawTool(srv, server.Tool{Name: "endless"},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				if err := call.Notify(ctx, note("started")); err != nil {
+					return nil, err
+				}
+				<-ctx.Done()
+				ended <- call.Notify(ctx, note("too late"))
+				return server.Text("too late"), nil
+			})
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, body := w.stream(ctx, leg{target: "endless"})
@@ -182,10 +191,11 @@ func TestWordsAfterTheResponse(t *testing.T) {
 	leaktest.Check(t)
 	calls := make(chan *server.ToolCall, 1)
 	w := newWire(t, func(srv *server.Server) {
-		server.AddRawTool(srv, server.Tool{Name: "leaks"}, func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			calls <- call
-			return server.Text("done"), nil
-		})
+		server.AddRawTool(srv, server.Tool{Name: "leaks"},
+			func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				calls <- call
+				return server.Text("done"), nil
+			})
 	})
 	for range 3 {
 		w.send(leg{target: "leaks"}).wantText("done")
@@ -220,18 +230,24 @@ func TestEventStreamsAreReadStrictly(t *testing.T) {
 		{"carriage returns", "data: " + response + "\r\r", true},
 		{"no space", "data:" + response + "\n\n", true},
 		{"message type and id", "event: message\nid: 1\ndata: " + response + "\n\n", true},
-		{"two lines of data", "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":«id»,\"result\":" + done + "}\n\n", true},
+		{"two lines of data", "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":«id»,\"result\":" + done +
+			"}\n\n", true},
 		{"byte order mark", "\ufeffdata: " + response + "\n\n", true},
 		{"another type before", "event: ping\ndata: nonsense\n\ndata: " + response + "\n\n", true},
-		{"an unknown notification before", "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\ndata: " + response + "\n\n", true},
-		{"more after it", "data: " + response + "\n\ndata: nonsense\n\ndata: " + response + "\n\n", true},
+		{"an unknown notification before",
+			"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\ndata: " + response +
+				"\n\n", true},
+		{"more after it", "data: " + response + "\n\ndata: nonsense\n\ndata: " + response + "\n\n",
+			true},
 		{"nothing", "", false},
 		{"only a comment", ": hello\n\n", false},
 		{"not ended", "data: " + response, false},
 		{"not JSON", "data: nonsense\n\n", false},
 		{"duplicate members", "data: {\"jsonrpc\":\"2.0\",\"id\":«id»,\"id\":«id»,\"result\":{}}\n\n", false},
-		{"another id", "data: {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":" + done + "}\n\n", false},
-		{"id as text", "data: {\"jsonrpc\":\"2.0\",\"id\":\"«id»\",\"result\":" + done + "}\n\n", false},
+		{"another id", "data: {\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":" + done + "}\n\n",
+			false},
+		{"id as text", "data: {\"jsonrpc\":\"2.0\",\"id\":\"«id»\",\"result\":" + done + "}\n\n",
+			false},
 		{"no id", "data: {\"jsonrpc\":\"2.0\",\"result\":" + done + "}\n\n", false},
 		{"a request", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"elicitation/create\",\"params\":{}}\n\ndata: " + response + "\n\n", false},
 		{"a batch", "data: [" + response + "]\n\n", false},
@@ -254,7 +270,10 @@ func TestEventStreamsAreReadStrictly(t *testing.T) {
 func TestHTTPResponsesAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	var followed atomic.Bool
-	elsewhere := listen(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Store(true) }))
+	elsewhere := listen(t, http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		followed.Store(true)
+	}))
 	ok := `{"jsonrpc":"2.0","id":1,"result":` + done + `}`
 	for _, test := range []struct {
 		name, media string
@@ -304,7 +323,8 @@ func TestHTTPResponsesAreReadStrictly(t *testing.T) {
 			c, _ := dial(t, url, nil)
 			r, err := c.CallTool(within(t, patience), "x", nil)
 			if r != nil || err == nil || !errors.As(err, test.want) {
-				t.Errorf("got %+v, %v (%T), want an error of type %s", r, err, err, fmt.Sprintf("%T", test.want)[1:])
+				t.Errorf("got %+v, %v (%T), want an error of type %s", r, err, err,
+					fmt.Sprintf("%T", test.want)[1:])
 			}
 			if err != nil && len(err.Error()) > 2<<10 {
 				t.Errorf("the error has %d bytes", len(err.Error()))

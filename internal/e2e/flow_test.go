@@ -32,7 +32,8 @@ func newFlows(t *testing.T, opts *server.Options) *server.Server {
 	server.AddRawTool(srv, server.Tool{Name: "survey"}, surveyFlow)
 	server.AddRawTool(srv, server.Tool{Name: "careless"}, carelessFlow)
 	server.AddRawTool(srv, server.Tool{Name: "mixed"}, mixedFlow)
-	server.AddPrompt(srv, server.Prompt{Name: "brief", Arguments: []protocol.PromptArgument{{Name: "topic", Required: true}}}, briefFlow)
+	server.AddPrompt(srv, server.Prompt{Name: "brief",
+		Arguments: []protocol.PromptArgument{{Name: "topic", Required: true}}}, briefFlow)
 	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, vaultFlow)
 	return srv
 }
@@ -69,11 +70,13 @@ func surveyFlow(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 	if err != nil {
 		return nil, err
 	}
-	return server.Text(fmt.Sprintf("%s, %s, %d directories", why.Reason, textOf(said.Content), len(roots))), nil
+	return server.Text(fmt.Sprintf("%s, %s, %d directories", why.Reason, textOf(said.Content),
+		len(roots))), nil
 }
 
 // carelessFlow looks at no error and passes off anything as done.
-func carelessFlow(ctx context.Context, _ *server.ToolCall) (result protocol.CallToolOutcome, err error) {
+func carelessFlow(ctx context.Context,
+	_ *server.ToolCall) (result protocol.CallToolOutcome, err error) {
 	defer func() {
 		_ = recover()
 		if result == nil {
@@ -109,12 +112,14 @@ func briefFlow(ctx context.Context, call *server.PromptCall) (protocol.GetPrompt
 		server.UserText("Write about " + call.Arguments["topic"] + " for " + who.Email)}}, nil
 }
 
-func vaultFlow(ctx context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+func vaultFlow(ctx context.Context,
+	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	why, err := roundtrip.Ask[confirmation](ctx, "confirm", "Open "+call.URI+"?")
 	if err != nil {
 		return nil, err
 	}
-	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "opened: " + why.Reason}}}, nil
+	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "opened: " +
+		why.Reason}}}, nil
 }
 
 // straightFlows are what the handlers above are asked to do.
@@ -138,15 +143,18 @@ func straightFlows() []flow {
 // of it is the same.
 func TestStraightLineCode(t *testing.T) {
 	ways := []struct {
-		name   string
-		open   func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message)
+		name string
+		open func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client,
+			func() []wiretest.Message)
 		events bool
 		opts   roundtrip.Options
 	}{
 		{"json", eraOverHTTP, false, roundtrip.Options{}},
 		{"events", eraOverHTTP, true, roundtrip.Options{}},
 		{"lines", eraOverLines, false, roundtrip.Options{}},
-		{"replay on legacy", eraOverHTTP, false, roundtrip.Options{ReplayOnLegacy: true, StateStore: roundtrip.NewMemoryStateStore(0), MaxStateBytes: 300}},
+		{"replay on legacy", eraOverHTTP, false,
+			roundtrip.Options{ReplayOnLegacy: true, StateStore: roundtrip.NewMemoryStateStore(0),
+				MaxStateBytes: 300}},
 	}
 	for _, f := range straightFlows() {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
@@ -156,7 +164,8 @@ func TestStraightLineCode(t *testing.T) {
 					if way.events {
 						opts.Middleware = []server.Middleware{reportProgress}
 					}
-					c, said := way.open(t, newFlows(t, opts), straightClient(t, era, f.person, way.events))
+					c, said := way.open(t, newFlows(t, opts),
+						straightClient(t, era, f.person, way.events))
 					got, err := f.call(within(t, patience), c)
 					if err != nil || got != f.want {
 						t.Fatalf("got %q, %v, want %q", got, err, f.want)
@@ -180,10 +189,12 @@ func TestStraightLineCode(t *testing.T) {
 func straightClient(t *testing.T, era protocol.Era, p person, progress bool) client.Options {
 	opts := *p.options()
 	opts.Era = era
-	opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+		error) {
 		return p.answer(keyOf(t, q.Message))
 	}
-	opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+	opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+		error) {
 		return p.answer(keyOf(t, q.Message))
 	}
 	if progress {
@@ -215,11 +226,15 @@ func TestStraightLineCodeInProcess(t *testing.T) {
 // eras.
 func TestStraightLineRefusal(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-		for answer, want := range map[string]string{"decline": "declined: contact", "cancel": "cancelled: contact"} {
+		for answer, want := range map[string]string{"decline": "declined: contact",
+			"cancel": "cancelled: contact"} {
 			t.Run(era.String()+"/"+answer, func(t *testing.T) {
-				c, _ := eraOverHTTP(t, newFlows(t, nil), straightClient(t, era, person{"contact": answer}, false))
-				_, err := c.GetPrompt(within(t, patience), "brief", map[string]string{"topic": "rondos"})
-				if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeRefused || !strings.HasPrefix(e.Message, want+"; the person ") {
+				c, _ := eraOverHTTP(t, newFlows(t, nil),
+					straightClient(t, era, person{"contact": answer}, false))
+				_, err := c.GetPrompt(within(t, patience), "brief",
+					map[string]string{"topic": "rondos"})
+				if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeRefused ||
+					!strings.HasPrefix(e.Message, want+"; the person ") {
 					t.Errorf("got %v, want %q with code %d", err, want, protocol.CodeRefused)
 				}
 			})
@@ -235,10 +250,12 @@ func TestStraightLineCodeUnasked(t *testing.T) {
 			c, _ := eraOverHTTP(t, newFlows(t, nil), client.Options{Era: era})
 			got, err := tool("careless", ``)(within(t, patience), c)
 			if era == protocol.Modern {
-				if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeMissingRequiredClientCapability {
+				if e, ok := protocol.AsError(err); !ok ||
+					e.Code != protocol.CodeMissingRequiredClientCapability {
 					t.Errorf("got %q, %v", got, err)
 				}
-			} else if err != nil || !strings.HasPrefix(got, "error: the client does not support: elicitation") {
+			} else if err != nil || !strings.HasPrefix(got,
+				"error: the client does not support: elicitation") {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
@@ -249,10 +266,13 @@ func TestStraightLineCodeUnasked(t *testing.T) {
 // them by a condition.
 func TestNilAskOptionsAreIgnored(t *testing.T) {
 	srv, _ := mustServe(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		said, err := roundtrip.Ask[confirmation](ctx, "confirm", "Sure?", nil, roundtrip.Reworded(), nil)
-		return server.Text(said.Reason), err
-	})
+	server.AddRawTool(srv, server.Tool{Name: "ask"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			said, err := roundtrip.Ask[confirmation](ctx, "confirm", "Sure?", nil,
+				roundtrip.Reworded(),
+				nil)
+			return server.Text(said.Reason), err
+		})
 	c, _ := dial(t, listen(t, serverhttp.New(srv, nil)), person{"confirm": `{"reason":"because"}`}.options())
 	if got, err := tool("ask", `{}`)(within(t, patience), c); err != nil || got != "because" {
 		t.Errorf("got %q, %v, want %q", got, err, "because")

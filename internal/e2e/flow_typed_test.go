@@ -14,17 +14,19 @@ import (
 // TestZeroOfATypedHandler: what a handler of AddToolOut returns beside an ignored
 // ErrPending fits its output schema, and goes nowhere.
 func TestZeroOfATypedHandler(t *testing.T) {
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "typed", Version: "1"}})
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "typed",
+		Version: "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
 	runs := 0
-	server.AddToolOut(srv, server.Tool{Name: "provision"}, func(ctx context.Context, _ *server.ToolCall, _ struct{}) (database, error) {
-		runs++
-		where, _ := roundtrip.Ask[region](ctx, "region", "Which region?")
-		return database{Region: where.Name, Cores: 4711}, nil
-	})
+	server.AddToolOut(srv, server.Tool{Name: "provision"},
+		func(ctx context.Context, _ *server.ToolCall, _ struct{}) (database, error) {
+			runs++
+			where, _ := roundtrip.Ask[region](ctx, "region", "Which region?")
+			return database{Region: where.Name, Cores: 4711}, nil
+		})
 	peer := &recordedPeer{Peer: srv, t: t}
 	c, err := client.New(peer, person{"region": `{"name":"eu"}`}.options())
 	if err != nil {

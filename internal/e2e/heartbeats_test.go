@@ -90,7 +90,8 @@ func oldOverHTTP(t *testing.T, srv *server.Server, revision string) *oldClient {
 	c := &oldClient{heard: make(chan oldMessage, 1000)}
 	url, http1, id := listen(t, serverhttp.New(srv, nil)), &http.Client{Transport: transport(t)}, ""
 	post := func(text string) *http.Response {
-		r, err := http.NewRequestWithContext(within(t, patience), http.MethodPost, url, strings.NewReader(text))
+		r, err := http.NewRequestWithContext(within(t, patience), http.MethodPost, url,
+			strings.NewReader(text))
 		if err != nil {
 			t.Error(err)
 			return nil
@@ -147,45 +148,50 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddRawTool(srv, server.Tool{Name: "author"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_ = call.Progress(ctx, 1, 3, "one")
-		_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
-		_ = call.Progress(ctx, 2, 3, "two")
-		return server.Text("done"), err
-	})
-	server.AddRawTool(srv, server.Tool{Name: "gateway"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		session, err := router.Attach(elicitation.SessionInfo{Capabilities: call.Capabilities(), Version: call.Version})
-		if err != nil {
-			return nil, err
-		}
-		defer session.Detach()
-		routed, err := router.Begin(ctx, elicitation.Origin{Session: session},
-			elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
-				answer, err := call.Elicit(ctx, q.Question.(*protocol.ElicitForm))
-				if err != nil {
-					return nil, err
-				}
-				return json.Marshal(answer)
-			})), "")
-		if err != nil {
-			return nil, err
-		}
-		defer routed.End()
-		// What the upstream reports is relayed as the handler's own: here that it has begun, and
-		// that it waits for a person, too.
-		_ = call.Progress(ctx, 1, 3, "one")
-		_ = call.Progress(ctx, 1.00048828125, 3, "the upstream waits")
-		_, err = routed.Elicit(context.Background(), json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
-		_ = call.Progress(ctx, 2, 3, "two")
-		return server.Text("done"), err
-	})
+	server.AddRawTool(srv, server.Tool{Name: "author"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = call.Progress(ctx, 1, 3, "one")
+			_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+			_ = call.Progress(ctx, 2, 3, "two")
+			return server.Text("done"), err
+		})
+	server.AddRawTool(srv, server.Tool{Name: "gateway"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			session, err := router.Attach(elicitation.SessionInfo{Capabilities: call.Capabilities(),
+				Version: call.Version})
+			if err != nil {
+				return nil, err
+			}
+			defer session.Detach()
+			routed, err := router.Begin(ctx, elicitation.Origin{Session: session},
+				elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked,
+					_ func()) (json.RawMessage, error) {
+					answer, err := call.Elicit(ctx, q.Question.(*protocol.ElicitForm))
+					if err != nil {
+						return nil, err
+					}
+					return json.Marshal(answer)
+				})), "")
+			if err != nil {
+				return nil, err
+			}
+			defer routed.End()
+			// What the upstream reports is relayed as the handler's own: here that it has begun,
+			// and that it waits for a person, too.
+			_ = call.Progress(ctx, 1, 3, "one")
+			_ = call.Progress(ctx, 1.00048828125, 3, "the upstream waits")
+			_, err = routed.Elicit(context.Background(), json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
+			_ = call.Progress(ctx, 2, 3, "two")
+			return server.Text("done"), err
+		})
 	return []string{"author", "gateway"}
 }
 
 // TestClientsOfOlderRevisionsHearThatACallWaits: while a person thinks, progress rises on the token
 // of the call, up to what is reported afterwards; nothing follows the result.
 func TestClientsOfOlderRevisionsHearThatACallWaits(t *testing.T) {
-	for over, open := range map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines} {
+	for over, open := range map[string]func(*testing.T, *server.Server,
+		string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines} {
 		for _, revision := range []string{"2025-06-18", "2025-11-25"} {
 			srv, _ := mustServe(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: 5 * time.Millisecond}})
 			for _, tool := range addHeartbeatHosts(t, srv) {
@@ -220,12 +226,14 @@ func TestClientsOfOlderRevisionsHearThatACallWaits(t *testing.T) {
 							break
 						}
 					}
-					if !strings.HasPrefix(texts, "one, ") || !strings.HasSuffix(texts, "two, ") || last != 2 {
+					if !strings.HasPrefix(texts, "one, ") || !strings.HasSuffix(texts, "two, ") ||
+						last != 2 {
 						t.Errorf("reported was %sup to %v", texts, last)
 					}
 					time.Sleep(20 * time.Millisecond) // four heartbeats
 					if n := len(c.heard); n > 0 {
-						t.Errorf("%d messages after the result, the first is %s", n, (<-c.heard).raw)
+						t.Errorf("%d messages after the result, the first is %s", n,
+							(<-c.heard).raw)
 					}
 				})
 			}

@@ -35,17 +35,21 @@ func wired(t testing.TB, opts *server.Options, register func(*server.Server)) *w
 // nothing is asked twice.
 func addInsatiable(srv *server.Server) {
 	next := func(ctx context.Context) *protocol.InputRequiredResult {
-		return roundtrip.InputRequired(roundtrip.Elicit[entry](fmt.Sprint("q", roundtrip.Number(ctx)), "More?"))
+		return roundtrip.InputRequired(roundtrip.Elicit[entry](fmt.Sprint("q",
+			roundtrip.Number(ctx)), "More?"))
 	}
-	server.AddRawTool(srv, server.Tool{Name: "more"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return next(ctx), nil
-	})
-	server.AddPrompt(srv, server.Prompt{Name: "more"}, func(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return next(ctx), nil
-	})
-	server.AddResource(srv, server.Resource{URI: "test:more", Name: "more"}, func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		return next(ctx), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "more"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return next(ctx), nil
+		})
+	server.AddPrompt(srv, server.Prompt{Name: "more"},
+		func(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return next(ctx), nil
+		})
+	server.AddResource(srv, server.Resource{URI: "test:more", Name: "more"},
+		func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return next(ctx), nil
+		})
 }
 
 // TestRoundsEnd: a handler that never has enough is stopped by the server before an ordinary client
@@ -59,20 +63,23 @@ func TestRoundsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int64
-			c, said := dial(t, url, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			c, said := dial(t, url, &client.Options{ElicitForm: func(context.Context,
+				*client.FormQuestion) (*protocol.ElicitResult, error) {
 				asked.Add(1)
 				return client.Accept(entry{"more", 1})
 			}})
 			got, err := call(within(t, patience), c)
 			ended, ok := protocol.AsError(err)
 			switch {
-			case name == "tool" && (err != nil || !strings.HasPrefix(got, "error: gave up after 8 rounds")):
+			case name == "tool" && (err != nil ||
+				!strings.HasPrefix(got, "error: gave up after 8 rounds")):
 				t.Errorf("got %q, %v", got, err)
 			case name != "tool" && (!ok || ended.Code != protocol.CodeFlowEnded):
 				t.Errorf("got %q, %v", got, err)
 			}
 			if asked.Load() != roundtrip.DefaultMaxRounds {
-				t.Errorf("the person was asked %d times, want %d", asked.Load(), roundtrip.DefaultMaxRounds)
+				t.Errorf("the person was asked %d times, want %d", asked.Load(),
+					roundtrip.DefaultMaxRounds)
 			}
 			wiretest.Conform(t, revision, said())
 		})
@@ -99,7 +106,8 @@ func TestExpiredStates(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := wired(t, &server.Options{Roundtrip: test.opts}, nil)
 			w.answers(deploy, accept).frozen()
-			if rejected := seen[roundtrip.StateRejected](w.watch); len(rejected) != 1 || rejected[0].Reason != test.reason {
+			if rejected := seen[roundtrip.StateRejected](w.watch); len(rejected) != 1 ||
+				rejected[0].Reason != test.reason {
 				t.Errorf("got events %+v", rejected)
 			}
 		})
@@ -107,7 +115,8 @@ func TestExpiredStates(t *testing.T) {
 			test.opts.RestartExpired = true
 			w := wired(t, &server.Options{Roundtrip: test.opts}, nil)
 			w.answers(deploy, accept).wantAsked("confirm")
-			w.answers(deploy, accept).wantAsked("confirm") // and again: nothing is held against an honest client
+			// and again: nothing is held against an honest client
+			w.answers(deploy, accept).wantAsked("confirm")
 			w.answers(deploy, accept).wantAsked("confirm")
 		})
 	}
@@ -118,15 +127,17 @@ func TestExpiredStates(t *testing.T) {
 func TestSingleUse(t *testing.T) {
 	leaktest.Check(t)
 	var ran atomic.Int64
-	w := wired(t, &server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}}, func(srv *server.Server) {
-		server.AddRawTool(srv, server.Tool{Name: "pay"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			e, ok := roundtrip.AcceptedContent[entry](ctx, "pay")
-			if !ok {
-				return roundtrip.InputRequired(roundtrip.Elicit[entry]("pay", "Pay?")), nil
-			}
-			return server.Text(fmt.Sprintf("payment %d: %s", ran.Add(1), e.Word)), nil
+	w := wired(t, &server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}},
+		func(srv *server.Server) {
+			server.AddRawTool(srv, server.Tool{Name: "pay"},
+				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+					e, ok := roundtrip.AcceptedContent[entry](ctx, "pay")
+					if !ok {
+						return roundtrip.InputRequired(roundtrip.Elicit[entry]("pay", "Pay?")), nil
+					}
+					return server.Text(fmt.Sprintf("payment %d: %s", ran.Add(1), e.Word)), nil
+				})
 		})
-	})
 	asked := w.send(leg{target: "pay"}).wantAsked("pay")
 	retry := leg{target: "pay", more: asked.answered(`{"pay":{"action":"accept","content":{"word":"all","turn":1}}}`)}
 	var paid atomic.Int64
@@ -162,18 +173,21 @@ func TestSingleUse(t *testing.T) {
 // TestStateCap: what does not fit into a state is the server's mistake, and is named to it, not to
 // the client.
 func TestStateCap(t *testing.T) {
-	eachStyle(t, asking(roundtrip.WithState(strings.Repeat("x", 20<<10)), roundtrip.ListRoots("q")), func(t *testing.T, w *wire, l leg) {
-		w.wantBug(w.send(l), "WithState")
-	})
+	eachStyle(t, asking(roundtrip.WithState(strings.Repeat("x", 20<<10)), roundtrip.ListRoots("q")),
+		func(t *testing.T, w *wire, l leg) {
+			w.wantBug(w.send(l), "WithState")
+		})
 	t.Run("an answer", func(t *testing.T) {
 		// The person, too, can say more than fits. Nothing of it is lost in silence.
 		w := newWire(t, func(srv *server.Server) {
-			server.AddRawTool(srv, server.Tool{Name: "essay"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				if _, ok := roundtrip.AcceptedContent[entry](ctx, "essay"); !ok {
-					return roundtrip.InputRequired(roundtrip.Elicit[entry]("essay", "Write!")), nil
-				}
-				return roundtrip.InputRequired(roundtrip.ListRoots("where")), nil
-			})
+			server.AddRawTool(srv, server.Tool{Name: "essay"},
+				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+					if _, ok := roundtrip.AcceptedContent[entry](ctx, "essay"); !ok {
+						return roundtrip.InputRequired(roundtrip.Elicit[entry]("essay", "Write!")),
+							nil
+					}
+					return roundtrip.InputRequired(roundtrip.ListRoots("where")), nil
+				})
 		})
 		w.wantBug(w.answers(leg{target: "essay"}, `{"essay":{"action":"accept","content":{"word":"`+strings.Repeat("x", 20<<10)+`","turn":1}}}`), `answer "essay"`)
 	})
@@ -213,12 +227,14 @@ func TestClosing(t *testing.T) {
 	leaktest.Check(t)
 	srv, watched := mustServe(t, nil)
 	started := make(chan struct{})
-	server.AddRawTool(srv, server.Tool{Name: "slow"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		close(started)
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	})
-	w := &wire{t: t, url: listen(t, serverhttp.New(srv, nil)), client: &http.Client{Transport: transport(t), Timeout: patience}, watch: watched}
+	server.AddRawTool(srv, server.Tool{Name: "slow"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+	w := &wire{t: t, url: listen(t, serverhttp.New(srv, nil)),
+		client: &http.Client{Transport: transport(t), Timeout: patience}, watch: watched}
 	replies := make(chan *reply, 1)
 	go func() { replies <- w.send(leg{target: "slow"}) }()
 	<-started
@@ -236,19 +252,24 @@ func TestClosing(t *testing.T) {
 // TestNamesTravelInHeaders: whatever a tool, a prompt or a resource is called, its name passes
 // through a header and back.
 func TestNamesTravelInHeaders(t *testing.T) {
-	names := []string{"größe", "日本語", "a b", " padded ", "=?base64?SGVsbG8=?=", "=?base64?", "tab\tbed", "new\nline", "quo\"te", "%20",
+	names := []string{"größe", "日本語", "a b", " padded ", "=?base64?SGVsbG8=?=", "=?base64?",
+		"tab\tbed", "new\nline", "quo\"te", "%20",
 		"😀", "comma,semi;colon", strings.Repeat("long", 200)}
 	srv, _ := mustServe(t, nil)
 	for _, name := range names {
-		server.AddRawTool(srv, server.Tool{Name: name}, func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(call.Name), nil
-		})
-		server.AddPrompt(srv, server.Prompt{Name: name}, func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
-			return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText(call.Name)}}, nil
-		})
-		server.AddResource(srv, server.Resource{URI: "test:" + name, Name: "x"}, func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: call.URI}}}, nil
-		})
+		server.AddRawTool(srv, server.Tool{Name: name},
+			func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return server.Text(call.Name), nil
+			})
+		server.AddPrompt(srv, server.Prompt{Name: name},
+			func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
+				return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText(call.Name)}}, nil
+			})
+		server.AddResource(srv, server.Resource{URI: "test:" + name, Name: "x"},
+			func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome,
+				error) {
+				return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: call.URI}}}, nil
+			})
 	}
 	c, _ := dial(t, listen(t, serverhttp.New(srv, nil)), nil)
 	for _, name := range names {
@@ -259,7 +280,8 @@ func TestNamesTravelInHeaders(t *testing.T) {
 		if got, err := prompt(name, nil)(ctx, c); err != nil || got != "user: "+name {
 			t.Errorf("prompt %q: got %q, %v", name, got, err)
 		}
-		if got, err := resource("test:"+name)(ctx, c); err != nil || got != "test:"+name+" test:"+name {
+		if got, err := resource("test:"+name)(ctx, c); err != nil || got != "test:"+name+" test:"+
+			name {
 			t.Errorf("resource %q: got %q, %v", name, got, err)
 		}
 	}
@@ -296,7 +318,8 @@ func TestArgumentsTravelInHeaders(t *testing.T) {
 			header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
 			carried := 0
 			for _, m := range messages {
-				if m.From == wiretest.Client && strings.Contains(strings.Join(m.Header, "\n"), header) {
+				if m.From == wiretest.Client &&
+					strings.Contains(strings.Join(m.Header, "\n"), header) {
 					carried++
 				}
 			}

@@ -41,19 +41,24 @@ type entry struct {
 
 // addDiary registers a tool that asks twice and then repeats what it was told, and by whom.
 func addDiary(srv *server.Server) {
-	server.AddRawTool(srv, server.Tool{Name: "diary"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		who := call.Principal.Subject
-		first, ok := roundtrip.AcceptedContent[entry](ctx, "first")
-		if !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[entry]("first", "Well, "+who+"?"), roundtrip.WithState(who)), nil
-		}
-		second, ok := roundtrip.AcceptedContent[entry](ctx, "second")
-		if !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[entry]("second", "And, "+who+"?")), nil
-		}
-		began, _ := roundtrip.State[string](ctx)
-		return server.Text(fmt.Sprintf("%s, %s: %s %d, %s %d", began, who, first.Word, first.Turn, second.Word, second.Turn)), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "diary"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			who := call.Principal.Subject
+			first, ok := roundtrip.AcceptedContent[entry](ctx, "first")
+			if !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[entry]("first", "Well, "+who+"?"),
+					roundtrip.WithState(who)), nil
+			}
+			second, ok := roundtrip.AcceptedContent[entry](ctx, "second")
+			if !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[entry]("second", "And, "+who+"?")),
+					nil
+			}
+			began, _ := roundtrip.State[string](ctx)
+			return server.Text(fmt.Sprintf("%s, %s: %s %d, %s %d", began, who, first.Word,
+				first.Turn,
+				second.Word, second.Turn)), nil
+		})
 }
 
 // A diarist is one client of one user.
@@ -64,11 +69,14 @@ type diarist struct {
 
 type entryKey struct{}
 
-func newDiarist(t *testing.T, url, user string, via *http.Client, progress func(context.Context, *protocol.Progress)) *diarist {
+func newDiarist(t *testing.T, url, user string, via *http.Client,
+	progress func(context.Context, *protocol.Progress)) *diarist {
 	d := &diarist{user: user}
-	d.client = connect(t, url, &clienthttp.Options{HTTPClient: via, Header: http.Header{userHeader: {user}}}, &client.Options{
+	d.client = connect(t, url, &clienthttp.Options{HTTPClient: via,
+		Header: http.Header{userHeader: {user}}}, &client.Options{
 		Progress: progress,
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			e := ctx.Value(entryKey{}).(entry)
 			if !strings.HasSuffix(q.Message, ", "+user+"?") {
 				return nil, fmt.Errorf("%s is asked %q", user, q.Message)
@@ -86,7 +94,8 @@ func (d *diarist) write(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
-	want := fmt.Sprintf("%s, %s: first %s %d, second %s %d", d.user, d.user, e.Word, e.Turn, e.Word, e.Turn)
+	want := fmt.Sprintf("%s, %s: first %s %d, second %s %d", d.user, d.user, e.Word, e.Turn, e.Word,
+		e.Turn)
 	if got := textOf(r.Content); got != want || r.IsError {
 		return fmt.Errorf("got %q, want %q", got, want)
 	}
@@ -97,7 +106,8 @@ func (d *diarist) write(ctx context.Context, e entry) error {
 // with the same arguments at once. All that tells them apart is who sends a request and the state
 // that it carries.
 func TestUsersSideBySide(t *testing.T) {
-	for name, middleware := range map[string][]server.Middleware{"json": nil, "events": {reportProgress}} {
+	for name, middleware := range map[string][]server.Middleware{"json": nil,
+		"events": {reportProgress}} {
 		t.Run(name, func(t *testing.T) { sideBySide(t, middleware) })
 	}
 }
@@ -165,7 +175,8 @@ func (r *reply) frozen() (reference string) {
 	if r.err == nil {
 		return ""
 	}
-	return checkFrozen(r.t, &protocol.Error{Code: r.err.Code, Message: r.err.Message, Data: r.err.Data})
+	return checkFrozen(r.t, &protocol.Error{Code: r.err.Code, Message: r.err.Message,
+		Data: r.err.Data})
 }
 
 // TestStolenStates: each user presents the states of all. Only their own is good, and the theft
@@ -173,11 +184,13 @@ func (r *reply) frozen() (reference string) {
 func TestStolenStates(t *testing.T) {
 	srv, watched := mustServe(t, nil)
 	addDiary(srv)
-	base := &wire{t: t, url: listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate})),
+	base := &wire{t: t, url: listen(t,
+		serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate})),
 		client: &http.Client{Transport: transport(t)}, watch: watched}
 	// A subject is another one with another issuer; no two of these pairs may run together into the
 	// same text either.
-	users := [][2]string{{"ann", "a"}, {"bob", "a"}, {"ann", "b"}, {"nn", "aa"}, {"ann", ""}, {"a", "ann"}, {"Ann", "a"}, {"local", ""}}
+	users := [][2]string{{"ann", "a"}, {"bob", "a"}, {"ann", "b"}, {"nn", "aa"}, {"ann", ""},
+		{"a", "ann"}, {"Ann", "a"}, {"local", ""}}
 	states := make([]json.RawMessage, len(users))
 	for i, u := range users {
 		states[i] = base.as(u[0], u[1]).send(leg{target: "diary"}).wantAsked("first").result["requestState"]
@@ -185,7 +198,8 @@ func TestStolenStates(t *testing.T) {
 	answers := `"inputResponses":{"first":{"action":"accept","content":{"word":"x","turn":1}}},"requestState":`
 	for i, thief := range users {
 		for j := range users {
-			r := base.as(thief[0], thief[1]).send(leg{target: "diary", more: answers + string(states[j])})
+			r := base.as(thief[0], thief[1]).send(leg{target: "diary",
+				more: answers + string(states[j])})
 			if i == j {
 				r.wantAsked("second")
 				continue
@@ -195,7 +209,8 @@ func TestStolenStates(t *testing.T) {
 			if len(rejected) == 0 {
 				t.Fatalf("%q presents the state of %q, and it is taken", thief, users[j])
 			}
-			if last := rejected[len(rejected)-1]; last.Reason != roundtrip.ReasonPrincipal || last.Reference != reference {
+			if last := rejected[len(rejected)-1]; last.Reason != roundtrip.ReasonPrincipal ||
+				last.Reference != reference {
 				t.Errorf("%q presents the state of %q: got event %+v", thief, users[j], last)
 			}
 		}
@@ -223,16 +238,25 @@ func TestStatesAreBound(t *testing.T) {
 		{"no arguments", leg{target: "deploy"}, nil, roundtrip.ReasonArguments},
 		{"other tool", leg{target: "fail", args: `{"env":"prod"}`}, nil, roundtrip.ReasonTarget},
 		{"prompt", leg{method: "prompts/get", target: "brief", args: `{"topic":"x"}`}, nil, roundtrip.ReasonMethod},
-		{"resource", leg{method: "resources/read", target: "vault://codes"}, nil, roundtrip.ReasonMethod},
-		{"first byte", origin, change(func(s string) string { return "!" + s[1:] }), roundtrip.ReasonMalformed},
-		{"middle byte", origin, change(func(s string) string { return flip(s, len(s)/2) }), roundtrip.ReasonTampered},
-		{"last byte but one", origin, change(func(s string) string { return flip(s, len(s)-2) }), roundtrip.ReasonTampered},
-		{"cut off", origin, change(func(s string) string { return s[:len(s)-4] }), roundtrip.ReasonTampered},
+		{"resource", leg{method: "resources/read", target: "vault://codes"}, nil,
+			roundtrip.ReasonMethod},
+		{"first byte", origin, change(func(s string) string { return "!" + s[1:] }),
+			roundtrip.ReasonMalformed},
+		{"middle byte", origin, change(func(s string) string { return flip(s, len(s)/2) }),
+			roundtrip.ReasonTampered},
+		{"last byte but one", origin, change(func(s string) string { return flip(s, len(s)-2) }),
+			roundtrip.ReasonTampered},
+		{"cut off", origin, change(func(s string) string { return s[:len(s)-4] }),
+			roundtrip.ReasonTampered},
 		{"doubled", origin, change(func(s string) string { return s + s }), ""},
-		{"line end within", origin, change(func(s string) string { return s[:40] + "\n" + s[40:] }), roundtrip.ReasonMalformed},
-		{"line end behind", origin, change(func(s string) string { return s + "\r\n" }), roundtrip.ReasonMalformed},
-		{"white space before", origin, change(func(s string) string { return " " + s }), roundtrip.ReasonMalformed},
-		{"padded", origin, change(func(s string) string { return s + "=" }), roundtrip.ReasonMalformed},
+		{"line end within", origin, change(func(s string) string { return s[:40] + "\n" + s[40:] }),
+			roundtrip.ReasonMalformed},
+		{"line end behind", origin, change(func(s string) string { return s + "\r\n" }),
+			roundtrip.ReasonMalformed},
+		{"white space before", origin, change(func(s string) string { return " " + s }),
+			roundtrip.ReasonMalformed},
+		{"padded", origin, change(func(s string) string { return s + "=" }),
+			roundtrip.ReasonMalformed},
 		{"empty", origin, change(func(string) string { return "" }), roundtrip.ReasonMalformed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -249,7 +273,8 @@ func TestStatesAreBound(t *testing.T) {
 			}
 			reference := r.frozen()
 			rejected := seen[roundtrip.StateRejected](w.watch)
-			if len(rejected) != 1 || rejected[0].Reference != reference || (test.reason != "" && rejected[0].Reason != test.reason) {
+			if len(rejected) != 1 || rejected[0].Reference != reference ||
+				(test.reason != "" && rejected[0].Reason != test.reason) {
 				t.Errorf("got events %+v, want reason %s", rejected, test.reason)
 			}
 			if strings.Contains(string(r.body), string(test.reason)) && test.reason != "" {
@@ -261,7 +286,8 @@ func TestStatesAreBound(t *testing.T) {
 		state := newWire(t, nil).send(origin).result["requestState"]
 		w := newWire(t, nil)
 		w.send(leg{target: "deploy", args: origin.args, more: `"inputResponses":` + accept + `,"requestState":` + string(state)}).frozen()
-		if rejected := seen[roundtrip.StateRejected](w.watch); len(rejected) != 1 || rejected[0].Reason != roundtrip.ReasonForeignEphemeral {
+		if rejected := seen[roundtrip.StateRejected](w.watch); len(rejected) != 1 ||
+			rejected[0].Reason != roundtrip.ReasonForeignEphemeral {
 			t.Errorf("got events %+v", rejected)
 		}
 	})

@@ -19,22 +19,26 @@ type serverBug = roundtrip.ServerBug
 // returns registers a tool, a prompt and a resource whose handlers all return the same.
 func returns(build func() (*protocol.InputRequiredResult, error)) func(*server.Server) {
 	return func(srv *server.Server) {
-		server.AddRawTool(srv, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return outcome[protocol.CallToolOutcome](build())
-		})
-		server.AddToolOut(srv, server.Tool{Name: "typed"}, func(context.Context, *server.ToolCall, struct{}) (database, error) {
-			asks, err := build()
-			if err == nil {
-				err = &server.InputRequiredError{Result: asks}
-			}
-			return database{Region: "nowhere"}, err
-		})
-		server.AddPrompt(srv, server.Prompt{Name: "x"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-			return outcome[protocol.GetPromptOutcome](build())
-		})
-		server.AddResource(srv, server.Resource{URI: "test:x", Name: "x"}, func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-			return outcome[protocol.ReadResourceOutcome](build())
-		})
+		server.AddRawTool(srv, server.Tool{Name: "x"},
+			func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return outcome[protocol.CallToolOutcome](build())
+			})
+		server.AddToolOut(srv, server.Tool{Name: "typed"},
+			func(context.Context, *server.ToolCall, struct{}) (database, error) {
+				asks, err := build()
+				if err == nil {
+					err = &server.InputRequiredError{Result: asks}
+				}
+				return database{Region: "nowhere"}, err
+			})
+		server.AddPrompt(srv, server.Prompt{Name: "x"},
+			func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+				return outcome[protocol.GetPromptOutcome](build())
+			})
+		server.AddResource(srv, server.Resource{URI: "test:x", Name: "x"},
+			func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+				return outcome[protocol.ReadResourceOutcome](build())
+			})
 	}
 }
 
@@ -47,7 +51,10 @@ func outcome[O protocol.Result](asks *protocol.InputRequiredResult, err error) (
 }
 
 func asking(items ...roundtrip.Item) func() (*protocol.InputRequiredResult, error) {
-	return func() (*protocol.InputRequiredResult, error) { return roundtrip.InputRequired(items...), nil }
+	return func() (*protocol.InputRequiredResult, error) {
+		return roundtrip.InputRequired(items...),
+			nil
+	}
 }
 
 // styles are requests to what returns registers.
@@ -61,7 +68,8 @@ var styles = []struct {
 	{"resource", leg{method: "resources/read", target: "test:x"}},
 }
 
-func eachStyle(t *testing.T, build func() (*protocol.InputRequiredResult, error), check func(*testing.T, *wire, leg)) {
+func eachStyle(t *testing.T, build func() (*protocol.InputRequiredResult, error),
+	check func(*testing.T, *wire, leg)) {
 	for _, s := range styles {
 		t.Run(s.name, func(t *testing.T) { check(t, newWire(t, returns(build)), s.leg) })
 	}
@@ -70,14 +78,16 @@ func eachStyle(t *testing.T, build func() (*protocol.InputRequiredResult, error)
 // TestStateOnlyResultIsNotComplete guards against a defect of another implementation: a result with
 // a state and no question went out as complete, with empty content.
 func TestStateOnlyResultIsNotComplete(t *testing.T) {
-	eachStyle(t, asking(roundtrip.WithState(1)), func(t *testing.T, w *wire, l leg) { w.send(l).wantAsked() })
+	eachStyle(t, asking(roundtrip.WithState(1)),
+		func(t *testing.T, w *wire, l leg) { w.send(l).wantAsked() })
 }
 
 // TestTypedStateOnlyResultHasNoStructuredContent guards against a defect of another implementation:
 // a typed tool's state-only result became complete with structured content of zero values.
 func TestTypedStateOnlyResultHasNoStructuredContent(t *testing.T) {
 	w := newWire(t, returns(asking(roundtrip.WithState(1))))
-	if r := w.send(leg{target: "typed"}).wantAsked(); r.result["structuredContent"] != nil || r.result["content"] != nil {
+	if r := w.send(leg{target: "typed"}).wantAsked(); r.result["structuredContent"] != nil ||
+		r.result["content"] != nil {
 		t.Errorf("got %s", r.body)
 	}
 }
@@ -108,7 +118,10 @@ func TestEmptyQuestionsAreAServerBug(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			build := func() (*protocol.InputRequiredResult, error) { return empty, nil }
-			eachStyle(t, build, func(t *testing.T, w *wire, l leg) { w.wantBug(w.send(l), "at least one") })
+			eachStyle(t, build, func(t *testing.T, w *wire,
+				l leg) {
+				w.wantBug(w.send(l), "at least one")
+			})
 		})
 	}
 }
@@ -116,7 +129,10 @@ func TestEmptyQuestionsAreAServerBug(t *testing.T) {
 // TestInputRequiredOfNothingIsAServerBug guards against a defect of another implementation: the
 // builder, given nothing, made an input_required result with neither questions nor state.
 func TestInputRequiredOfNothingIsAServerBug(t *testing.T) {
-	eachStyle(t, asking(), func(t *testing.T, w *wire, l leg) { w.wantBug(w.send(l), "at least one") })
+	eachStyle(t, asking(), func(t *testing.T, w *wire,
+		l leg) {
+		w.wantBug(w.send(l), "at least one")
+	})
 }
 
 // TestQuestionsRequireDeclaredCapabilities guards against a defect of another implementation:
@@ -197,17 +213,20 @@ func TestHandlersMayNameMissingCapabilities(t *testing.T) {
 		return nil, protocol.MissingCapabilities(protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}})
 	}
 	eachStyle(t, build, func(t *testing.T, w *wire, l leg) {
-		r := w.send(l).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+		r := w.send(l).wantError(http.StatusBadRequest,
+			protocol.CodeMissingRequiredClientCapability)
 		if want := `{"requiredCapabilities":{"sampling":{}}}`; r.err != nil && string(r.err.Data) != want {
 			t.Errorf("got data %s, want %s", r.err.Data, want)
 		}
 	})
 	t.Run("needs", func(t *testing.T) {
 		w := newWire(t, func(srv *server.Server) {
-			needs := protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}, Roots: &protocol.RootsCapability{}}
-			server.AddRawTool(srv, server.Tool{Name: "needy", Needs: needs}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-				return server.Text("ran"), nil
-			})
+			needs := protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{},
+				Roots: &protocol.RootsCapability{}}
+			server.AddRawTool(srv, server.Tool{Name: "needy", Needs: needs},
+				func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+					return server.Text("ran"), nil
+				})
 		})
 		w.send(leg{target: "needy", caps: `{"sampling":{}}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
 		w.send(leg{target: "needy", caps: `{"sampling":{},"roots":{}}`}).wantText("ran")
@@ -219,7 +238,8 @@ func TestHandlersMayNameMissingCapabilities(t *testing.T) {
 func TestQuestionsHaveNoContentMembersBesideThem(t *testing.T) {
 	eachStyle(t, asking(roundtrip.ListRoots("q")), func(t *testing.T, w *wire, l leg) {
 		r := w.send(l).wantAsked("q") // which has looked at the members
-		for _, name := range []string{"content", "structuredContent", "messages", "contents", "isError"} {
+		for _, name := range []string{"content", "structuredContent", "messages", "contents",
+			"isError"} {
 			if r.result[name] != nil {
 				t.Errorf("got %s", r.body)
 			}
@@ -246,9 +266,11 @@ func TestErrorFlagBesideQuestionsIsAServerBug(t *testing.T) {
 		InputRequests protocol.InputRequests
 	}
 	w := newWire(t, func(srv *server.Server) {
-		server.AddRawTool(srv, server.Tool{Name: "forged"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return forged{server.ErrorText("no"), protocol.InputRequests{{Key: "q", Request: &protocol.ListRoots{}}}}, nil
-		})
+		server.AddRawTool(srv, server.Tool{Name: "forged"},
+			func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return forged{server.ErrorText("no"),
+					protocol.InputRequests{{Key: "q", Request: &protocol.ListRoots{}}}}, nil
+			})
 	})
 	w.wantBug(w.send(leg{target: "forged"}), "wrong result")
 }
@@ -256,7 +278,8 @@ func TestErrorFlagBesideQuestionsIsAServerBug(t *testing.T) {
 // TestQuestionsHaveNoCacheHintsBesideThem guards against a defect of another implementation: a
 // resource that asked was cacheable, by everybody.
 func TestQuestionsHaveNoCacheHintsBesideThem(t *testing.T) {
-	r := newWire(t, nil).send(leg{method: "resources/read", target: "vault://codes"}).wantAsked("confirm")
+	r := newWire(t, nil).send(leg{method: "resources/read",
+		target: "vault://codes"}).wantAsked("confirm")
 	if r.result["ttlMs"] != nil || r.result["cacheScope"] != nil {
 		t.Errorf("got %s", r.body)
 	}
@@ -266,7 +289,8 @@ func TestQuestionsHaveNoCacheHintsBesideThem(t *testing.T) {
 // questions that a handler had filled in without saying so went out with resultType complete.
 func TestHandBuiltQuestionsHaveAResultType(t *testing.T) {
 	build := func() (*protocol.InputRequiredResult, error) {
-		return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "q", Request: &protocol.ListRoots{}}}}, nil
+		return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "q",
+			Request: &protocol.ListRoots{}}}}, nil
 	}
 	eachStyle(t, build, func(t *testing.T, w *wire, l leg) { w.send(l).wantAsked("q") })
 }
@@ -287,8 +311,11 @@ func TestUnencodableQuestionsAreAServerBug(t *testing.T) {
 		{"form with half a schema", &protocol.ElicitForm{Message: "?", Schema: raw(`{"type":`)}},
 		{"form with a list as schema", &protocol.ElicitForm{Message: "?", Schema: raw(`[]`)}},
 		{"url without url", &protocol.ElicitURL{Message: "?"}},
-		{"nil block", &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{nil}}}}},
-		{"no role", &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{{Content: []protocol.Content{&protocol.TextContent{}}}}}},
+		{"nil block", &protocol.CreateMessage{MaxTokens: 1,
+			Messages: []protocol.SamplingMessage{{Role: protocol.User,
+				Content: []protocol.Content{nil}}}}},
+		{"no role", &protocol.CreateMessage{MaxTokens: 1,
+			Messages: []protocol.SamplingMessage{{Content: []protocol.Content{&protocol.TextContent{}}}}}},
 		{"half an object as metadata", &protocol.CreateMessage{MaxTokens: 1, Metadata: raw(`{"a"`)}},
 		{"_meta is a list", &protocol.ListRoots{Meta: protocol.Meta(`[]`)}},
 	} {
@@ -305,8 +332,9 @@ func TestUnencodableQuestionsAreAServerBug(t *testing.T) {
 // entry gave HTTP 200 with an empty body.
 func TestInvalidEntriesAreAServerBug(t *testing.T) {
 	for name, requests := range map[string]protocol.InputRequests{
-		"empty key":   {{Key: "", Request: &protocol.ListRoots{}}},
-		"twice":       {{Key: "a", Request: &protocol.ListRoots{}}, {Key: "a", Request: &protocol.ListRoots{}}},
+		"empty key": {{Key: "", Request: &protocol.ListRoots{}}},
+		"twice": {{Key: "a", Request: &protocol.ListRoots{}},
+			{Key: "a", Request: &protocol.ListRoots{}}},
 		"not UTF-8":   {{Key: "\xff", Request: &protocol.ListRoots{}}},
 		"nil":         {{Key: "a"}},
 		"one is nil":  {{Key: "a", Request: &protocol.ListRoots{}}, {Key: "b"}},
@@ -330,7 +358,8 @@ func TestURLErrorBecomesQuestions(t *testing.T) {
 	}
 	eachStyle(t, build, func(t *testing.T, w *wire, l leg) {
 		r := w.send(l).wantAsked("login")
-		if strings.Contains(string(r.body), "elicitationId") || strings.Contains(string(r.body), "-32042") {
+		if strings.Contains(string(r.body), "elicitationId") ||
+			strings.Contains(string(r.body), "-32042") {
 			t.Errorf("got %s", r.body)
 		}
 	})
@@ -348,7 +377,9 @@ func TestURLErrorKeepsItsElicitations(t *testing.T) {
 	elicit := func(ids ...string) error {
 		e := &protocol.URLElicitationRequiredError{}
 		for _, id := range ids {
-			e.Elicitations = append(e.Elicitations, &protocol.ElicitURL{Message: "Visit", URL: "https://example.com/?id=" + id, ElicitationID: id})
+			e.Elicitations = append(e.Elicitations,
+				&protocol.ElicitURL{Message: "Visit", URL: "https://example.com/?id=" + id,
+					ElicitationID: id})
 		}
 		return e
 	}
@@ -361,17 +392,24 @@ func TestURLErrorKeepsItsElicitations(t *testing.T) {
 		{"wrapped", errors.Join(errors.New("not yet"), elicit("a")), []string{"a"}},
 		{"same id", elicit("a", "a"), []string{"a", "url-elicitation-2"}},
 		{"no id", elicit("", ""), []string{"url-elicitation-1", "url-elicitation-2"}},
-		{"fallback is taken", elicit("", "url-elicitation-1"), []string{"url-elicitation-1", "url-elicitation-2"}},
+		{"fallback is taken", elicit("", "url-elicitation-1"),
+			[]string{"url-elicitation-1", "url-elicitation-2"}},
 		{"prototype", elicit("__proto__"), []string{"__proto__"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			build := func() (*protocol.InputRequiredResult, error) { return nil, test.err }
-			eachStyle(t, build, func(t *testing.T, w *wire, l leg) { w.send(l).wantAsked(test.keys...) })
+			eachStyle(t, build, func(t *testing.T, w *wire,
+				l leg) {
+				w.send(l).wantAsked(test.keys...)
+			})
 		})
 	}
 	t.Run("none", func(t *testing.T) {
 		build := func() (*protocol.InputRequiredResult, error) { return nil, elicit() }
-		eachStyle(t, build, func(t *testing.T, w *wire, l leg) { w.wantBug(w.send(l), "without elicitations") })
+		eachStyle(t, build, func(t *testing.T, w *wire,
+			l leg) {
+			w.wantBug(w.send(l), "without elicitations")
+		})
 	})
 }
 
@@ -410,13 +448,15 @@ func TestPanicIsAnsweredAndKeepsTheConnection(t *testing.T) {
 	build := func() (*protocol.InputRequiredResult, error) { panic(key{}) }
 	eachStyle(t, build, func(t *testing.T, w *wire, l leg) {
 		w.send(l).wantError(http.StatusOK, protocol.CodeInternalError)
-		if panicked := seen[roundtrip.HandlerPanicked](w.watch); len(panicked) != 1 || panicked[0].Value != (key{}) || len(panicked[0].Stack) == 0 {
+		if panicked := seen[roundtrip.HandlerPanicked](w.watch); len(panicked) != 1 ||
+			panicked[0].Value != (key{}) || len(panicked[0].Stack) == 0 {
 			t.Errorf("got events %+v", panicked)
 		}
 		// The connection lives, too.
 		reused := false
 		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
-		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPut, w.url, nil)
+		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace),
+			http.MethodPut, w.url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

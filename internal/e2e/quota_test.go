@@ -50,7 +50,10 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 			srv, watched := mustServe(t, &server.Options{Roundtrip: opts})
 			addDiary(srv)
 			url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate}))
-			write := func(user string, era protocol.Era) error { return writeOnce(t, url, user, era) }
+			write := func(user string, era protocol.Era) error {
+				return writeOnce(t, url, user,
+					era)
+			}
 			var refused error
 			for range 3 {
 				if refused = write("mallory", protocol.Modern); refused != nil {
@@ -62,10 +65,12 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 				RetryAfterMs int
 				Limit        string
 			}
-			if !ok || e.Code != protocol.CodeBusy || json.Unmarshal(e.Data, &data) != nil || data.RetryAfterMs <= 0 || data.Limit != "principal" {
+			if !ok || e.Code != protocol.CodeBusy || json.Unmarshal(e.Data, &data) != nil ||
+				data.RetryAfterMs <= 0 || data.Limit != "principal" {
 				t.Fatalf("mallory gets %v, want to be told when to come back", refused)
 			}
-			if events := seen[roundtrip.QuotaExceeded](watched); len(events) == 0 || events[0].Resource != name {
+			if events := seen[roundtrip.QuotaExceeded](watched); len(events) == 0 ||
+				events[0].Resource != name {
 				t.Errorf("events %+v", events)
 			}
 			if bugs := seen[serverBug](watched); len(bugs) > 0 {
@@ -87,7 +92,8 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 // TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare go through, in both eras, and the share is
 // kept to the last state.
 func TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare(t *testing.T) {
-	srv, watched := mustServe(t, &server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(40)}})
+	srv, watched := mustServe(t,
+		&server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(40)}})
 	addDiary(srv)
 	url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate}))
 	const share, legs = 10, 2 // an entry takes two questions, and so two states
@@ -115,7 +121,8 @@ func TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare(t *testing.T) {
 	}
 	all.Wait()
 	if paid.Load() > share/legs || refused.Load() == 0 {
-		t.Errorf("%d payments of mallory went through and %d were refused, want at most %d of 20", paid.Load(), refused.Load(), share/legs)
+		t.Errorf("%d payments of mallory went through and %d were refused, want at most %d of 20",
+			paid.Load(), refused.Load(), share/legs)
 	}
 	if bugs := seen[serverBug](watched); len(bugs) > 0 {
 		t.Errorf("want of room is reported as a bug: %v", bugs[0])

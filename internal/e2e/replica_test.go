@@ -121,7 +121,8 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 	}
 	recorder := &wiretest.Recorder{Base: via}
 	p := person{"region": `{"name":"eu"}`, "size": `{"cores":8}`, "contact": `{"email":"ada@example.com"}`}
-	c := connect(t, "http://127.0.0.1:1/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}}, p.options())
+	c := connect(t, "http://127.0.0.1:1/mcp",
+		&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}}, p.options())
 	got, err := tool("wizard", ``)(within(t, 2*patience), c)
 	if want := "8 cores in eu for ada@example.com, round 4, saw eu"; err != nil || got != want {
 		t.Fatalf("got %q, %v, want %q", got, err, want)
@@ -130,7 +131,8 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 		t.Errorf("took %d legs, want 4", legs)
 	}
 	wiretest.Conform(t, revision, recorder.Messages())
-	if len(via.went) != 4 || via.went[0] == via.went[1] || via.went[1] == via.went[2] || via.went[0] == via.went[2] {
+	if len(via.went) != 4 || via.went[0] == via.went[1] || via.went[1] == via.went[2] ||
+		via.went[0] == via.went[2] {
 		t.Errorf("the legs went to %q, want three different processes", via.went)
 	}
 }
@@ -146,7 +148,8 @@ func TestProcessesWithoutSharedKey(t *testing.T) {
 		via.hosts = append(via.hosts, host)
 	}
 	recorder := &wiretest.Recorder{Base: via}
-	c := connect(t, "http://127.0.0.1:1/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}},
+	c := connect(t, "http://127.0.0.1:1/mcp",
+		&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}},
 		person{"region": `{"name":"eu"}`}.options())
 	_, err := c.CallTool(within(t, 2*patience), "wizard", nil)
 	e, ok := protocol.AsError(err)

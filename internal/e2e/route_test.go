@@ -43,7 +43,8 @@ func openHTTP(t *testing.T, opts *client.Options) (*client.Client, func() []wire
 func openEvents(t *testing.T, opts *client.Options) (*client.Client, func() []wiretest.Message) {
 	srv, _ := mustServe(t, &server.Options{Middleware: []server.Middleware{reportProgress}})
 	watched := *opts
-	watched.Progress = func(context.Context, *protocol.Progress) {} // asks for progress with every request
+	// asks for progress with every request
+	watched.Progress = func(context.Context, *protocol.Progress) {}
 	return dial(t, listen(t, serverhttp.New(srv, nil)), &watched)
 }
 
@@ -55,11 +56,13 @@ func reportProgress(next server.Handler) server.Handler {
 			return next(ctx, in)
 		}
 		report := func(done float64) error {
-			params, err := jsonx.Marshal(&protocol.Progress{Token: in.Meta.ProgressToken, Progress: done})
+			params, err := jsonx.Marshal(&protocol.Progress{Token: in.Meta.ProgressToken,
+				Progress: done})
 			if err != nil {
 				return err
 			}
-			return in.Back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+			return in.Back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
+				Params: params})
 		}
 		if err := report(0.5); err != nil {
 			return nil, err
@@ -90,7 +93,8 @@ type recordedPeer struct {
 	log wiretest.Log
 }
 
-func (p *recordedPeer) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (p *recordedPeer) Handle(ctx context.Context, req *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
 	p.add(wiretest.Client, req)
 	resp, err := p.Peer.Handle(ctx, req, back)
 	if err == nil {
@@ -118,13 +122,16 @@ func listen(t testing.TB, handler http.Handler) (url string) {
 }
 
 // dial returns a client to url and what is said on the wire so far.
-func dial(t testing.TB, url string, opts *client.Options) (*client.Client, func() []wiretest.Message) {
+func dial(t testing.TB, url string,
+	opts *client.Options) (*client.Client, func() []wiretest.Message) {
 	t.Helper()
 	recorder := &wiretest.Recorder{Base: transport(t)}
-	return connect(t, url, &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}}, opts), recorder.Messages
+	return connect(t, url, &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}},
+		opts), recorder.Messages
 }
 
-func connect(t testing.TB, url string, via *clienthttp.Options, opts *client.Options) *client.Client {
+func connect(t testing.TB, url string, via *clienthttp.Options,
+	opts *client.Options) *client.Client {
 	t.Helper()
 	peer, err := clienthttp.New(url, via)
 	if err != nil {
@@ -169,13 +176,19 @@ type person map[string]string
 func (p person) options() *client.Options {
 	return &client.Options{
 		Info: protocol.Implementation{Name: "e2e", Version: "1.0.0"},
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return p.answer(q.Key)
 		},
-		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) { return p.answer(q.Key) },
-		CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "model-1", StopReason: "endTurn",
-				Content: []protocol.Content{&protocol.TextContent{Text: "It is short."}}}, nil
+		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+			error) {
+			return p.answer(q.Key)
+		},
+		CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "model-1",
+				StopReason: "endTurn",
+				Content:    []protocol.Content{&protocol.TextContent{Text: "It is short."}}}, nil
 		},
 		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
 			return []protocol.Root{{URI: "file:///src", Name: "src"}, {URI: "file:///doc"}}, nil

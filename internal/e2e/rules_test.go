@@ -72,7 +72,8 @@ func checkResult(t testing.TB, result object) object {
 		return nil
 	}
 	for _, name := range names(result) {
-		if !slices.Contains([]string{"resultType", "inputRequests", "requestState", "_meta"}, name) {
+		if !slices.Contains([]string{"resultType", "inputRequests", "requestState", "_meta"},
+			name) {
 			t.Errorf("an input_required result has a member %q", name)
 		}
 	}
@@ -98,7 +99,8 @@ func checkRetry(t testing.TB, before, asked, retry object) {
 		}
 	}
 	if !bytes.Equal(asked["requestState"], retry["requestState"]) {
-		t.Errorf("requestState came back as %s, want %s", retry["requestState"], asked["requestState"])
+		t.Errorf("requestState came back as %s, want %s", retry["requestState"],
+			asked["requestState"])
 	}
 	if asked["inputRequests"] == nil {
 		if retry["inputResponses"] != nil {
@@ -121,7 +123,8 @@ func checkAnswer(t testing.TB, key, method string, answer object) {
 	want := map[string]string{
 		`"elicitation/create"`: "action", `"sampling/createMessage"`: "role", `"roots/list"`: "roots",
 	}[method]
-	if answer[want] == nil || answer["method"] != nil || answer["result"] != nil || answer["resultType"] != nil {
+	if answer[want] == nil || answer["method"] != nil || answer["result"] != nil ||
+		answer["resultType"] != nil {
 		t.Errorf("answer %q to %s has members %q", key, method, names(answer))
 	}
 }

@@ -62,7 +62,8 @@ func (h *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wiretest.Validate(h.t, revision, wiretest.Client, body, "")
 	h.mu.Lock()
 	n := len(h.seen)
-	h.seen, h.ids, h.at = append(h.seen, request.Params), append(h.ids, string(request.ID)), append(h.at, time.Now())
+	h.seen, h.ids, h.at = append(h.seen, request.Params), append(h.ids, string(request.ID)),
+		append(h.at, time.Now())
 	h.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, request.ID, h.replies[min(n, len(h.replies)-1)])
@@ -121,7 +122,8 @@ type ada struct {
 }
 
 func (a *ada) options() *client.Options {
-	return &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return &client.Options{ElicitForm: func(context.Context,
+		*client.FormQuestion) (*protocol.ElicitResult, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.asked++

@@ -49,14 +49,19 @@ func newSubject(opts *server.Options) (*server.Server, error) {
 func addTools(srv *server.Server) {
 	subject.Register(srv)
 	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
-	server.AddToolOut(srv, server.Tool{Name: "provision", Description: "Asks and answers with a value."}, provision)
-	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."}, summarize)
+	server.AddToolOut(srv, server.Tool{Name: "provision",
+		Description: "Asks and answers with a value."}, provision)
+	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."},
+		summarize)
 	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, tidy)
-	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."}, survey)
-	server.AddRawTool(srv, server.Tool{Name: "cold", Description: "Takes answers to what it did not ask.", AcceptCold: true},
+	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."},
+		survey)
+	server.AddRawTool(srv, server.Tool{Name: "cold",
+		Description: "Takes answers to what it did not ask.", AcceptCold: true},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			answer := roundtrip.Answer[confirmation](ctx, "confirm")
-			return server.Text(fmt.Sprintf("%s, unsolicited: %t", answer.Outcome, answer.Unsolicited)), nil
+			return server.Text(fmt.Sprintf("%s, unsolicited: %t", answer.Outcome,
+				answer.Unsolicited)), nil
 		})
 }
 
@@ -111,7 +116,8 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	visited := roundtrip.Visited(ctx, "login")
 	if confirmed.Outcome != roundtrip.Missing && sampled && listed && visited != roundtrip.Missing {
 		return server.Text(fmt.Sprintf("%s %s, %s, %d directories, visit %s",
-			confirmed.Outcome, confirmed.Content.Reason, textOf(said.Content), len(roots), visited)), nil
+			confirmed.Outcome, confirmed.Content.Reason, textOf(said.Content), len(roots),
+			visited)), nil
 	}
 	return roundtrip.InputRequired(
 		roundtrip.Elicit[confirmation]("confirm", "Sure?"),
@@ -123,15 +129,19 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 
 func addResources(srv *server.Server) {
 	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, openVault)
-	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
+	server.AddResourceTemplate(srv,
+		server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
 }
 
-func openVault(ctx context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+func openVault(ctx context.Context,
+	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	why, ok := roundtrip.AcceptedContent[confirmation](ctx, "confirm")
 	if !ok {
-		return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Open "+call.URI+"?")), nil
+		return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Open "+call.URI+
+			"?")), nil
 	}
-	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "opened: " + why.Reason}}}, nil
+	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "opened: " +
+		why.Reason}}}, nil
 }
 
 func textOf(blocks []protocol.Content) string {

@@ -42,7 +42,8 @@ func prompt(name string, args map[string]string) func(context.Context, *client.C
 		if err != nil || len(r.Messages) != 1 {
 			return "", fmt.Errorf("prompt %+v: %w", r, err)
 		}
-		return fmt.Sprint(r.Messages[0].Role, ": ", textOf([]protocol.Content{r.Messages[0].Content})), nil
+		return fmt.Sprint(r.Messages[0].Role, ": ",
+			textOf([]protocol.Content{r.Messages[0].Content})), nil
 	}
 }
 

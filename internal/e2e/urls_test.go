@@ -18,7 +18,8 @@ import (
 type urlStyle struct {
 	name string
 	era  protocol.Era // "" for both
-	ask  func(ctx context.Context, call *server.ToolCall, link string) (protocol.CallToolOutcome, error)
+	ask  func(ctx context.Context, call *server.ToolCall, link string) (protocol.CallToolOutcome,
+		error)
 }
 
 func urlStyles() []urlStyle {
@@ -29,33 +30,44 @@ func urlStyles() []urlStyle {
 		}}
 	}
 	return []urlStyle{
-		{"guard", 0, func(_ context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
+		{"guard", 0, func(_ context.Context, _ *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
 			return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Sign in", link)), nil
 		}},
-		{"beside another", 0, func(_ context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
-			return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Sure?"), roundtrip.ElicitURL("login", "Sign in", link)), nil
+		{"beside another", 0, func(_ context.Context, _ *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
+			return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Sure?"),
+				roundtrip.ElicitURL("login", "Sign in", link)), nil
 		}},
-		{"by hand", 0, func(_ context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
+		{"by hand", 0, func(_ context.Context, _ *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
 			return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
 				{Key: "login", Request: &protocol.ElicitURL{Message: "Sign in", URL: link}},
 			}}, nil
 		}},
-		{"flow", 0, func(ctx context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
+		{"flow", 0, func(ctx context.Context, _ *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
 			return server.Text("visited"), roundtrip.AskURL(ctx, "login", "Sign in", link)
 		}},
-		{"flow that goes on", 0, func(ctx context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
+		{"flow that goes on", 0, func(ctx context.Context, _ *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
 			_ = roundtrip.AskURL(ctx, "login", "Sign in", link)
 			return server.Text("visited"), nil
 		}},
-		{"error", 0, func(_ context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
+		{"error", 0, func(_ context.Context, _ *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
 			return nil, required(link)
 		}},
-		{"error as the wire has it", protocol.Legacy, func(_ context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
-			e, err := required(link).Legacy()
-			return nil, errors.Join(err, e)
-		}},
-		{"push", protocol.Legacy, func(ctx context.Context, call *server.ToolCall, link string) (protocol.CallToolOutcome, error) {
-			_, err := call.ElicitURL(ctx, &protocol.ElicitURL{Message: "Sign in", URL: link, ElicitationID: "login"})
+		{"error as the wire has it", protocol.Legacy,
+			func(_ context.Context, _ *server.ToolCall, link string) (protocol.CallToolOutcome,
+				error) {
+				e, err := required(link).Legacy()
+				return nil, errors.Join(err, e)
+			}},
+		{"push", protocol.Legacy, func(ctx context.Context, call *server.ToolCall,
+			link string) (protocol.CallToolOutcome, error) {
+			_, err := call.ElicitURL(ctx,
+				&protocol.ElicitURL{Message: "Sign in", URL: link, ElicitationID: "login"})
 			return server.Text("visited"), err
 		}},
 	}
@@ -78,20 +90,24 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 					}
 					return nil
 				}}})
-				server.AddRawTool(srv, server.Tool{Name: "visit"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					if roundtrip.Visited(ctx, "login") != roundtrip.Missing {
-						return server.Text("visited"), nil
-					}
-					return style.ask(ctx, call, link)
-				})
+				server.AddRawTool(srv, server.Tool{Name: "visit"},
+					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
+						error) {
+						if roundtrip.Visited(ctx, "login") != roundtrip.Missing {
+							return server.Text("visited"), nil
+						}
+						return style.ask(ctx, call, link)
+					})
 				var asked atomic.Int32
 				opts := client.Options{
 					Era: era,
-					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+						error) {
 						asked.Add(1)
 						return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: raw(`{"reason":"because"}`)}, nil
 					},
-					ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+					ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
+						error) {
 						asked.Add(1)
 						return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
 					},
@@ -102,8 +118,12 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 				} {
 					c := open()
 					for _, bad := range []string{
-						"javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "/relative", "https://user:canary-4242@id.example/", "http://id.example/", "http://169.254.169.254/",
-						"https://id.example/\x01", "https://id.example/\u009f", "https:///x", "https://%zz/", "https://blocked.example/", "https://id.example/" + strings.Repeat("a", 8<<10),
+						"javascript:alert(1)", "file:///etc/passwd", "data:text/html,x",
+						"/relative", "https://user:canary-4242@id.example/", "http://id.example/",
+						"http://169.254.169.254/",
+						"https://id.example/\x01", "https://id.example/\u009f", "https:///x",
+						"https://%zz/", "https://blocked.example/", "https://id.example/" +
+							strings.Repeat("a", 8<<10),
 					} {
 						link = bad
 						before := len(seen[roundtrip.ServerBug](w))

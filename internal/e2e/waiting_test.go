@@ -43,9 +43,11 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 			}
 			log := middleware.NewLog(zap.NewNop(), nil)
 			observer := roundtrip.Observers(log, metrics)
-			srv, _ := mustServe(t, &server.Options{Observer: observer, Middleware: []server.Middleware{
-				log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil), middleware.Limit(nil), middleware.Timeout(workLimit),
-			}})
+			srv, _ := mustServe(t, &server.Options{Observer: observer,
+				Middleware: []server.Middleware{
+					log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil),
+					middleware.Limit(nil), middleware.Timeout(workLimit),
+				}})
 			addFlowTool(srv)
 			url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: who}))
 			answer, asked := make(chan struct{}), make(chan struct{}, thinkers)
@@ -53,19 +55,23 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 			before := allocated()
 			for i := range thinkers {
 				c := callAs(t, url, fmt.Sprint("user", i),
-					client.Options{Era: protocol.Legacy, ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
-						asked <- struct{}{}
-						select {
-						case <-answer:
-						case <-ctx.Done():
-						}
-						return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: fmt.Appendf(nil, `{"reason":"reason %d"}`, i)}, nil
-					}})
+					client.Options{Era: protocol.Legacy,
+						ElicitForm: func(ctx context.Context,
+							_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+							asked <- struct{}{}
+							select {
+							case <-answer:
+							case <-ctx.Done():
+							}
+							return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: fmt.Appendf(nil, `{"reason":"reason %d"}`, i)}, nil
+						}})
 				thinking.Go(func() {
 					tool := []string{"deploy", "ask in place"}[i%2]
-					result, err := c.CallTool(within(t, patience), tool, map[string]string{"env": "prod"})
+					result, err := c.CallTool(within(t, patience), tool,
+						map[string]string{"env": "prod"})
 					want := fmt.Sprintf("deployed to prod: reason %d", i)
-					if err != nil || textOf(result.Content) != want || c.Negotiated() != protocol.V20251125 {
+					if err != nil || textOf(result.Content) != want ||
+						c.Negotiated() != protocol.V20251125 {
 						t.Errorf("client %d got %+v, %v, want %s", i, result, err, want)
 					}
 				})
@@ -73,7 +79,8 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 			for range thinkers {
 				<-asked
 			}
-			t.Logf("%d bytes for each of %d calls that wait, with its session, connection and client", (allocated()-before)/thinkers, thinkers)
+			t.Logf("%d bytes for each of %d calls that wait, with its session, connection and "+
+				"client", (allocated()-before)/thinkers, thinkers)
 			time.Sleep(2 * workLimit)
 			for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 				c := callAs(t, url, "other", client.Options{Era: era})
@@ -102,29 +109,32 @@ func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 	srv, _ := mustServe(t, &server.Options{
 		Observer: metrics, Roundtrip: roundtrip.Options{MaxWaiting: 1},
 		Middleware: []server.Middleware{
-			metrics.Wrap, middleware.Recover(metrics), middleware.Limit(&middleware.LimitOptions{Calls: 1}), middleware.Timeout(patience),
+			metrics.Wrap, middleware.Recover(metrics),
+			middleware.Limit(&middleware.LimitOptions{Calls: 1}), middleware.Timeout(patience),
 		},
 	})
 	ended := make(chan struct{}, 1)
-	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		defer func() { ended <- struct{}{} }()
-		if string(call.Arguments) != `{"panics":true}` {
-			_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
-			return server.Text("asked"), err
-		}
-		asked := make(chan struct{})
-		go func() {
-			ctx := roundtrip.WatchWaiting(ctx, func(waiting bool) {
-				if waiting {
-					close(asked)
-				}
-			})
-			_, _ = roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
-		}()
-		<-asked
-		panic("while a person is asked")
-	})
-	hosts := map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines}
+	server.AddRawTool(srv, server.Tool{Name: "t"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			defer func() { ended <- struct{}{} }()
+			if string(call.Arguments) != `{"panics":true}` {
+				_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+				return server.Text("asked"), err
+			}
+			asked := make(chan struct{})
+			go func() {
+				ctx := roundtrip.WatchWaiting(ctx, func(waiting bool) {
+					if waiting {
+						close(asked)
+					}
+				})
+				_, _ = roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+			}()
+			<-asked
+			panic("while a person is asked")
+		})
+	hosts := map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP,
+		"lines": oldOverLines}
 	for over, open := range hosts {
 		for _, revision := range []string{"2025-06-18", "2025-11-25"} {
 			for _, how := range []string{"panic", "cancel", "delete", "answer"} {
@@ -189,7 +199,8 @@ func wantGauges(t *testing.T, registry *prometheus.Registry, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		value := 1.0
-		for until := time.Now().Add(patience); value != 0 && time.Now().Before(until); runtime.Gosched() {
+		for until := time.Now().Add(patience); value != 0 &&
+			time.Now().Before(until); runtime.Gosched() {
 			families, err := registry.Gather()
 			if err != nil {
 				t.Fatal(err)
@@ -228,13 +239,14 @@ func callAs(t *testing.T, url, user string, opts client.Options) *client.Client 
 
 // addFlowTool adds the tool that asks in place what deploy asks by returning.
 func addFlowTool(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in subject.DeployInput) (protocol.CallToolOutcome, error) {
-		answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
-		if err != nil {
-			return nil, err
-		}
-		return server.Text("deployed to " + in.Env + ": " + answer.Reason), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "ask in place"},
+		func(ctx context.Context, _ *server.ToolCall, in subject.DeployInput) (protocol.CallToolOutcome, error) {
+			answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("deployed to " + in.Env + ": " + answer.Reason), nil
+		})
 }
 
 // allocated is the memory in use, of objects and stacks.

@@ -34,7 +34,8 @@ func newWire(t testing.TB, register func(*server.Server)) *wire {
 	}
 	return &wire{
 		t: t, url: listen(t, serverhttp.New(srv, nil)), watch: watched,
-		client: &http.Client{Transport: transport(t), Timeout: patience}, // a response always arrives
+		// a response always arrives
+		client: &http.Client{Transport: transport(t), Timeout: patience},
 	}
 }
 
@@ -120,7 +121,8 @@ func (w *wire) post(body, id, method, target string) *reply {
 // line.
 func (w *wire) exchange(body, method, target string) *reply {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url,
+		strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -143,7 +145,8 @@ func (w *wire) exchange(body, method, target string) *reply {
 	if got := resp.Header.Get("Content-Type"); got != "application/json" {
 		w.t.Errorf("got Content-Type %q, want application/json", got)
 	}
-	if err := jsonx.Check(r.body); err != nil || bytes.ContainsAny(bytes.TrimSuffix(r.body, []byte("\n")), "\r\n") {
+	if err := jsonx.Check(r.body); err != nil ||
+		bytes.ContainsAny(bytes.TrimSuffix(r.body, []byte("\n")), "\r\n") {
 		w.t.Fatalf("body is not strict JSON on one line: %v: %.300q\nto %.300s", err, r.body, body)
 	}
 	message := parse(w.t, r.body)

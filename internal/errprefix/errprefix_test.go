@@ -17,7 +17,8 @@ func TestPrefixStandsOnce(t *testing.T) {
 		want string
 	}{
 		{p.Errorf("call: %w", closed), "wire: call: closed"},
-		{p.Errorf("%w: %w", closed, p.Errorf("read: %w", context.Canceled)), "wire: closed: read: context canceled"},
+		{p.Errorf("%w: %w", closed, p.Errorf("read: %w", context.Canceled)),
+			"wire: closed: read: context canceled"},
 		{p.Errorf("a: %w", p.Errorf("b: %w", p.Errorf("%w", closed))), "wire: a: b: closed"},
 		{p.Errorf("call: %w", errors.New("other: wire: x")), "wire: call: other: wire: x"},
 		{p.Errorf("%d of %q", 1, "wire: x"), `wire: 1 of "wire: x"`},
@@ -44,7 +45,8 @@ func TestWrappedErrorsAreFound(t *testing.T) {
 
 func TestRepeated(t *testing.T) {
 	for text, want := range map[string]string{
-		"wire: closed": "", "wire: closed: wire: again": "wire", "wire: rewire: x": "", "other: wire: x": "", "rewire: x; wire: y: wire: z": "wire",
+		"wire: closed": "", "wire: closed: wire: again": "wire", "wire: rewire: x": "",
+		"other: wire: x": "", "rewire: x; wire: y: wire: z": "wire",
 	} {
 		if got := errprefix.Repeated(errors.New(text), "other", "wire"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

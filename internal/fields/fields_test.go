@@ -23,14 +23,22 @@ func read[T any](tag string) (fields.Tags, error) {
 // keep a program from starting.
 func TestTagsOfOtherLibrariesAreLeftAlone(t *testing.T) {
 	for _, key := range []string{
-		"json", "yaml", "xml", "toml", "bson", "csv", "msgpack", "cbor", "protobuf", "avro", "parquet", "asn1", "plist", "ini", "hcl", "koanf", "cty", "tfsdk",
-		"db", "sql", "gorm", "bun", "pg", "xorm", "ent", "orm", "boil", "goqu", "dynamodbav", "datastore", "firestore", "spanner", "bigquery", "redis", "ldap",
+		"json", "yaml", "xml", "toml", "bson", "csv", "msgpack", "cbor", "protobuf", "avro",
+		"parquet", "asn1", "plist", "ini", "hcl", "koanf", "cty", "tfsdk",
+		"db", "sql", "gorm", "bun", "pg", "xorm", "ent", "orm", "boil", "goqu", "dynamodbav",
+		"datastore", "firestore", "spanner", "bigquery", "redis", "ldap",
 		"validate", "valid", "binding", "mod", "conform", "sanitize", "v", "vd",
-		"form", "uri", "url", "header", "query", "param", "path", "schema", "in", "cookie", "jsonapi", "graphql", "swaggertype", "swaggerignore", "extensions",
-		"env", "envconfig", "envDefault", "envPrefix", "envSeparator", "envExpand", "split_words", "ignored", "desc", "conf", "config", "mapstructure", "structs", "copier", "deepcopier",
-		"flag", "help", "short", "long", "name", "label", "usage", "arg", "cmd", "kong", "placeholder", "group", "hidden", "negatable", "sep", "alias", "aliases", "optional", "type", "choice",
-		"example", "doc", "id", "properties", "secret", "mask", "log", "faker", "fake", "diff", "hash", "readonly", "nullable", "unique", "index", "order", "size", "len", "length",
-		"jsonschema_description", "jsonschema_extras", "description_id", "locationName", "num", "text", "date",
+		"form", "uri", "url", "header", "query", "param", "path", "schema", "in", "cookie",
+		"jsonapi", "graphql", "swaggertype", "swaggerignore", "extensions",
+		"env", "envconfig", "envDefault", "envPrefix", "envSeparator", "envExpand", "split_words",
+		"ignored", "desc", "conf", "config", "mapstructure", "structs", "copier", "deepcopier",
+		"flag", "help", "short", "long", "name", "label", "usage", "arg", "cmd", "kong",
+		"placeholder", "group", "hidden", "negatable", "sep", "alias", "aliases", "optional",
+		"type", "choice",
+		"example", "doc", "id", "properties", "secret", "mask", "log", "faker", "fake", "diff",
+		"hash", "readonly", "nullable", "unique", "index", "order", "size", "len", "length",
+		"jsonschema_description", "jsonschema_extras", "description_id", "locationName", "num",
+		"text", "date",
 	} {
 		if _, err := read[int](key + `:"x,y=z"`); err != nil {
 			t.Errorf("tag %s: %v", key, err)
@@ -76,13 +84,16 @@ func TestMistakenTagsAreRefused(t *testing.T) {
 // keywords, which a person would read as the text of the form.
 func TestDescriptionsAreTexts(t *testing.T) {
 	for _, text := range []string{
-		"required", "-", "title=Name", "minimum=1", "required,minimum=1", "what to buy,minLength=2", "type=string", "a=b", "the name, pattern=^a$", "x,enum=a,enum=b", "required,title=x",
+		"required", "-", "title=Name", "minimum=1", "required,minimum=1", "what to buy,minLength=2",
+		"type=string", "a=b", "the name, pattern=^a$", "x,enum=a,enum=b", "required,title=x",
 	} {
 		if _, err := read[string](`jsonschema:"` + text + `"`); err == nil || !strings.Contains(err.Error(), "jsonschema") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, text := range []string{"why now?", "a filter, such as a=b", "the rows where x = y", "required, if there is a card", "title and name", "a query, limit=10 at most", "ask for type = 2"} {
+	for _, text := range []string{"why now?", "a filter, such as a=b", "the rows where x = y",
+		"required, if there is a card", "title and name", "a query, limit=10 at most",
+		"ask for type = 2"} {
 		tags, err := read[string](`jsonschema:"` + text + `"`)
 		if err != nil || tags.Description != text {
 			t.Errorf("%q: %q, %v", text, tags.Description, err)
@@ -121,7 +132,8 @@ func TestSenselessTagsAreRefused(t *testing.T) {
 			_, err := tt.read(tag)
 			if err == nil {
 				t.Errorf("%s with %s is accepted", tt.name, tag)
-			} else if key, _, _ := strings.Cut(tag, ":"); !strings.Contains(err.Error(), ".Field: tag ") || !strings.Contains(err.Error(), key[:3]) {
+			} else if key, _, _ := strings.Cut(tag, ":"); !strings.Contains(err.Error(),
+				".Field: tag ") || !strings.Contains(err.Error(), key[:3]) {
 				t.Errorf("%s with %s: error names no tag: %v", tt.name, tag, err)
 			}
 		}
@@ -134,8 +146,12 @@ func TestBoundsAreExact(t *testing.T) {
 		read func(tag string) (fields.Tags, error)
 		text string
 	}{
-		{read[int64], "9007199254740993"}, {read[uint64], "18446744073709551615"}, {read[int64], "9223372036854775807"}, {read[int], "1e3"}, {read[int8], "127"}, {read[uint8], "255"},
-		{read[float64], "9007199254740992"}, {read[float64], "9223372036854775808"}, {read[float64], "0.1"}, {read[float64], "1e300"}, {read[float32], "16777216"}, {read[float32], "0.1"}, {read[*int], "7"},
+		{read[int64], "9007199254740993"}, {read[uint64], "18446744073709551615"},
+		{read[int64], "9223372036854775807"}, {read[int], "1e3"}, {read[int8], "127"},
+		{read[uint8], "255"},
+		{read[float64], "9007199254740992"}, {read[float64], "9223372036854775808"},
+		{read[float64], "0.1"}, {read[float64], "1e300"}, {read[float32], "16777216"},
+		{read[float32], "0.1"}, {read[*int], "7"},
 	} {
 		tags, err := tt.read(`maximum:"` + tt.text + `"`)
 		if err != nil || tags.Maximum.String() != tt.text {
@@ -148,7 +164,9 @@ func TestBoundsAreExact(t *testing.T) {
 // promise only.
 func TestListedFormatsHold(t *testing.T) {
 	for _, format := range []string{
-		"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6", "uri-reference", "uri-template", "iri", "iri-reference", "json-pointer", "relative-json-pointer",
+		"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6",
+		"uri-reference", "uri-template", "iri", "iri-reference", "json-pointer",
+		"relative-json-pointer",
 	} {
 		if !fields.IsFormat(format) {
 			t.Errorf("%s is refused", format)
@@ -161,7 +179,8 @@ func TestListedFormatsHold(t *testing.T) {
 			t.Errorf("%s is not checked", format)
 		}
 	}
-	for _, format := range []string{"", "bananas", "Email", "password", "int32", "idn-hostname", "regex"} {
+	for _, format := range []string{"", "bananas", "Email", "password", "int32", "idn-hostname",
+		"regex"} {
 		if fields.IsFormat(format) {
 			t.Errorf("%q is accepted", format)
 		}
@@ -195,8 +214,10 @@ func TestMistakesAreFoundWhereverTheyAre(t *testing.T) {
 		of   reflect.Type
 		want string
 	}{
-		{reflect.TypeFor[inner](), "inner.Deep"}, {reflect.TypeFor[*[]inner](), "inner.Deep"}, {reflect.TypeFor[cycle](), "inner.Deep"},
-		{reflect.TypeFor[self](), "self.Bad"}, {reflect.TypeFor[unexported](), "inner.Deep"}, {reflect.TypeFor[embeds](), "embedded"},
+		{reflect.TypeFor[inner](), "inner.Deep"}, {reflect.TypeFor[*[]inner](), "inner.Deep"},
+		{reflect.TypeFor[cycle](), "inner.Deep"},
+		{reflect.TypeFor[self](), "self.Bad"}, {reflect.TypeFor[unexported](), "inner.Deep"},
+		{reflect.TypeFor[embeds](), "embedded"},
 	} {
 		if err := fields.CheckType(tt.of); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v", tt.of, err)
@@ -207,7 +228,8 @@ func TestMistakesAreFoundWhereverTheyAre(t *testing.T) {
 		hidden inner
 	}
 	_ = leftOut{}.hidden
-	for _, of := range []reflect.Type{reflect.TypeFor[leftOut](), reflect.TypeFor[any](), reflect.TypeFor[map[string]int](), reflect.TypeFor[time.Time]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[leftOut](), reflect.TypeFor[any](),
+		reflect.TypeFor[map[string]int](), reflect.TypeFor[time.Time]()} {
 		if err := fields.CheckType(of); err != nil {
 			t.Errorf("%v: %v", of, err)
 		}
@@ -241,7 +263,8 @@ func FuzzRead(f *testing.F) {
 		f.Add(tag)
 	}
 	f.Fuzz(func(t *testing.T, tag string) {
-		for _, read := range []func(string) (fields.Tags, error){read[string], read[int8], read[float64], read[[]string], read[bool]} {
+		for _, read := range []func(string) (fields.Tags, error){read[string], read[int8],
+			read[float64], read[[]string], read[bool]} {
 			tags, err := read(tag)
 			if err != nil {
 				continue
@@ -254,7 +277,8 @@ func FuzzRead(f *testing.F) {
 			if tags.Titles != nil && len(tags.Titles) != len(tags.Values) {
 				t.Errorf("%q: %d titles for %d values", tag, len(tags.Titles), len(tags.Values))
 			}
-			if tags.Minimum != nil && tags.Maximum != nil && tags.Minimum.Compare(*tags.Maximum) > 0 {
+			if tags.Minimum != nil && tags.Maximum != nil &&
+				tags.Minimum.Compare(*tags.Maximum) > 0 {
 				t.Errorf("%q: minimum above maximum", tag)
 			}
 		}

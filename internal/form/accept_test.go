@@ -127,7 +127,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestAcceptCase guards against {"approve":false,"Approve":true} being read one way by a gateway and another way here.
+// TestAcceptCase guards against {"approve":false,"Approve":true} being read one way by a gateway
+// and another way here.
 func TestAcceptCase(t *testing.T) {
 	f := derive[confirmation](t)
 	_, err := f.Accept([]byte(`{"Approve":true}`))
@@ -143,7 +144,8 @@ func TestAcceptCase(t *testing.T) {
 	}
 }
 
-// TestAcceptCopies: content is returned itself where nothing has to be changed, and is not part of what is returned otherwise.
+// TestAcceptCopies: content is returned itself where nothing has to be changed, and is not part of
+// what is returned otherwise.
 func TestAcceptCopies(t *testing.T) {
 	f := derive[confirmation](t)
 	const written = `{"approve":true,"reason":"because"}`
@@ -298,7 +300,8 @@ var fuzzContents = []string{
 	`{"x":0.5}`, `{"x":true}`, `{"x":["a","b"]}`, `{"x":["a",1]}`, `{"x":"a","y":2}`, `{"X":"a"}`, `{"x":1,"x":2}`, `{"x":1e1000}`, fullAnswer,
 }
 
-// FuzzAccept compares the form's own check with the compiled schema's, and decodes what the check lets through.
+// FuzzAccept compares the form's own check with the compiled schema's, and decodes what the check
+// lets through.
 func FuzzAccept(f *testing.F) {
 	if len(fuzzSchemas) == 0 || len(fuzzContents) == 0 {
 		f.Fatal("no seeds")
@@ -326,7 +329,8 @@ func FuzzAccept(f *testing.F) {
 			filled, fillErr := parsed.Defaults(content)
 			if fillErr != nil {
 				if err == nil {
-					t.Errorf("%s: accepted %q, which Defaults refuses: %v", fuzzSchemas[i], content, fillErr)
+					t.Errorf("%s: accepted %q, which Defaults refuses: %v", fuzzSchemas[i], content,
+						fillErr)
 				}
 				continue
 			}
@@ -335,19 +339,25 @@ func FuzzAccept(f *testing.F) {
 				continue
 			}
 			if (err == nil) != (compiled == nil) {
-				t.Errorf("%s: %q: the form says %v, the schema %v", fuzzSchemas[i], content, err, compiled)
+				t.Errorf("%s: %q: the form says %v, the schema %v", fuzzSchemas[i], content, err,
+					compiled)
 			}
 			if err == nil {
 				again, err := parsed.Accept(accepted)
 				if err != nil || string(again) != string(accepted) {
-					t.Errorf("%s: accepted %s turns into %s, %v", fuzzSchemas[i], accepted, again, err)
+					t.Errorf("%s: accepted %s turns into %s, %v", fuzzSchemas[i], accepted, again,
+						err)
 				}
 				if err == nil && &again[0] != &accepted[0] {
-					t.Errorf("%s: accepted %s is copied when it comes back", fuzzSchemas[i], accepted)
+					t.Errorf("%s: accepted %s is copied when it comes back", fuzzSchemas[i],
+						accepted)
 				}
-				// White space shows that what is returned as it came is what would have been written.
-				if written, err := parsed.Accept(append(bytes.Clone(content), ' ')); len(content) > 0 && (err != nil || string(written) != string(accepted)) {
-					t.Errorf("%s: accepted %s, with a space behind it %s, %v", fuzzSchemas[i], accepted, written, err)
+				// White space shows that what is returned as it came is what would have been
+				// written.
+				if written, err := parsed.Accept(append(bytes.Clone(content),
+					' ')); len(content) > 0 && (err != nil || string(written) != string(accepted)) {
+					t.Errorf("%s: accepted %s, with a space behind it %s, %v", fuzzSchemas[i],
+						accepted, written, err)
 				}
 			}
 		}
@@ -360,8 +370,8 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// onlyUnknownNumber reports whether the schema refused the document for a number anywhere in it. The form looks only at members
-// it has, and drops the others.
+// onlyUnknownNumber reports whether the schema refused the document for a number anywhere in it.
+// The form looks only at members it has, and drops the others.
 func onlyUnknownNumber(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "a number")
 }

@@ -64,7 +64,8 @@ func TestDeriveEverything(t *testing.T) {
 		`"palette":{"type":"array","items":{"anyOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}]}}`,
 		`"Nickname":{"type":"string"}`,
 	}, ",") + `},"required":["name","email","at","age","small","port","wide","ratio","agree","colour","tags"]}`
-	for _, typ := range []reflect.Type{reflect.TypeFor[everything](), reflect.TypeFor[*everything]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[everything](),
+		reflect.TypeFor[*everything]()} {
 		f, err := form.Derive(typ, form.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +271,8 @@ func TestDeriveErrors(t *testing.T) {
 				t.Fatalf("got %v, want an error with %q", err, tt.want)
 			}
 			if e.Field != tt.field || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got field %q, error %q; want field %q, %q", e.Field, err, tt.field, tt.want)
+				t.Errorf("got field %q, error %q; want field %q, %q", e.Field, err, tt.field,
+					tt.want)
 			}
 		})
 	}
@@ -281,14 +283,20 @@ func TestDeriveErrors(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	secret := []string{
-		"password", "Password", "userPassword", "user_password", "PASSWORD", "new-password", "passwd", "passphrase", "pwd",
-		"secret", "clientSecret", "client_secret", "token", "accessToken", "access_token", "apiKey", "api_key", "API key", "APIKey", "apikey",
-		"access key", "accessKeyId", "privateKey", "credential", "credentials", "cardNumber", "card_number", "credit_card", "creditCardNumber",
-		"cvv", "CVC", "cvv2", "ssn", "pin", "PIN", "userPIN", "PINCode", "otp", "otp_code", "oauth2token", "Your password, please",
+		"password", "Password", "userPassword", "user_password", "PASSWORD", "new-password",
+		"passwd", "passphrase", "pwd",
+		"secret", "clientSecret", "client_secret", "token", "accessToken", "access_token", "apiKey",
+		"api_key", "API key", "APIKey", "apikey",
+		"access key", "accessKeyId", "privateKey", "credential", "credentials", "cardNumber",
+		"card_number", "credit_card", "creditCardNumber",
+		"cvv", "CVC", "cvv2", "ssn", "pin", "PIN", "userPIN", "PINCode", "otp", "otp_code",
+		"oauth2token", "Your password, please",
 	}
 	harmless := []string{
-		"name", "max_tokens", "tokens_per_minute", "maxTokens", "pinned", "pinboard", "secretary", "spinner", "shopping", "tokenize", "keyboard",
-		"api", "key", "keyName", "card", "cardholder", "number", "passport", "compass", "opinion", "option", "token_limit", "tokenCount",
+		"name", "max_tokens", "tokens_per_minute", "maxTokens", "pinned", "pinboard", "secretary",
+		"spinner", "shopping", "tokenize", "keyboard",
+		"api", "key", "keyName", "card", "cardholder", "number", "passport", "compass", "opinion",
+		"option", "token_limit", "tokenCount",
 		"password_policy", "secretName", "apiKeyName", "class", "", "日本語",
 	}
 	schemaOf := func(name, title string) []byte {
@@ -299,7 +307,8 @@ func TestSecrets(t *testing.T) {
 	check := func(what string, raw []byte, refused bool) {
 		t.Helper()
 		_, err := form.Parse(raw, form.Options{})
-		if refused && (err == nil || !strings.Contains(err.Error(), "URL elicitation") || !strings.Contains(err.Error(), "AllowSecrets")) {
+		if refused && (err == nil || !strings.Contains(err.Error(), "URL elicitation") ||
+			!strings.Contains(err.Error(), "AllowSecrets")) {
 			t.Errorf("%s: got %v, want a pointer to URL elicitation", what, err)
 		}
 		if !refused && err != nil {
@@ -330,7 +339,8 @@ func TestSecrets(t *testing.T) {
 	if _, err := form.Derive(reflect.TypeFor[login](), form.Options{}); err == nil {
 		t.Error("Derive lets a password pass")
 	}
-	if _, err := form.Derive(reflect.TypeFor[login](), form.Options{AllowSecrets: true}); err != nil {
+	if _, err := form.Derive(reflect.TypeFor[login](),
+		form.Options{AllowSecrets: true}); err != nil {
 		t.Errorf("Derive: refused although allowed: %v", err)
 	}
 }

@@ -84,7 +84,8 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 			return err == nil
 		},
 		BytesPerByte: 40, ObjectsPerByte: 0.5,
-	}, growthtest.Input{Name: "the last value each time", Make: func(size int) []byte { return contents[size] }})
+	}, growthtest.Input{Name: "the last value each time",
+		Make: func(size int) []byte { return contents[size] }})
 }
 
 // wrapped are values of all shapes for a member that no field has. Broken ones are refused by who

@@ -103,7 +103,8 @@ func (r Reader) test(t *testing.T, in Input) {
 		}
 		bounds := r.bounds(input, last, lastSize)
 		c := r.measure(t, in, input, bounds)
-		t.Logf("%s: %d bytes: %d bytes in %d objects, %v", t.Name(), len(input), c.bytes, c.objects, c.took.Round(time.Microsecond))
+		t.Logf("%s: %d bytes: %d bytes in %d objects, %v", t.Name(), len(input), c.bytes, c.objects,
+			c.took.Round(time.Microsecond))
 		if c.bytes > bounds.bytes || c.objects > bounds.objects {
 			t.Errorf("%d bytes of input: allocates %d bytes in %d objects, want at most %d in %d",
 				len(input), c.bytes, c.objects, bounds.bytes, bounds.objects)

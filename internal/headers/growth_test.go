@@ -30,7 +30,8 @@ func TestGrowth(t *testing.T) {
 		for name, lines := range map[string][]string{"A": {"x"}, "B": {"1"}} {
 			growthtest.Test(t, growthtest.Reader{
 				Read: func(input []byte) bool {
-					return jsonx.Check(input) == nil && table.Check(input, func(string) []string { return lines }) == nil
+					return jsonx.Check(input) == nil &&
+						table.Check(input, func(string) []string { return lines }) == nil
 				},
 				BytesPerByte: 12, ObjectsPerByte: 0.1,
 			},
@@ -52,8 +53,10 @@ func TestGrowth(t *testing.T) {
 			BytesPerByte: 4, ObjectsPerByte: 0.01,
 		},
 			growthtest.Input{Name: "plain", Make: growthtest.Repeat("", "x", ""), Refused: true},
-			growthtest.Input{Name: "base64", Make: growthtest.Repeat("=?base64?", "eHh4", "?="), Refused: true},
-			growthtest.Input{Name: "broken base64", Make: growthtest.Repeat("=?base64?", "eHh4", "x?="), Refused: true},
+			growthtest.Input{Name: "base64", Make: growthtest.Repeat("=?base64?", "eHh4", "?="),
+				Refused: true},
+			growthtest.Input{Name: "broken base64",
+				Make: growthtest.Repeat("=?base64?", "eHh4", "x?="), Refused: true},
 		)
 	})
 }

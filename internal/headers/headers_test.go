@@ -113,7 +113,8 @@ func TestValuesAndCheck(t *testing.T) {
 			if got := strings.Join(got, " "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if err := table.Check([]byte(test.arguments), func(name string) []string { return lines[name] }); err != nil {
+			if err := table.Check([]byte(test.arguments),
+				func(name string) []string { return lines[name] }); err != nil {
 				t.Errorf("own headers refused: %v", err)
 			}
 		})
@@ -161,7 +162,8 @@ func TestCheckRefuses(t *testing.T) {
 			err := table.Check([]byte(test.arguments), func(name string) []string {
 				return map[string][]string{"Mcp-Param-S": test.s, "Mcp-Param-I": test.i}[name]
 			})
-			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+			if (err == nil) != (test.err == "") ||
+				(err != nil && !strings.Contains(err.Error(), test.err)) {
 				t.Errorf("got %v, want an error with %q", err, test.err)
 			}
 		})
@@ -172,7 +174,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"properties":{"s":{"type":"string","x-mcp-header":"S"}}}`), []byte(`{"s":"x"}`))
 	f.Fuzz(func(t *testing.T, schema, arguments []byte) {
 		table, err := headers.Parse(schema)
-		if err != nil || len(arguments) > 0 && jsonx.Check(arguments) != nil { // what cannot be sent has no headers
+		// what cannot be sent has no headers
+		if err != nil || len(arguments) > 0 && jsonx.Check(arguments) != nil {
 			return
 		}
 		values, err := table.Values(arguments)
@@ -183,7 +186,8 @@ func FuzzParse(f *testing.F) {
 		for _, v := range values {
 			lines[headers.Prefix+v.Name] = []string{protocol.EncodeHeaderValue(v.Value)}
 		}
-		if err := table.Check(arguments, func(name string) []string { return lines[name] }); err != nil {
+		if err := table.Check(arguments,
+			func(name string) []string { return lines[name] }); err != nil {
 			t.Errorf("own headers refused: %v", err)
 		}
 	})

@@ -45,7 +45,8 @@ func TestHeartbeatsRiseAndStayBelowTheAuthorsNextValue(t *testing.T) {
 				last = value
 			}
 			if value, ok := s.Report(c.next, 0); !ok || value != c.next {
-				t.Errorf("the author's next value %v went out as %v, %v after heartbeats up to %v", c.next, value, ok, last)
+				t.Errorf("the author's next value %v went out as %v, %v after heartbeats up to %v",
+					c.next, value, ok, last)
 			}
 		})
 	}
@@ -99,7 +100,8 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
 		var at []time.Duration
-		timer := heartbeat.Start(t.Context(), 15*time.Second, func(context.Context) { at = append(at, time.Since(started)) })
+		timer := heartbeat.Start(t.Context(), 15*time.Second,
+			func(context.Context) { at = append(at, time.Since(started)) })
 		time.Sleep(40 * time.Second)
 		timer.Stop()
 		timer.Stop()
@@ -135,7 +137,8 @@ func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 func TestTimerEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		timer := heartbeat.Start(ctx, time.Second, func(context.Context) { t.Error("a heartbeat after the end") })
+		timer := heartbeat.Start(ctx, time.Second,
+			func(context.Context) { t.Error("a heartbeat after the end") })
 		cancel()
 		time.Sleep(time.Minute)
 		timer.Stop()

@@ -35,8 +35,10 @@ func (s scenario) in(revision string) scenario {
 	if s.again {
 		s.legs, s.pushes = 2, 2*s.pushes
 	}
-	s.progress = min(s.progress, 1)                            // what has been reported for a request is not reported again
-	if s.mute && s.request.Method == protocol.MethodCallTool { // a failure of the tool there, not of the request
+	// what has been reported for a request is not reported again
+	s.progress = min(s.progress, 1)
+	// a failure of the tool there, not of the request
+	if s.mute && s.request.Method == protocol.MethodCallTool {
 		s.fails, s.refused = false, true
 	}
 	if since := s.request.asks(); revision < since {
@@ -80,16 +82,19 @@ func apart(revision string, from wiretest.From, raw []byte) error {
 			return fmt.Errorf("the server sends a request, %s", m.Method)
 		case from == wiretest.Client && m.Method == "":
 			return fmt.Errorf("the client sends a response")
-		case slices.Contains([]string{"initialize", "notifications/initialized", "ping", "logging/setLevel"}, m.Method):
+		case slices.Contains([]string{"initialize", "notifications/initialized", "ping",
+			"logging/setLevel"}, m.Method):
 			return fmt.Errorf("there is no %s", m.Method)
 		}
 		return nil
 	}
-	if slices.Contains([]string{"server/discover", "subscriptions/listen", "notifications/subscriptions/acknowledged"}, m.Method) {
+	if slices.Contains([]string{"server/discover", "subscriptions/listen",
+		"notifications/subscriptions/acknowledged"}, m.Method) {
 		return fmt.Errorf("there is no %s", m.Method)
 	}
 	for _, body := range []map[string]json.RawMessage{m.Params, m.Result} {
-		for _, name := range []string{"resultType", "inputRequests", "inputResponses", "requestState", "ttlMs", "cacheScope"} {
+		for _, name := range []string{"resultType", "inputRequests", "inputResponses",
+			"requestState", "ttlMs", "cacheScope"} {
 			if _, ok := body[name]; ok {
 				return fmt.Errorf("there is no %s", name)
 			}
@@ -101,7 +106,8 @@ func apart(revision string, from wiretest.From, raw []byte) error {
 			}
 		}
 		for name := range meta {
-			if strings.HasPrefix(name, "io.modelcontextprotocol/") && name != "io.modelcontextprotocol/related-task" {
+			if strings.HasPrefix(name, "io.modelcontextprotocol/") &&
+				name != "io.modelcontextprotocol/related-task" {
 				return fmt.Errorf("there is no _meta %s", name)
 			}
 		}
@@ -139,7 +145,8 @@ func TestApart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := apart(tt.revision, tt.from, []byte(tt.raw))
-			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			if tt.want == "" && err != nil || tt.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

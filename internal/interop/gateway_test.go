@@ -32,7 +32,8 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect := func(ctx context.Context, opts *mcp.ClientOptions, over mcp.Transport) (*mcp.ClientSession, error) {
+	connect := func(ctx context.Context, opts *mcp.ClientOptions,
+		over mcp.Transport) (*mcp.ClientSession, error) {
 		c := mcp.NewClient(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, opts)
 		return c.Connect(ctx, over, &mcp.ClientSessionOptions{ProtocolVersion: v20251125})
 	}
@@ -46,7 +47,8 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 	official := newGoSDKServer(true)
 	return map[string]upstreamDialer{
 		"official/http": overHTTP(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return official }, nil)),
-		"official/process": func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
+		"official/process": func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession,
+			error) {
 			cmd := exec.Command(program)
 			cmd.Env = append(os.Environ(), asOfficial+"=yes")
 			return connect(ctx, opts, &mcp.CommandTransport{Command: cmd})
@@ -69,24 +71,25 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 		t.Fatal(err)
 	}
 	for _, name := range tools {
-		srv.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			key := elicitation.UpstreamKey(uuid.NewString())
-			call, err := clients.Begin(ctx, req, key)
-			if err != nil {
-				return nil, err
-			}
-			defer call.End()
-			session, err := dial(ctx, gosdk.ClientOptions(router, call, key, nil))
-			if err != nil {
-				return nil, err
-			}
-			defer session.Close()
-			params := &mcp.CallToolParams{Name: name}
-			if req.Params.Arguments != nil { // a nil RawMessage would be sent as null
-				params.Arguments = req.Params.Arguments
-			}
-			return session.CallTool(ctx, params)
-		})
+		srv.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}},
+			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				key := elicitation.UpstreamKey(uuid.NewString())
+				call, err := clients.Begin(ctx, req, key)
+				if err != nil {
+					return nil, err
+				}
+				defer call.End()
+				session, err := dial(ctx, gosdk.ClientOptions(router, call, key, nil))
+				if err != nil {
+					return nil, err
+				}
+				defer session.Close()
+				params := &mcp.CallToolParams{Name: name}
+				if req.Params.Arguments != nil { // a nil RawMessage would be sent as null
+					params.Arguments = req.Params.Arguments
+				}
+				return session.CallTool(ctx, params)
+			})
 	}
 	gateway := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
 	t.Cleanup(func() {
@@ -117,7 +120,8 @@ func throughGateway(t *testing.T, connect guest) {
 				{"ada", `{"reason":"ada said so"}`, "deployed to ada: ada said so", "eu", `{"cores":8}`, "8 cores in eu for ada@example.com, saw eu", "{}"},
 				{"bob", "decline", "left bob alone: declined", "us", `{"cores":4}`, "4 cores in us for bob@example.com, saw us", "decline"},
 			} {
-				visited := map[string]string{"{}": "visit accepted", "decline": "visit declined"}[user.visit]
+				visited := map[string]string{"{}": "visit accepted",
+					"decline": "visit declined"}[user.visit]
 				who := newPerson(t, answers{
 					"Deploy to " + user.env + "?": user.answer, "Which region?": `{"name":"` + user.region + `"}`,
 					"How big in " + user.region + "?": user.size, "Who is told?": `{"email":"` + user.env + `@example.com"}`, "Sign in": user.visit,
@@ -135,7 +139,8 @@ func throughGateway(t *testing.T, connect guest) {
 					} {
 						got, err := client.do(ctx, call.request)
 						if err != nil || got != call.want {
-							t.Errorf("%s of %s: got %q, %v, want %q", call.request.Target, user.env, got, err, call.want)
+							t.Errorf("%s of %s: got %q, %v, want %q", call.request.Target, user.env,
+								got, err, call.want)
 						}
 					}
 					who.wantAsked(1)
@@ -150,13 +155,15 @@ func throughGateway(t *testing.T, connect guest) {
 // gateway.
 func TestGatewayGoSDK(t *testing.T) {
 	throughGateway(t, func(t *testing.T, endpoint string, who *person) peer {
-		return connectGoSDK(t, who, false, v20251125, &mcp.StreamableClientTransport{Endpoint: endpoint})
+		return connectGoSDK(t, who, false, v20251125,
+			&mcp.StreamableClientTransport{Endpoint: endpoint})
 	})
 }
 
 func TestGatewayMCPGo(t *testing.T) {
 	throughGateway(t, func(t *testing.T, endpoint string, who *person) peer {
-		over, err := transport.NewStreamableHTTP(endpoint, transport.WithHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		over, err := transport.NewStreamableHTTP(endpoint,
+			transport.WithHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}

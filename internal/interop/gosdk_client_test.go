@@ -24,7 +24,8 @@ func TestGoSDKClient(t *testing.T) {
 			want: "", legs: 1, asked: 1,
 		},
 		"resource twice": {
-			what: "what took an answer is cached all the same, and the second reading is served from there",
+			what: "what took an answer is cached all the same, and the second reading is served " +
+				"from there",
 			want: "opened: it is tested", legs: 2, asked: 1,
 		},
 	})
@@ -43,11 +44,13 @@ func goSDKRoutes(revision string) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
-			return connectGoSDK(t, who, mute, revision, &mcp.StreamableClientTransport{Endpoint: endpoint}), said
+			return connectGoSDK(t, who, mute, revision,
+				&mcp.StreamableClientTransport{Endpoint: endpoint}), said
 		}},
 		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, said := serveSubject(t)
-			return connectGoSDK(t, who, mute, revision, &mcp.IOTransport{Reader: ours.r, Writer: ours.w}), said
+			return connectGoSDK(t, who, mute, revision,
+				&mcp.IOTransport{Reader: ours.r, Writer: ours.w}), said
 		}},
 	}
 }
@@ -55,7 +58,8 @@ func goSDKRoutes(revision string) []route {
 // goSDK is a session of the official Go SDK.
 type goSDK struct{ *mcp.ClientSession }
 
-func connectGoSDK(t *testing.T, who *person, mute bool, revision string, transport mcp.Transport) peer {
+func connectGoSDK(t *testing.T, who *person, mute bool, revision string,
+	transport mcp.Transport) peer {
 	t.Helper()
 	opts := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
 	if !mute {
@@ -67,7 +71,8 @@ func connectGoSDK(t *testing.T, who *person, mute bool, revision string, transpo
 			c.AddRoots(&mcp.Root{URI: uri})
 		}
 	}
-	session, err := c.Connect(within(t, patience), transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	session, err := c.Connect(within(t, patience), transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,18 +83,25 @@ func connectGoSDK(t *testing.T, who *person, mute bool, revision string, transpo
 func answering(who *person) *mcp.ClientOptions {
 	return &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{
-			RootsV2:     &mcp.RootCapabilities{},
-			Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},
+			RootsV2: &mcp.RootCapabilities{},
+			Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{},
+				URL: &mcp.URLElicitationCapabilities{}},
 		},
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
 			action, content := who.elicit(req.Params.Message)
 			return &mcp.ElicitResult{Action: action, Content: content}, nil
 		},
-		CreateMessageHandler: func(_ context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+		CreateMessageHandler: func(_ context.Context,
+			req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 			text := who.answer(req.Params.Messages[0].Content.(*mcp.TextContent).Text)
-			return &mcp.CreateMessageResult{Role: "assistant", Model: "model-1", Content: &mcp.TextContent{Text: text}}, nil
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "model-1",
+				Content: &mcp.TextContent{Text: text}}, nil
 		},
-		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { who.progress <- struct{}{} },
+		ProgressNotificationHandler: func(context.Context,
+			*mcp.ProgressNotificationClientRequest) {
+			who.progress <- struct{}{}
+		},
 	}
 }
 
@@ -136,7 +148,8 @@ func (c goSDK) do(ctx context.Context, r request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return joined(result.ResourceTemplates, func(x *mcp.ResourceTemplate) string { return x.URITemplate }), nil
+		return joined(result.ResourceTemplates,
+			func(x *mcp.ResourceTemplate) string { return x.URITemplate }), nil
 	}
 	return "", fmt.Errorf("method %s: %w", r.Method, errors.ErrUnsupported)
 }

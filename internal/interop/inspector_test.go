@@ -32,25 +32,33 @@ func inspections() []inspection {
 	}
 	return []inspection{
 		{name: "list tools", args: []string{"--method", "tools/list"}, want: []string{`"test_simple_text"`, `"inputSchema"`}},
-		{name: "call", args: call("test_simple_text"), want: []string{"This is a simple text response for testing."}},
-		{name: "call with arguments", args: call("test_x_mcp_header", "--tool-arg", "region=eu west", "level=3"),
+		{name: "call", args: call("test_simple_text"),
+			want: []string{"This is a simple text response for testing."}},
+		{name: "call with arguments",
+			args: call("test_x_mcp_header", "--tool-arg", "region=eu west", "level=3"),
 			want: []string{`ran in region \"eu west\" at level 3`}},
-		{name: "arguments that do not fit", args: call("json_schema_2020_12_tool", "--tool-arg", "name=Ada"),
+		{name: "arguments that do not fit",
+			args: call("json_schema_2020_12_tool", "--tool-arg", "name=Ada"),
 			want: []string{`"isError":true`}, fail: true},
 		{name: "image", args: call("test_image_content"), want: []string{`"image/png"`}},
-		{name: "progress", args: call("test_tool_with_progress"), want: []string{"completed with progress"}},
+		{name: "progress", args: call("test_tool_with_progress"),
+			want: []string{"completed with progress"}},
 		{name: "failure", args: call("test_error_handling"), want: []string{`"isError":true`, "intentionally"}, fail: true},
 		// It has nobody to ask and says so, and it is told what is missing.
-		{name: "question", args: call("test_input_required_result_elicitation"), want: []string{"elicitation.form"}, fail: true},
+		{name: "question", args: call("test_input_required_result_elicitation"),
+			want: []string{"elicitation.form"}, fail: true},
 		{name: "no such tool", args: call("nowhere"), want: []string{"nowhere"}, fail: true},
 		{name: "list prompts", args: []string{"--method", "prompts/list"}, want: []string{`"test_simple_prompt"`, `"arg1"`}},
-		{name: "prompt", args: []string{"--method", "prompts/get", "--prompt-name", "test_prompt_with_arguments", "--prompt-args", "arg1=x", "arg2=y"},
+		{name: "prompt", args: []string{"--method", "prompts/get", "--prompt-name",
+			"test_prompt_with_arguments", "--prompt-args", "arg1=x", "arg2=y"},
 			want: []string{"arg1='x', arg2='y'"}},
 		{name: "list resources", args: []string{"--method", "resources/list"}, want: []string{`"test://static-text"`}},
 		{name: "list templates", args: []string{"--method", "resources/templates/list"}, want: []string{`"test://template/{id}/data"`}},
-		{name: "resource", args: []string{"--method", "resources/read", "--uri", "test://static-text"}, want: []string{"static text resource"}},
+		{name: "resource", args: []string{"--method", "resources/read", "--uri",
+			"test://static-text"}, want: []string{"static text resource"}},
 		{name: "resource template", args: []string{"--method", "resources/read", "--uri", "test://template/7/data"}, want: []string{`\"id\":\"7\"`}},
-		{name: "no such resource", args: []string{"--method", "resources/read", "--uri", "test://nowhere"}, want: []string{"nowhere"}, fail: true},
+		{name: "no such resource", args: []string{"--method", "resources/read", "--uri",
+			"test://nowhere"}, want: []string{"nowhere"}, fail: true},
 	}
 }
 
@@ -71,8 +79,12 @@ func TestInspector(t *testing.T) {
 	}
 	// It finds out by itself which revision is spoken. Its default is another: to speak as if it
 	// were 2025.
-	t.Run("negotiation/process", func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
-	t.Run("negotiation/http", func(t *testing.T) { inspections()[0].run(t, dir, "auto", serveEverything(t, everything)) })
+	t.Run("negotiation/process",
+		func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
+	t.Run("negotiation/http", func(t *testing.T) {
+		inspections()[0].run(t, dir, "auto",
+			serveEverything(t, everything))
+	})
 }
 
 // inspect runs an inspection in a revision and looks at what is said.
@@ -85,7 +97,8 @@ func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string,
 	in.run(t, dir, era, target)
 	messages := said()
 	conform(t, revision, wiretest.Server, messages, "")
-	if n := legs(messages, protocol.MethodInitialize); n != 0 && revision == modern || n == 0 && revision != modern {
+	if n := legs(messages, protocol.MethodInitialize); n != 0 && revision == modern || n == 0 &&
+		revision != modern {
 		t.Errorf("%d sessions were opened", n)
 	}
 }
@@ -93,8 +106,10 @@ func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string,
 // run has target, a program or a URL, inspected.
 func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 	t.Helper()
-	script := dir.file("@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js")
-	args := slices.Concat([]string{script, "--cli", "--protocol-era", era, "--format", "json", "--quiet"}, in.args)
+	script := dir.file("@modelcontextprotocol", "inspector", "clients", "launcher", "build",
+		"index.js")
+	args := slices.Concat([]string{script, "--cli", "--protocol-era", era, "--format", "json",
+		"--quiet"}, in.args)
 	if strings.HasPrefix(target, "http:") {
 		args = append(args, "--transport", "http", "--server-url", target)
 	} else {
@@ -103,7 +118,8 @@ func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 	cmd := exec.CommandContext(within(t, patience), dir.node(), args...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // it keeps a catalog there
 	out, err := cmd.CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok || (exit != nil) != in.fail {
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok ||
+		(exit != nil) != in.fail {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, want := range in.want {
@@ -133,6 +149,7 @@ func serveEverything(t *testing.T, program string) (endpoint string) {
 	t.Helper()
 	p := proctest.Start(t, exec.Command(program, "-http", "127.0.0.1:0"))
 	p.Quiet = true
-	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }) // the end of its input is nothing to it
+	// the end of its input is nothing to it
+	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 	return p.Line()
 }

@@ -24,29 +24,34 @@ import (
 func TestKit(t *testing.T) {
 	flows := []roundtriptest.Flow{
 		{
-			Name: "accept", Request: roundtriptest.Tool("provision", map[string]string{"name": "books"}), Want: "books in eu: it is tested",
+			Name: "accept", Request: roundtriptest.Tool("provision",
+				map[string]string{"name": "books"}), Want: "books in eu: it is tested",
 			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(map[string]string{"name": "eu"}), "sure": roundtriptest.Accept(map[string]string{"reason": "it is tested"})},
 		},
 		{
-			Name: "decline", Request: roundtriptest.Tool("provision", map[string]string{"name": "books"}), Fails: "sure",
+			Name: "decline", Request: roundtriptest.Tool("provision",
+				map[string]string{"name": "books"}), Fails: "sure",
 			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(map[string]string{"name": "eu"}), "sure": roundtriptest.Decline()},
 		},
 	}
-	for name, start := range map[string]func(*testing.T, *roundtriptest.Effects, roundtrip.Options) http.Handler{"official": kitOfficial, "mcp-go": kitMCPGo} {
+	for name, start := range map[string]func(*testing.T, *roundtriptest.Effects,
+		roundtrip.Options) http.Handler{"official": kitOfficial, "mcp-go": kitMCPGo} {
 		t.Run(name, func(t *testing.T) {
 			effects := &roundtriptest.Effects{}
-			web := httptest.NewServer(start(t, effects, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}))
+			web := httptest.NewServer(start(t, effects,
+				roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}))
 			t.Cleanup(func() {
 				web.CloseClientConnections()
 				web.Close()
 			})
-			subject := roundtriptest.Subject{Effects: effects, SingleUse: true, Connect: func(t testing.TB, _ string) protocol.Peer {
-				over, err := clienthttp.New(web.URL+"/mcp", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return over
-			}}
+			subject := roundtriptest.Subject{Effects: effects, SingleUse: true,
+				Connect: func(t testing.TB, _ string) protocol.Peer {
+					over, err := clienthttp.New(web.URL+"/mcp", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return over
+				}}
 			roundtriptest.Run(t, subject, flows...)
 			roundtriptest.Attack(t, subject, flows[0])
 		})
@@ -62,7 +67,8 @@ type (
 	}
 )
 
-func kitProvision(ctx context.Context, effects *roundtriptest.Effects, name string) (string, error) {
+func kitProvision(ctx context.Context, effects *roundtriptest.Effects,
+	name string) (string, error) {
 	region, err := roundtrip.Ask[kitRegion](ctx, "region", "Which region?")
 	if err != nil {
 		return "", err
@@ -75,7 +81,8 @@ func kitProvision(ctx context.Context, effects *roundtriptest.Effects, name stri
 	return name + " in " + region.Name + ": " + sure.Reason, nil
 }
 
-func kitOfficial(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Options) http.Handler {
+func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
+	opts roundtrip.Options) http.Handler {
 	t.Helper()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "kit", Version: "1.0.0"}, nil)
 	srv.AddTool(&mcp.Tool{Name: "provision", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -99,13 +106,14 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Op
 func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Options) http.Handler {
 	t.Helper()
 	srv := mcpgoserver.NewMCPServer("kit", "1.0.0", mcpgoserver.WithElicitation())
-	srv.AddTool(mcpgomcp.NewTool("provision", mcpgomcp.WithString("name")), func(ctx context.Context, req mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult, error) {
-		said, err := kitProvision(ctx, effects, req.GetString("name", ""))
-		if err != nil {
-			return nil, err
-		}
-		return mcpgomcp.NewToolResultText(said), nil
-	})
+	srv.AddTool(mcpgomcp.NewTool("provision", mcpgomcp.WithString("name")),
+		func(ctx context.Context, req mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult, error) {
+			said, err := kitProvision(ctx, effects, req.GetString("name", ""))
+			if err != nil {
+				return nil, err
+			}
+			return mcpgomcp.NewToolResultText(said), nil
+		})
 	a, err := mcpgo.Install(srv, &mcpgo.Options{Options: opts})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,8 @@ import (
 func TestMCPGoClient(t *testing.T) {
 	matrix(t, modern, wiretest.Server, mcpGoRoutes(modern), map[string]defect{
 		"cannot be asked": {
-			what: "the error does not say what is missing, although the server does: requiredCapabilities is not read",
+			what: "the error does not say what is missing, although the server does: " +
+				"requiredCapabilities is not read",
 			want: `missing required client capability: ""`, fails: true, legs: 1, asked: 1,
 		},
 		"cannot visit": {
@@ -56,7 +57,8 @@ func mcpGoRoutes(revision string) []route {
 		}},
 		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, said := serveSubject(t)
-			return connectMCPGo(t, who, mute, revision, transport.NewIO(ours.r, ours.w, io.NopCloser(strings.NewReader("")))), said
+			return connectMCPGo(t, who, mute, revision,
+				transport.NewIO(ours.r, ours.w, io.NopCloser(strings.NewReader("")))), said
 		}},
 	}
 }
@@ -64,12 +66,14 @@ func mcpGoRoutes(revision string) []route {
 // mcpGo is a client of mcp-go.
 type mcpGo struct{ *client.Client }
 
-func connectMCPGo(t *testing.T, who *person, mute bool, revision string, over transport.Interface) peer {
+func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
+	over transport.Interface) peer {
 	t.Helper()
 	opts := []client.ClientOption{client.WithProtocolVersion(revision)}
 	if !mute {
 		opts = append(opts,
-			client.WithElicitationHandler(mcpGoPerson{who}), client.WithSamplingHandler(mcpGoPerson{who}), client.WithRootsHandler(mcpGoPerson{who}),
+			client.WithElicitationHandler(mcpGoPerson{who}),
+			client.WithSamplingHandler(mcpGoPerson{who}), client.WithRootsHandler(mcpGoPerson{who}),
 			client.WithClientCapabilities(mcp.ClientCapabilities{
 				Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
 			}),
@@ -96,7 +100,8 @@ func connectMCPGo(t *testing.T, who *person, mute bool, revision string, over tr
 // mcpGoPerson is the person in the shapes that mcp-go's client knows.
 type mcpGoPerson struct{ *person }
 
-func (p mcpGoPerson) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (p mcpGoPerson) Elicit(_ context.Context,
+	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	action, content := p.elicit(r.Params.Message)
 	result := &mcp.ElicitationResult{}
 	result.Action = mcp.ElicitationResponseAction(action)
@@ -106,7 +111,8 @@ func (p mcpGoPerson) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.E
 	return result, nil
 }
 
-func (p mcpGoPerson) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+func (p mcpGoPerson) CreateMessage(_ context.Context,
+	r mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	asked, err := textOfBlock(r.Messages[0].Content)
 	if err != nil {
 		return nil, err
@@ -116,7 +122,8 @@ func (p mcpGoPerson) CreateMessage(_ context.Context, r mcp.CreateMessageRequest
 	return result, nil
 }
 
-func (p mcpGoPerson) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+func (p mcpGoPerson) ListRoots(context.Context,
+	mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	result := &mcp.ListRootsResult{}
 	for _, uri := range p.roots() {
 		result.Roots = append(result.Roots, mcp.Root{URI: uri})
@@ -189,7 +196,8 @@ func (c mcpGo) do(ctx context.Context, r request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return joined(result.ResourceTemplates, func(x mcp.ResourceTemplate) string { return x.URITemplate.Raw() }), nil
+		return joined(result.ResourceTemplates,
+			func(x mcp.ResourceTemplate) string { return x.URITemplate.Raw() }), nil
 	}
 	return "", fmt.Errorf("method %s: %w", r.Method, errors.ErrUnsupported)
 }

@@ -18,20 +18,28 @@ func TestMCPGoServerMistakes(t *testing.T) {
 		return server.NewStreamableHTTPServer(newMistakenMCPGo(), server.WithStateLess(true),
 			server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
 	}, []mistake{
-		{name: "neither questions nor state", request: tool("neither", nil), want: "unusable response"},
-		{name: "questions in a complete result", request: tool("complete", nil), answers: because, want: ""},
-		{name: "content and questions at once", request: tool("content", nil), answers: because, asked: 1, want: "done"},
-		{name: "a question of no kind", request: tool("kind", nil), answers: because, want: "no response"},
-		{name: "the URL error of another revision", request: tool("url", nil), answers: because, want: "server error -32603"},
+		{name: "neither questions nor state", request: tool("neither", nil),
+			want: "unusable response"},
+		{name: "questions in a complete result", request: tool("complete", nil), answers: because,
+			want: ""},
+		{name: "content and questions at once", request: tool("content", nil), answers: because,
+			asked: 1, want: "done"},
+		{name: "a question of no kind", request: tool("kind", nil), answers: because,
+			want: "no response"},
+		{name: "the URL error of another revision", request: tool("url", nil), answers: because,
+			want: "server error -32603"},
 		{name: "a handler that panics", request: tool("panic", nil), want: "no response"},
-		{name: "a form that is none", request: tool("nested", nil), answers: because, want: "question refused"},
+		{name: "a form that is none", request: tool("nested", nil), answers: because,
+			want: "question refused"},
 	})
 }
 
 // newMistakenMCPGo returns a server whose handlers do what they should not.
 func newMistakenMCPGo() *server.MCPServer {
-	s := server.NewMCPServer("mistaken", "1.0.0", server.WithToolCapabilities(false), server.WithElicitation())
-	sure := mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: "Sure?", RequestedSchema: json.RawMessage(confirmSchema)}
+	s := server.NewMCPServer("mistaken", "1.0.0", server.WithToolCapabilities(false),
+		server.WithElicitation())
+	sure := mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: "Sure?",
+		RequestedSchema: json.RawMessage(confirmSchema)}
 	add := func(name string, wrong func() (*mcp.CallToolResult, error)) {
 		s.AddTool(mcp.NewToolWithRawSchema(name, "", json.RawMessage(`{"type":"object"}`)),
 			func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -41,7 +49,10 @@ func newMistakenMCPGo() *server.MCPServer {
 				return wrong()
 			})
 	}
-	add("neither", func() (*mcp.CallToolResult, error) { return server.NewInputRequestBuilder("").ToolResult(), nil })
+	add("neither", func() (*mcp.CallToolResult,
+		error) {
+		return server.NewInputRequestBuilder("").ToolResult(), nil
+	})
 	add("complete", func() (*mcp.CallToolResult, error) {
 		result := server.NewInputRequestBuilder("s").Elicit("confirm", sure).ToolResult()
 		result.ResultType = ""
@@ -49,7 +60,8 @@ func newMistakenMCPGo() *server.MCPServer {
 	})
 	add("content", func() (*mcp.CallToolResult, error) {
 		result := server.NewInputRequestBuilder("s").Elicit("confirm", sure).ToolResult()
-		result.Content, result.StructuredContent = []mcp.Content{mcp.NewTextContent("done")}, map[string]any{"done": true}
+		result.Content, result.StructuredContent = []mcp.Content{mcp.NewTextContent("done")},
+			map[string]any{"done": true}
 		return result, nil
 	})
 	add("kind", func() (*mcp.CallToolResult, error) {
@@ -59,7 +71,8 @@ func newMistakenMCPGo() *server.MCPServer {
 	})
 	add("url", func() (*mcp.CallToolResult, error) {
 		return nil, mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{
-			{Mode: mcp.ElicitationModeURL, Message: "Sure?", URL: "https://example.com/in", ElicitationID: "1"}}}
+			{Mode: mcp.ElicitationModeURL, Message: "Sure?", URL: "https://example.com/in",
+				ElicitationID: "1"}}}
 	})
 	add("panic", func() (*mcp.CallToolResult, error) { panic("at the disco") })
 	add("nested", func() (*mcp.CallToolResult, error) {

@@ -37,7 +37,8 @@ func TestMCPGoServer(t *testing.T) {
 		"resource template": {what: cannotAsk, want: "opened", legs: 1},
 		"resource twice":    {what: cannotAsk, want: "opened", legs: 2},
 		"progress": {
-			what: "progress may come after the response, when nobody waits for it any more, or not at all",
+			what: "progress may come after the response, when nobody waits for it any more, or " +
+				"not at all",
 			want: "went on", legs: 2, asked: 1, silent: true,
 		},
 	})
@@ -66,26 +67,33 @@ func TestMCPGoServerLegacy(t *testing.T) {
 		anyway   = "what the client does not declare is asked all the same"
 	)
 	defects := map[string]defect{"progress": {
-		what:     "progress goes out on the stream of the session, or behind the response: it may come when nobody waits for it any more",
+		what: "progress goes out on the stream of the session, or behind the response: it " +
+			"may come when nobody waits for it any more",
 		harmless: true, silent: true,
 	}}
 	for route, text := range map[string]string{
 		"/http":   `error: elicitation/create error -32601: method not found: "elicitation/create"`,
 		"/stream": `error: elicitation request failed: method not found: "elicitation/create"`,
 	} {
-		defects["cannot be asked"+route] = defect{what: anyway, want: text, legs: 1, asked: 1, pushes: 1}
-		defects["cannot visit"+route] = defect{what: anyway, want: text, legs: 1, asked: 1, pushes: 1}
+		defects["cannot be asked"+route] = defect{what: anyway, want: text, legs: 1, asked: 1,
+			pushes: 1}
+		defects["cannot visit"+route] = defect{what: anyway, want: text, legs: 1, asked: 1,
+			pushes: 1}
 	}
 	for _, route := range []string{"/returned", "/returned stream"} {
 		defects["resource"+route] = defect{what: unread, want: "opened", legs: 1}
 		defects["resource template"+route] = defect{what: unread, want: "opened", legs: 1}
 		defects["resource twice"+route] = defect{what: unread, want: "opened", legs: 2}
 		defects["URL"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1}
-		defects["URL declined"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1}
-		defects["all at once"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1, asked: uncounted, pushes: uncounted}
+		defects["URL declined"+route] = defect{what: nameless, fails: true, want: "elicitationId",
+			legs: 1}
+		defects["all at once"+route] = defect{what: nameless, fails: true, want: "elicitationId",
+			legs: 1, asked: uncounted, pushes: uncounted}
 		defects["state alone"+route] = defect{what: noState, fails: true, want: "busy", legs: 1}
-		defects["cannot be asked"+route] = defect{what: anyway, fails: true, want: "method not found", legs: 1, asked: 1, pushes: 1}
-		defects["cannot visit"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1, asked: 1}
+		defects["cannot be asked"+route] = defect{what: anyway, fails: true,
+			want: "method not found", legs: 1, asked: 1, pushes: 1}
+		defects["cannot visit"+route] = defect{what: nameless, fails: true, want: "elicitationId",
+			legs: 1, asked: 1}
 	}
 	matrix(t, v20251125, wiretest.Client, routes, defects)
 }
@@ -96,10 +104,12 @@ func runMCPGo(ctx context.Context, end line, push bool) {
 	_ = s.Listen(ctx, end.r, end.w)
 }
 
-func openMCPGoServer(dial dialer, push bool, opts ...server.StreamableHTTPOption) func(*testing.T, *person, bool) (peer, said) {
+func openMCPGoServer(dial dialer, push bool,
+	opts ...server.StreamableHTTPOption) func(*testing.T, *person, bool) (peer, said) {
 	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
 	return func(t *testing.T, who *person, mute bool) (peer, said) {
-		endpoint, said := listen(t, server.NewStreamableHTTPServer(newMCPGoServer(push), append(opts, quiet)...))
+		endpoint, said := listen(t, server.NewStreamableHTTPServer(newMCPGoServer(push),
+			append(opts, quiet)...))
 		return dial(t, endpoint, who, mute), said
 	}
 }
@@ -107,14 +117,16 @@ func openMCPGoServer(dial dialer, push bool, opts ...server.StreamableHTTPOption
 // newMCPGoServer returns a server of mcp-go that plays the script: its handlers return their
 // questions, or push them while they run.
 func newMCPGoServer(push bool) *server.MCPServer {
-	s := server.NewMCPServer("script", "1.0.0", server.WithToolCapabilities(false), server.WithPromptCapabilities(false),
+	s := server.NewMCPServer("script", "1.0.0", server.WithToolCapabilities(false),
+		server.WithPromptCapabilities(false),
 		server.WithResourceCapabilities(false, false), server.WithElicitation(), server.WithRoots())
 	s.EnableSampling()
 	h := mcpGoHandlers{s, push}
 	for _, name := range scripted() {
 		s.AddTool(mcp.NewToolWithRawSchema(name, "Of the script.", json.RawMessage(`{"type":"object"}`)), h.tool)
 	}
-	s.AddPrompt(mcp.NewPrompt("brief", mcp.WithPromptDescription("Of the script."), mcp.WithArgument("topic")), h.prompt)
+	s.AddPrompt(mcp.NewPrompt("brief", mcp.WithPromptDescription("Of the script."),
+		mcp.WithArgument("topic")), h.prompt)
 	s.AddResource(mcp.NewResource("vault://codes", "codes"), h.resource)
 	s.AddResourceTemplate(mcp.NewResourceTemplate("vault://box/{box}", "box"), h.resource)
 	return s
@@ -133,14 +145,17 @@ func (h mcpGoHandlers) play(ctx context.Context, t turn, responses mcp.InputResp
 	return script(t)
 }
 
-func (h mcpGoHandlers) tool(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (h mcpGoHandlers) tool(ctx context.Context,
+	r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	t := turn{target: r.Params.Name, args: map[string]string{}, state: r.Params.RequestState}
 	for name := range r.GetArguments() {
 		t.args[name] = r.GetString(name, "")
 	}
 	if t.target == "slow" && r.Params.Meta != nil && r.Params.Meta.ProgressToken != nil {
-		report := map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": 1, "total": 2}
-		if err := h.server.SendNotificationToClient(ctx, protocol.NotifyProgress, report); err != nil {
+		report := map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": 1,
+			"total": 2}
+		if err := h.server.SendNotificationToClient(ctx, protocol.NotifyProgress,
+			report); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +169,8 @@ func (h mcpGoHandlers) tool(ctx context.Context, r mcp.CallToolRequest) (*mcp.Ca
 	return mcp.NewToolResultText(step.text), nil
 }
 
-func (h mcpGoHandlers) prompt(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+func (h mcpGoHandlers) prompt(ctx context.Context,
+	r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	t := turn{target: r.Params.Name, args: r.Params.Arguments, state: r.Params.RequestState}
 	step := h.play(ctx, t, r.Params.InputResponses)
 	switch {
@@ -163,11 +179,13 @@ func (h mcpGoHandlers) prompt(ctx context.Context, r mcp.GetPromptRequest) (*mcp
 	case step.failed:
 		return nil, errors.New(step.text)
 	}
-	return mcp.NewGetPromptResult("", []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(step.text))}), nil
+	return mcp.NewGetPromptResult("",
+		[]mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(step.text))}), nil
 }
 
 // resource plays the script only where it can push: it has contents to return and nothing else.
-func (h mcpGoHandlers) resource(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+func (h mcpGoHandlers) resource(ctx context.Context,
+	r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	s := step{text: "opened"}
 	if h.push {
 		s = h.play(ctx, turn{target: r.Params.URI}, nil)
@@ -188,7 +206,8 @@ func (h mcpGoHandlers) put(ctx context.Context, q question) (reply, error) {
 		}
 		return reply{uris: mcpGoURIs(listed)}, nil
 	case q.sample:
-		said, err := h.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: mcpGoSampling(q)})
+		said, err := h.server.RequestSampling(ctx,
+			mcp.CreateMessageRequest{CreateMessageParams: mcpGoSampling(q)})
 		if err != nil {
 			return reply{}, err
 		}
@@ -222,14 +241,17 @@ func mcpGoQuestions(s step) *server.InputRequestBuilder {
 }
 
 func mcpGoSampling(q question) mcp.CreateMessageParams {
-	return mcp.CreateMessageParams{MaxTokens: 100, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent(q.message)}}}
+	return mcp.CreateMessageParams{MaxTokens: 100,
+		Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+			Content: mcp.NewTextContent(q.message)}}}
 }
 
 func mcpGoElicitation(q question) mcp.ElicitationParams {
 	if q.url != "" {
 		return mcp.ElicitationParams{Mode: mcp.ElicitationModeURL, Message: q.message, URL: q.url}
 	}
-	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: q.message, RequestedSchema: q.schema}
+	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: q.message,
+		RequestedSchema: q.schema}
 }
 
 // mcpGoReplies decodes each answer as what its key says it is: any answer decodes as anything.

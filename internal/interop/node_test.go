@@ -56,7 +56,8 @@ func installed(t *testing.T) nodeDir {
 		t.Fatal(err)
 	}
 	cache = filepath.Join(cache, "rondo-interop")
-	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion + "-inspector-" + inspectorVersion
+	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
+		"-inspector-" + inspectorVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)
@@ -73,7 +74,8 @@ func installed(t *testing.T) nodeDir {
 func startNode(t *testing.T, script string, args ...string) *proctest.Process {
 	t.Helper()
 	dir := installed(t)
-	p := proctest.Start(t, exec.Command(dir.node(), append([]string{filepath.Join("testdata", script), string(dir)}, args...)...))
+	p := proctest.Start(t, exec.Command(dir.node(),
+		append([]string{filepath.Join("testdata", script), string(dir)}, args...)...))
 	p.Quiet = true
 	return p
 }
@@ -88,12 +90,14 @@ func fetch(t *testing.T, cache string, dir nodeDir) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund", "--loglevel=error"}, nodePackages()...)
+	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund",
+		"--loglevel=error"}, nodePackages()...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
 		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(nodePackages(), ", "), err, out)
 	}
 	err = os.Rename(fresh, string(dir))
-	if _, there := os.Stat(string(dir)); err != nil && there != nil { // else another test was faster
+	// else another test was faster
+	if _, there := os.Stat(string(dir)); err != nil && there != nil {
 		t.Fatal(err)
 	}
 }

@@ -33,17 +33,20 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	if err := syscall.Mkfifo(running, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	parts, err := os.OpenFile(running, os.O_RDONLY|syscall.O_NONBLOCK, 0) // open before the others are, it does not wait for them
+	// open before the others are, it does not wait for them
+	parts, err := os.OpenFile(running, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = parts.Close() })
-	script := "#!/bin/sh\ncd " + quote(dir) + "\nexec 3> running\ntee client | " + command + " | tee server\n"
+	script := "#!/bin/sh\ncd " + quote(dir) + "\nexec 3> running\ntee client | " + command +
+		" | tee server\n"
 	if err := os.WriteFile(recording, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return recording, func() []wiretest.Message {
-		if _, err := io.Copy(io.Discard, parts); err != nil { // it ends when nobody holds the other end
+		// it ends when nobody holds the other end
+		if _, err := io.Copy(io.Discard, parts); err != nil {
 			t.Fatal(err)
 		}
 		var lines wiretest.Log

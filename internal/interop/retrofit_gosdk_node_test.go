@@ -18,12 +18,17 @@ func TestTSClientRetrofit(t *testing.T) {
 				defects = retrofitDefects(push)
 			}
 			defects["progress"] = defect{
-				what:     "progress that is read together with the response is dropped: who waits for it is let go of first",
+				what: "progress that is read together with the response is dropped: who " +
+					"waits for it is let go of first",
 				harmless: true, silent: true,
 			}
-			matrix(t, modern, wiretest.Server, tsRetrofitRoutes(startTS(t, "client"), push, map[string]string{"pin": modern}), defects)
-			matrix(t, v20251125, wiretest.Server, tsRetrofitRoutes(startTS(t, "client"), push, "legacy"), nil)
-			matrix(t, v20251125, wiretest.Server, tsRetrofitRoutes(startTS(t, "sdk"), push, nil), nil)
+			matrix(t, modern, wiretest.Server,
+				tsRetrofitRoutes(startTS(t, "client"), push, map[string]string{"pin": modern}),
+				defects)
+			matrix(t, v20251125, wiretest.Server,
+				tsRetrofitRoutes(startTS(t, "client"), push, "legacy"), nil)
+			matrix(t, v20251125, wiretest.Server, tsRetrofitRoutes(startTS(t, "sdk"), push, nil),
+				nil)
 		})
 	}
 }
@@ -33,7 +38,8 @@ func tsRetrofitRoutes(ts *tsProcess, push bool, negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listenRetrofit(t, push)
-			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}), said
+			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute,
+				"negotiate": negotiate}), said
 		}},
 		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
 			as := asRetrofit + "=returned"

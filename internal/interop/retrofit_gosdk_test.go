@@ -35,15 +35,20 @@ func TestGoSDKRetrofitLegacy(t *testing.T) {
 
 func retrofitDefects(push bool) map[string]defect {
 	if push {
-		own := defect{what: "an unmodified handler fails by itself where the client declares nothing", want: "elicitation", within: true, legs: 1, asked: 1}
+		own := defect{what: "an unmodified handler fails by itself where the client declares " +
+			"nothing", want: "elicitation", within: true, legs: 1, asked: 1}
 		return map[string]defect{
-			"all at once": {what: "none: what is pushed at the same time, without keys, is asked one after the other",
-				want: "accepted it is tested, It is short., file:///src, visit accepted", legs: 5, asked: 1},
-			"state alone":     {what: "none: a handler that pushes needs no state", want: "ready", legs: 1, asked: 1},
+			"all at once": {what: "none: what is pushed at the same time, without keys, is asked " +
+				"one after the other",
+				want: "accepted it is tested, It is short., file:///src, visit accepted", legs: 5,
+				asked: 1},
+			"state alone": {what: "none: a handler that pushes needs no state", want: "ready",
+				legs: 1, asked: 1},
 			"cannot be asked": own, "cannot visit": own,
 		}
 	}
-	hollow := defect{what: "a result that only asks to come back is taken as final, and empty", want: "", legs: 1, asked: 1}
+	hollow := defect{what: "a result that only asks to come back is taken as final, and empty",
+		want: "", legs: 1, asked: 1}
 	unnamed := defect{what: "the error does not say what is missing, although the server does", want: `missing required client capability: ""`, fails: true, legs: 1, asked: 1}
 	return map[string]defect{
 		"state alone/official-http": hollow, "state alone/official-stream": hollow,
@@ -86,7 +91,8 @@ func retrofitRoutes(revision string, push bool) []route {
 	return []route{
 		{"mcp-go-http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listenRetrofit(t, push)
-			over, err := transport.NewStreamableHTTP(endpoint, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+			over, err := transport.NewStreamableHTTP(endpoint,
+				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,15 +100,18 @@ func retrofitRoutes(revision string, push bool) []route {
 		}},
 		{"mcp-go-stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, said := serveStream(t)
-			return connectMCPGo(t, who, mute, revision, transport.NewIO(ours.r, ours.w, io.NopCloser(strings.NewReader("")))), said
+			return connectMCPGo(t, who, mute, revision,
+				transport.NewIO(ours.r, ours.w, io.NopCloser(strings.NewReader("")))), said
 		}},
 		{"official-http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listenRetrofit(t, push)
-			return connectGoSDK(t, who, mute, revision, &mcp.StreamableClientTransport{Endpoint: endpoint}), said
+			return connectGoSDK(t, who, mute, revision,
+				&mcp.StreamableClientTransport{Endpoint: endpoint}), said
 		}},
 		{"official-stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, said := serveStream(t)
-			return connectGoSDK(t, who, mute, revision, &mcp.IOTransport{Reader: ours.r, Writer: ours.w}), said
+			return connectGoSDK(t, who, mute, revision,
+				&mcp.IOTransport{Reader: ours.r, Writer: ours.w}), said
 		}},
 	}
 }

@@ -46,7 +46,8 @@ func connectRondo(t *testing.T, transport protocol.Peer, who *person, mute bool)
 
 // connectRondoLegacy has our client open a session with a server that speaks newer revisions, too.
 func connectRondoLegacy(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
-	return newRondo(t, transport, who, mute, &client.Options{Timeout: patience, Era: protocol.Legacy})
+	return newRondo(t, transport, who, mute,
+		&client.Options{Timeout: patience, Era: protocol.Legacy})
 }
 
 // overLines returns our client's way to the other end of a stream, whatever time that takes to say
@@ -55,20 +56,25 @@ func overLines(r io.ReadCloser, w io.WriteCloser) protocol.Peer {
 	return client.NewStream(r, w, &client.StreamOptions{ProbeTimeout: patience})
 }
 
-func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool, opts *client.Options) peer {
+func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
+	opts *client.Options) peer {
 	if !mute {
-		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return who.result(q.Message)
 		}
-		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+			error) {
 			return who.result(q.Message)
 		}
-		opts.CreateMessage = func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		opts.CreateMessage = func(_ context.Context,
+			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			text := who.answer(textOf(q.Request.Messages[0].Content))
 			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "model-1",
 				Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
 		}
-		opts.ListRoots = func(context.Context, *client.RootsQuestion) (roots []protocol.Root, _ error) {
+		opts.ListRoots = func(context.Context, *client.RootsQuestion) (roots []protocol.Root,
+			_ error) {
 			for _, uri := range who.roots() {
 				roots = append(roots, protocol.Root{URI: uri})
 			}
@@ -114,7 +120,8 @@ func (c rondo) do(ctx context.Context, r request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return joined(result.Contents, func(x protocol.ResourceContents) string { return x.Text }), nil
+		return joined(result.Contents, func(x protocol.ResourceContents) string { return x.Text }),
+			nil
 	case protocol.MethodListTools:
 		result, err := c.ListTools(ctx, "")
 		if err != nil {
@@ -138,14 +145,16 @@ func (c rondo) do(ctx context.Context, r request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return joined(result.ResourceTemplates, func(x protocol.ResourceTemplate) string { return x.URITemplate }), nil
+		return joined(result.ResourceTemplates,
+			func(x protocol.ResourceTemplate) string { return x.URITemplate }), nil
 	}
 	return "", fmt.Errorf("method %s: %w", r.Method, errors.ErrUnsupported)
 }
 
 func (c rondo) callTool(ctx context.Context, r request) (string, error) {
 	if r.Progress {
-		ctx = client.WithProgress(ctx, func(context.Context, *protocol.Progress) { c.who.progress <- struct{}{} })
+		ctx = client.WithProgress(ctx,
+			func(context.Context, *protocol.Progress) { c.who.progress <- struct{}{} })
 	}
 	var args any
 	if r.Args != nil {

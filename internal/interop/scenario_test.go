@@ -62,50 +62,74 @@ func scenarios() []scenario {
 	return []scenario{
 		{name: "list tools", request: request{Method: protocol.MethodListTools}, legs: 1,
 			want: "deploy fail plain poll provision sign_in slow summarize survey tidy wizard"},
-		{name: "list prompts", request: request{Method: protocol.MethodListPrompts}, legs: 1, want: "brief"},
-		{name: "list resources", request: request{Method: protocol.MethodListResources}, legs: 1, want: "vault://codes"},
-		{name: "list templates", request: request{Method: protocol.MethodListResourceTemplates}, legs: 1, want: "vault://box/{box}"},
+		{name: "list prompts", request: request{Method: protocol.MethodListPrompts}, legs: 1,
+			want: "brief"},
+		{name: "list resources", request: request{Method: protocol.MethodListResources}, legs: 1,
+			want: "vault://codes"},
+		{name: "list templates", request: request{Method: protocol.MethodListResourceTemplates},
+			legs: 1, want: "vault://box/{box}"},
 		{name: "no question", request: tool("plain", nil), legs: 1, want: "plain"},
-		{name: "single round", request: tool("deploy", env), answers: answers{"Deploy to prod?": because},
-			legs: 2, want: "deployed to prod: it is tested"},
-		{name: "decline", request: tool("deploy", env), answers: answers{"Deploy to prod?": "decline"},
-			legs: 2, want: "left prod alone: declined"},
-		{name: "cancel", request: tool("deploy", env), answers: answers{"Deploy to prod?": "cancel"},
-			legs: 2, want: "left prod alone: cancelled"},
-		{name: "three rounds", request: tool("wizard", nil), legs: 4, want: "8 cores in eu for ada@example.com, saw eu",
+		{name: "single round", request: tool("deploy", env),
+			answers: answers{"Deploy to prod?": because},
+			legs:    2, want: "deployed to prod: it is tested"},
+		{name: "decline", request: tool("deploy", env),
+			answers: answers{"Deploy to prod?": "decline"},
+			legs:    2, want: "left prod alone: declined"},
+		{name: "cancel", request: tool("deploy", env),
+			answers: answers{"Deploy to prod?": "cancel"},
+			legs:    2, want: "left prod alone: cancelled"},
+		{name: "three rounds", request: tool("wizard", nil), legs: 4,
+			want:    "8 cores in eu for ada@example.com, saw eu",
 			answers: answers{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Who is told?": `{"email":"ada@example.com"}`}},
-		{name: "defaults", request: tool("wizard", nil), legs: 4, want: "2 cores in us for ada@example.com, saw us",
+		{name: "defaults", request: tool("wizard", nil), legs: 4,
+			want:    "2 cores in us for ada@example.com, saw us",
 			answers: answers{"Which region?": `{"name":"us"}`, "How big in us?": `{"spare":true}`, "Who is told?": `{"email":"ada@example.com"}`}},
-		{name: "decline in a later round", request: tool("wizard", nil), legs: 3, want: "error: declined: size",
+		{name: "decline in a later round", request: tool("wizard", nil), legs: 3,
+			want:    "error: declined: size",
 			answers: answers{"Which region?": `{"name":"eu"}`, "How big in eu?": "decline"}},
 		{name: "typed result", request: tool("provision", nil), answers: answers{"Which region?": `{"name":"eu"}`},
 			legs: 2, want: `{"region":"eu"}`},
-		{name: "failure after a question", request: tool("fail", nil), answers: answers{"Fail?": because},
-			legs: 2, want: "error: the disk is full"},
-		{name: "progress", request: request{Method: protocol.MethodCallTool, Target: "slow", Progress: true},
+		{name: "failure after a question", request: tool("fail", nil),
+			answers: answers{"Fail?": because},
+			legs:    2, want: "error: the disk is full"},
+		{name: "progress", request: request{Method: protocol.MethodCallTool, Target: "slow",
+			Progress: true},
 			answers: answers{"Go on?": because}, legs: 2, progress: 2, want: "went on"},
-		{name: "sampling", request: tool("summarize", nil), answers: answers{"Summarize.": "It is short."},
-			legs: 2, want: "model-1 says: It is short."},
-		{name: "roots", request: tool("tidy", nil), answers: answers{"roots": "file:///doc file:///src"},
-			legs: 2, want: "tidied file:///doc file:///src"},
-		{name: "URL", request: tool("sign_in", nil), answers: answers{"Sign in": "{}"}, legs: 2, want: "visit accepted"},
-		{name: "URL declined", request: tool("sign_in", nil), answers: answers{"Sign in": "decline"}, legs: 2, want: "visit declined"},
-		{name: "all at once", request: tool("survey", nil), legs: 2, want: "accepted it is tested, It is short., file:///src, visit accepted",
-			answers: answers{"Sure?": because, "Summarize.": "It is short.", "roots": "file:///src", "Sign in": "{}"}},
+		{name: "sampling", request: tool("summarize", nil),
+			answers: answers{"Summarize.": "It is short."},
+			legs:    2, want: "model-1 says: It is short."},
+		{name: "roots", request: tool("tidy", nil),
+			answers: answers{"roots": "file:///doc file:///src"},
+			legs:    2, want: "tidied file:///doc file:///src"},
+		{name: "URL", request: tool("sign_in", nil), answers: answers{"Sign in": "{}"}, legs: 2,
+			want: "visit accepted"},
+		{name: "URL declined", request: tool("sign_in", nil),
+			answers: answers{"Sign in": "decline"}, legs: 2, want: "visit declined"},
+		{name: "all at once", request: tool("survey", nil), legs: 2,
+			want: "accepted it is tested, It is short., file:///src, visit accepted",
+			answers: answers{"Sure?": because, "Summarize.": "It is short.", "roots": "file:///src",
+				"Sign in": "{}"}},
 		{name: "state alone", request: tool("poll", nil), legs: 3, want: "ready"},
 		{name: "prompt", request: prompt("brief", topic), answers: answers{"Who reads it?": `{"email":"bob@example.com"}`},
 			legs: 2, want: "Write about rondos for bob@example.com"},
-		{name: "prompt declined", request: prompt("brief", topic), answers: answers{"Who reads it?": "decline"},
-			legs: 2, fails: true, want: "declined: contact"},
-		{name: "resource", request: resource("vault://codes"), answers: answers{"Open vault://codes?": because},
-			legs: 2, want: "opened: it is tested"},
-		{name: "resource template", request: resource("vault://box/7"), answers: answers{"Open vault://box/7?": because},
-			legs: 2, want: "opened: it is tested"},
-		{name: "resource twice", request: resource("vault://codes"), answers: answers{"Open vault://codes?": because},
-			again: true, legs: 4, want: "opened: it is tested"},
-		{name: "cannot be asked", request: tool("deploy", env), mute: true, legs: 1, fails: true, want: "elicitation"},
-		{name: "cannot visit", request: tool("sign_in", nil), mute: true, legs: 1, fails: true, want: "elicitation"},
-		{name: "no such tool", request: tool("nowhere", nil), legs: 1, fails: true, want: "nowhere"},
+		{name: "prompt declined", request: prompt("brief", topic),
+			answers: answers{"Who reads it?": "decline"},
+			legs:    2, fails: true, want: "declined: contact"},
+		{name: "resource", request: resource("vault://codes"),
+			answers: answers{"Open vault://codes?": because},
+			legs:    2, want: "opened: it is tested"},
+		{name: "resource template", request: resource("vault://box/7"),
+			answers: answers{"Open vault://box/7?": because},
+			legs:    2, want: "opened: it is tested"},
+		{name: "resource twice", request: resource("vault://codes"),
+			answers: answers{"Open vault://codes?": because},
+			again:   true, legs: 4, want: "opened: it is tested"},
+		{name: "cannot be asked", request: tool("deploy", env), mute: true, legs: 1, fails: true,
+			want: "elicitation"},
+		{name: "cannot visit", request: tool("sign_in", nil), mute: true, legs: 1, fails: true,
+			want: "elicitation"},
+		{name: "no such tool", request: tool("nowhere", nil), legs: 1, fails: true,
+			want: "nowhere"},
 	}
 }
 
@@ -140,7 +164,8 @@ type route struct {
 // matrix takes a client through all scenarios over its routes, on which revision is spoken. Defects
 // are those of the peer, by scenario or by scenario/route; ours is the side whose messages must
 // conform.
-func matrix(t *testing.T, revision string, ours wiretest.From, routes []route, defects map[string]defect) {
+func matrix(t *testing.T, revision string, ours wiretest.From, routes []route,
+	defects map[string]defect) {
 	unused := maps.Clone(defects)
 	for _, s := range scenarios() {
 		for _, r := range routes {
@@ -172,18 +197,21 @@ func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route
 		t.Logf("defect of the peer: %s", d.what)
 	}
 	if d.what != "" && !d.harmless {
-		s.want, s.fails, s.refused, s.legs, asked, s.pushes = d.want, d.fails, d.within, d.legs, d.asked, d.pushes
+		s.want, s.fails, s.refused, s.legs, asked, s.pushes = d.want, d.fails, d.within, d.legs,
+			d.asked, d.pushes
 	}
 	for range runs {
 		got, err := client.do(ctx, s.request)
 		if s.request.Method == protocol.MethodListTools { // in whatever order
 			got = strings.Join(slices.Sorted(strings.FieldsSeq(got)), " ")
 		}
-		got, _, _ = strings.Cut(got, "; the person ") // our server says what a model is to make of it
+		// our server says what a model is to make of it
+		got, _, _ = strings.Cut(got, "; the person ")
 		switch {
 		case s.fails && (err == nil || !strings.Contains(err.Error(), s.want)):
 			t.Errorf("got %q, %v, want an error about %q", got, err, s.want)
-		case s.refused && (err != nil || !strings.HasPrefix(got, "error: ") || !strings.Contains(got, s.want)):
+		case s.refused && (err != nil || !strings.HasPrefix(got, "error: ") ||
+			!strings.Contains(got, s.want)):
 			t.Errorf("got %q, %v, want a failed tool and %q", got, err, s.want)
 		case !s.fails && !s.refused && (err != nil || got != s.want):
 			t.Errorf("got %q, %v, want %q", got, err, s.want)
@@ -209,7 +237,8 @@ func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route
 	if n := legs(messages, s.request.Method); n != s.legs {
 		t.Errorf("%s was sent %d times, want %d", s.request.Method, n, s.legs)
 	}
-	if n := legs(messages, protocol.MethodInitialize); n != 0 && revision == modern || n != 1 && revision != modern {
+	if n := legs(messages, protocol.MethodInitialize); n != 0 && revision == modern || n != 1 &&
+		revision != modern {
 		t.Errorf("%d sessions were opened", n)
 	}
 }

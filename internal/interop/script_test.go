@@ -66,7 +66,8 @@ func ask(state string, questions ...question) step { return step{ask: questions,
 // script is every handler of a server: tools and prompts by name, resources by URI.
 func script(t turn) step {
 	if strings.HasPrefix(t.target, "vault://") {
-		return t.guarded(form("confirm", "Open "+t.target+"?", confirmSchema), func(r reply) string { return "opened: " + r.field("reason") })
+		return t.guarded(form("confirm", "Open "+t.target+"?", confirmSchema),
+			func(r reply) string { return "opened: " + r.field("reason") })
 	}
 	switch t.target {
 	case "plain":
@@ -74,7 +75,8 @@ func script(t turn) step {
 	case "deploy":
 		return t.deploy()
 	case "slow":
-		return t.guarded(form("confirm", "Go on?", confirmSchema), func(reply) string { return "went on" })
+		return t.guarded(form("confirm", "Go on?", confirmSchema),
+			func(reply) string { return "went on" })
 	case "wizard":
 		return t.wizard()
 	case "provision":
@@ -93,7 +95,8 @@ func script(t turn) step {
 		if r, ok := t.replies["login"]; ok {
 			return answer("visit " + r.outcome())
 		}
-		return ask("asked", question{key: "login", message: "Sign in", url: "https://example.com/in"})
+		return ask("asked", question{key: "login", message: "Sign in",
+			url: "https://example.com/in"})
 	case "survey":
 		return t.survey()
 	case "poll":
@@ -102,7 +105,8 @@ func script(t turn) step {
 		}
 		return ask(t.state + "1")
 	case "fail":
-		s := t.guarded(form("confirm", "Fail?", confirmSchema), func(reply) string { return "the disk is full" })
+		s := t.guarded(form("confirm", "Fail?", confirmSchema),
+			func(reply) string { return "the disk is full" })
 		s.failed = s.ask == nil
 		return s
 	case "brief":
@@ -192,7 +196,8 @@ func (t turn) wizard() step {
 	case kept["email"] == "":
 		return ask(string(state), form("contact", "Who is told?", contactSchema))
 	}
-	return answer(fmt.Sprintf("%s cores in %s for %s, saw %s", kept["cores"], kept["name"], kept["email"], kept["name"]))
+	return answer(fmt.Sprintf("%s cores in %s for %s, saw %s", kept["cores"], kept["name"],
+		kept["email"], kept["name"]))
 }
 
 func (t turn) survey() step {
@@ -204,17 +209,20 @@ func (t turn) survey() step {
 			question{key: "login", message: "Sign in", url: "https://example.com/in"})
 	}
 	confirmed := t.replies["confirm"]
-	return answer(fmt.Sprintf("%s %s, %s, %s, visit %s", confirmed.outcome(), confirmed.field("reason"), t.replies["summary"].text,
+	return answer(fmt.Sprintf("%s %s, %s, %s, visit %s", confirmed.outcome(),
+		confirmed.field("reason"), t.replies["summary"].text,
 		strings.Join(t.replies["dirs"].uris, " "), t.replies["login"].outcome()))
 }
 
 func (r reply) field(name string) string { return fmt.Sprint(r.content[name]) }
 
 func (r reply) outcome() string {
-	return map[string]string{"accept": "accepted", "decline": "declined", "cancel": "cancelled"}[r.action]
+	return map[string]string{"accept": "accepted", "decline": "declined",
+		"cancel": "cancelled"}[r.action]
 }
 
 // scripted are the tools of the script.
 func scripted() []string {
-	return []string{"plain", "deploy", "slow", "wizard", "provision", "summarize", "tidy", "sign_in", "survey", "poll", "fail"}
+	return []string{"plain", "deploy", "slow", "wizard", "provision", "summarize", "tidy",
+		"sign_in", "survey", "poll", "fail"}
 }

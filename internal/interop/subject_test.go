@@ -66,12 +66,16 @@ func serveSubject(t *testing.T) (line, said) {
 
 func addTools(srv *server.Server) {
 	subject.Register(srv)
-	server.AddRawTool(srv, server.Tool{Name: "slow", Description: "Reports progress and asks."}, slow)
+	server.AddRawTool(srv, server.Tool{Name: "slow", Description: "Reports progress and asks."},
+		slow)
 	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
-	server.AddToolOut(srv, server.Tool{Name: "provision", Description: "Asks and answers with a value."}, provision)
-	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."}, summarize)
+	server.AddToolOut(srv, server.Tool{Name: "provision",
+		Description: "Asks and answers with a value."}, provision)
+	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."},
+		summarize)
 	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, tidy)
-	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."}, survey)
+	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."},
+		survey)
 }
 
 // slow makes every response an event stream, for clients that want progress.
@@ -93,14 +97,16 @@ func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	size, ok := howBig.AcceptedContent(ctx)
 	if !ok {
-		return roundtrip.InputRequired(howBig.Elicit("How big in "+region.Name+"?"), roundtrip.WithState("saw "+region.Name)), nil
+		return roundtrip.InputRequired(howBig.Elicit("How big in "+region.Name+"?"),
+			roundtrip.WithState("saw "+region.Name)), nil
 	}
 	who, ok := whom.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(whom.Elicit("Who is told?")), nil
 	}
 	saw, _ := roundtrip.State[string](ctx)
-	return server.Text(fmt.Sprintf("%d cores in %s for %s, %s", size.Cores, region.Name, who.Email, saw)), nil
+	return server.Text(fmt.Sprintf("%d cores in %s for %s, %s", size.Cores, region.Name, who.Email,
+		saw)), nil
 }
 
 // provision has a typed result, so its question travels in an error.
@@ -141,7 +147,8 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	visited := roundtrip.Visited(ctx, "login")
 	if confirmed.Outcome != roundtrip.Missing && sampled && listed && visited != roundtrip.Missing {
 		return server.Text(fmt.Sprintf("%s %s, %s, %s, visit %s",
-			confirmed.Outcome, confirmed.Content.Reason, textOf(said.Content), uris(roots), visited)), nil
+			confirmed.Outcome, confirmed.Content.Reason, textOf(said.Content), uris(roots),
+			visited)), nil
 	}
 	return roundtrip.InputRequired(
 		confirm.Elicit("Sure?"),
@@ -153,11 +160,13 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 
 func addResources(srv *server.Server) {
 	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, openVault)
-	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
+	server.AddResourceTemplate(srv,
+		server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
 }
 
 // openVault lets what it answers be reused: clients must not, since it took an answer.
-func openVault(ctx context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+func openVault(ctx context.Context,
+	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	why, ok := confirm.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(confirm.Elicit("Open " + call.URI + "?")), nil

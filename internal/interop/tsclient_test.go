@@ -22,18 +22,24 @@ func TestTSClient(t *testing.T) {
 	pinned := map[string]string{"pin": modern}
 	matrix(t, modern, wiretest.Server, ts.routes(pinned), map[string]defect{
 		"resource twice": {
-			what: "what took an answer is cached all the same, and the second reading is served from there",
+			what: "what took an answer is cached all the same, and the second reading is served " +
+				"from there",
 			want: "opened: it is tested", legs: 2, asked: 1,
 		},
 		"progress": {
-			what:     "progress that is read together with the response is dropped: who waits for it is let go of first",
+			what: "progress that is read together with the response is dropped: who waits " +
+				"for it is let go of first",
 			harmless: true, silent: true,
 		},
 	})
 	// It finds out by itself which revision is spoken. Its default is another: to speak as if it
 	// were 2025.
 	for _, r := range ts.routes("auto") {
-		t.Run("negotiation/"+r.name, func(t *testing.T) { named(t, "single round").run(t, modern, wiretest.Server, r, defect{}) })
+		t.Run("negotiation/"+r.name,
+			func(t *testing.T) {
+				named(t, "single round").run(t, modern, wiretest.Server, r,
+					defect{})
+			})
 	}
 }
 
@@ -71,7 +77,8 @@ func (ts *tsProcess) routes(negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
-			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}), said
+			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute,
+				"negotiate": negotiate}), said
 		}},
 		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
 			return ts.process(t, asSubject+"=yes", who, mute, negotiate)
@@ -80,10 +87,12 @@ func (ts *tsProcess) routes(negotiate any) []route {
 }
 
 // process connects to this program as another one, which the client starts.
-func (ts *tsProcess) process(t *testing.T, as string, who *person, mute bool, negotiate any) (peer, said) {
+func (ts *tsProcess) process(t *testing.T, as string, who *person, mute bool,
+	negotiate any) (peer, said) {
 	t.Helper()
 	program, said := recordProcess(t, processAs(t, as))
-	client := ts.connect(t, who, map[string]any{"program": program, "mute": mute, "negotiate": negotiate})
+	client := ts.connect(t, who,
+		map[string]any{"program": program, "mute": mute, "negotiate": negotiate})
 	return client, func() []wiretest.Message {
 		client.disconnect()
 		return said()
@@ -149,7 +158,8 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 		case heard.Progress:
 			c.who.progress <- struct{}{}
 		case heard.Ask != 0:
-			if err := c.write(map[string]any{"answer": heard.Ask, "text": c.who.answer(heard.Question)}); err != nil {
+			if err := c.write(map[string]any{"answer": heard.Ask,
+				"text": c.who.answer(heard.Question)}); err != nil {
 				return "", err
 			}
 		case heard.ID != c.lastID:

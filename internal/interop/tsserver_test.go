@@ -21,7 +21,8 @@ func TestTSSDKServer(t *testing.T) {
 			server := startNode(t, "server.mjs", "stdio")
 			var lines wiretest.Log
 			to := recorded{lines.Lines(wiretest.Client, server.In), server.In}
-			from := readCloser{io.TeeReader(server.Out, lines.Lines(wiretest.Server, io.Discard)), server.Out}
+			from := readCloser{io.TeeReader(server.Out, lines.Lines(wiretest.Server, io.Discard)),
+				server.Out}
 			return connectRondo(t, overLines(from, to), who, mute), lines.Messages
 		}},
 	}

@@ -55,11 +55,17 @@ func record(t testing.TB, target string) (endpoint string, _ said) {
 	t.Cleanup(own.CloseIdleConnections)
 	recorder := &wiretest.Recorder{Base: own}
 	front := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: to.Scheme, Host: to.Host}) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: to.Scheme,
+				Host: to.Host})
+		},
 		Transport:     recorder,
 		FlushInterval: -1, // events pass at once
 		// One end has hung up, and so does the other end see it.
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorHandler: func(http.ResponseWriter, *http.Request,
+			error) {
+			panic(http.ErrAbortHandler)
+		},
 	})
 	t.Cleanup(front.Close)
 	return front.URL + to.Path, recorder.Messages
@@ -76,8 +82,10 @@ func stream(t testing.TB) (client, server line, _ said) {
 	var lines wiretest.Log
 	toServer, fromClient := io.Pipe()
 	toClient, fromServer := io.Pipe()
-	client = line{toClient, recorded{&oneByOne{w: lines.Lines(wiretest.Client, fromClient)}, fromClient}}
-	server = line{toServer, recorded{&oneByOne{w: lines.Lines(wiretest.Server, fromServer)}, fromServer}}
+	client = line{toClient, recorded{&oneByOne{w: lines.Lines(wiretest.Client, fromClient)},
+		fromClient}}
+	server = line{toServer, recorded{&oneByOne{w: lines.Lines(wiretest.Server, fromServer)},
+		fromServer}}
 	t.Cleanup(func() { // frees whoever still writes, and whoever reads comes to the end
 		_ = fromClient.Close()
 		_ = fromServer.Close()
@@ -118,9 +126,11 @@ type recorded struct {
 // against the other era. It returns how many requests the server sent. Until a client of both eras
 // opens a session it speaks the modern revision. leaks is what the peer, and not our side, says of
 // the other era, in the words of apart; empty: nothing.
-func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message, leaks string) (pushes int) {
+func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message,
+	leaks string) (pushes int) {
 	t.Helper()
-	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}} // of requests, by who sent them and id
+	// of requests, by who sent them and id
+	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}}
 	opened := revision == modern || legs(messages, protocol.MethodInitialize) == 0
 	checked, leaked, exchange := 0, false, ""
 	for _, message := range messages {
@@ -155,7 +165,8 @@ func conform(t testing.TB, revision string, ours wiretest.From, messages []wiret
 				}
 			}
 		}
-		if err := apart(spoken, message.From, message.Body); err != nil && message.From != ours && err.Error() == leaks {
+		if err := apart(spoken, message.From, message.Body); err != nil && message.From != ours &&
+			err.Error() == leaks {
 			leaked = true
 		} else if err != nil {
 			t.Errorf("%s, in %s: %v\n%.500s", message.From, spoken, err, message.Body)
@@ -187,7 +198,8 @@ func legs(messages []wiretest.Message, method string) (n int) {
 		var head struct {
 			Method string `json:"method"`
 		}
-		if json.Unmarshal(message.Body, &head) == nil && head.Method == method && message.From == wiretest.Client {
+		if json.Unmarshal(message.Body, &head) == nil && head.Method == method &&
+			message.From == wiretest.Client {
 			n++
 		}
 	}

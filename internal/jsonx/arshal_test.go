@@ -32,7 +32,8 @@ type author struct {
 func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 	in := author{
 		Name: "a\u2028b\x00\"", Blob: []byte{1, 2, 255}, Wait: time.Second, Number: "1.50", Raw: stdjson.RawMessage(`{"x": 1}`),
-		Map: map[string]any{"b": 1.5, "a": []any{nil, true, 1e30}, "c": stdjson.Number("12345678901234567890")}, Quoted: 7,
+		Map: map[string]any{"b": 1.5, "a": []any{nil, true, 1e30},
+			"c": stdjson.Number("12345678901234567890")}, Quoted: 7,
 		When: time.Date(2026, 7, 28, 1, 2, 3, 4, time.UTC),
 	}
 	want, err := stdjson.Marshal(in)
@@ -43,13 +44,16 @@ func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 	if err != nil || string(got) != string(want) {
 		t.Fatalf("Marshal:\ngot  %s, %v\nwant %s", got, err, want)
 	}
-	for name, unmarshal := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal, "UnmarshalNumbers": jsonx.UnmarshalNumbers} {
+	for name, unmarshal := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal,
+		"UnmarshalNumbers": jsonx.UnmarshalNumbers} {
 		var back, wantBack author
 		if err := stdjson.Unmarshal(want, &wantBack); err != nil {
 			t.Fatal(err)
 		}
 		if name == "UnmarshalNumbers" {
-			wantBack.Map = map[string]any{"b": stdjson.Number("1.5"), "a": []any{nil, true, stdjson.Number("1e+30")}, "c": stdjson.Number("12345678901234567890")}
+			wantBack.Map = map[string]any{"b": stdjson.Number("1.5"),
+				"a": []any{nil, true, stdjson.Number("1e+30")},
+				"c": stdjson.Number("12345678901234567890")}
 		}
 		if err := unmarshal(got, &back); err != nil || !reflect.DeepEqual(back, wantBack) {
 			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", name, back, err, wantBack)
@@ -83,7 +87,8 @@ func TestUnmarshalIsStrict(t *testing.T) {
 		Action string `json:"action"`
 	}
 	for _, doc := range []string{`{"Action":"accept"}`, `{"ACTION":"accept"}`, `{"action":"decline","Action":"accept"}`, `{"act_ion":"accept"}`} {
-		for name, decode := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal, "UnmarshalNumbers": jsonx.UnmarshalNumbers, "Decode": jsonx.Decode} {
+		for name, decode := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal,
+			"UnmarshalNumbers": jsonx.UnmarshalNumbers, "Decode": jsonx.Decode} {
 			var got answer
 			if err := decode([]byte(doc), &got); err != nil || got.Action == "accept" {
 				t.Errorf("%s(%s) = %+v, %v: a member of another name was read", name, doc, got, err)
@@ -94,7 +99,8 @@ func TestUnmarshalIsStrict(t *testing.T) {
 		`{"action":"decline","action":"accept"}`, `{"action":"\ud800"}`, "{\"action\":\"\xff\"}", `{"action":1}`, `{"action":"x"} {}`, ``,
 		`{"x":{"y":1,"y":2}}`, `{"x":` + nested(jsonx.MaxDepth) + `}`,
 	} {
-		for name, decode := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal, "UnmarshalNumbers": jsonx.UnmarshalNumbers, "Decode": jsonx.Decode} {
+		for name, decode := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal,
+			"UnmarshalNumbers": jsonx.UnmarshalNumbers, "Decode": jsonx.Decode} {
 			var got answer
 			if err := decode([]byte(doc), &got); err == nil {
 				t.Errorf("%s(%.60s) = %+v, want an error", name, doc, got)
@@ -109,13 +115,15 @@ func TestNumbers(t *testing.T) {
 	if err := jsonx.Unmarshal(doc, &plain); err != nil {
 		t.Fatal(err)
 	}
-	if want := any(map[string]any{"a": []any{9007199254740992.0, 1.5}, "b": "1"}); !reflect.DeepEqual(plain, want) {
+	if want := any(map[string]any{"a": []any{9007199254740992.0, 1.5},
+		"b": "1"}); !reflect.DeepEqual(plain, want) {
 		t.Errorf("Unmarshal: got %#v, want %#v", plain, want)
 	}
 	if err := jsonx.UnmarshalNumbers(doc, &exact); err != nil {
 		t.Fatal(err)
 	}
-	if want := any(map[string]any{"a": []any{stdjson.Number("9007199254740993"), stdjson.Number("1.50")}, "b": "1"}); !reflect.DeepEqual(exact, want) {
+	if want := any(map[string]any{"a": []any{stdjson.Number("9007199254740993"),
+		stdjson.Number("1.50")}, "b": "1"}); !reflect.DeepEqual(exact, want) {
 		t.Errorf("UnmarshalNumbers: got %#v, want %#v", exact, want)
 	}
 	var typed struct{ N stdjson.Number }

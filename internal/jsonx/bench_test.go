@@ -129,7 +129,11 @@ func scan(doc []byte, e *envelope) error {
 // fold the case of names.
 func BenchmarkEnvelope(b *testing.B) {
 	run(b, "jsonx", func(doc []byte) error { var e envelope; return scan(doc, &e) })
-	run(b, "encoding-json", func(doc []byte) error { var e envelope; return stdjson.Unmarshal(doc, &e) })
+	run(b, "encoding-json", func(doc []byte) error {
+		var e envelope
+		return stdjson.Unmarshal(doc,
+			&e)
+	})
 	run(b, "strict-pre-scan", func(doc []byte) error {
 		if err := jsonx.Check(doc); err != nil {
 			return err
@@ -137,7 +141,11 @@ func BenchmarkEnvelope(b *testing.B) {
 		var e envelope
 		return stdjson.Unmarshal(doc, &e)
 	})
-	run(b, "json-experiment", func(doc []byte) error { var e envelope; return json.Unmarshal(doc, &e) })
+	run(b, "json-experiment", func(doc []byte) error {
+		var e envelope
+		return json.Unmarshal(doc,
+			&e)
+	})
 }
 
 // BenchmarkAuthor compares decoding into an author's type.
@@ -157,7 +165,11 @@ func BenchmarkAuthor(b *testing.B) {
 		} `json:"params"`
 	}
 	run(b, "jsonx", func(doc []byte) error { var a args; return jsonx.Unmarshal(doc, &a) })
-	run(b, "encoding-json", func(doc []byte) error { var a args; return stdjson.Unmarshal(doc, &a) })
+	run(b, "encoding-json", func(doc []byte) error {
+		var a args
+		return stdjson.Unmarshal(doc,
+			&a)
+	})
 }
 
 // BenchmarkMembers walks the envelope only.
@@ -169,7 +181,11 @@ func BenchmarkMembers(b *testing.B) {
 
 func BenchmarkAppendCanonical(b *testing.B) {
 	dst := make([]byte, 0, 128<<10)
-	run(b, "jsonx", func(doc []byte) error { _, err := jsonx.AppendCanonical(dst, doc); return err })
+	run(b, "jsonx", func(doc []byte) error {
+		_,
+			err := jsonx.AppendCanonical(dst, doc)
+		return err
+	})
 	run(b, "jsontext", func(doc []byte) error { v := jsontext.Value(append(dst, doc...)); return v.Canonicalize() })
 }
 

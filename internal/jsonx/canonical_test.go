@@ -54,14 +54,16 @@ func TestAppendCanonical(t *testing.T) {
 
 func TestAppendCanonicalRefuses(t *testing.T) {
 	var rangeErr *jsonx.RangeError
-	for _, doc := range []string{"1e10001", "1e-10001", "1e999999999", "-1e-99999999999999999999", "1" + strings.Repeat("0", 10001), "[1,{\"a\":12e10000000000}]"} {
+	for _, doc := range []string{"1e10001", "1e-10001", "1e999999999", "-1e-99999999999999999999",
+		"1" + strings.Repeat("0", 10001), "[1,{\"a\":12e10000000000}]"} {
 		got, err := jsonx.AppendCanonical([]byte("kept"), []byte(doc))
 		if !errors.As(err, &rangeErr) || string(got) != "kept" {
 			t.Errorf("AppendCanonical(%.40s) = %.40s, %v, want a *RangeError", doc, got, err)
 		}
 	}
 	for _, doc := range []string{"", "x", "nul", "01", "[1", `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, nested(jsonx.MaxDepth + 1), `{"b":1,"a":2,"b":3}`} {
-		if got, err := jsonx.AppendCanonical([]byte("kept"), []byte(doc)); err == nil || string(got) != "kept" {
+		if got, err := jsonx.AppendCanonical([]byte("kept"), []byte(doc)); err == nil ||
+			string(got) != "kept" {
 			t.Errorf("AppendCanonical(%.40s) = %.40s, %v, want an error", doc, got, err)
 		}
 	}
@@ -74,12 +76,14 @@ func TestAppendCanonicalSpelled(t *testing.T) {
 		`1e99999999999`: `1e99999999999`, // nothing expands it
 		`"1.0"`:         `"1.0"`,
 	} {
-		if got, err := jsonx.AppendCanonicalSpelled([]byte("x"), []byte(doc)); err != nil || string(got) != "x"+want {
+		if got, err := jsonx.AppendCanonicalSpelled([]byte("x"), []byte(doc)); err != nil ||
+			string(got) != "x"+want {
 			t.Errorf("AppendCanonicalSpelled(%s) = %s, %v, want x%s", doc, got, err, want)
 		}
 	}
 	for _, doc := range []string{"", "01", "1.", "-", "+1", "[1", `{"a":1,"a":2}`, `{"b":1,"a":2,"b":3}`, nested(jsonx.MaxDepth + 1)} {
-		if got, err := jsonx.AppendCanonicalSpelled([]byte("kept"), []byte(doc)); err == nil || string(got) != "kept" {
+		if got, err := jsonx.AppendCanonicalSpelled([]byte("kept"), []byte(doc)); err == nil ||
+			string(got) != "kept" {
 			t.Errorf("AppendCanonicalSpelled(%.40s) = %.40s, %v, want an error", doc, got, err)
 		}
 	}

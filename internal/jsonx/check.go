@@ -34,7 +34,8 @@ func CheckMembers(data []byte, f func(key, value []byte) error) error {
 		return Members(data, f)
 	}
 	for _, m := range s.top.members[:s.top.count] {
-		if err := f(slices.Clip(m.name.bytesIn(data)), slices.Clip(m.value.bytesIn(data))); err != nil {
+		if err := f(slices.Clip(m.name.bytesIn(data)),
+			slices.Clip(m.value.bytesIn(data))); err != nil {
 			return err
 		}
 	}

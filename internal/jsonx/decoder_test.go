@@ -83,7 +83,9 @@ func same[T any](t *testing.T, doc string) {
 	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 		t.Fatalf("%T from %s: got error %v, want %v", want, doc, err, wantErr)
 	}
-	if err == nil && (!reflect.DeepEqual(got, want) || fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) && !strings.Contains(fmt.Sprintf("%#v", got), "(0x")) {
+	if err == nil && (!reflect.DeepEqual(got, want) ||
+		fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) &&
+			!strings.Contains(fmt.Sprintf("%#v", got), "(0x")) {
 		t.Fatalf("%T from %s:\ngot  %#v\nwant %#v", want, doc, got, want)
 	}
 }
@@ -144,7 +146,8 @@ func TestDecoderCopies(t *testing.T) {
 	for i := range doc {
 		doc[i] = 'x'
 	}
-	if after := fmt.Sprint(got.S, got.N, got.Any, string(got.Raw), got.List, *got.P); after != before {
+	if after := fmt.Sprint(got.S, got.N, got.Any, string(got.Raw), got.List,
+		*got.P); after != before {
 		t.Errorf("overwriting the document changed %s to %s", before, after)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // seed adds documents of every shape, and fails when there are none.
 func seed(f *testing.F) {
 	seeds := []string{
-		call, nested(jsonx.MaxDepth), nested(jsonx.MaxDepth + 1), object(17, numbered), object(40, numbered), object(40, numbered) + " ",
+		call, nested(jsonx.MaxDepth), nested(jsonx.MaxDepth + 1), object(17, numbered),
+		object(40, numbered), object(40, numbered) + " ",
 		`{"a":1,"\u0061":2}`, `{"\ud83d\ude00":[1.50,-0,1e400,9007199254740993,0.1e-7]}`, `["\ud800"]`, "\"\xff\"", `{"b":{"d":1,"c":[]},"a":"\\\"/"}`,
 		` [ true , false , null , {} , "" ] `, `{"a":[1,2}`, `"\u2028\u00e9`, `1e10000`, `10e-10001`, "\"12345678\u00e9\"", `{"a":1,"b":2,"a":3}`,
 	}
@@ -44,11 +45,15 @@ func FuzzCheck(f *testing.F) {
 		if (got == nil) != want && !tooDeep {
 			t.Errorf("Check(%q) = %v, jsontext says %v", doc, got, want)
 		}
-		if want, err := spelled(doc, jsonx.Members); got == nil && jsonx.KindOf(doc) == jsonx.Object {
-			if members, checked := spelled(doc, jsonx.CheckMembers); err != nil || checked != nil || members != want {
-				t.Errorf("CheckMembers(%q) gives %s, %v, Members gives %s, %v", doc, members, checked, want, err)
+		if want, err := spelled(doc, jsonx.Members); got == nil &&
+			jsonx.KindOf(doc) == jsonx.Object {
+			if members, checked := spelled(doc, jsonx.CheckMembers); err != nil || checked != nil ||
+				members != want {
+				t.Errorf("CheckMembers(%q) gives %s, %v, Members gives %s, %v", doc, members,
+					checked, want, err)
 			}
-		} else if members, checked := spelled(doc, jsonx.CheckMembers); members != "" || (checked == nil) != (got == nil) {
+		} else if members, checked := spelled(doc, jsonx.CheckMembers); members != "" ||
+			(checked == nil) != (got == nil) {
 			t.Errorf("CheckMembers(%q) gives %s, %v, Check says %v", doc, members, checked, got)
 		}
 		err := walk(doc, 0)
@@ -58,7 +63,8 @@ func FuzzCheck(f *testing.F) {
 		if got == nil {
 			compact := jsonx.AppendCompact(nil, doc)
 			v := jsontext.Value(bytes.Clone(doc))
-			if err := v.Compact(jsontext.PreserveRawStrings(true)); err != nil || !bytes.Equal(v, compact) {
+			if err := v.Compact(jsontext.PreserveRawStrings(true)); err != nil ||
+				!bytes.Equal(v, compact) {
 				t.Errorf("AppendCompact(%q) = %q, jsontext says %q, %v", doc, compact, v, err)
 			}
 		}
@@ -75,7 +81,8 @@ func FuzzCheck(f *testing.F) {
 }
 
 // spelled returns the members that a walk calls its function with.
-func spelled(doc []byte, walk func([]byte, func(key, value []byte) error) error) (members string, err error) {
+func spelled(doc []byte, walk func([]byte,
+	func(key, value []byte) error) error) (members string, err error) {
 	err = walk(doc, func(key, value []byte) error {
 		members += fmt.Sprintf("%q=%q/%d,%d;", key, value, cap(key)-len(key), cap(value)-len(value))
 		return nil
@@ -92,7 +99,8 @@ func walk(doc []byte, depth int) error {
 	_, intErr := jsonx.Int(doc)
 	_, boolErr := jsonx.Boolean(doc)
 	members := jsonx.Members(doc, func(key, value []byte) error {
-		if quoted, err := jsonx.TextBytes(jsonx.AppendTextBytes(nil, key)); err != nil || !bytes.Equal(quoted, key) && jsontext.Value(doc).IsValid() {
+		if quoted, err := jsonx.TextBytes(jsonx.AppendTextBytes(nil, key)); err != nil ||
+			!bytes.Equal(quoted, key) && jsontext.Value(doc).IsValid() {
 			return errors.New("key does not survive quoting")
 		}
 		return walk(value, depth+1)
@@ -104,7 +112,8 @@ func walk(doc []byte, depth int) error {
 	case jsonx.Array:
 		return elements
 	case jsonx.String:
-		if want, err := jsontext.AppendUnquote(nil, bytes.Trim(doc, " \t\r\n")); textErr == nil && err == nil && !bytes.Equal(text, want) {
+		if want, err := jsontext.AppendUnquote(nil, bytes.Trim(doc, " \t\r\n")); textErr == nil &&
+			err == nil && !bytes.Equal(text, want) {
 			return errors.New("unquoted differently by jsontext")
 		}
 		return textErr

@@ -21,7 +21,8 @@ func TestGrowth(t *testing.T) {
 				var v any
 				return jsonx.UnmarshalNumbers(input, &v) == nil
 			},
-			BytesPerByte: 80, ObjectsPerByte: 1.5, // a list of one-digit numbers: the most that two bytes can become
+			// a list of one-digit numbers: the most that two bytes can become
+			BytesPerByte: 80, ObjectsPerByte: 1.5,
 		}, values...)
 	})
 	t.Run("canonical", func(t *testing.T) {

@@ -37,7 +37,8 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	err := jsonx.Decode([]byte(`{"inner":{"n":300}}`), &outer{})
-	if got := jsonx.Plain(err).Error(); !strings.HasPrefix(got, "inner/n: ") || strings.Contains(got, "int8") {
+	if got := jsonx.Plain(err).Error(); !strings.HasPrefix(got, "inner/n: ") ||
+		strings.Contains(got, "int8") {
 		t.Errorf("out of range: got %q", got)
 	}
 	other := errors.New("other")

@@ -11,7 +11,8 @@ import (
 )
 
 func TestMembers(t *testing.T) {
-	doc := " { \"b\" : [1, {\"x\":\"]}\"}] , \"\\u0061\":\"\\\"}\" ,\"c\":-1.5e3, \"d\":{} ,\"e\":null}\n"
+	doc := " { \"b\" : [1, {\"x\":\"]}\"}] , \"\\u0061\":\"\\\"}\" ,\"c\":-1.5e3, \"d\":{} " +
+		",\"e\":null}\n"
 	var got []string
 	err := jsonx.Members([]byte(doc), func(key, value []byte) error {
 		got = append(got, string(key)+"="+string(value))
@@ -73,11 +74,18 @@ func TestWalkStopsAtTheCallersError(t *testing.T) {
 }
 
 func TestWalkRefuses(t *testing.T) {
-	members := func(doc string) error { return jsonx.Members([]byte(doc), func(_, _ []byte) error { return nil }) }
-	elements := func(doc string) error { return jsonx.Elements([]byte(doc), func(int, []byte) error { return nil }) }
+	members := func(doc string) error {
+		return jsonx.Members([]byte(doc),
+			func(_, _ []byte) error { return nil })
+	}
+	elements := func(doc string) error {
+		return jsonx.Elements([]byte(doc),
+			func(int, []byte) error { return nil })
+	}
 	for _, doc := range []string{``, ` `, `1`, `"{}"`, `null`, `[]`, `true`} {
 		var te *jsonx.TypeError
-		if err := members(doc); !errors.As(err, &te) || te.Want != jsonx.Object || te.Got != jsonx.KindOf([]byte(doc)) {
+		if err := members(doc); !errors.As(err, &te) || te.Want != jsonx.Object ||
+			te.Got != jsonx.KindOf([]byte(doc)) {
 			t.Errorf("Members(%q) = %v, want a *TypeError", doc, err)
 		}
 	}
@@ -99,8 +107,9 @@ func TestWalkRefuses(t *testing.T) {
 func TestKindOf(t *testing.T) {
 	for doc, want := range map[string]jsonx.Kind{
 		"": jsonx.Invalid, "  ": jsonx.Invalid, "x": jsonx.Invalid, "N": jsonx.Invalid,
-		" null": jsonx.Null, "true": jsonx.Bool, "false": jsonx.Bool, "-1": jsonx.Number, "\n7": jsonx.Number,
-		`"`: jsonx.String, "[": jsonx.Array, "\t{": jsonx.Object,
+		" null": jsonx.Null, "true": jsonx.Bool, "false": jsonx.Bool, "-1": jsonx.Number,
+		"\n7": jsonx.Number,
+		`"`:   jsonx.String, "[": jsonx.Array, "\t{": jsonx.Object,
 	} {
 		if got := jsonx.KindOf([]byte(doc)); got != want {
 			t.Errorf("KindOf(%q) = %v, want %v", doc, got, want)
@@ -164,7 +173,8 @@ func TestAppendText(t *testing.T) {
 		{"", `""`}, {"plain ascii text", `"plain ascii text"`}, {`a"b\c`, `"a\"b\\c"`},
 		{"\x00\b\f\n\r\t\x1f\x7f", `"\u0000\b\f\n\r\t\u001f` + "\x7f\""},
 		{"<&>", `"<&>"`}, {"é\u2028\u2029\u202a", `"é\u2028\u2029` + "\u202a\""},
-		{"a\xffb\xc3", "\"a\ufffdb\ufffd\""}, {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""}, {"\ufffd", "\"\ufffd\""},
+		{"a\xffb\xc3", "\"a\ufffdb\ufffd\""}, {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},
+		{"\ufffd", "\"\ufffd\""},
 	} {
 		if got := string(jsonx.AppendText([]byte("x"), test.text)); got != "x"+test.want {
 			t.Errorf("AppendText(%q) = %s, want %s", test.text, got[1:], test.want)

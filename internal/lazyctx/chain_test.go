@@ -18,7 +18,8 @@ type chain struct {
 	cancel     [3]context.CancelCauseFunc
 }
 
-func newChain(t *testing.T, child func(parent context.Context) (context.Context, context.CancelCauseFunc)) *chain {
+func newChain(t *testing.T, child func(parent context.Context) (context.Context,
+	context.CancelCauseFunc)) *chain {
 	c := &chain{}
 	var parent context.Context
 	parent, c.cancelRoot = context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
@@ -56,7 +57,11 @@ func TestChainSame(t *testing.T) {
 	for i, name := range []string{"first", "second", "third"} {
 		steps = append(steps,
 			step{name + " Done", func(c *chain) { c.ctx[i].Done() }},
-			step{name + " derive", func(c *chain) { _, cancel := context.WithCancel(c.ctx[i]); defer cancel() }},
+			step{name + " derive", func(c *chain) {
+				_,
+					cancel := context.WithCancel(c.ctx[i])
+				defer cancel()
+			}},
 			step{name + " end", func(c *chain) { c.cancel[i](nil) }},
 			step{name + " cancel", func(c *chain) { c.cancel[i](errors.New(name)) }},
 		)
@@ -82,7 +87,8 @@ func TestChainSame(t *testing.T) {
 						s.do(want)
 					}
 					if got, want := seen(got, from), seen(want, from); got != want {
-						t.Errorf("%s, %s, %s, looked at from %d: got %q, want %q", a.name, b.name, c.name, from, got, want)
+						t.Errorf("%s, %s, %s, looked at from %d: got %q, want %q", a.name, b.name,
+							c.name, from, got, want)
 					}
 					for _, ctx := range got.ctx {
 						if v := ctx.Value(key{}); v != "v" {
@@ -149,7 +155,8 @@ func TestChainMakesOneContext(t *testing.T) {
 	const perLink = 4 // the link, its method value, the list of those, and the interface
 	one, four := wait(root, 1), wait(root, 4)
 	if four > one+3*perLink {
-		t.Errorf("allocations: got %v for four links, %v for one, want at most %d more", four, one, 3*perLink)
+		t.Errorf("allocations: got %v for four links, %v for one, want at most %d more", four, one,
+			3*perLink)
 	}
 }
 

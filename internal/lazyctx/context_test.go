@@ -56,7 +56,8 @@ func TestSame(t *testing.T) {
 			for _, third := range names {
 				t.Run(first+", "+second+", "+third, func(t *testing.T) {
 					var got, want pair
-					parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
+					parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{},
+						"v"))
 					lazy := new(lazyctx.Context)
 					lazy.Init(parent)
 					got = pair{lazy, lazy.Cancel, cancel}
@@ -92,7 +93,8 @@ func TestDeadlineOfParent(t *testing.T) {
 		}
 		<-ctx.Done()
 		ctx.Cancel(errWhy)
-		if got, want := look(&ctx), (state{context.DeadlineExceeded, context.DeadlineExceeded, true}); got != want {
+		if got, want := look(&ctx), (state{context.DeadlineExceeded, context.DeadlineExceeded,
+			true}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
@@ -116,7 +118,8 @@ func TestWaitersWake(t *testing.T) {
 		woken.Wait()
 		synctest.Wait()
 		if !called || context.Cause(child) != errWhy {
-			t.Errorf("AfterFunc called: %t, cause of the child: %v, want true, %v", called, context.Cause(child), errWhy)
+			t.Errorf("AfterFunc called: %t, cause of the child: %v, want true, %v", called,
+				context.Cause(child), errWhy)
 		}
 	})
 }

@@ -31,7 +31,8 @@ func TestTimedSame(t *testing.T) {
 		"parent cancels": func(p pair) { p.cancelParent(errors.ErrUnsupported) },
 		"time passes":    func(pair) { time.Sleep(time.Second); synctest.Wait() },
 	}
-	const limit = 3 * time.Second // a step takes two seconds, as it is done to both: the second one is late
+	// a step takes two seconds, as it is done to both: the second one is late
+	const limit = 3 * time.Second
 	for first := range steps {
 		for second := range steps {
 			for third := range steps {
@@ -39,7 +40,8 @@ func TestTimedSame(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						deadline := time.Now().Add(limit)
 						var got, want pair
-						parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
+						parent, cancel := context.WithCancelCause(context.WithValue(t.Context(),
+							key{}, "v"))
 						lazy := new(lazyctx.Timed)
 						lazy.Init(parent, deadline, errLate)
 						got = pair{lazy, lazy.Cancel, cancel}
@@ -50,8 +52,10 @@ func TestTimedSame(t *testing.T) {
 							steps[step](got)
 							steps[step](want)
 						}
-						ended := parent.Err() != nil && !time.Now().Before(deadline) // twice, and nobody may have looked
-						if got, want := look(got.ctx), look(want.ctx); got != want && (!ended || !got.done || got.cause == nil) {
+						// twice, and nobody may have looked
+						ended := parent.Err() != nil && !time.Now().Before(deadline)
+						if got, want := look(got.ctx), look(want.ctx); got != want &&
+							(!ended || !got.done || got.cause == nil) {
 							t.Errorf("got %+v, want %+v", got, want)
 						}
 						if got := got.ctx.Value(key{}); got != "v" {
@@ -73,7 +77,8 @@ func TestTimedDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		parent, own, want time.Time
-	}{{"its own", late, early, early}, {"of the parent", early, late, early}, {"the parent has none", time.Time{}, late, late}} {
+	}{{"its own", late, early, early}, {"of the parent", early, late, early},
+		{"the parent has none", time.Time{}, late, late}} {
 		t.Run(c.name, func(t *testing.T) {
 			parent := t.Context()
 			if !c.parent.IsZero() {

@@ -52,7 +52,8 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 			maps.DeleteFunc(waits, func(wait, _ string) bool { return before[wait] == "" })
 			if len(waits) > 0 {
 				fmt.Fprintf(os.Stderr, "%s\n\n", all)
-				fmt.Fprintf(os.Stderr, "--- FAIL: leaktest: nothing has run for %v, and these tests wait (all goroutines are above):\n%s\nFAIL\n",
+				fmt.Fprintf(os.Stderr, "--- FAIL: leaktest: nothing has run for %v, and these "+
+					"tests wait (all goroutines are above):\n%s\nFAIL\n",
 					limit, strings.Join(slices.Sorted(maps.Values(waits)), "\n"))
 				os.Exit(1)
 			}

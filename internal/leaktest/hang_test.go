@@ -30,9 +30,13 @@ var hangs = []struct {
 	run  func(t *testing.T)
 	want []string
 }{
-	{"a channel", func(*testing.T) { <-make(chan int) }, []string{"leaktest_test.TestHangChild (hang_test.go:", "chan receive"}},
-	{"a helper", func(*testing.T) { receive(make(chan int)) }, []string{"leaktest_test.TestHangChild (hang_test.go:", "chan receive in leaktest_test.receive (hang_test.go:"}},
-	{"a long timeout", func(*testing.T) { <-time.After(time.Hour) }, []string{"leaktest_test.TestHangChild (hang_test.go:"}},
+	{"a channel", func(*testing.T) { <-make(chan int) },
+		[]string{"leaktest_test.TestHangChild (hang_test.go:", "chan receive"}},
+	{"a helper", func(*testing.T) { receive(make(chan int)) },
+		[]string{"leaktest_test.TestHangChild (hang_test.go:",
+			"chan receive in leaktest_test.receive (hang_test.go:"}},
+	{"a long timeout", func(*testing.T) { <-time.After(time.Hour) },
+		[]string{"leaktest_test.TestHangChild (hang_test.go:"}},
 	{"a cleanup", func(t *testing.T) {
 		hang := func(http.ResponseWriter, *http.Request) { receive(make(chan int)) }
 		web := httptest.NewServer(http.HandlerFunc(hang))

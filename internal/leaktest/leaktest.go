@@ -28,7 +28,8 @@ func run(m *testing.M, limit time.Duration) {
 	unwatch()
 	if code == 0 {
 		if left := wait(nil, grace); len(left) > 0 {
-			fmt.Fprintf(os.Stderr, "leaktest: %d goroutines left over after all tests:\n\n%s\n", len(left), join(left))
+			fmt.Fprintf(os.Stderr, "leaktest: %d goroutines left over after all tests:\n\n%s\n",
+				len(left), join(left))
 			code = 1
 		}
 	}

@@ -153,7 +153,9 @@ func TestReaderCostIsLinear(t *testing.T) {
 		growthtest.Input{Name: "messages", Make: growthtest.Repeat(
 			"", `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n", "",
 		)},
-		growthtest.Input{Name: "one line", Make: growthtest.Repeat("", "x", "\n"), RefusedFrom: most + 2},
-		growthtest.Input{Name: "no end", Make: growthtest.Repeat("", "x", ""), RefusedFrom: most + 1},
+		growthtest.Input{Name: "one line", Make: growthtest.Repeat("", "x", "\n"),
+			RefusedFrom: most + 2},
+		growthtest.Input{Name: "no end", Make: growthtest.Repeat("", "x", ""),
+			RefusedFrom: most + 1},
 	)
 }

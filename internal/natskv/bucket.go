@@ -83,7 +83,8 @@ func (b *Bucket) openStream(ctx context.Context, name string, opts Options) (err
 // characters needs escaping in a subject or in JSON.
 func checkName(name string) error {
 	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' &&
+			c != '_' {
 			return jetstream.ErrInvalidBucketName
 		}
 	}

@@ -51,7 +51,8 @@ type Relay struct {
 func (r *Relay) Connect(t testing.TB, url string) jetstream.JetStream {
 	t.Helper()
 	r.nc = Connect(t, url).Conn()
-	prefix := strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix) // unlike that of any other relay
+	// unlike that of any other relay
+	prefix := strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
 	_, err := r.nc.Subscribe(prefix+".>", func(m *nats.Msg) {
 		m.Subject = strings.TrimPrefix(m.Subject, prefix+".")
 		if answer := r.passMessage(m); answer != "" {

@@ -133,17 +133,21 @@ func TestEnds(t *testing.T) {
 		{name: "good", mode: "echo", during: line},
 		{name: "nothing is read", mode: "echo", during: func(*proctest.Process) {}},
 		{name: "more output than a pipe holds", mode: "flood", during: line},
-		{name: "output was closed", mode: "echo", during: func(p *proctest.Process) { p.Line(); p.Out.Close() }},
+		{name: "output was closed", mode: "echo",
+			during: func(p *proctest.Process) { p.Line(); p.Out.Close() }},
 		{name: "standard error", mode: "noisy", during: line, log: "a warning\n"},
-		{name: "standard error of a quiet one", mode: "noisy", during: func(p *proctest.Process) { p.Quiet = true; p.Line() },
-			want: []string{"wrote 10 bytes to its standard error"}, log: "a warning\n"},
+		{name: "standard error of a quiet one", mode: "noisy",
+			during: func(p *proctest.Process) { p.Quiet = true; p.Line() },
+			want:   []string{"wrote 10 bytes to its standard error"}, log: "a warning\n"},
 		{name: "a quiet one", mode: "echo", during: func(p *proctest.Process) { p.Quiet = true }},
 		{name: "exit code", mode: "bad", during: line, want: []string{
 			"ended badly: exit status 7",
 		}, log: "no such database\n"},
-		{name: "killed by Kill", mode: "deaf", during: func(p *proctest.Process) { p.Line(); p.Kill(); p.Kill() }},
-		{name: "killed by somebody else", mode: "deaf", during: func(p *proctest.Process) { p.Line(); _ = p.Cmd.Process.Kill() },
-			want: []string{"ended badly"}},
+		{name: "killed by Kill", mode: "deaf",
+			during: func(p *proctest.Process) { p.Line(); p.Kill(); p.Kill() }},
+		{name: "killed by somebody else", mode: "deaf",
+			during: func(p *proctest.Process) { p.Line(); _ = p.Cmd.Process.Kill() },
+			want:   []string{"ended badly"}},
 		{name: "no line", mode: "half", during: line, want: []string{
 			`says no line: EOF after "half a line"`,
 		}},
@@ -155,8 +159,9 @@ func TestEnds(t *testing.T) {
 			want: []string{"does not end within 50ms"},
 		},
 		{
-			name: "no end of output in time", mode: "heir", limit: brief, during: func(*proctest.Process) {},
-			want: []string{"does not end within 50ms"},
+			name: "no end of output in time", mode: "heir", limit: brief,
+			during: func(*proctest.Process) {},
+			want:   []string{"does not end within 50ms"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -187,9 +192,13 @@ func TestNoSuchProgram(t *testing.T) {
 	leaktest.Check(t)
 	f := &fake{TB: t}
 	f.run(
-		func(tb testing.TB) { proctest.Start(tb, exec.Command(filepath.Join(t.TempDir(), "nothing"))) },
+		func(tb testing.TB) {
+			proctest.Start(tb,
+				exec.Command(filepath.Join(t.TempDir(), "nothing")))
+		},
 	)
 	if len(f.failures) != 1 || len(f.cleanups) != 0 {
-		t.Errorf("failures = %q with %d cleanups, want one without any", f.failures, len(f.cleanups))
+		t.Errorf("failures = %q with %d cleanups, want one without any", f.failures,
+			len(f.cleanups))
 	}
 }

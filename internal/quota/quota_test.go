@@ -27,8 +27,10 @@ func TestBounds(t *testing.T) {
 		limit         quota.Limit
 	}{
 		{"an authenticated account gets its share", 100, 10, true, "alice", 10, quota.Share},
-		{"anonymous callers get the total where nobody authenticates", 100, 10, false, anonymous, 100, quota.Total},
-		{"anonymous callers leave a quarter to those who authenticate", 100, 10, true, anonymous, 75, quota.Share},
+		{"anonymous callers get the total where nobody authenticates", 100, 10, false, anonymous,
+			100, quota.Total},
+		{"anonymous callers leave a quarter to those who authenticate", 100, 10, true, anonymous,
+			75, quota.Share},
 		{"the local client is bound by the total", 100, 10, true, local, 100, quota.Total},
 		{"a share above the total", 5, 10, true, "alice", 5, quota.Total},
 		{"nothing at all", 0, 10, true, "alice", 0, quota.Total},
@@ -37,7 +39,8 @@ func TestBounds(t *testing.T) {
 		{"no bounds", -1, -1, true, "alice", 1000, quota.None},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := quota.New(quota.Options[string]{Total: c.total, Share: c.share, Authenticates: c.authenticates, Local: local})
+			p := quota.New(quota.Options[string]{Total: c.total, Share: c.share,
+				Authenticates: c.authenticates, Local: local})
 			if got, limit := fill(p, c.account); got != c.want || limit != c.limit {
 				t.Errorf("got %d, refused by %q, want %d, %q", got, limit, c.want, c.limit)
 			}

@@ -58,7 +58,8 @@ func NewStore[V any](opts StoreOptions[V]) *Store[V] {
 		return New(Options[string]{Total: total, Share: ShareOf(total), Local: opts.Local})
 	}
 	return &Store[V]{
-		entries: pool(opts.MaxEntries), bytes: pool(opts.MaxBytes), byID: map[string]*Entry[V]{}, removed: opts.Removed,
+		entries: pool(opts.MaxEntries), bytes: pool(opts.MaxBytes), byID: map[string]*Entry[V]{},
+		removed: opts.Removed,
 	}
 }
 

@@ -12,10 +12,12 @@ import (
 func TestStoreForgetsWhatHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		removed := 0
-		s := quota.NewStore(quota.StoreOptions[string]{MaxEntries: 8, MaxBytes: 80, Removed: func(*quota.Entry[string]) { removed++ }})
+		s := quota.NewStore(quota.StoreOptions[string]{MaxEntries: 8, MaxBytes: 80,
+			Removed: func(*quota.Entry[string]) { removed++ }})
 		in := func(d time.Duration) time.Time { return time.Now().Add(d) }
 		for i, minutes := range []int{3, 1, 2} {
-			if limit := s.Put(fmt.Sprint(i), anonymous, "", 10, in(time.Duration(minutes)*time.Minute)); limit != quota.None {
+			if limit := s.Put(fmt.Sprint(i), anonymous, "", 10,
+				in(time.Duration(minutes)*time.Minute)); limit != quota.None {
 				t.Fatalf("refused by %q", limit)
 			}
 		}
@@ -24,7 +26,8 @@ func TestStoreForgetsWhatHasExpired(t *testing.T) {
 		}
 		for minute, want := range []int{3, 2, 1, 0} {
 			if s.Get("none"); s.Len() != want || s.Bytes() != int64(10*want) || removed != 3-want {
-				t.Errorf("after %d minutes: %d entries, %d bytes, %d removed, want %d entries", minute, s.Len(), s.Bytes(), removed, want)
+				t.Errorf("after %d minutes: %d entries, %d bytes, %d removed, want %d entries",
+					minute, s.Len(), s.Bytes(), removed, want)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -37,9 +40,13 @@ func TestStoreForgetsWhatHasExpired(t *testing.T) {
 func TestStoreBoundsNumberAndSize(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	s := quota.NewStore(quota.StoreOptions[int]{MaxEntries: 8, MaxBytes: 80, Local: local})
-	put := func(id, owner string, size int64) quota.Limit { return s.Put(id, owner, 0, size, later) }
+	put := func(id, owner string,
+		size int64) quota.Limit {
+		return s.Put(id, owner, 0, size, later)
+	}
 	if limit := put("large", "alice", 21); limit != quota.Share || s.Len() != 0 || s.Bytes() != 0 {
-		t.Errorf("more bytes than a share: refused by %q, %d entries and %d bytes are kept", limit, s.Len(), s.Bytes())
+		t.Errorf("more bytes than a share: refused by %q, %d entries and %d bytes are kept", limit,
+			s.Len(), s.Bytes())
 	}
 	for _, want := range []quota.Limit{quota.None, quota.None, quota.Share} {
 		if limit := put(fmt.Sprint(s.Len()), "alice", 1); limit != want {

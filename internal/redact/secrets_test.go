@@ -12,11 +12,13 @@ import (
 func TestRedactTakesSecretsOut(t *testing.T) {
 	var s redact.Secrets
 	s.AddJSON([]byte(`{"who":"Ada Lovelace","amount":4711,"ok":true,"pin":"42","tags":["x-ray\n7"],"deep":{"no":"ü?&1"}}`))
-	for _, value := range []string{"Bearer abcdef-0123456789", "sid=0123456789abc; theme=dark", "k-0123456789"} {
+	for _, value := range []string{"Bearer abcdef-0123456789", "sid=0123456789abc; theme=dark",
+		"k-0123456789"} {
 		s.AddCredential(value)
 	}
 	for _, tt := range []struct{ text, want string }{
-		{"pq: password authentication failed for 10.0.0.7", "pq: password authentication failed for 10.0.0.7"},
+		{"pq: password authentication failed for 10.0.0.7",
+			"pq: password authentication failed for 10.0.0.7"},
 		{"no account of Ada Lovelace", "no account of [redacted]"},
 		{"Ada", "Ada"},
 		{"4711 is too much", "[redacted] is too much"},
@@ -28,9 +30,11 @@ func TestRedactTakesSecretsOut(t *testing.T) {
 		{"token abcdef-0123456789 expired", "token [redacted] expired"},
 		{"cookie 0123456789abc and k-0123456789", "cookie [redacted] and [redacted]"},
 		{"a dark theme", "a dark theme"},
-		{"other call: Authorization: Bearer xyz.123", "other call: Authorization: Bearer [redacted]"},
+		{"other call: Authorization: Bearer xyz.123",
+			"other call: Authorization: Bearer [redacted]"},
 		{"basic setup of a bearer of news", "basic setup of a bearer of news"},
-		{"dsn host=db user=u password=hunter2 dbname=x", "dsn host=db user=u password=[redacted] dbname=x"},
+		{"dsn host=db user=u password=hunter2 dbname=x",
+			"dsn host=db user=u password=[redacted] dbname=x"},
 		{`{"client_secret": "hunter2"}`, `{"client_secret": "[redacted]"}`},
 		{"got eyJhbGciOi.eyJzdWIi.sig", "got [redacted]"},
 		{"invalid token: expired", "invalid token: expired"},
@@ -67,8 +71,10 @@ func FuzzRedact(f *testing.F) {
 		s.AddText(secret)
 		secret = strings.TrimSpace(secret)
 		got := s.Redact(text + secret)
-		if len(secret) >= 8 && !strings.Contains(redact.LeftOut, secret) && !strings.Contains(strings.ReplaceAll(text, secret, redact.Mask), secret) &&
-			!strings.Contains(redact.Mask, secret) && strings.Contains(got, secret) && !strings.Contains(strings.ReplaceAll(text+secret, secret, redact.Mask), secret) {
+		if len(secret) >= 8 && !strings.Contains(redact.LeftOut, secret) &&
+			!strings.Contains(strings.ReplaceAll(text, secret, redact.Mask), secret) &&
+			!strings.Contains(redact.Mask, secret) && strings.Contains(got, secret) &&
+			!strings.Contains(strings.ReplaceAll(text+secret, secret, redact.Mask), secret) {
 			t.Errorf("%q is in %q", secret, got)
 		}
 	})

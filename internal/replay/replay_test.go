@@ -33,7 +33,8 @@ func (a account) FindExceeded() quota.Limit { return a.pool.FindExceeded("owner"
 
 func newLog(perLog, total int64) testLog {
 	a := account{quota.New(quota.Options[string]{Total: total, Share: -1})}
-	return testLog{replay.NewLog(replay.LogOptions{Store: replay.NewStore(perLog, 5*time.Minute), Account: a, Tag: "t"}), a}
+	return testLog{replay.NewLog(replay.LogOptions{Store: replay.NewStore(perLog, 5*time.Minute),
+		Account: a, Tag: "t"}), a}
 }
 
 func (l testLog) used() int64              { return l.account.pool.Used() }
@@ -121,8 +122,8 @@ func TestALogKeepsItsBound(t *testing.T) {
 	}
 }
 
-// TestEndedStreamsMakeRoomForOtherLogs has streams that have ended make room for others, unless they
-// are being sent.
+// TestEndedStreamsMakeRoomForOtherLogs has streams that have ended make room for others, unless
+// they are being sent.
 func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
 	log := newLog(1<<20, 5000)
 	slow := log.openPost(1)
@@ -149,8 +150,8 @@ func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
 	slow.Detach()
 }
 
-// TestWhatAnAttachedReaderHasYetToSendStays holds that the bounds are not kept at the cost of a client
-// that is there, and are of one that is not.
+// TestWhatAnAttachedReaderHasYetToSendStays holds that the bounds are not kept at the cost of a
+// client that is there, and are of one that is not.
 func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 	for name, log := range map[string]testLog{
 		"session": newLog(2000, 1<<20), "total": newLog(1<<20, 2000),
@@ -217,9 +218,8 @@ func TestSendWaitsForASlowReaderOnly(t *testing.T) {
 	})
 }
 
-// TestABatchThatFillsTheQueueBecomesEvents: responses of a batch wait for the last of them. What would
-// be said while a large one waits must not wait for what that makes: it makes
-// events of both.
+// TestABatchThatFillsTheQueueBecomesEvents: responses of a batch wait for the last of them. What
+// would be said while a large one waits must not wait for what that makes: it makes events of both.
 func TestABatchThatFillsTheQueueBecomesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newLog(1<<20, 1<<20).openPost(2)
@@ -387,7 +387,8 @@ func TestATransientMessageGivesWayToAnEvent(t *testing.T) {
 	}
 	c.stream.SendTransient([]byte("beat 3"))
 	c.respond("response")
-	if got := string(c.Next().AppendSSE(nil, false, false)); got != "id: t-1-1\ndata: response\n\n" {
+	if got := string(c.Next().AppendSSE(nil, false,
+		false)); got != "id: t-1-1\ndata: response\n\n" {
 		t.Errorf("got %q, want the response alone", got)
 	}
 	c.Detach()

@@ -15,8 +15,8 @@ type errorCode struct {
 	transport   bool             // transports and servers return it, and never handlers
 }
 
-// errorCodes are the codes that some revisions lack (basic/index, "Error Codes"). A code that is not
-// listed exists in all of them.
+// errorCodes are the codes that some revisions lack (basic/index, "Error Codes"). A code that is
+// not listed exists in all of them.
 var errorCodes = [...]errorCode{
 	{code: protocol.CodeHeaderMismatch, first: protocol.V20260728,
 		instead: protocol.CodeInvalidParams, transport: true},
@@ -30,9 +30,10 @@ var errorCodes = [...]errorCode{
 		instead: protocol.CodeInvalidParams},
 }
 
-// SpellError returns an error of a server or of middleware as revision v spells it: e itself if v has
-// its code, otherwise a copy with the code that v uses instead. If v has none it returns an error for
-// the operator: the client must get an internal error. It may be called on nil, which it returns.
+// SpellError returns an error of a server or of middleware as revision v spells it: e itself if v
+// has its code, otherwise a copy with the code that v uses instead. If v has none it returns an
+// error for the operator: the client must get an internal error. It may be called on nil, which it
+// returns.
 func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	c := missingCode(v, e)
 	switch {

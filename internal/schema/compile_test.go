@@ -84,7 +84,8 @@ func TestCompile(t *testing.T) {
 			if err == nil {
 				t.Fatalf("got no error, want %q", tt.want)
 			}
-			if !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "schema: ") {
+			if !strings.Contains(err.Error(), tt.want) ||
+				!strings.HasPrefix(err.Error(), "schema: ") {
 				t.Errorf("got error %q, want %q", err, tt.want)
 			}
 			if len(err.Error()) > 400 {
@@ -169,7 +170,8 @@ func TestLimits(t *testing.T) {
 		want   string
 	}{
 		{"defaults", schema.Limits{}, ""},
-		{"negative is default", schema.Limits{MaxBytes: -1, MaxSubschemas: -1, MaxCost: -1, MaxSteps: -1}, ""},
+		{"negative is default", schema.Limits{MaxBytes: -1, MaxSubschemas: -1, MaxCost: -1,
+			MaxSteps: -1}, ""},
 		{"bytes", schema.Limits{MaxBytes: 20}, "larger than 20 bytes"},
 		{"subschemas", schema.Limits{MaxSubschemas: 3}, "more than 3 subschemas"},
 		{"cost", schema.Limits{MaxCost: 2}, "more than 2 steps"},

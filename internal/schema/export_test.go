@@ -8,7 +8,8 @@ import (
 
 // Accepts reports whether a document is found valid on its bytes alone.
 func (s *Schema) Accepts(doc []byte) bool {
-	c := checker{evaluator: evaluator{left: s.maxSteps}, bytes: maxPasses*int64(len(doc)) + freeBytes}
+	c := checker{evaluator: evaluator{left: s.maxSteps},
+		bytes: maxPasses*int64(len(doc)) + freeBytes}
 	f := c.checkRaw(s.plan, doc)
 	return c.decodes == 0 && !c.passedOver() && c.reportFault(f) == nil
 }
@@ -26,7 +27,8 @@ func (s *Schema) Reference(v any) error {
 
 // Steps returns what checking a document takes of the budget, -1 if it is more than there is.
 func (s *Schema) Steps(doc []byte) int64 {
-	c := checker{evaluator: evaluator{left: s.maxSteps}, bytes: maxPasses*int64(len(doc)) + freeBytes}
+	c := checker{evaluator: evaluator{left: s.maxSteps},
+		bytes: maxPasses*int64(len(doc)) + freeBytes}
 	c.checkRaw(s.plan, doc)
 	return max(s.maxSteps-c.left, -1)
 }

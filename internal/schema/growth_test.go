@@ -102,7 +102,8 @@ func TestCompileGrowth(t *testing.T) {
 			_, err := schema.Compile(input, schema.Limits{})
 			return err == nil
 		},
-		BytesPerByte: 300, ObjectsPerByte: 5, // subschemas, of which there may be 2000, are what compiling takes most for
+		// subschemas, of which there may be 2000, are what compiling takes most for
+		BytesPerByte: 300, ObjectsPerByte: 5,
 	},
 		growthtest.Input{Name: "properties", Make: growthtest.Repeat(`{"properties":{"a":{}},"enum":[`, `"value",`, `1]}`), RefusedFrom: 256 << 10},
 		growthtest.Input{Name: "description", Make: growthtest.Repeat(`{"description":"`, `x`, `"}`), RefusedFrom: 256 << 10},
@@ -113,7 +114,8 @@ func TestCompileGrowth(t *testing.T) {
 		growthtest.Input{Name: "many subschemas", Make: growthtest.Repeat(`{"allOf":[`, `{},`, `{}]}`), Refused: true},
 		growthtest.Input{Name: "folded ranges", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"(?i)`+strings.Repeat(`[b-\\x{10ffff}]`, 60)+`"},`, `true]}`), Refused: true},
 		growthtest.Input{Name: "a folded range each", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"(?i)[b-\\x{10ffff}]"},`, `true]}`), Refused: true},
-		growthtest.Input{Name: "values that look alike", Make: alike, RefusedFrom: growthtest.Medium / 2},
+		growthtest.Input{Name: "values that look alike", Make: alike,
+			RefusedFrom: growthtest.Medium / 2},
 		growthtest.Input{Name: "classes", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"`+classes+`"},`, `true]}`), Refused: true},
 	)
 }
@@ -140,7 +142,8 @@ func alike(size int) []byte {
 func TestStepsOfPatterns(t *testing.T) {
 	s := compile(t, `{"pattern":"^`+strings.Repeat(`(a?){200}`, 2)+`b$"}`)
 	text := func(n int) []byte { return []byte(`"` + strings.Repeat("a", n) + `"`) }
-	if err := s.Validate(text(1000)); err == nil || !strings.Contains(err.Error(), "must match the pattern") {
+	if err := s.Validate(text(1000)); err == nil ||
+		!strings.Contains(err.Error(), "must match the pattern") {
 		t.Errorf("1000 bytes: got %v, want a fault of the pattern", err)
 	}
 	for _, n := range []int{75 << 10, 1 << 20} {
@@ -149,7 +152,8 @@ func TestStepsOfPatterns(t *testing.T) {
 		}
 	}
 	honest := compile(t, `{"pattern":"^[A-Za-z0-9 .,;:!?-]{1,100}( [A-Za-z]+)*$"}`)
-	if err := honest.Validate(text(50 << 10)); err == nil || strings.Contains(err.Error(), "too large") {
+	if err := honest.Validate(text(50 << 10)); err == nil ||
+		strings.Contains(err.Error(), "too large") {
 		t.Errorf("an honest pattern and 50 KiB: got %v, want a fault of the pattern", err)
 	}
 }

@@ -17,8 +17,10 @@ type maker struct {
 }
 
 var dialects = map[int]string{
-	4: "http://json-schema.org/draft-04/schema#", 6: "http://json-schema.org/draft-06/schema#", 7: "http://json-schema.org/draft-07/schema#",
-	2019: "https://json-schema.org/draft/2019-09/schema", 2020: "https://json-schema.org/draft/2020-12/schema",
+	4: "http://json-schema.org/draft-04/schema#", 6: "http://json-schema.org/draft-06/schema#",
+	7:    "http://json-schema.org/draft-07/schema#",
+	2019: "https://json-schema.org/draft/2019-09/schema",
+	2020: "https://json-schema.org/draft/2020-12/schema",
 }
 
 // makers returns one for each draft.
@@ -48,8 +50,10 @@ func (m maker) name() string {
 func (m maker) names() string { return "[" + m.set(m.name) + "]" }
 
 func (m maker) number() string {
-	return m.pick("0", "1", "2", "3", "1.0", "-1", "0.5", "1.5", "2.50", "0.1", "1e0", "10e-1", "1e3", "1e-3", "-0", "9007199254740993",
-		"123456789012345678", "1234567890123456789", "-9223372036854775808", "9223372036854775807", "18446744073709551615")
+	return m.pick("0", "1", "2", "3", "1.0", "-1", "0.5", "1.5", "2.50", "0.1", "1e0", "10e-1",
+		"1e3", "1e-3", "-0", "9007199254740993",
+		"123456789012345678", "1234567890123456789", "-9223372036854775808", "9223372036854775807",
+		"18446744073709551615")
 }
 
 func (m maker) count() string { return m.pick("0", "1", "2") }

@@ -25,7 +25,8 @@ func TestRulesAreTheirSchema(t *testing.T) {
 		{"enum", schema.Rules{Type: "string", Values: []string{"a", "bb"}},
 			`{"type":"string","enum":["a","bb"]}`},
 		{"integer", schema.Rules{Type: "integer"}, `{"type":"integer"}`},
-		{"bounds", schema.Rules{Type: "number", Minimum: big.NewRat(3, 2), Maximum: big.NewRat(4, 1)},
+		{"bounds", schema.Rules{Type: "number", Minimum: big.NewRat(3, 2),
+			Maximum: big.NewRat(4, 1)},
 			`{"type":"number","minimum":1.5,"maximum":4}`},
 		{"boolean", schema.Rules{Type: "boolean"}, `{"type":"boolean"}`},
 		{"array", schema.Rules{Type: "array", Values: []string{"a", "bb"}, MaxSize: count(2)},
@@ -42,7 +43,8 @@ func TestRulesAreTheirSchema(t *testing.T) {
 				`""`, `"a"`, `"bb"`, `"ééé"`, `"abcd"`, `"a@b.example"`,
 				`[]`, `["a"]`, `["a","bb"]`, `["a","bb","a"]`, `["a","c"]`, `[1]`, `{}`,
 			} {
-				got, want := rules.ValidateChecked([]byte(value)), compiled.ValidateChecked([]byte(value))
+				got, want := rules.ValidateChecked([]byte(value)),
+					compiled.ValidateChecked([]byte(value))
 				if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
 					t.Errorf("%s: got %v, want %v", value, got, want)
 				}

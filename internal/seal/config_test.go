@@ -38,7 +38,8 @@ func TestParseKeyring(t *testing.T) {
 			continue
 		}
 		if ring.Primary() != tc.primary || ring.Ephemeral() {
-			t.Errorf("%s: got %v, ephemeral %t; want primary %s", tc.name, ring, ring.Ephemeral(), tc.primary)
+			t.Errorf("%s: got %v, ephemeral %t; want primary %s", tc.name, ring, ring.Ephemeral(),
+				tc.primary)
 		}
 		if _, err := ring.Open(nil, token, maxToken); err != nil {
 			t.Errorf("%s: Open: %v", tc.name, err)
@@ -62,18 +63,21 @@ func TestParseKeyringRefuses(t *testing.T) {
 		{"lines without commas", "k1:" + good + "\nk2:" + good, "entry 1: has a second ':'"},
 		{"reserved id", "k1:" + good + ",e-1:" + good, "entry 2: key id begins with"},
 		{"no secret", "k1:", "entry 1: secret has 0 bytes"},
-		{"short", "k1:" + base64.StdEncoding.EncodeToString(secretBytes(1)[:31]), "entry 1: secret has 31 bytes"},
+		{"short", "k1:" + base64.StdEncoding.EncodeToString(secretBytes(1)[:31]),
+			"entry 1: secret has 31 bytes"},
 		{"not base64", "k1:" + strings.Repeat("!", 44), "entry 1: secret is not valid base64"},
 		{"wrong padding", "k1:" + good + "=", "entry 1: secret is not valid base64: wrong padding"},
 		{"character lost", "k1:" + good[:42], "entry 1: secret"},
-		{"same id", "k1:" + good + ",k2:" + good + ",k1:" + good, "entry 3 has the key id of entry 1"},
+		{"same id", "k1:" + good + ",k2:" + good + ",k1:" + good,
+			"entry 3 has the key id of entry 1"},
 	} {
 		ring, err := seal.ParseKeyring(tc.text)
 		if err == nil || ring != nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, %v; want an error with %q", tc.name, ring, err, tc.want)
 			continue
 		}
-		for _, part := range strings.FieldsFunc(tc.text, func(r rune) bool { return strings.ContainsRune(":,\n =", r) }) {
+		for _, part := range strings.FieldsFunc(tc.text,
+			func(r rune) bool { return strings.ContainsRune(":,\n =", r) }) {
 			if len(part) >= 8 && strings.Contains(err.Error(), part) {
 				t.Errorf("%s: the error quotes %q: %v", tc.name, part, err)
 			}

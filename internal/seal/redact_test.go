@@ -99,7 +99,8 @@ func TestFinderFinds(t *testing.T) {
 }
 
 func TestNotComparable(t *testing.T) {
-	for _, typ := range []reflect.Type{reflect.TypeFor[seal.Key](), reflect.TypeFor[seal.Keyring]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[seal.Key](),
+		reflect.TypeFor[seal.Keyring]()} {
 		if typ.Comparable() {
 			t.Errorf("%v can be compared with ==, which takes variable time", typ)
 		}
@@ -137,13 +138,16 @@ func spellingIn(text string, secret []byte) string {
 	for i := 0; i+8 <= len(secret); i++ {
 		part := secret[i : i+8]
 		decimal := strings.Trim(fmt.Sprint(part), "[]")
-		upperHex, goHex := hex.EncodeToString(part), strings.TrimPrefix(fmt.Sprintf("%# x", part), " ")
+		upperHex, goHex := hex.EncodeToString(part),
+			strings.TrimPrefix(fmt.Sprintf("%# x", part), " ")
 		switch {
 		case strings.Contains(text, string(part)), strings.Contains(text, strings.Trim(fmt.Sprintf("%q", part), `"`)):
 			return "raw bytes"
-		case strings.Contains(text, decimal), strings.Contains(text, strings.ReplaceAll(decimal, " ", ",")):
+		case strings.Contains(text, decimal),
+			strings.Contains(text, strings.ReplaceAll(decimal, " ", ",")):
 			return "decimal"
-		case strings.Contains(plain, upperHex), strings.Contains(plain, goHex), strings.Contains(plain, strings.ReplaceAll(goHex, " ", ", ")):
+		case strings.Contains(plain, upperHex), strings.Contains(plain, goHex),
+			strings.Contains(plain, strings.ReplaceAll(goHex, " ", ", ")):
 			return "hexadecimal"
 		}
 	}

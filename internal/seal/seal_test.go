@@ -152,7 +152,8 @@ func TestEveryTruncation(t *testing.T) {
 		switch {
 		case err == nil:
 			t.Errorf("opened the first %d characters", n)
-		case n*6/8 < shortest && !errors.Is(err, seal.ErrTruncated) && !errors.Is(err, seal.ErrNonCanonical):
+		case n*6/8 < shortest && !errors.Is(err, seal.ErrTruncated) &&
+			!errors.Is(err, seal.ErrNonCanonical):
 			t.Errorf("first %d characters: %v", n, err)
 		}
 		if _, err := ring.Open(nil, token[n+1:], maxToken); err == nil {

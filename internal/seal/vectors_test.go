@@ -47,7 +47,8 @@ var verdicts = map[string]error{
 var (
 	vectorK1 = "k1:" + base64.RawURLEncoding.EncodeToString(counting(0x00, 32))
 	vectorK2 = "k2:" + base64.RawURLEncoding.EncodeToString(counting(0x40, 32))
-	vectorK3 = strings.Repeat("K", 32) + ":" + base64.RawURLEncoding.EncodeToString(counting(0x80, 64))
+	vectorK3 = strings.Repeat("K", 32) + ":" +
+		base64.RawURLEncoding.EncodeToString(counting(0x80, 64))
 )
 
 func counting(from byte, n int) []byte {
@@ -76,7 +77,8 @@ func TestVectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(stored, generated) {
-				t.Errorf("%s is not what this release would write; if that is meant, run with -update and read the diff", path)
+				t.Errorf("%s is not what this release would write; if that is meant, run with "+
+					"-update and read the diff", path)
 			}
 			vectors := parseVectors(t, stored)
 			if len(vectors) == 0 {
@@ -151,7 +153,8 @@ func refusedVectors(t testing.TB) []vector {
 	last := len(raw) - 1
 	var vectors []vector
 	add := func(name, token, want string) {
-		vectors = append(vectors, vector{name, vectorK1 + "," + vectorK2, 1 << 10, nil, token, want})
+		vectors = append(vectors, vector{name, vectorK1 + "," + vectorK2, 1 << 10, nil, token,
+			want})
 	}
 	add("oversized", strings.Repeat("A", 1<<10+1), "ErrTooLong")
 	add("oversized and not base64url", strings.Repeat("=", 1<<10+1), "ErrTooLong")
@@ -174,23 +177,30 @@ func refusedVectors(t testing.TB) []vector {
 	add("shorter than its tag", base64.RawURLEncoding.EncodeToString(raw[:28+15]), "ErrTruncated")
 	add("one character too many", honest+"A", "ErrTruncated")
 	add("id longer than the token", with(1, 255), "ErrTruncated")
-	add("one of four tail bits set", setTailBit(t, sealed(t, vectorK1, []byte("a state."))), "ErrNonCanonical")
-	add("one of two tail bits set", setTailBit(t, sealed(t, vectorK1, []byte("a state.."))), "ErrNonCanonical")
+	add("one of four tail bits set", setTailBit(t, sealed(t, vectorK1, []byte("a state."))),
+		"ErrNonCanonical")
+	add("one of two tail bits set", setTailBit(t, sealed(t, vectorK1, []byte("a state.."))),
+		"ErrNonCanonical")
 	add("version 0", with(0, 0), "ErrVersion")
 	add("version 2", with(0, 2), "ErrVersion")
-	add("retired key", sealed(t, "k0:"+base64.RawURLEncoding.EncodeToString(counting(0x20, 32)), []byte("a state")), "ErrUnknownKey")
-	add("unknown id with the right secret", sealed(t, "K1:"+strings.TrimPrefix(vectorK1, "k1:"), []byte("a state")), "ErrUnknownKey")
+	add("retired key", sealed(t, "k0:"+base64.RawURLEncoding.EncodeToString(counting(0x20, 32)),
+		[]byte("a state")), "ErrUnknownKey")
+	add("unknown id with the right secret",
+		sealed(t, "K1:"+strings.TrimPrefix(vectorK1, "k1:"), []byte("a state")), "ErrUnknownKey")
 	add("id of no bytes", with(1, 0), "ErrUnknownKey")
 	add("id too short for its key", with(1, 1), "ErrUnknownKey")
 	add("foreign ephemeral", foreignEphemeral(raw), "ErrForeignEphemeral")
-	add("right id with another secret", sealed(t, "k1:"+base64.RawURLEncoding.EncodeToString(counting(0x20, 32)), []byte("a state")), "ErrAuthentication")
+	add("right id with another secret",
+		sealed(t, "k1:"+base64.RawURLEncoding.EncodeToString(counting(0x20, 32)),
+			[]byte("a state")), "ErrAuthentication")
 	add("id of another enabled key", with(3, '2'), "ErrAuthentication")
 	add("salt changed", with(4, raw[4]^1), "ErrAuthentication")
 	add("nonce changed", with(16, raw[16]^1), "ErrAuthentication")
 	add("ciphertext changed", with(28, raw[28]^1), "ErrAuthentication")
 	add("tag changed", with(last, raw[last]^1), "ErrAuthentication")
 	add("last byte dropped", base64.RawURLEncoding.EncodeToString(raw[:last]), "ErrAuthentication")
-	add("byte appended", base64.RawURLEncoding.EncodeToString(append(bytes.Clone(raw), 0)), "ErrAuthentication")
+	add("byte appended", base64.RawURLEncoding.EncodeToString(append(bytes.Clone(raw), 0)),
+		"ErrAuthentication")
 	return vectors
 }
 
@@ -213,7 +223,8 @@ func foreignEphemeral(raw []byte) string {
 
 func formatVectors(vectors []vector) []byte {
 	var b bytes.Buffer
-	b.WriteString("# Test vectors of the sealed token, version 1. Written by go test -run TestVectors -update.\n" +
+	b.WriteString("# Test vectors of the sealed token, version 1. Written by go test -run " +
+		"TestVectors -update.\n" +
 		"# keys are id:base64url, the primary first; the token is a Go string literal.\n")
 	for _, v := range vectors {
 		fmt.Fprintf(&b, "\nname: %s\nkeys: %s\nmax: %d\nplaintext(hex): %x\ntoken: %s\nwant: %s\n",

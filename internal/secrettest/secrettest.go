@@ -37,7 +37,8 @@ func Check(t testing.TB, secret []byte, values ...any) {
 	for _, value := range values {
 		for _, p := range printings(value) {
 			if name := guises.find(p.text); name != "" {
-				t.Errorf("secrettest: %T printed with %s shows the secret as %s", value, p.how, name)
+				t.Errorf("secrettest: %T printed with %s shows the secret as %s", value, p.how,
+					name)
 			}
 		}
 	}

@@ -104,7 +104,8 @@ func Examples(revision string) ([]Example, bool) {
 }
 
 // missing tells what to do where the published data is not at hand.
-const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted from the project's root"
+const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted " +
+	"from the project's root"
 
 // Need skips t, saying what is missing, where the published data is not beside the project. In
 // continuous integration, where the variable CI is set, it fails t: there nobody would notice that
@@ -135,5 +136,6 @@ func ReportMissing(t testing.TB) {
 
 // report writes to standard error once.
 var report = sync.OnceFunc(func() {
-	fmt.Fprintln(os.Stderr, "NOT CHECKED AGAINST THE SCHEMAS:", missing, "(messages are still held against the rules that need none)")
+	fmt.Fprintln(os.Stderr, "NOT CHECKED AGAINST THE SCHEMAS:", missing,
+		"(messages are still held against the rules that need none)")
 })

@@ -185,7 +185,8 @@ func (r *Reader) findLineEnd() int {
 func (r *Reader) skipMarks() {
 	const mark = "\ufeff"
 	have := r.buf[r.start:r.end]
-	if !r.started && (len(have) >= len(mark) || !bytes.HasPrefix([]byte(mark), have) || r.err != nil) {
+	if !r.started && (len(have) >= len(mark) || !bytes.HasPrefix([]byte(mark), have) ||
+		r.err != nil) {
 		r.started = true
 		if bytes.HasPrefix(have, []byte(mark)) {
 			r.start += len(mark)

@@ -48,7 +48,8 @@ func TestReader(t *testing.T) {
 		{"type", "event: message\ndata: a\n\ndata: b\n\n", []string{"message|a", "|b"}, io.EOF},
 		{"event without data", "event: x\nid: 1\n\ndata: a\n\n", []string{"|a"}, io.EOF},
 		{"empty data", "data:\n\ndata\n\ndata: a\n\n", []string{"|a"}, io.EOF},
-		{"unknown fields", "foo: bar\nDATA: no\n data: no\ndata: a\nbaz\n\n", []string{"|a"}, io.EOF},
+		{"unknown fields", "foo: bar\nDATA: no\n data: no\ndata: a\nbaz\n\n", []string{"|a"},
+			io.EOF},
 		{"colon in value", "data: {\"a\":1}\n\n", []string{`|{"a":1}`}, io.EOF},
 		{"cut in a line", "data: a\n\ndata: b", []string{"|a"}, io.ErrUnexpectedEOF},
 		{"cut in an event", "data: a\n\ndata: b\n", []string{"|a"}, io.ErrUnexpectedEOF},
@@ -61,7 +62,8 @@ func TestReader(t *testing.T) {
 		{"endless line", strings.Repeat("x", 1000), nil, sse.ErrTooLarge},
 		{"endless comment", ":" + strings.Repeat("x", 1000), nil, sse.ErrTooLarge},
 		{
-			"many comments", strings.Repeat(": keep-alive\n\n", 100) + "data: a\n\n", []string{"|a"}, io.EOF,
+			"many comments", strings.Repeat(": keep-alive\n\n", 100) + "data: a\n\n",
+			[]string{"|a"}, io.EOF,
 		},
 	}
 	for _, tc := range cases {
@@ -83,7 +85,8 @@ func TestReader(t *testing.T) {
 // An event that ends in CR must be handed out before anything follows: the
 // server may be waiting for us.
 func TestReaderDoesNotWait(t *testing.T) {
-	for _, event := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r\n", "data: a\r\n\r"} {
+	for _, event := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r\n",
+		"data: a\r\n\r"} {
 		pr, pw := io.Pipe()
 		go func() { _, _ = io.WriteString(pw, event) }()
 		e, err := sse.NewReader(pr, 0).Next()
@@ -97,7 +100,8 @@ func TestReaderDoesNotWait(t *testing.T) {
 func TestReaderResumption(t *testing.T) {
 	r := sse.NewReader(
 		strings.NewReader(
-			"id: 1\nretry: 1500\ndata:\n\nid: a\x00b\nretry: -1\ndata: x\n\nid: 3\ndata: y\n\nid\ndata: z\n\nid: lost\n",
+			"id: 1\nretry: 1500\ndata:\n\nid: a\x00b\nretry: -1\ndata: x\n\nid: 3\ndata: "+
+				"y\n\nid\ndata: z\n\nid: lost\n",
 		),
 		0,
 	)
@@ -261,7 +265,8 @@ func TestReaderCostIsLinear(t *testing.T) {
 		t.Run(pieces.name, func(t *testing.T) {
 			growthtest.Test(t, growthtest.Reader{
 				Read: func(input []byte) bool {
-					_, err := readAll(sse.NewReader(&pieceReader{bytes.NewReader(input), pieces.size}, 0))
+					_, err := readAll(sse.NewReader(&pieceReader{bytes.NewReader(input),
+						pieces.size}, 0))
 					return err == io.EOF
 				},
 				BytesPerByte: 12, ObjectsPerByte: 0.4, // the small events, which the test keeps

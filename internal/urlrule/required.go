@@ -24,20 +24,23 @@ func (r *Refusal) Error() string {
 // Unwrap returns Err.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Wire returns what the client gets: an internal error that names the question. What is wrong is the server's affair.
+// Wire returns what the client gets: an internal error that names the question. What is wrong is
+// the server's affair.
 func (r *Refusal) Wire() *protocol.Error {
 	key := r.Key
 	const most = 200
 	if len(key) > most {
 		key = key[:most] + "…"
 	}
-	return protocol.Errorf(protocol.CodeInternalError, "internal error: the URL of question %q is not allowed, so nothing was asked", key)
+	return protocol.Errorf(protocol.CodeInternalError,
+		"internal error: the URL of question %q is not allowed, so nothing was asked", key)
 }
 
 // A Hook decides about a URL that has passed [Check]. Nil allows it.
 type Hook func(*url.URL) error
 
-// Refuse returns the refusal of a question that asks for a visit to text, nil where it may be asked.
+// Refuse returns the refusal of a question that asks for a visit to text, nil where it may be
+// asked.
 func (h Hook) Refuse(key, text string) *Refusal {
 	u, err := Check(text)
 	if err == nil && h != nil {
@@ -51,15 +54,17 @@ func (h Hook) Refuse(key, text string) *Refusal {
 	return nil
 }
 
-// RefuseRequired is [Hook.Refuse] for all visits of an error that says what the person must visit first (code -32042 of revision 2025-11-25). Any
-// other error passes.
+// RefuseRequired is [Hook.Refuse] for all visits of an error that says what the person must visit
+// first (code -32042 of revision 2025-11-25). Any other error passes.
 func (h Hook) RefuseRequired(e *protocol.Error) *Refusal {
 	if e == nil || e.Code != protocol.CodeURLElicitationRequired {
 		return nil
 	}
 	visits, ok := e.URLElicitations()
 	if !ok && !listsNothing(e.Data) {
-		return &Refusal{Keys(nil, 1)[0], errors.New("data.elicitations cannot be read; return a protocol.URLElicitationRequiredError")}
+		return &Refusal{Keys(nil, 1)[0],
+			errors.New("data.elicitations cannot be read; return a " +
+				"protocol.URLElicitationRequiredError")}
 	}
 	return h.RefuseAny(visits)
 }
@@ -80,7 +85,8 @@ func (h Hook) RefuseAny(visits []*protocol.ElicitURL) *Refusal {
 
 // listsNothing reports whether there is nothing in data that a client could open.
 func listsNothing(data []byte) bool {
-	if jsonx.Check(data) != nil || jsonx.KindOf(data) != jsonx.Object { // what is not JSON is not sent
+	// what is not JSON is not sent
+	if jsonx.Check(data) != nil || jsonx.KindOf(data) != jsonx.Object {
 		return true
 	}
 	nothing := true
@@ -94,10 +100,11 @@ func listsNothing(data []byte) bool {
 	return err == nil && nothing
 }
 
-// Keys returns the keys that n visits have as questions: the elicitation's id where there is one and it is free, otherwise url-elicitation-N
-// with the first free N from its position on.
+// Keys returns the keys that n visits have as questions: the elicitation's id where there is one
+// and it is free, otherwise url-elicitation-N with the first free N from its position on.
 func Keys(visits []*protocol.ElicitURL, n int) []string {
-	// Ids that authors chose keep their keys even when a fallback, earlier in the list, would have liked one.
+	// Ids that authors chose keep their keys even when a fallback, earlier in the list, would have
+	// liked one.
 	taken := map[string]bool{}
 	keys := make([]string, n)
 	for i, visit := range visits {

@@ -1,8 +1,9 @@
-// Package urlrule says which URLs a person may be asked to visit (client/elicitation of the specification, "Safe URL Handling"). Servers, gateways and
-// clients keep to the same rule: what one of them would not open, another does not send.
+// Package urlrule says which URLs a person may be asked to visit (client/elicitation of the
+// specification, "Safe URL Handling"). Servers, gateways and clients keep to the same rule: what
+// one of them would not open, another does not send.
 //
-// The rule has two parts. [Parse] holds for everybody. [CheckSecure] is what holds unless somebody decides otherwise: https, and http to the
-// machine of the person.
+// The rule has two parts. [Parse] holds for everybody. [CheckSecure] is what holds unless somebody
+// decides otherwise: https, and http to the machine of the person.
 //
 // Errors say what is wrong and never repeat the URL, which often holds a secret.
 package urlrule
@@ -17,7 +18,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes is the longest URL, in bytes. Common servers and proxies read request lines of up to 8 KiB, so a longer one would lead to an error page.
+// MaxBytes is the longest URL, in bytes. Common servers and proxies read request lines of up to 8
+// KiB, so a longer one would lead to an error page.
 const MaxBytes = 8 << 10
 
 // Check is [Parse] and then [CheckSecure].
@@ -32,8 +34,9 @@ func Check(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Parse reads an absolute URL. It refuses one that people and programs may read differently, that carries credentials, that runs code or reads
-// files instead of opening a page, or that is too long.
+// Parse reads an absolute URL. It refuses one that people and programs may read differently, that
+// carries credentials, that runs code or reads files instead of opening a page, or that is too
+// long.
 func Parse(text string) (*url.URL, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("URL is longer than %d bytes", MaxBytes)
@@ -41,10 +44,12 @@ func Parse(text string) (*url.URL, error) {
 	if !utf8.ValidString(text) {
 		return nil, errors.New("URL is not UTF-8")
 	}
-	// Text that a person or a terminal would read differently from a parser is refused before anything looks at its meaning: control characters,
-	// white space of all kinds, and format characters, which reorder text or cannot be seen.
+	// Text that a person or a terminal would read differently from a parser is refused before
+	// anything looks at its meaning: control characters, white space of all kinds, and format
+	// characters, which reorder text or cannot be seen.
 	for _, r := range text {
-		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' || unicode.In(r, unicode.Cf, unicode.Z) {
+		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' ||
+			unicode.In(r, unicode.Cf, unicode.Z) {
 			return nil, fmt.Errorf("URL has a character that may not stand in one: %U", r)
 		}
 	}

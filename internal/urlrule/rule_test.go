@@ -13,22 +13,40 @@ import (
 
 // refused are URLs that nobody is to be sent to, each with a word of the reason.
 var refused = [...]struct{ url, why string }{
-	{"", "absolute"}, {"/relative", "absolute"}, {"relative", "absolute"}, {"//host.example/", "absolute"}, {"?a=b", "absolute"},
-	{"javascript:alert(1)", "never"}, {"JavaScript:alert(1)", "never"}, {"vbscript:x", "never"}, {"file:///etc/passwd", "never"}, {"data:text/html,x", "never"}, {"blob:https://a.example/x", "never"},
-	{"ftp://a.example/", "scheme"}, {"mailto:a@a.example", "host"}, {"canary-4242:x", "host"}, {"https:a.example", "host"}, {"https://", "host"}, {"https:///x", "host"}, {"https://:443/", "host"},
-	{"https://user@a.example/", "credentials"}, {"https://user:canary-4242@a.example/", "credentials"}, {"https://@a.example/", "credentials"},
-	{"http://a.example/", "loopback"}, {"http://169.254.169.254/", "loopback"}, {"http://10.0.0.1/", "loopback"}, {"http://192.168.0.1/", "loopback"}, {"http://0.0.0.0/", "loopback"}, {"http://[::]/", "loopback"},
-	{"http://[fe80::1]/", "loopback"}, {"http://localhost.evil.example/", "loopback"}, {"http://127.0.0.1.evil.example/", "loopback"}, {"http://0x7f000001/", "loopback"}, {"http://2130706433/", "loopback"}, {"http://127.1/", "loopback"},
-	{"https://a.example/\x00", "U+0000"}, {"https://a.example/\x1f", "U+001F"}, {"https://a.example/\x7f", "U+007F"}, {"https://a.example/\u0080", "U+0080"}, {"https://a.example/\u009f", "U+009F"},
-	{"https://a.example/a b", "U+0020"}, {"https://a.example/\u00a0", "U+00A0"}, {"https://a.example/\u202e", "U+202E"}, {"https://a.example/\u200b", "U+200B"}, {"https://a.example\\@b.example/", "U+005C"}, {"\nhttps://a.example/", "U+000A"},
-	{"https://%zz/", "parsed"}, {"https://[::1/", "parsed"}, {"https://a.example:port/", "parsed"}, {"https://a.example/\xff", "UTF-8"},
+	{"", "absolute"}, {"/relative", "absolute"}, {"relative", "absolute"},
+	{"//host.example/", "absolute"}, {"?a=b", "absolute"},
+	{"javascript:alert(1)", "never"}, {"JavaScript:alert(1)", "never"}, {"vbscript:x", "never"},
+	{"file:///etc/passwd", "never"}, {"data:text/html,x", "never"},
+	{"blob:https://a.example/x", "never"},
+	{"ftp://a.example/", "scheme"}, {"mailto:a@a.example", "host"}, {"canary-4242:x", "host"},
+	{"https:a.example", "host"}, {"https://", "host"}, {"https:///x", "host"},
+	{"https://:443/", "host"},
+	{"https://user@a.example/", "credentials"},
+	{"https://user:canary-4242@a.example/", "credentials"}, {"https://@a.example/", "credentials"},
+	{"http://a.example/", "loopback"}, {"http://169.254.169.254/", "loopback"},
+	{"http://10.0.0.1/", "loopback"}, {"http://192.168.0.1/", "loopback"},
+	{"http://0.0.0.0/", "loopback"}, {"http://[::]/", "loopback"},
+	{"http://[fe80::1]/", "loopback"}, {"http://localhost.evil.example/", "loopback"},
+	{"http://127.0.0.1.evil.example/", "loopback"}, {"http://0x7f000001/", "loopback"},
+	{"http://2130706433/", "loopback"}, {"http://127.1/", "loopback"},
+	{"https://a.example/\x00", "U+0000"}, {"https://a.example/\x1f", "U+001F"},
+	{"https://a.example/\x7f", "U+007F"}, {"https://a.example/\u0080", "U+0080"},
+	{"https://a.example/\u009f", "U+009F"},
+	{"https://a.example/a b", "U+0020"}, {"https://a.example/\u00a0", "U+00A0"},
+	{"https://a.example/\u202e", "U+202E"}, {"https://a.example/\u200b", "U+200B"},
+	{"https://a.example\\@b.example/", "U+005C"}, {"\nhttps://a.example/", "U+000A"},
+	{"https://%zz/", "parsed"}, {"https://[::1/", "parsed"}, {"https://a.example:port/", "parsed"},
+	{"https://a.example/\xff", "UTF-8"},
 	{"https://a.example/" + strings.Repeat("a", urlrule.MaxBytes), "longer"},
 }
 
 // allowed are URLs that every part of the rule lets through.
 var allowed = [...]string{
-	"https://a.example", "https://a.example/", "https://a.example:8443/a/b?c=d&e=%20#f", "HTTPS://A.EXAMPLE/", "https://ä.example/ö", "https://10.0.0.1/", "https://a.example/?u=https://b@c/",
-	"http://localhost", "http://LocalHost:8080/x", "http://127.0.0.1/", "http://127.8.9.1:1/", "http://[::1]:80/x", "https://a.example/\u00a1",
+	"https://a.example", "https://a.example/", "https://a.example:8443/a/b?c=d&e=%20#f",
+	"HTTPS://A.EXAMPLE/", "https://ä.example/ö", "https://10.0.0.1/",
+	"https://a.example/?u=https://b@c/",
+	"http://localhost", "http://LocalHost:8080/x", "http://127.0.0.1/", "http://127.8.9.1:1/",
+	"http://[::1]:80/x", "https://a.example/\u00a1",
 	"https://a.example/" + strings.Repeat("a", urlrule.MaxBytes-len("https://a.example/")),
 }
 
@@ -69,7 +87,8 @@ func TestHookRefusesMore(t *testing.T) {
 		t.Errorf("%v after %d", r, seen)
 	}
 	wire := (&urlrule.Refusal{Key: strings.Repeat("k", 10_000), Err: errors.New("secret")}).Wire()
-	if wire.Code != protocol.CodeInternalError || len(wire.Message) > 500 || strings.Contains(wire.Message, "secret") {
+	if wire.Code != protocol.CodeInternalError || len(wire.Message) > 500 ||
+		strings.Contains(wire.Message, "secret") {
 		t.Errorf("the client gets %v", wire)
 	}
 }
@@ -121,7 +140,8 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("%q: another scheme", text)
 		case u.User != nil || u.Hostname() == "":
 			t.Errorf("%q: user %v, host %q", text, u.User, u.Host)
-		case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\\' }):
+		case strings.ContainsFunc(text,
+			func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\\' }):
 			t.Errorf("%q: a control character", text)
 		}
 		// What a client reads, the server has read.

@@ -83,7 +83,8 @@ func TestAnEndedWatchWithdrawsWhatIsOpenAndWhatFollows(t *testing.T) {
 	outer.End(why)
 	waits[2].Begin(ctx, &later)
 	if open.cause != why || later.cause != why {
-		t.Errorf("got %v for the open wait and %v for the later one, want %v for both", open.cause, later.cause, why)
+		t.Errorf("got %v for the open wait and %v for the later one, want %v for both", open.cause,
+			later.cause, why)
 	}
 	if over.cause != nil {
 		t.Errorf("a wait that was over was withdrawn: %v", over.cause)
@@ -120,7 +121,8 @@ func TestAPanicOfOneListenerKeepsNoOtherWaiting(t *testing.T) {
 			}()
 		}
 		if outer {
-			t.Errorf("after a panic of the listener for %v the other is told that the call waits still", when)
+			t.Errorf("after a panic of the listener for %v the other is told that the call waits "+
+				"still", when)
 		}
 	}
 }

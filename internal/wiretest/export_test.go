@@ -25,18 +25,22 @@ func Differences(s *Schema) (found []string) {
 					found = append(found, fmt.Sprintf("%s from the %s is not known", method, from))
 					continue
 				}
-				found = append(found, s.compare(method+" params", r.members(known.params), s.properties(s.defs[name].Properties["params"]))...)
+				found = append(found, s.compare(method+" params", r.members(known.params),
+					s.properties(s.defs[name].Properties["params"]))...)
 				if !notification {
 					want := r.members(known.result)
 					if r.modern() {
 						want = append(want, "resultType")
 					}
-					found = append(found, s.compare(method+" result", want, s.properties(s.defs[s.results[method]]))...)
+					found = append(found, s.compare(method+" result", want,
+						s.properties(s.defs[s.results[method]]))...)
 				}
 			}
 			for _, shape := range shapes() {
-				if shape.notification == notification && r.within(shape.since, shape.until) && (shape.from == "" || shape.from == from) && published[shape.method] == "" {
-					found = append(found, fmt.Sprintf("%s from the %s is not published", shape.method, from))
+				if shape.notification == notification && r.within(shape.since, shape.until) &&
+					(shape.from == "" || shape.from == from) && published[shape.method] == "" {
+					found = append(found, fmt.Sprintf("%s from the %s is not published",
+						shape.method, from))
 				}
 			}
 		}

@@ -37,7 +37,8 @@ func Golden(t testing.TB, path string, got []Message, volatile ...string) {
 		t.Fatalf("wiretest: no transcript to compare with (write it with -update): %v", readErr)
 	}
 	if !bytes.Equal(text, old) {
-		t.Errorf("wiretest: the traffic differs from %s (accept it with -update)\n%s", path, difference(string(text), string(old)))
+		t.Errorf("wiretest: the traffic differs from %s (accept it with -update)\n%s", path,
+			difference(string(text), string(old)))
 	}
 }
 
@@ -80,5 +81,6 @@ func difference(got, want string) string {
 		}
 		return "(nothing more)"
 	}
-	return fmt.Sprintf("line %d:\n got: %s\nwant: %s\n\nall that was said:\n%s", at+1, line(gotLines), line(wantLines), got)
+	return fmt.Sprintf("line %d:\n got: %s\nwant: %s\n\nall that was said:\n%s", at+1,
+		line(gotLines), line(wantLines), got)
 }

@@ -55,10 +55,12 @@ func TestTranscript(t *testing.T) {
 			[]wiretest.Message{message(wiretest.Server, `{"requestState":["x"],"a":"x"}`)}, nil,
 			[]string{`{"requestState":["x"],"a":"x"}`}},
 		{"what is not JSON is quoted",
-			[]wiretest.Message{message(wiretest.Server, "{\"a\":\n"), message(wiretest.Server, "two\nlines")}, nil,
+			[]wiretest.Message{message(wiretest.Server, "{\"a\":\n"),
+				message(wiretest.Server, "two\nlines")}, nil,
 			[]string{`not JSON: "{\"a\":\n"`, `not JSON: "two\nlines"`}},
 		{"head without body, and session ids",
-			[]wiretest.Message{{From: wiretest.Server, HTTP: "202 Accepted", Header: []string{"Mcp-Session-Id: abc"}}}, nil,
+			[]wiretest.Message{{From: wiretest.Server, HTTP: "202 Accepted",
+				Header: []string{"Mcp-Session-Id: abc"}}}, nil,
 			[]string{"202 Accepted\nMcp-Session-Id: <session 1>"}},
 		{"head and body",
 			[]wiretest.Message{{From: wiretest.Client, HTTP: "POST /mcp", Header: []string{"Mcp-Method: tools/call"}, Body: []byte(`{}`)}}, nil,
@@ -75,7 +77,8 @@ func TestTranscript(t *testing.T) {
 				}
 			}
 			if back := txtar.Parse(txtar.Format(got)); len(back.Files) != len(got.Files) {
-				t.Errorf("the archive reads back as %d files, want %d", len(back.Files), len(got.Files))
+				t.Errorf("the archive reads back as %d files, want %d", len(back.Files),
+					len(got.Files))
 			}
 		})
 	}
@@ -91,7 +94,8 @@ func TestGolden(t *testing.T) {
 		t.Error("a missing transcript was accepted")
 	}
 
-	text := "What this shows.\n-- 1 client --\n{\"id\":1}\n-- 2 server --\n{\"id\":1,\"requestState\":\"<state 1>\"}\n"
+	text := "What this shows.\n-- 1 client --\n{\"id\":1}\n-- 2 server " +
+		"--\n{\"id\":1,\"requestState\":\"<state 1>\"}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,8 @@ func TestGolden(t *testing.T) {
 	wiretest.Golden(t, path, said[:1])
 	setUpdate(t, "false")
 	wiretest.Golden(t, path, said[:1])
-	if raw, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(raw), "What this shows.\n") {
+	if raw, err := os.ReadFile(path); err != nil ||
+		!strings.HasPrefix(string(raw), "What this shows.\n") {
 		t.Errorf("after -update the transcript is %q, want its comment kept", raw)
 	}
 }

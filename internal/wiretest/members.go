@@ -33,43 +33,63 @@ const (
 
 func shapes() []shape {
 	return []shape{
-		{from: Client, method: "initialize", until: lastWithSessions, params: "protocolVersion capabilities clientInfo", result: "protocolVersion capabilities serverInfo instructions"},
-		{from: Client, method: "server/discover", since: firstWithRounds, result: "supportedVersions capabilities instructions" + hints},
+		{from: Client, method: "initialize", until: lastWithSessions,
+			params: "protocolVersion capabilities clientInfo",
+			result: "protocolVersion capabilities serverInfo instructions"},
+		{from: Client, method: "server/discover", since: firstWithRounds,
+			result: "supportedVersions capabilities instructions" + hints},
 		{from: Client, method: "tools/list", params: "cursor", result: "tools nextCursor" + hints},
-		{from: Client, method: "prompts/list", params: "cursor", result: "prompts nextCursor" + hints},
-		{from: Client, method: "resources/list", params: "cursor", result: "resources nextCursor" + hints},
-		{from: Client, method: "resources/templates/list", params: "cursor", result: "resourceTemplates nextCursor" + hints},
-		{from: Client, method: "tools/call", params: "name arguments" + retry, result: "content isError structuredContent@2025-06-18"},
-		{from: Client, method: "prompts/get", params: "name arguments" + retry, result: "description messages"},
+		{from: Client, method: "prompts/list", params: "cursor", result: "prompts nextCursor" +
+			hints},
+		{from: Client, method: "resources/list", params: "cursor", result: "resources nextCursor" +
+			hints},
+		{from: Client, method: "resources/templates/list", params: "cursor",
+			result: "resourceTemplates nextCursor" + hints},
+		{from: Client, method: "tools/call", params: "name arguments" + retry,
+			result: "content isError structuredContent@2025-06-18"},
+		{from: Client, method: "prompts/get", params: "name arguments" + retry,
+			result: "description messages"},
 		{from: Client, method: "resources/read", params: "uri" + retry, result: "contents" + hints},
-		{from: Client, method: "completion/complete", params: "ref argument context@2025-06-18", result: "completion"},
-		{from: Client, method: "subscriptions/listen", since: firstWithRounds, params: "notifications"},
+		{from: Client, method: "completion/complete", params: "ref argument context@2025-06-18",
+			result: "completion"},
+		{from: Client, method: "subscriptions/listen", since: firstWithRounds,
+			params: "notifications"},
 		{from: Client, method: "logging/setLevel", until: lastWithSessions, params: "level"},
 		{from: Client, method: "resources/subscribe", until: lastWithSessions, params: "uri"},
 		{from: Client, method: "resources/unsubscribe", until: lastWithSessions, params: "uri"},
 		{method: "ping", until: lastWithSessions},
 
 		{from: Server, method: "elicitation/create", since: "2025-06-18", until: lastWithSessions,
-			params: "message requestedSchema mode@2025-11-25 url@2025-11-25 elicitationId@2025-11-25", result: "action content"},
+			params: "message requestedSchema mode@2025-11-25 url@2025-11-25 " +
+				"elicitationId@2025-11-25", result: "action content"},
 		{from: Server, method: "sampling/createMessage", until: lastWithSessions,
-			params: "messages modelPreferences systemPrompt includeContext temperature maxTokens stopSequences metadata tools@2025-11-25 toolChoice@2025-11-25",
+			params: "messages modelPreferences systemPrompt includeContext temperature maxTokens " +
+				"stopSequences metadata tools@2025-11-25 toolChoice@2025-11-25",
 			result: "role content model stopReason"},
 		{from: Server, method: "roots/list", until: lastWithSessions, result: "roots"},
 
 		{notification: true, method: "notifications/cancelled", params: "requestId reason"},
 		// The message came with 2025-03-26. It is sent to 2024-11-05 as well, whose clients show it
 		// or pass over it.
-		{notification: true, method: "notifications/progress", until: lastWithSessions, params: "progressToken progress total message"},
-		{notification: true, from: Server, method: "notifications/progress", since: firstWithRounds, params: "progressToken progress total message"},
-		{notification: true, from: Client, method: "notifications/initialized", until: lastWithSessions},
-		{notification: true, from: Client, method: "notifications/roots/list_changed", until: lastWithSessions},
-		{notification: true, from: Server, method: "notifications/message", params: "level logger data"},
+		{notification: true, method: "notifications/progress", until: lastWithSessions,
+			params: "progressToken progress total message"},
+		{notification: true, from: Server, method: "notifications/progress", since: firstWithRounds,
+			params: "progressToken progress total message"},
+		{notification: true, from: Client, method: "notifications/initialized",
+			until: lastWithSessions},
+		{notification: true, from: Client, method: "notifications/roots/list_changed",
+			until: lastWithSessions},
+		{notification: true, from: Server, method: "notifications/message",
+			params: "level logger data"},
 		{notification: true, from: Server, method: "notifications/tools/list_changed"},
 		{notification: true, from: Server, method: "notifications/prompts/list_changed"},
 		{notification: true, from: Server, method: "notifications/resources/list_changed"},
-		{notification: true, from: Server, method: "notifications/resources/updated", params: "uri"},
-		{notification: true, from: Server, method: "notifications/elicitation/complete", since: lastWithSessions, until: lastWithSessions, params: "elicitationId"},
-		{notification: true, from: Server, method: "notifications/subscriptions/acknowledged", since: firstWithRounds, params: "notifications"},
+		{notification: true, from: Server, method: "notifications/resources/updated",
+			params: "uri"},
+		{notification: true, from: Server, method: "notifications/elicitation/complete",
+			since: lastWithSessions, until: lastWithSessions, params: "elicitationId"},
+		{notification: true, from: Server, method: "notifications/subscriptions/acknowledged",
+			since: firstWithRounds, params: "notifications"},
 	}
 }
 
@@ -78,7 +98,8 @@ func shapes() []shape {
 func (r rules) shapeOf(from From, method string, notification bool) (shape, bool) {
 	all := shapes()
 	i := slices.IndexFunc(all, func(s shape) bool {
-		return s.method == method && s.notification == notification && (from == "" || s.from == "" || s.from == from) && r.within(s.since, s.until)
+		return s.method == method && s.notification == notification &&
+			(from == "" || s.from == "" || s.from == from) && r.within(s.since, s.until)
 	})
 	if i < 0 {
 		return shape{}, false

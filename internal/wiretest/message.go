@@ -27,8 +27,9 @@ func (f From) other() From {
 // A Message is one thing a peer said: a JSON-RPC message and, where it opened an HTTP request or
 // response, its head.
 type Message struct {
-	From   From
-	HTTP   string   // "POST /mcp" or "200 OK"; empty outside HTTP and for a second event of the same stream
+	From From
+	// "POST /mcp" or "200 OK"; empty outside HTTP and for a second event of the same stream
+	HTTP   string
 	Header []string // the header lines worth keeping, "Name: value", sorted
 	Body   []byte   // empty where there was none; not necessarily JSON
 }

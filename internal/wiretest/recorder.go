@@ -43,7 +43,8 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	ex := &exchange{request: Message{
-		From: Client, HTTP: req.Method + " " + req.URL.RequestURI(), Header: kept(req.Header), Body: body,
+		From: Client, HTTP: req.Method + " " + req.URL.RequestURI(), Header: kept(req.Header),
+		Body: body,
 	}}
 	r.mu.Lock()
 	r.exchanges = append(r.exchanges, ex)

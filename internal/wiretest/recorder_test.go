@@ -37,7 +37,8 @@ func TestRecorder(t *testing.T) {
 	client := &http.Client{Transport: recorder}
 	post := func(body string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,8 @@ func TestRecorder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := len(recorder.Messages()); got != 3 && got != 4 { // the event counts once its end has been read
+	// the event counts once its end has been read
+	if got := len(recorder.Messages()); got != 3 && got != 4 {
 		t.Errorf("%d messages while the stream is open, want 3 or 4", got)
 	}
 	close(next)

@@ -67,7 +67,8 @@ func (r rules) call(from From, method string, notification bool, object map[stri
 func (r rules) result(answers string, result map[string]any) error {
 	known, ok := r.shapeOf("", answers, false)
 	if !ok {
-		return fmt.Errorf("a result answers a request, and %s has none called %q", r.revision, answers)
+		return fmt.Errorf("a result answers a request, and %s has none called %q", r.revision,
+			answers)
 	}
 	if err := r.meta(result); err != nil {
 		return err
@@ -92,9 +93,11 @@ func (r rules) inputRequired(answers string, result map[string]any) error {
 	}
 	requests, hasRequests := result["inputRequests"]
 	if _, hasState := result["requestState"]; !hasRequests && !hasState {
-		return errors.New("an input_required result has at least one of inputRequests and requestState")
+		return errors.New("an input_required result has at least one of inputRequests and " +
+			"requestState")
 	}
-	if err := r.closed("an input_required result", result, "_meta", "resultType", "inputRequests", "requestState"); err != nil {
+	if err := r.closed("an input_required result", result, "_meta", "resultType", "inputRequests",
+		"requestState"); err != nil {
 		return err
 	}
 	return questionRules(requests)
@@ -114,7 +117,8 @@ func (r rules) error(object map[string]any) error {
 	case err != nil:
 		return fmt.Errorf("the error code is no integer of 64 bits: %w", err)
 	case code == -32042 && r.revision != "2025-11-25":
-		return fmt.Errorf("%s has no error -32042: asking for a URL visit is a result there or not known at all", r.revision)
+		return fmt.Errorf("%s has no error -32042: asking for a URL visit is a result there or "+
+			"not known at all", r.revision)
 	case code >= -32022 && code <= -32020 && !r.modern():
 		return fmt.Errorf("%s has no error %d", r.revision, code)
 	}

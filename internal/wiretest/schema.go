@@ -47,10 +47,12 @@ func Load(revision string) (*Schema, bool) {
 	if !ok {
 		return nil, false
 	}
-	load, _ := schemas.LoadOrStore(revision, sync.OnceValues(func() (*Schema, error) { return newSchema(revision, raw) }))
+	load, _ := schemas.LoadOrStore(revision,
+		sync.OnceValues(func() (*Schema, error) { return newSchema(revision, raw) }))
 	schema, err := load.(func() (*Schema, error))()
 	if err != nil {
-		panic("wiretest: internal error: the schema of " + revision + " cannot be read: " + err.Error())
+		panic("wiretest: internal error: the schema of " + revision + " cannot be read: " +
+			err.Error())
 	}
 	return schema, true
 }
@@ -104,7 +106,8 @@ func mend(node any) any {
 		}
 	case map[string]any:
 		for name, child := range node {
-			if kinds, ok := child.([]any); ok && name == "type" && fmt.Sprint(kinds) == "[string integer boolean]" {
+			if kinds, ok := child.([]any); ok && name == "type" &&
+				fmt.Sprint(kinds) == "[string integer boolean]" {
 				node[name] = []any{"string", "number", "boolean"}
 				continue
 			}

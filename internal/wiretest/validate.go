@@ -31,7 +31,8 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 	if err != nil {
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	return eachMessage(value, s.revision, func(object map[string]any) error { return s.message(from, object, answers, foreign) })
+	return eachMessage(value, s.revision,
+		func(object map[string]any) error { return s.message(from, object, answers, foreign) })
 }
 
 // Rules checks what needs no schema, as [Schema.Message] does it all: what a message is, and which
@@ -41,7 +42,11 @@ func Rules(revision string, from From, raw []byte, answers string, foreign ...st
 	if err != nil {
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	return eachMessage(value, revision, func(object map[string]any) error { return rules{revision, foreign}.message(from, object, answers) })
+	return eachMessage(value, revision,
+		func(object map[string]any) error {
+			return rules{revision, foreign}.message(from, object,
+				answers)
+		})
 }
 
 // eachMessage calls check with the one message that value is, or with those of a batch where the
@@ -81,7 +86,8 @@ func (s *Schema) message(from From, object map[string]any, answers string, forei
 	case isCall && hasID:
 		return s.call(from, "request", "JSONRPCRequest", s.requests[from], method, object)
 	case isCall:
-		return s.call(from, "notification", "JSONRPCNotification", s.notifications[from], method, object)
+		return s.call(from, "notification", "JSONRPCNotification", s.notifications[from], method,
+			object)
 	case object["error"] != nil:
 		return s.error(object)
 	default:
@@ -102,14 +108,16 @@ func envelope(object map[string]any) error {
 		return fmt.Errorf("a message has exactly one of method, result and error, not %d", count)
 	}
 	for name := range object {
-		if !slices.Contains([]string{"jsonrpc", "id", "method", "params", "result", "error"}, name) {
+		if !slices.Contains([]string{"jsonrpc", "id", "method", "params", "result", "error"},
+			name) {
 			return fmt.Errorf("JSON-RPC has no member %q in a message", name)
 		}
 	}
 	return nil
 }
 
-func (s *Schema) call(from From, kind, general string, methods map[string]string, method string, object map[string]any) error {
+func (s *Schema) call(from From, kind, general string, methods map[string]string, method string,
+	object map[string]any) error {
 	if err := s.check(general, object); err != nil {
 		return err
 	}
@@ -143,14 +151,16 @@ func (s *Schema) error(object map[string]any) error {
 func (s *Schema) result(answers string, object map[string]any) error {
 	general := "JSONRPCResultResponse"
 	if _, ok := s.defs[general]; !ok {
-		general = "JSONRPCResponse" // its name until 2025-06-18, and since then that of the union with errors
+		// its name until 2025-06-18, and since then that of the union with errors
+		general = "JSONRPCResponse"
 	}
 	if err := s.check(general, object); err != nil {
 		return err
 	}
 	name, ok := s.results[answers]
 	if !ok {
-		return fmt.Errorf("a result answers a request, and %s has none called %q", s.revision, answers)
+		return fmt.Errorf("a result answers a request, and %s has none called %q", s.revision,
+			answers)
 	}
 	result := object["result"].(map[string]any)
 	// The published union of InputRequiredResult and the method's own result lets anything with a
@@ -164,7 +174,8 @@ func (s *Schema) result(answers string, object map[string]any) error {
 // checkerOf is [Schema.Message] where the published schema of revision is at hand. Where it is not,
 // it is [Rules], and specdata says so: to whoever runs the tests, or in continuous integration by
 // failing t.
-func checkerOf(t testing.TB, revision string) func(from From, raw []byte, answers string, foreign ...string) error {
+func checkerOf(t testing.TB,
+	revision string) func(from From, raw []byte, answers string, foreign ...string) error {
 	t.Helper()
 	if schema, ok := Load(revision); ok {
 		return schema.Message
@@ -178,7 +189,8 @@ func checkerOf(t testing.TB, revision string) func(from From, raw []byte, answer
 // Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message].
 // Where the published schemas are not beside the project it holds raw against what needs none, see
 // [Rules].
-func Validate(t testing.TB, revision string, from From, raw []byte, answers string, foreign ...string) {
+func Validate(t testing.TB, revision string, from From, raw []byte, answers string,
+	foreign ...string) {
 	t.Helper()
 	if err := checkerOf(t, revision)(from, raw, answers, foreign...); err != nil {
 		t.Errorf("wiretest: %v\n%s: %s", err, from, raw)

@@ -71,7 +71,8 @@ func said(name string) (from wiretest.From, answers string, whole bool) {
 		return "", "", false
 	case "CancelledNotification":
 		return wiretest.Client, "", true
-	case "HeaderMismatchError", "MissingRequiredClientCapabilityError", "UnsupportedProtocolVersionError":
+	case "HeaderMismatchError", "MissingRequiredClientCapabilityError",
+		"UnsupportedProtocolVersionError":
 		return wiretest.Server, "", true
 	}
 	switch {
@@ -225,7 +226,8 @@ func TestRulesNeedNoSchema(t *testing.T) {
 		})
 	}
 	for _, test := range messages {
-		if err := wiretest.Rules(test.revision, test.from, []byte(test.raw), test.answers); test.want == "" && err != nil {
+		if err := wiretest.Rules(test.revision, test.from, []byte(test.raw),
+			test.answers); test.want == "" && err != nil {
 			t.Errorf("%s/%s: refused: %v", test.revision, test.name, err)
 		}
 	}
@@ -257,7 +259,10 @@ func (f *fake) Helper() {}
 func (f *fake) Errorf(format string, a ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, a...))
 }
-func (f *fake) Logf(format string, a ...any)   { f.logs = append(f.logs, fmt.Sprintf(format, a...)) }
+func (f *fake) Logf(format string,
+	a ...any) {
+	f.logs = append(f.logs, fmt.Sprintf(format, a...))
+}
 func (f *fake) Error(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
 func (f *fake) Fatalf(format string, a ...any) { f.Errorf(format, a...) }
 func (f *fake) Fatal(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
@@ -272,7 +277,8 @@ func TestConformMatchesAnswersById(t *testing.T) {
 		said(wiretest.Server, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`),
 		said(wiretest.Client, result(`{"action":"decline"}`)),
 		said(wiretest.Server, result(`{"content":[]}`)),
-		{From: wiretest.Server, HTTP: "502 Bad Gateway", Header: []string{"Content-Type: text/plain"}, Body: []byte("gone")},
+		{From: wiretest.Server, HTTP: "502 Bad Gateway",
+			Header: []string{"Content-Type: text/plain"}, Body: []byte("gone")},
 		{From: wiretest.Server, HTTP: "202 Accepted"},
 	}
 	f := &fake{}
@@ -309,9 +315,13 @@ func TestWithoutPublishedSchema(t *testing.T) {
 	} {
 		t.Setenv("CI", test.ci)
 		for name, check := range map[string]func(*fake){
-			"Validate": func(f *fake) { wiretest.Validate(f, "2024-11-04", wiretest.Client, []byte(test.raw), "") },
+			"Validate": func(f *fake) {
+				wiretest.Validate(f, "2024-11-04", wiretest.Client,
+					[]byte(test.raw), "")
+			},
 			"Conform": func(f *fake) {
-				wiretest.Conform(f, "2024-11-04", []wiretest.Message{{From: wiretest.Client, Body: []byte(test.raw)}})
+				wiretest.Conform(f, "2024-11-04",
+					[]wiretest.Message{{From: wiretest.Client, Body: []byte(test.raw)}})
 			},
 		} {
 			f := &fake{}

@@ -52,7 +52,8 @@ func TestHandlersSeeValidAnswersOnly(t *testing.T) {
 				return
 			}
 			var content []struct{ Text string }
-			if err := json.Unmarshal(got.member("content"), &content); err != nil || len(content) != 1 || !strings.Contains(content[0].Text, tt.want) {
+			if err := json.Unmarshal(got.member("content"), &content); err != nil ||
+				len(content) != 1 || !strings.Contains(content[0].Text, tt.want) {
 				t.Errorf("got %s, want %s", got.body, tt.want)
 			}
 		})
@@ -64,7 +65,8 @@ func TestAskReadsLargeIntegersExactly(t *testing.T) {
 	type account struct {
 		Number int64 `json:"number"`
 	}
-	w := dialWire(t, single(t, func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult,
+		error) {
 		a, err := roundtrip.Ask[account](ctx, "account", "Which account?")
 		if err != nil {
 			return nil, err

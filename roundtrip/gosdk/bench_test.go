@@ -22,10 +22,12 @@ func BenchmarkFlow(b *testing.B) {
 		if len(req.Params.InputResponses) > 0 {
 			return toolText("done"), nil
 		}
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"question": formQuestion()}}, nil
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"question": formQuestion()}},
+			nil
 	})
 	elicits := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		if _, err := gosdk.Elicit(gosdk.WithKey(ctx, "question"), req.Session, formQuestion()); err != nil {
+		if _, err := gosdk.Elicit(gosdk.WithKey(ctx, "question"), req.Session,
+			formQuestion()); err != nil {
 			return nil, err
 		}
 		return toolText("done"), nil
@@ -42,7 +44,8 @@ func BenchmarkFlow(b *testing.B) {
 		name    string
 		handler http.Handler
 	}{
-		{"sdk", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return stock }, stateless)},
+		{"sdk", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return stock },
+			stateless)},
 		{"elicit", gosdk.HandlerOf(single(b, elicits), opts)},
 		{"unmodified", gosdk.HandlerOf(single(b, pushes, withUnmodifiedHandlers()), opts)},
 	} {
@@ -61,8 +64,10 @@ func post(b *testing.B, h http.Handler, rest string) said {
 	b.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{%q:%q,%q:%s}%s}}`,
 		protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, everything, rest)
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost/", strings.NewReader(body))
-	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost/",
+		strings.NewReader(body))
+	for name, value := range map[string]string{"Content-Type": "application/json",
+		"Accept":               "application/json, text/event-stream",
 		"MCP-Protocol-Version": modern, "Mcp-Method": "tools/call", "Mcp-Name": "t"} {
 		r.Header.Set(name, value)
 	}

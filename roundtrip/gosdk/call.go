@@ -113,7 +113,8 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 // revision in its _meta is of that revision, whatever its session. For sessions the SDK
 // reports the revision that the client proposed, which may be newer than the one that
 // was negotiated.
-func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabilities, client *mcp.Implementation) {
+func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabilities,
+	client *mcp.Implementation) {
 	c.Version = protocol.Version(version)
 	if namedRevision(meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
 		c.sdkSaysModern = c.Version != ""
@@ -157,7 +158,8 @@ func (c *call) readAnswers(answers mcp.InputResponseMap) error {
 	for _, key := range slices.Sorted(maps.Keys(answers)) {
 		raw, err := json.Marshal(answers[key])
 		if err != nil {
-			return protocol.Errorf(protocol.CodeInvalidParams, "inputResponses: the answer to %q cannot be read", key)
+			return protocol.Errorf(protocol.CodeInvalidParams,
+				"inputResponses: the answer to %q cannot be read", key)
 		}
 		c.Responses = append(c.Responses, protocol.KeyedResponse{Key: key, Result: raw})
 	}
@@ -171,7 +173,8 @@ func decodeCapabilities(said *mcp.ClientCapabilities) (c protocol.ClientCapabili
 		return c
 	}
 	if e := said.Elicitation; e != nil {
-		c.Elicitation = &protocol.ElicitationCapability{Form: e.Form != nil || e.URL == nil, URL: e.URL != nil}
+		c.Elicitation = &protocol.ElicitationCapability{Form: e.Form != nil || e.URL == nil,
+			URL: e.URL != nil}
 	}
 	if s := said.Sampling; s != nil {
 		c.Sampling = &protocol.SamplingCapability{Context: s.Context != nil, Tools: s.Tools != nil}

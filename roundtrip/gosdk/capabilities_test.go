@@ -45,7 +45,9 @@ func TestMissingCapabilitiesAreRefused(t *testing.T) {
 
 // On an event stream the status must have been decided before it begins.
 func TestMissingCapabilitiesOnAStream(t *testing.T) {
-	endpoint, recorder := serve(t, gosdk.HandlerOf(single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})), nil))
-	w := &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder}, capabilities: "{}"}
+	endpoint, recorder := serve(t,
+		gosdk.HandlerOf(single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})), nil))
+	w := &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder},
+		capabilities: "{}"}
 	w.call("t", "").wantError(protocol.CodeMissingRequiredClientCapability, http.StatusBadRequest)
 }

@@ -99,37 +99,47 @@ type peer interface {
 type route struct {
 	name     string
 	revision string
-	open     func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder)
+	open     func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer,
+		*wiretest.Recorder)
 }
 
 func routes() []route {
 	var all []route
 	for _, revision := range []string{modern, legacy} {
 		all = append(all,
-			route{"sdk/http/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-				endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
-				return dialSDK(t, who, mute, revision, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}), recorder
-			}},
-			route{"sdk/memory/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-				ours, theirs := mcp.NewInMemoryTransports()
-				run(t, server, theirs)
-				return dialSDK(t, who, mute, revision, ours), nil
-			}},
-			route{"rondo/http/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-				endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
-				transport, err := clienthttp.New(endpoint, &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return dialRondo(t, who, mute, revision, transport), recorder
-			}},
-			route{"rondo/stdio/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-				r1, w1 := io.Pipe()
-				r2, w2 := io.Pipe()
-				t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-				run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
-				return dialRondo(t, who, mute, revision, client.NewStream(r2, w1, &client.StreamOptions{ProbeTimeout: patience})), nil
-			}},
+			route{"sdk/http/" + revision, revision,
+				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+					endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
+					return dialSDK(t, who, mute, revision,
+						&mcp.StreamableClientTransport{Endpoint: endpoint,
+							HTTPClient: &http.Client{Transport: recorder}}), recorder
+				}},
+			route{"sdk/memory/" + revision, revision,
+				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+					ours, theirs := mcp.NewInMemoryTransports()
+					run(t, server, theirs)
+					return dialSDK(t, who, mute, revision, ours), nil
+				}},
+			route{"rondo/http/" + revision, revision,
+				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+					endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
+					transport, err := clienthttp.New(endpoint,
+						&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return dialRondo(t, who, mute, revision, transport), recorder
+				}},
+			route{"rondo/stdio/" + revision, revision,
+				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+					r1, w1 := io.Pipe()
+					r2, w2 := io.Pipe()
+					t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
+					run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+					return dialRondo(t, who, mute, revision,
+							client.NewStream(r2, w1, &client.StreamOptions{ProbeTimeout: patience})),
+						nil
+				}},
 		)
 	}
 	return all
@@ -162,16 +172,20 @@ func dialSDK(t testing.TB, who *person, mute bool, revision string, transport mc
 	if !mute {
 		opts = &mcp.ClientOptions{
 			Capabilities: &mcp.ClientCapabilities{
-				RootsV2:     &mcp.RootCapabilities{},
-				Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},
+				RootsV2: &mcp.RootCapabilities{},
+				Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{},
+					URL: &mcp.URLElicitationCapabilities{}},
 			},
-			ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+				error) {
 				action, content := who.elicit(req.Params.Message)
 				return &mcp.ElicitResult{Action: action, Content: content}, nil
 			},
-			CreateMessageHandler: func(_ context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			CreateMessageHandler: func(_ context.Context,
+				req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 				text := who.answer(req.Params.Messages[0].Content.(*mcp.TextContent).Text)
-				return &mcp.CreateMessageResult{Role: "assistant", Model: "model-1", Content: &mcp.TextContent{Text: text}}, nil
+				return &mcp.CreateMessageResult{Role: "assistant", Model: "model-1",
+					Content: &mcp.TextContent{Text: text}}, nil
 			},
 		}
 	}
@@ -182,7 +196,8 @@ func dialSDK(t testing.TB, who *person, mute bool, revision string, transport mc
 			c.AddRoots(&mcp.Root{URI: uri})
 		}
 	}
-	session, err := c.Connect(within(t), transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	session, err := c.Connect(within(t), transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +218,8 @@ func without(m map[string]string, key string) map[string]string {
 func (p sdkPeer) do(ctx context.Context, target string) (string, error) {
 	switch {
 	case target == "brief":
-		result, err := p.GetPrompt(ctx, &mcp.GetPromptParams{Name: target, Arguments: map[string]string{"topic": "rondos"}})
+		result, err := p.GetPrompt(ctx,
+			&mcp.GetPromptParams{Name: target, Arguments: map[string]string{"topic": "rondos"}})
 		if err != nil {
 			return "", err
 		}
@@ -215,7 +231,8 @@ func (p sdkPeer) do(ctx context.Context, target string) (string, error) {
 		}
 		return result.Contents[0].Text, nil
 	}
-	result, err := p.CallTool(ctx, &mcp.CallToolParams{Name: target, Arguments: map[string]any{"env": "prod"}})
+	result, err := p.CallTool(ctx,
+		&mcp.CallToolParams{Name: target, Arguments: map[string]any{"env": "prod"}})
 	if err != nil {
 		return "", err
 	}
@@ -231,7 +248,8 @@ func (p sdkPeer) do(ctx context.Context, target string) (string, error) {
 
 type rondoPeer struct{ *client.Client }
 
-func dialRondo(t testing.TB, who *person, mute bool, revision string, transport protocol.Peer) peer {
+func dialRondo(t testing.TB, who *person, mute bool, revision string,
+	transport protocol.Peer) peer {
 	opts := &client.Options{Timeout: patience}
 	if revision == legacy {
 		opts.Era = protocol.Legacy
@@ -247,17 +265,22 @@ func dialRondo(t testing.TB, who *person, mute bool, revision string, transport 
 				return client.Accept(content)
 			}
 		}
-		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return elicit(q.Message)
 		}
-		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+			error) {
 			return elicit(q.Message)
 		}
-		opts.CreateMessage = func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		opts.CreateMessage = func(_ context.Context,
+			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			text := who.answer(q.Request.Messages[0].Content[0].(*protocol.TextContent).Text)
-			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "model-1", Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "model-1",
+				Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
 		}
-		opts.ListRoots = func(context.Context, *client.RootsQuestion) (roots []protocol.Root, _ error) {
+		opts.ListRoots = func(context.Context, *client.RootsQuestion) (roots []protocol.Root,
+			_ error) {
 			for _, uri := range strings.Fields(who.answer("roots")) {
 				roots = append(roots, protocol.Root{URI: uri})
 			}

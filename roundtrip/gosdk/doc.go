@@ -84,8 +84,8 @@
 //
 // # Limits
 //
-// Middleware sees requests after the SDK has decoded them. [Adapter.Handler] and [Adapter.Transport] read
-// answers and states before that. Without them ([roundtrip.Call].Lossy):
+// Middleware sees requests after the SDK has decoded them. [Adapter.Handler] and
+// [Adapter.Transport] read answers and states before that. Without them ([roundtrip.Call].Lossy):
 //
 //   - an empty requestState counts as absent;
 //   - the kind of an answer is guessed from its members, the case of names is ignored,

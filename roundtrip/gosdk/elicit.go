@@ -43,29 +43,34 @@ import (
 //
 // Outside of the handlers of tools, prompts and resources of a server with [Install]
 // Elicit is session.Elicit, except that it refuses URLs which must not be opened.
-func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func Elicit(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return askOrCall(ctx, session, params, session.Elicit)
 }
 
 // TryElicit is [Elicit] for handlers that do not need the answer: where the client
 // cannot be asked it returns a [*roundtrip.PushError], and the call goes on. In a
 // session the call also goes on after any other failure to ask.
-func TryElicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func TryElicit(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return askOrCall(ctx, session, params, session.Elicit, roundtrip.IfPossible())
 }
 
 // CreateMessage asks the client's model. It is to session.CreateMessage what [Elicit] is
 // to session.Elicit. An answer with more than one block of content is an error.
-func CreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func CreateMessage(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	return createMessage(ctx, session, params)
 }
 
 // TryCreateMessage is to [CreateMessage] what [TryElicit] is to Elicit.
-func TryCreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func TryCreateMessage(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	return createMessage(ctx, session, params, roundtrip.IfPossible())
 }
 
-func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
+func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams,
+	opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
 	run := findRun(ctx, session)
 	if run == nil {
 		return session.CreateMessage(ctx, params)
@@ -75,9 +80,11 @@ func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.
 		return result, err
 	}
 	if len(all.Content) > 1 {
-		return result, fmt.Errorf("the model answered with %d blocks of content; use CreateMessageWithTools", len(all.Content))
+		return result, fmt.Errorf("the model answered with %d blocks of content; use "+
+			"CreateMessageWithTools", len(all.Content))
 	}
-	result.Meta, result.Model, result.Role, result.StopReason = all.Meta, all.Model, all.Role, all.StopReason
+	result.Meta, result.Model, result.Role, result.StopReason = all.Meta, all.Model, all.Role,
+		all.StopReason
 	if len(all.Content) == 1 {
 		result.Content = all.Content[0]
 	}
@@ -86,29 +93,34 @@ func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.
 
 // CreateMessageWithTools asks the client's model. It is to
 // session.CreateMessageWithTools what [Elicit] is to session.Elicit.
-func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 	return askOrCall(ctx, session, params, session.CreateMessageWithTools)
 }
 
 // TryCreateMessageWithTools is to [CreateMessageWithTools] what [TryElicit] is to Elicit.
-func TryCreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+func TryCreateMessageWithTools(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 	return askOrCall(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
 }
 
 // ListRoots asks which directories the client exposes. It is to session.ListRoots what
 // [Elicit] is to session.Elicit.
-func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
+func ListRoots(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
 	return askOrCall(ctx, session, params, session.ListRoots)
 }
 
 // TryListRoots is to [ListRoots] what [TryElicit] is to Elicit.
-func TryListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
+func TryListRoots(ctx context.Context, session *mcp.ServerSession,
+	params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
 	return askOrCall(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
 }
 
 // askOrCall asks in the run of the handler that ctx belongs to, or, outside of one, with
 // push, the method of the session.
-func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
+func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P,
+	live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
 	run := findRun(ctx, session)
 	if run == nil {
 		if refusal := refuseURL(nil, params); refusal != nil {
@@ -124,10 +136,12 @@ func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.Serv
 // opened. The refusal has the elicitation's id, because such questions have no key.
 func refuseURL(hook urlrule.Hook, params any) *urlrule.Refusal {
 	visit, ok := params.(*mcp.ElicitParams)
-	if !ok || visit == nil || visit.Mode == "form" || visit.Mode == "" && visit.URL == "" && visit.ElicitationID == "" {
+	if !ok || visit == nil || visit.Mode == "form" || visit.Mode == "" && visit.URL == "" &&
+		visit.ElicitationID == "" {
 		return nil
 	}
-	return hook.RefuseAny([]*protocol.ElicitURL{{URL: visit.URL, ElicitationID: visit.ElicitationID}})
+	return hook.RefuseAny([]*protocol.ElicitURL{{URL: visit.URL,
+		ElicitationID: visit.ElicitationID}})
 }
 
 // WithKey sets the key of the question that is asked with the returned context. The key
@@ -148,7 +162,8 @@ func findRun(ctx context.Context, session *mcp.ServerSession) *handlerRun {
 }
 
 // askAndDecode asks one question and decodes the answer into result.
-func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any, opts ...roundtrip.AskOption) error {
+func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any,
+	opts ...roundtrip.AskOption) error {
 	asked, err := decodeQuestion(params)
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)
@@ -161,7 +176,8 @@ func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest
 }
 
 // answerPush answers a question that an unmodified handler pushes over a shadow session.
-func (run *handlerRun) answerPush(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
+func (run *handlerRun) answerPush(ctx context.Context, method string,
+	params mcp.Params) (mcp.Result, error) {
 	if roundtrip.Number(ctx) == 0 {
 		// The handler asked with a context that is not derived from its own.
 		ctx = run.ctx

@@ -28,30 +28,36 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 			return req.Session.Elicit(ctx, formQuestion())
 		},
 	}
-	swallow := map[string]func(ctx context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error){
-		"ignored": func(_ context.Context, answer *mcp.ElicitResult, _ error) (*mcp.CallToolResult, error) {
+	swallow := map[string]func(ctx context.Context, answer *mcp.ElicitResult,
+		err error) (*mcp.CallToolResult, error){
+		"ignored": func(_ context.Context, answer *mcp.ElicitResult, _ error) (*mcp.CallToolResult,
+			error) {
 			return toolText("proceeding anyway"), nil
 		},
-		"unwrapped": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {
+		"unwrapped": func(_ context.Context, answer *mcp.ElicitResult,
+			err error) (*mcp.CallToolResult, error) {
 			if err != nil {
 				return nil, fmt.Errorf("asking: %v", err)
 			}
 			return toolText("proceeding anyway"), nil
 		},
-		"panicked": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {
+		"panicked": func(_ context.Context, answer *mcp.ElicitResult,
+			err error) (*mcp.CallToolResult, error) {
 			if err != nil {
 				panic(err)
 			}
 			return toolText("proceeding anyway"), nil
 		},
-		"recovered": func(_ context.Context, answer *mcp.ElicitResult, err error) (result *mcp.CallToolResult, _ error) {
+		"recovered": func(_ context.Context, answer *mcp.ElicitResult,
+			err error) (result *mcp.CallToolResult, _ error) {
 			defer func() { _ = recover(); result = toolText("proceeding anyway") }()
 			if err != nil {
 				panic(err)
 			}
 			return nil, nil
 		},
-		"failed": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {
+		"failed": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult,
+			error) {
 			r := &mcp.CallToolResult{}
 			if err != nil {
 				r.SetError(err)
@@ -68,7 +74,8 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 				if style == "unmodified" {
 					options = append(options, withUnmodifiedHandlers())
 				}
-				w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+				w := dialWire(t, single(t, func(ctx context.Context,
+					req *toolRequest) (*mcp.CallToolResult, error) {
 					answer, err := ask(ctx, req)
 					if ctx.Err() == nil { // as an effect with the handler's context would
 						deleted.Add(1)
@@ -92,7 +99,8 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 // The context ends, so that code which heeds it stops.
 func TestPendingEndsTheContext(t *testing.T) {
 	var cause error
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
 		if err == nil {
 			return toolText(answer.Action), nil
@@ -117,9 +125,12 @@ func TestPendingEndsTheContext(t *testing.T) {
 func TestQuestionsThatChange(t *testing.T) {
 	n := 0
 	var bugs observer
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		n++
-		answer, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: fmt.Sprint("Delete at ", n, "?"), RequestedSchema: raw(reasonForm)})
+		answer, err := gosdk.Elicit(ctx, req.Session,
+			&mcp.ElicitParams{Message: fmt.Sprint("Delete at ", n, "?"),
+				RequestedSchema: raw(reasonForm)})
 		if err != nil {
 			return nil, err
 		}
@@ -139,11 +150,15 @@ func TestQuestionsThatChange(t *testing.T) {
 
 // Questions with keys may be asked at the same time, and go out together.
 func TestConcurrentQuestionsWithKeys(t *testing.T) {
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		var wg sync.WaitGroup
 		errs := make([]error, 2)
 		for i, key := range []string{"a", "b"} {
-			wg.Go(func() { _, errs[i] = gosdk.Elicit(gosdk.WithKey(ctx, key), req.Session, formQuestion()) })
+			wg.Go(func() {
+				_, errs[i] = gosdk.Elicit(gosdk.WithKey(ctx, key), req.Session,
+					formQuestion())
+			})
 		}
 		wg.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -183,18 +198,21 @@ func TestConcurrentQuestionsWithoutKeys(t *testing.T) {
 				if name == "unmodified" {
 					options = append(options, withUnmodifiedHandlers())
 				}
-				server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+				server := single(t, func(ctx context.Context,
+					req *toolRequest) (*mcp.CallToolResult, error) {
 					var wg sync.WaitGroup
 					errs := make([]error, n)
 					for i := range n {
 						wg.Go(func() {
-							errs[i] = ask(ctx, req, &mcp.ElicitParams{Message: fmt.Sprint("Number ", i, "?"), RequestedSchema: raw(reasonForm)})
+							errs[i] = ask(ctx, req, &mcp.ElicitParams{Message: fmt.Sprint("Number ",
+								i, "?"), RequestedSchema: raw(reasonForm)})
 						})
 					}
 					wg.Wait()
 					return toolText("done"), errors.Join(errs...)
 				}, options...)
-				if got, err := sdkOver(t, server, who, revision).do(within(t), "t"); err != nil || got != "done" {
+				if got, err := sdkOver(t, server, who, revision).do(within(t), "t"); err != nil ||
+					got != "done" {
 					t.Errorf("got %q, %v", got, err)
 				}
 				who.wantAsked(1)
@@ -208,12 +226,15 @@ func TestConcurrentQuestionsWithoutKeys(t *testing.T) {
 func TestNoQuestionsFromMissingAnswers(t *testing.T) {
 	who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":4}`})
 	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		region, _ := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "Which region?", RequestedSchema: raw(regionForm)})
+		region, _ := gosdk.Elicit(ctx, req.Session,
+			&mcp.ElicitParams{Message: "Which region?", RequestedSchema: raw(regionForm)})
 		name, _ := region.Content["name"].(string)
-		size, _ := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "How big in " + name + "?", RequestedSchema: raw(sizeForm)})
+		size, _ := gosdk.Elicit(ctx, req.Session,
+			&mcp.ElicitParams{Message: "How big in " + name + "?", RequestedSchema: raw(sizeForm)})
 		return toolText(fmt.Sprint(size.Content["cores"], " in ", name)), nil
 	})
-	if got, err := sdkOver(t, server, who, modern).do(within(t), "t"); err != nil || got != "4 in eu" {
+	if got, err := sdkOver(t, server, who, modern).do(within(t), "t"); err != nil ||
+		got != "4 in eu" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	who.wantAsked(1)
@@ -263,8 +284,10 @@ func TestFlowStyleInHandlers(t *testing.T) {
 		Reason string `json:"reason"`
 	}
 	var computed, committed atomic.Int32
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		price, err := roundtrip.Memo(ctx, "price", func(context.Context) (int, error) { return int(computed.Add(1)), nil })
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
+		price, err := roundtrip.Memo(ctx, "price",
+			func(context.Context) (int, error) { return int(computed.Add(1)), nil })
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +316,8 @@ func TestFlowStyleInHandlers(t *testing.T) {
 func TestNotInstalled(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		if _, err := gosdk.ToolInput(ctx, roundtrip.ListRoots("r")); !errors.Is(err, gosdk.ErrNotInstalled) {
+		if _, err := gosdk.ToolInput(ctx, roundtrip.ListRoots("r")); !errors.Is(err,
+			gosdk.ErrNotInstalled) {
 			t.Errorf("got %v, want ErrNotInstalled", err)
 		}
 		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
@@ -303,7 +327,8 @@ func TestNotInstalled(t *testing.T) {
 		return toolText(answer.Action), nil
 	})
 	who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
-	if got, err := sdkOver(t, server, who, legacy).do(within(t), "t"); err != nil || got != "accept" {
+	if got, err := sdkOver(t, server, who, legacy).do(within(t), "t"); err != nil ||
+		got != "accept" {
 		t.Errorf("in a session: got %q, %v", got, err)
 	}
 	if got, err := sdkOver(t, server, newPerson(t, nil), modern).do(within(t), "t"); err == nil {
@@ -324,7 +349,9 @@ func TestNotInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gosdk.Install(server, &gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil || !strings.Contains(err.Error(), "set Audience") {
+	if _, err := gosdk.Install(server,
+		&gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil ||
+		!strings.Contains(err.Error(), "set Audience") {
 		t.Errorf("a shared key without an audience: %v", err)
 	}
 }
@@ -332,12 +359,14 @@ func TestNotInstalled(t *testing.T) {
 // With a guard, a state counts once: the same again gets the same outcome.
 func TestGuard(t *testing.T) {
 	runs := 0
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		runs++
 		if _, err := gosdk.Elicit(ctx, req.Session, formQuestion()); err != nil {
 			return nil, err
 		}
-		return &mcp.CallToolResult{Content: toolText("charged").Content, StructuredContent: map[string]any{"run": runs}}, nil
+		return &mcp.CallToolResult{Content: toolText("charged").Content,
+			StructuredContent: map[string]any{"run": runs}}, nil
 	}, withFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})))
 	first := w.call("t", "")
 	key := first.onlyKey()
@@ -345,7 +374,8 @@ func TestGuard(t *testing.T) {
 	once.wantText("charged")
 	again := w.retry("t", first, accepts(key))
 	again.wantText("charged")
-	if string(once.member("structuredContent")) != string(again.member("structuredContent")) || runs != 2 {
+	if string(once.member("structuredContent")) != string(again.member("structuredContent")) ||
+		runs != 2 {
 		t.Errorf("got %s, and again %s, in %d runs", once.body, again.body, runs)
 	}
 	w.retry("t", first, declines(key)).wantError(protocol.CodeInvalidParams, 400)
@@ -355,7 +385,8 @@ func TestGuard(t *testing.T) {
 // without its context, is done before the answer. The outcome is not.
 func TestEffectsThatIgnoreTheContext(t *testing.T) {
 	effects := 0
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		_, _ = gosdk.Elicit(ctx, req.Session, formQuestion())
 		effects++
 		return toolText("deleted"), nil

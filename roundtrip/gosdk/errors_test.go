@@ -18,7 +18,8 @@ import (
 
 func TestURLErrorAsksInModernRevisions(t *testing.T) {
 	needs := func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return nil, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{{Mode: "url", Message: "Sign in", URL: "https://example.com", ElicitationID: "in"}})
+		return nil, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{{Mode: "url",
+			Message: "Sign in", URL: "https://example.com", ElicitationID: "in"}})
 	}
 	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		if outcome := roundtrip.Visited(ctx, "in"); outcome != roundtrip.Missing {
@@ -33,7 +34,8 @@ func TestURLErrorAsksInModernRevisions(t *testing.T) {
 
 	c, _ := routes()[4].open(t, server, newPerson(t, nil), false)
 	_, err := c.do(within(t), "t")
-	if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != protocol.CodeURLElicitationRequired {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); !ok ||
+		e.Code != protocol.CodeURLElicitationRequired {
 		t.Errorf("in a session: got %v, want code -32042", err)
 	}
 }
@@ -55,13 +57,20 @@ func TestPanicsEndTheRequest(t *testing.T) {
 
 func TestErrorsOfHandlersKeepTheirCodes(t *testing.T) {
 	plain := errors.New("the disk is full")
-	w := dialWire(t, single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult, error) { return nil, plain }))
-	if got := w.call("t", ""); string(got.member("isError")) != "true" || !strings.Contains(string(got.member("content")), "disk") {
+	w := dialWire(t, single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult,
+		error) {
+		return nil, plain
+	}))
+	if got := w.call("t", ""); string(got.member("isError")) != "true" ||
+		!strings.Contains(string(got.member("content")), "disk") {
 		t.Errorf("got %s", got.body)
 	}
 	w.call("nowhere", "").wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
 	own := &protocol.Error{Code: 4711, Message: "own", Data: raw(`{"a":1}`)}
-	server := single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult, error) { return nil, own })
+	server := single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult,
+		error) {
+		return nil, own
+	})
 	if got := dialWire(t, server).call("t", ""); got.Error == nil || got.Error.Code != 4711 || string(got.Error.Data) != `{"a":1}` {
 		t.Errorf("got %s", got.body)
 	}
@@ -71,13 +80,15 @@ func TestErrorsOfHandlersKeepTheirCodes(t *testing.T) {
 // the handler has chosen it.
 func TestErrorsOfTypedTools(t *testing.T) {
 	server := single(t, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "t"}, func(ctx context.Context, _ *toolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {
-		if roundtrip.Visited(ctx, "in") == roundtrip.Accepted {
-			return nil, nil, &protocol.Error{Code: 4711, Message: "own"}
-		}
-		return nil, nil, &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{
-			{Message: "Sign in", URL: "https://example.com", ElicitationID: "in"}}}
-	})
+	mcp.AddTool(server, &mcp.Tool{Name: "t"},
+		func(ctx context.Context, _ *toolRequest, _ map[string]any) (*mcp.CallToolResult,
+			any, error) {
+			if roundtrip.Visited(ctx, "in") == roundtrip.Accepted {
+				return nil, nil, &protocol.Error{Code: 4711, Message: "own"}
+			}
+			return nil, nil, &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{
+				{Message: "Sign in", URL: "https://example.com", ElicitationID: "in"}}}
+		})
 	w := dialWire(t, server)
 	first := w.call("t", "")
 	first.wantAsks("in")

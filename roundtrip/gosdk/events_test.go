@@ -62,14 +62,16 @@ func TestEventsOfFailures(t *testing.T) {
 				t.Run(r.name, func(t *testing.T) {
 					h := &heard{}
 					server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
-					opts := &gosdk.Options{Options: roundtrip.Options{Observer: h, HideErrors: hide}}
+					opts := &gosdk.Options{Options: roundtrip.Options{Observer: h,
+						HideErrors: hide}}
 					if _, err := gosdk.Install(server, opts); err != nil {
 						t.Fatal(err)
 					}
 					if typed {
-						mcp.AddTool(server, &mcp.Tool{Name: "t"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {
-							return nil, nil, work(ctx)
-						})
+						mcp.AddTool(server, &mcp.Tool{Name: "t"},
+							func(ctx context.Context, _ *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {
+								return nil, nil, work(ctx)
+							})
 					} else {
 						server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 							return nil, work(ctx)
@@ -87,10 +89,12 @@ func TestEventsOfFailures(t *testing.T) {
 					if !hide && got != "error: db at 10.0.0.7 is down" {
 						t.Errorf("got %q", got)
 					}
-					if hide && (!strings.HasPrefix(got, "error: internal failure; reference "+failed.Reference) || strings.Contains(got, "10.0.0.7")) {
+					if hide && (!strings.HasPrefix(got, "error: internal failure; reference "+
+						failed.Reference) || strings.Contains(got, "10.0.0.7")) {
 						t.Errorf("got %q, reference %q", got, failed.Reference)
 					}
-					if a := only[roundtrip.Answered](t, h); a.Key != "sure" || a.Outcome != roundtrip.Accepted {
+					if a := only[roundtrip.Answered](t, h); a.Key != "sure" ||
+						a.Outcome != roundtrip.Accepted {
 						t.Errorf("%+v", a)
 					}
 				})

@@ -15,7 +15,8 @@ import (
 // A guard that pushed its question, with the one call changed. The client is of
 // revision 2026-07-28, in which nothing can be pushed; it is asked once.
 func Example() {
-	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest, in struct{ Name string }) (*mcp.CallToolResult, any, error) {
+	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest,
+		in struct{ Name string }) (*mcp.CallToolResult, any, error) {
 		answer, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{
 			Message:         "Delete " + in.Name + "?",
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`),
@@ -48,10 +49,12 @@ type Reason struct {
 
 // The guard style of package roundtrip, in a handler of the SDK.
 func ExampleToolInput() {
-	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest, in struct{ Name string }) (*mcp.CallToolResult, any, error) {
+	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest,
+		in struct{ Name string }) (*mcp.CallToolResult, any, error) {
 		why, ok := roundtrip.AcceptedContent[Reason](ctx, "why")
 		if !ok {
-			result, err := gosdk.ToolInput(ctx, roundtrip.Elicit[Reason]("why", "Delete "+in.Name+"?"))
+			result, err := gosdk.ToolInput(ctx,
+				roundtrip.Elicit[Reason]("why", "Delete "+in.Name+"?"))
 			return result, nil, err
 		}
 		return toolText("deleted " + in.Name + ": " + why.Reason), nil, nil
@@ -79,12 +82,15 @@ func call(server *mcp.Server, tool string, args any) {
 		log.Fatal(err)
 	}
 	defer session.Close()
-	client := mcp.NewClient(&mcp.Implementation{Name: "example", Version: "1.0.0"}, &mcp.ClientOptions{
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			fmt.Println("asked:", req.Params.Message)
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "it is out of date"}}, nil
-		},
-	})
+	client := mcp.NewClient(&mcp.Implementation{Name: "example", Version: "1.0.0"},
+		&mcp.ClientOptions{
+			ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+				error) {
+				fmt.Println("asked:", req.Params.Message)
+				return &mcp.ElicitResult{Action: "accept",
+					Content: map[string]any{"reason": "it is out of date"}}, nil
+			},
+		})
 	peer, err := client.Connect(ctx, ours, &mcp.ClientSessionOptions{ProtocolVersion: "2026-07-28"})
 	if err != nil {
 		log.Fatal(err)

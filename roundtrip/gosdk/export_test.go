@@ -24,12 +24,14 @@ func CalledByBridge() bool { return calledByBridge() }
 
 // ExtractRetry takes answers and state out of parameters, and reads what was handed
 // over.
-func ExtractRetry(method string, params json.RawMessage) (json.RawMessage, protocol.Retry, *protocol.Error) {
+func ExtractRetry(method string,
+	params json.RawMessage) (json.RawMessage, protocol.Retry, *protocol.Error) {
 	rest, text, err := extractRetry(method, params)
 	if err != nil {
 		return nil, protocol.Retry{}, err
 	}
-	retry, ok := readRetry(method, &mcp.RequestExtra{Header: map[string][]string{retryHeader: {text}}})
+	retry, ok := readRetry(method,
+		&mcp.RequestExtra{Header: map[string][]string{retryHeader: {text}}})
 	if !ok {
 		panic("what was handed over cannot be read")
 	}

@@ -56,7 +56,8 @@ func FuzzTakeOut(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := again.(*protocol.CallToolParams).Retry; got.RequestState != retry.RequestState || len(got.InputResponses) != len(retry.InputResponses) {
+		if got := again.(*protocol.CallToolParams).Retry; got.RequestState != retry.RequestState ||
+			len(got.InputResponses) != len(retry.InputResponses) {
 			t.Errorf("handed over is %+v of %q", retry, params)
 		}
 	})

@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Handler serves both eras of the protocol on one URL. The SDK's own handler serves one: with sessions it refuses clients of revision 2026-07-28,
-// without them it cannot push questions to the others. Handler has one of each and
-// chooses for every request. A request is modern when its _meta names a revision, or its
-// MCP-Protocol-Version header one that is modern or unknown. All others belong to a
-// session.
+// Handler serves both eras of the protocol on one URL. The SDK's own handler serves one: with
+// sessions it refuses clients of revision 2026-07-28, without them it cannot push questions to the
+// others. Handler has one of each and chooses for every request. A request is modern when its _meta
+// names a revision, or its MCP-Protocol-Version header one that is modern or unknown. All others
+// belong to a session.
 //
 // Opts configure both handlers; nil means the SDK's defaults. Stateless is ignored, and
 // JSONResponse applies to modern clients only, since pushed questions need a stream.
@@ -80,7 +80,8 @@ func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			writeError(w, req, refused)
 			return
 		}
-		if body, err = protocol.AppendMessage(nil, &protocol.Request{ID: req.ID, Method: req.Method, Params: params}); err != nil {
+		if body, err = protocol.AppendMessage(nil,
+			&protocol.Request{ID: req.ID, Method: req.Method, Params: params}); err != nil {
 			writeError(w, req, err)
 			return
 		}

@@ -21,7 +21,8 @@ func ToolInput(ctx context.Context, items ...roundtrip.Item) (*mcp.CallToolResul
 	if err := recordAsks(ctx, items); err != nil {
 		return nil, err
 	}
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: askingText}}}, nil
+	return &mcp.CallToolResult{IsError: true,
+		Content: []mcp.Content{&mcp.TextContent{Text: askingText}}}, nil
 }
 
 // PromptInput is [ToolInput] for handlers of prompts.

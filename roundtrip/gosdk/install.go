@@ -81,7 +81,8 @@ func Install(server *mcp.Server, opts *Options) (*Adapter, error) {
 	}
 	a.funnel = funnel
 	if err := runSelfTest(); err != nil {
-		return nil, fmt.Errorf("gosdk: this version of the official Go SDK is not supported: %w", err)
+		return nil, fmt.Errorf("gosdk: this version of the official Go SDK is not supported: %w",
+			err)
 	}
 	server.AddReceivingMiddleware(a.receiveRequest)
 	server.AddSendingMiddleware(a.sendToClient)
@@ -98,7 +99,8 @@ func (a *Adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
 			return a.serveSingleLeg(ctx, method, req, next)
 		}
 		if runFrom(ctx) != nil {
-			a.reportEvent(ctx, roundtrip.ServerBug{Err: errors.New("gosdk.Install was called twice on one server")})
+			a.reportEvent(ctx, roundtrip.ServerBug{Err: errors.New("gosdk.Install was called " +
+				"twice on one server")})
 			return nil, encodeError(nil)
 		}
 		c, err := a.newCall(method, req, next)
@@ -115,7 +117,8 @@ func (a *Adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // serveSingleLeg serves a request that cannot have rounds.
-func (a *Adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+func (a *Adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Request,
+	next mcp.MethodHandler) (mcp.Result, error) {
 	result, err := next(ctx, method, req)
 	if err != nil || !a.opts.ExactWire || result == nil {
 		return result, err

@@ -12,7 +12,8 @@ import (
 func TestSecondInstallIsReported(t *testing.T) {
 	var bugs observer
 	server := single(t, asks(toolText("done")))
-	if _, err := gosdk.Install(server, &gosdk.Options{Options: roundtrip.Options{Observer: &bugs}}); err != nil {
+	if _, err := gosdk.Install(server,
+		&gosdk.Options{Options: roundtrip.Options{Observer: &bugs}}); err != nil {
 		t.Fatal(err)
 	}
 	dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, 200)

@@ -15,7 +15,8 @@ import (
 // A person who has declined is not asked again.
 func TestDeclinedQuestionIsNotRepeated(t *testing.T) {
 	server := single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		if answer, ok := req.Params.InputResponses["q"].(*mcp.ElicitResult); ok && answer.Action == "accept" {
+		if answer, ok := req.Params.InputResponses["q"].(*mcp.ElicitResult); ok &&
+			answer.Action == "accept" {
 			return toolText("done"), nil
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
@@ -34,11 +35,13 @@ func TestRoundsAreLimited(t *testing.T) {
 			runs := 0
 			server := single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 				runs++
-				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
+				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}},
+					nil
 			}, withFunnel(roundtrip.Options{MaxRounds: 3}))
 			who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
 			c := sdkOver(t, server, who, s)
-			if got, err := c.do(within(t), "t"); err != nil || !strings.Contains(got, "gave up after 3 rounds") {
+			if got, err := c.do(within(t), "t"); err != nil ||
+				!strings.Contains(got, "gave up after 3 rounds") {
 				t.Errorf("got %q, %v", got, err)
 			}
 			who.wantAsked(3)

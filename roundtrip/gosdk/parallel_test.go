@@ -39,17 +39,22 @@ func TestParallelCalls(t *testing.T) {
 				ours, theirs := mcp.NewInMemoryTransports()
 				run(t, server, theirs)
 				c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
-					ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": fmt.Sprint("session ", s, " ", req.Params.Message)}}, nil
+					ElicitationHandler: func(_ context.Context,
+						req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						return &mcp.ElicitResult{Action: "accept",
+							Content: map[string]any{"reason": fmt.Sprint("session ", s, " ",
+								req.Params.Message)}}, nil
 					}})
-				session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+				session, err := c.Connect(within(t), ours,
+					&mcp.ClientSessionOptions{ProtocolVersion: revision})
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = session.Close() })
 				for i := range calls {
 					wg.Go(func() {
-						result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Arguments: map[string]any{"n": i}})
+						result, err := session.CallTool(t.Context(),
+							&mcp.CallToolParams{Name: "t", Arguments: map[string]any{"n": i}})
 						want := fmt.Sprintf(`session %d {"n":%d}`, s, i)
 						if err != nil || result.Content[0].(*mcp.TextContent).Text != want {
 							t.Errorf("got %+v, %v, want %q", result, err, want)
@@ -63,7 +68,8 @@ func TestParallelCalls(t *testing.T) {
 }
 
 func nameQuestion(req *toolRequest) *mcp.ElicitParams {
-	return &mcp.ElicitParams{Message: string(req.Params.Arguments), RequestedSchema: raw(reasonForm)}
+	return &mcp.ElicitParams{Message: string(req.Params.Arguments),
+		RequestedSchema: raw(reasonForm)}
 }
 
 func nameAnswer(answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {

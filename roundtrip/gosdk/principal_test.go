@@ -25,10 +25,14 @@ func TestPrincipalOf(t *testing.T) {
 		{"stream", over(nil), roundtrip.Local()},
 		{"stream with something", over(&mcp.RequestExtra{}), roundtrip.Local()},
 		{"HTTP", over(&mcp.RequestExtra{Header: http.Header{}}), roundtrip.Principal{}},
-		{"token", over(&mcp.RequestExtra{Header: http.Header{}, TokenInfo: &auth.TokenInfo{UserID: "ada"}}), roundtrip.Principal{Subject: "ada"}},
-		{"issuer", over(&mcp.RequestExtra{Header: http.Header{}, TokenInfo: &auth.TokenInfo{UserID: "ada", Extra: map[string]any{"iss": "https://id.example.com"}}}),
+		{"token", over(&mcp.RequestExtra{Header: http.Header{},
+			TokenInfo: &auth.TokenInfo{UserID: "ada"}}), roundtrip.Principal{Subject: "ada"}},
+		{"issuer", over(&mcp.RequestExtra{Header: http.Header{},
+			TokenInfo: &auth.TokenInfo{UserID: "ada",
+				Extra: map[string]any{"iss": "https://id.example.com"}}}),
 			roundtrip.Principal{Issuer: "https://id.example.com", Subject: "ada"}},
-		{"token without a user", over(&mcp.RequestExtra{Header: http.Header{}, TokenInfo: &auth.TokenInfo{Extra: map[string]any{"iss": "x"}}}), roundtrip.Principal{}},
+		{"token without a user", over(&mcp.RequestExtra{Header: http.Header{},
+			TokenInfo: &auth.TokenInfo{Extra: map[string]any{"iss": "x"}}}), roundtrip.Principal{}},
 	}
 	for _, tt := range tests {
 		if got := gosdk.PrincipalOf(tt.req); got != tt.want {
@@ -49,9 +53,12 @@ func TestStatesOfOtherUsers(t *testing.T) {
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	endpoint, recorder := serve(t, auth.RequireBearerToken(verify, nil)(gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
+	endpoint, recorder := serve(t,
+		auth.RequireBearerToken(verify,
+			nil)(gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
 	as := func(user string) *wire {
-		return &wire{t: t, endpoint: endpoint, capabilities: everything, client: &http.Client{Transport: bearer{user, recorder}}}
+		return &wire{t: t, endpoint: endpoint, capabilities: everything,
+			client: &http.Client{Transport: bearer{user, recorder}}}
 	}
 	first := as("ada").call("t", "")
 	yes := accepts(first.onlyKey())
@@ -72,7 +79,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Handlers see the headers of the request, and nothing of ours beside them.
 func TestHeadersOfHandlers(t *testing.T) {
-	w := dialWire(t, single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		if req.Extra == nil || req.Extra.Header.Get("Mcp-Name") != "t" {
 			t.Errorf("the handler sees %+v", req.Extra)
 		}

@@ -66,14 +66,16 @@ func (r *reports) sendHeartbeat(ctx context.Context) {
 	if !ok {
 		return
 	}
-	_ = r.session.NotifyProgress(context.WithValue(ctx, heartbeatKey{}, true), &mcp.ProgressNotificationParams{
-		ProgressToken: r.token, Progress: value, Total: total, Message: heartbeat.Message,
-	})
+	_ = r.session.NotifyProgress(context.WithValue(ctx, heartbeatKey{}, true),
+		&mcp.ProgressNotificationParams{
+			ProgressToken: r.token, Progress: value, Total: total, Message: heartbeat.Message,
+		})
 }
 
 // sendReport sends the progress that a handler reports. The value is raised where
 // heartbeats have gone further.
-func (r *reports) sendReport(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
+func (r *reports) sendReport(params *mcp.ProgressNotificationParams,
+	send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, ok := r.values.Relay(params.Progress, params.Total)
@@ -90,9 +92,11 @@ func (r *reports) sendReport(params *mcp.ProgressNotificationParams, send func(m
 
 // findReports returns the reports of the call that a progress notification belongs to,
 // nil for heartbeats and for every other message.
-func (a *Adapter) findReports(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
+func (a *Adapter) findReports(ctx context.Context, method string, req mcp.Request,
+	session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
-	if !ok || params == nil || method != protocol.NotifyProgress || ctx.Value(heartbeatKey{}) != nil {
+	if !ok || params == nil || method != protocol.NotifyProgress ||
+		ctx.Value(heartbeatKey{}) != nil {
 		return nil, nil
 	}
 	if behind, shadow := a.shadows.Load(session); shadow {

@@ -32,7 +32,8 @@ type pushedQuestionKey struct{}
 // against the schema, and fail where one is not valid; the funnel validates itself, and
 // asks again. Push therefore calls them with a question that has no schema, and the
 // sending middleware puts the real one in its place.
-func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+func (p pusher) Push(ctx context.Context, q protocol.InputRequest,
+	extend func()) (json.RawMessage, error) {
 	asked, err := encodeQuestion(p.call.Version, q)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()
 	params.SetProgressToken(token)
 	session := p.call.session
 	if p.call.sdkSaysModern { // it refuses to push
-		if session, err = p.call.adapter.connectShadow(&handlerRun{call: p.call, ctx: ctx}, p.call.Version); err != nil {
+		if session, err = p.call.adapter.connectShadow(&handlerRun{call: p.call, ctx: ctx},
+			p.call.Version); err != nil {
 			return nil, err
 		}
 		defer p.call.adapter.closeShadow(session)
@@ -60,7 +62,8 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()
 	var result any
 	switch asked := asked.(type) {
 	case *mcp.ElicitParams:
-		result, err = session.Elicit(ctx, &mcp.ElicitParams{Mode: asked.Mode, Message: asked.Message})
+		result, err = session.Elicit(ctx,
+			&mcp.ElicitParams{Mode: asked.Mode, Message: asked.Message})
 	case *mcp.CreateMessageWithToolsParams:
 		result, err = session.CreateMessageWithTools(ctx, asked)
 	case *mcp.ListRootsParams:
@@ -77,7 +80,8 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()
 
 // CompleteVisit implements [roundtrip.VisitCompleter].
 func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
-	return p.call.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
+	return p.call.session.NotifyElicitationComplete(ctx,
+		&mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
 }
 
 // extendQuestion extends the time for the answer to a pushed question, on whose token the
@@ -110,7 +114,8 @@ func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if r, params := a.findReports(ctx, method, req, session); r != nil {
 			return r.sendReport(params, func(params mcp.Params) (mcp.Result, error) {
-				return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: r.session, Params: params})
+				return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: r.session,
+					Params: params})
 			})
 		}
 		behind, shadow := a.shadows.Load(session)
@@ -121,7 +126,8 @@ func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 			return next(ctx, method, req)
 		}
 		if p, ok := ctx.Value(pushedQuestionKey{}).(*pushedQuestion); ok {
-			return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: p.session, Params: p.params})
+			return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: p.session,
+				Params: p.params})
 		}
 		if run := runFrom(ctx); run != nil && calledByBridge() {
 			run.recordBridge()
@@ -155,16 +161,19 @@ func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 // with the SDK's own methods. While it is open the call waits, with the limits and events
 // of every wait.
 func (run *handlerRun) waitWhileSending(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
-		err = run.call.adapter.funnel.WaitWhile(ctx, run.call.Call, func(ctx context.Context) (err error) {
-			result, err = next(ctx, method, req)
-			return err
-		})
+	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result,
+		err error) {
+		err = run.call.adapter.funnel.WaitWhile(ctx, run.call.Call,
+			func(ctx context.Context) (err error) {
+				result, err = next(ctx, method, req)
+				return err
+			})
 		return result, err
 	}
 }
 
 // isQuestionMethod reports whether requests of the method ask the client.
 func isQuestionMethod(method string) bool {
-	return method == protocol.MethodElicit || method == protocol.MethodCreateMessage || method == protocol.MethodListRoots
+	return method == protocol.MethodElicit || method == protocol.MethodCreateMessage ||
+		method == protocol.MethodListRoots
 }

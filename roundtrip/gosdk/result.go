@@ -22,7 +22,8 @@ func (c *call) encodeResult(result protocol.Result) (mcp.Result, error) {
 	complete := c.complete
 	if c.shadowVersion() != "" {
 		var err error
-		if complete, err = withResultType(complete, c.Version.Era() == protocol.Modern); err != nil {
+		if complete, err = withResultType(complete,
+			c.Version.Era() == protocol.Modern); err != nil {
 			return nil, encodeError(err)
 		}
 	}

@@ -25,7 +25,8 @@ func TestQuestionsOfAResourceHaveNoCacheHints(t *testing.T) {
 // What took an answer is for nobody else, and not for later: clients are known
 // to keep what they may not.
 func TestAnsweredResourceIsNotCached(t *testing.T) {
-	read := func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	read := func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult,
+		error) {
 		if _, err := gosdk.Elicit(ctx, req.Session, formQuestion()); err != nil {
 			return nil, err
 		}

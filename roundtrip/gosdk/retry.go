@@ -16,8 +16,8 @@ import (
 // and [Adapter.Transport] read the message before that: they remove answers and state from the
 // parameters, and pass the original parameters to the middleware in a header.
 
-// The names of headers in which [Adapter.Handler] and [Adapter.Transport] pass data to the middleware. A
-// header of an HTTP request cannot have such a name, so that no client can send one.
+// The names of headers in which [Adapter.Handler] and [Adapter.Transport] pass data to the
+// middleware. A header of an HTTP request cannot have such a name, so that no client can send one.
 const (
 	retryHeader  = "\x00rondo sent"  // the parameters as the client sent them
 	streamHeader = "\x00rondo local" // set where the request did not come over HTTP
@@ -25,7 +25,8 @@ const (
 
 // extractRetry returns the parameters of a request without answers and state, and the
 // value of the header retryHeader. The error is sent to the client.
-func extractRetry(method string, params json.RawMessage) (rest json.RawMessage, text string, err *protocol.Error) {
+func extractRetry(method string,
+	params json.RawMessage) (rest json.RawMessage, text string, err *protocol.Error) {
 	if err := jsonx.Check(params); err != nil {
 		return nil, "", protocol.Errorf(protocol.CodeInvalidParams, "params: %v", err)
 	}

@@ -22,7 +22,8 @@ const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 // bothEras reaches one server as a modern client and in a session of an older
 // revision, whose client can be asked nothing. Session returns the response as
 // text.
-func bothEras(t *testing.T, transport string, server *mcp.Server) (first said, session func(message string) string) {
+func bothEras(t *testing.T, transport string,
+	server *mcp.Server) (first said, session func(message string) string) {
 	t.Helper()
 	if transport == "http" {
 		w := dialWire(t, server)
@@ -50,7 +51,8 @@ func sessionPost(t *testing.T, endpoint string) func(message string) string {
 	id := ""
 	send := func(message string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint, strings.NewReader(message))
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
+			strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,24 +26,27 @@ func TestStateAloneAsksAgain(t *testing.T) {
 
 func TestStateAloneOfAPromptAsksAgain(t *testing.T) {
 	server := single(t, nil)
-	server.AddPrompt(&mcp.Prompt{Name: "p"}, func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		if req.Params.RequestState == "1" {
-			return promptText("done"), nil
-		}
-		return &mcp.GetPromptResult{RequestState: "1"}, nil
-	})
+	server.AddPrompt(&mcp.Prompt{Name: "p"},
+		func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			if req.Params.RequestState == "1" {
+				return promptText("done"), nil
+			}
+			return &mcp.GetPromptResult{RequestState: "1"}, nil
+		})
 	dialWire(t, server).send(protocol.MethodGetPrompt, `{"name":"p"}`).wantAsks()
 }
 
 func TestStateAloneOfATypedToolAsksAgain(t *testing.T) {
 	type out struct{ Deleted bool }
 	server := single(t, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "t"}, func(_ context.Context, req *toolRequest, _ map[string]any) (*mcp.CallToolResult, out, error) {
-		if req.Params.RequestState == "1" {
-			return nil, out{true}, nil
-		}
-		return &mcp.CallToolResult{RequestState: "1"}, out{}, nil
-	})
+	mcp.AddTool(server, &mcp.Tool{Name: "t"},
+		func(_ context.Context, req *toolRequest, _ map[string]any) (*mcp.CallToolResult,
+			out, error) {
+			if req.Params.RequestState == "1" {
+				return nil, out{true}, nil
+			}
+			return &mcp.CallToolResult{RequestState: "1"}, out{}, nil
+		})
 	w := dialWire(t, server)
 	first := w.call("t", "")
 	first.wantAsks()
@@ -60,13 +63,15 @@ func TestTypedToolAsksWithABuilder(t *testing.T) {
 	}
 	server := single(t, nil)
 	schema := raw(`{"type":"object","properties":{"names":{"type":"array","minItems":1}},"required":["names"]}`)
-	mcp.AddTool(server, &mcp.Tool{Name: "t", OutputSchema: schema}, func(ctx context.Context, _ *toolRequest, _ map[string]any) (*mcp.CallToolResult, out, error) {
-		if roundtrip.RawAnswer(ctx, "q").Outcome == roundtrip.Accepted {
-			return nil, out{[]string{"a"}}, nil
-		}
-		result, err := gosdk.ToolInput(ctx, roundtrip.RawForm("q", "Sure?", raw(reasonForm)))
-		return result, out{}, err
-	})
+	mcp.AddTool(server, &mcp.Tool{Name: "t", OutputSchema: schema},
+		func(ctx context.Context, _ *toolRequest, _ map[string]any) (*mcp.CallToolResult,
+			out, error) {
+			if roundtrip.RawAnswer(ctx, "q").Outcome == roundtrip.Accepted {
+				return nil, out{[]string{"a"}}, nil
+			}
+			result, err := gosdk.ToolInput(ctx, roundtrip.RawForm("q", "Sure?", raw(reasonForm)))
+			return result, out{}, err
+		})
 	w := dialWire(t, server)
 	first := w.call("t", "")
 	first.wantAsks("q")
@@ -77,8 +82,9 @@ func TestTypedToolAsksWithABuilder(t *testing.T) {
 
 func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 	tests := map[string]*mcp.CallToolResult{
-		"an empty map":             {InputRequests: mcp.InputRequestMap{}},
-		"a failure that asks":      {IsError: true, InputRequests: mcp.InputRequestMap{"q": formQuestion()}},
+		"an empty map": {InputRequests: mcp.InputRequestMap{}},
+		"a failure that asks": {IsError: true,
+			InputRequests: mcp.InputRequestMap{"q": formQuestion()}},
 		"a nil question":           {InputRequests: mcp.InputRequestMap{"q": nil}},
 		"a nil form":               {InputRequests: mcp.InputRequestMap{"q": (*mcp.ElicitParams)(nil)}},
 		"a form without schema":    {InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Sure?"}}},
@@ -91,12 +97,17 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 			var bugs observer
 			server := single(t, asks(result), withFunnel(roundtrip.Options{Observer: &bugs}))
 			dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, http.StatusOK)
-			if bugs.count(func(e roundtrip.Event) bool { _, ok := e.(roundtrip.ServerBug); return ok }) != 1 {
+			if bugs.count(func(e roundtrip.Event) bool {
+				_,
+					ok := e.(roundtrip.ServerBug)
+				return ok
+			}) != 1 {
 				t.Errorf("the observer saw %v, want one mistake", bugs.all())
 			}
 			who := newPerson(t, nil)
 			c, _ := routes()[4].open(t, server, who, false) // the SDK's client, in a session
-			if got, err := c.do(within(t), "t"); err == nil || !strings.Contains(err.Error(), "internal error") {
+			if got, err := c.do(within(t), "t"); err == nil ||
+				!strings.Contains(err.Error(), "internal error") {
 				t.Errorf("in a session: got %q, %v", got, err)
 			}
 		})
@@ -105,12 +116,15 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 
 // The SDK itself refuses these, in both eras.
 func TestContentBesideQuestionsIsAnError(t *testing.T) {
-	both := &mcp.CallToolResult{Content: toolText("x").Content, InputRequests: mcp.InputRequestMap{"q": formQuestion()}}
-	dialWire(t, single(t, asks(both))).call("t", "").wantError(protocol.CodeInternalError, http.StatusOK)
+	both := &mcp.CallToolResult{Content: toolText("x").Content,
+		InputRequests: mcp.InputRequestMap{"q": formQuestion()}}
+	dialWire(t, single(t, asks(both))).call("t", "").wantError(protocol.CodeInternalError,
+		http.StatusOK)
 }
 
 func TestStateAloneOfAResourceAsksAgain(t *testing.T) {
-	read := func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	read := func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult,
+		error) {
 		if n, _ := roundtrip.State[int](ctx); n == 1 {
 			return resourceText(req.Params.URI, "done"), nil
 		}

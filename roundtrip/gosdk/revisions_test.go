@@ -37,7 +37,9 @@ func TestOlderRevisions(t *testing.T) {
 			t.Run(s.name+"/"+tt.revision+"/"+tt.target, func(t *testing.T) {
 				endpoint, recorder := serve(t, gosdk.HandlerOf(serverOf(t, s), nil))
 				who := newPerson(t, tt.answers)
-				c := dialSDK(t, who, false, tt.revision, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
+				c := dialSDK(t, who, false, tt.revision,
+					&mcp.StreamableClientTransport{Endpoint: endpoint,
+						HTTPClient: &http.Client{Transport: recorder}})
 				got, err := c.do(within(t), tt.target)
 				if err != nil || !strings.HasPrefix(got, tt.want) {
 					t.Errorf("got %q, %v, want %q", got, err, tt.want)
@@ -45,8 +47,10 @@ func TestOlderRevisions(t *testing.T) {
 				who.wantAsked(1)
 				for _, m := range recorder.Messages() {
 					var head struct{ Method string }
-					if json.Unmarshal(m.Body, &head) == nil && head.Method != "" && m.From == wiretest.Server {
-						wiretest.Validate(t, tt.revision, wiretest.Server, m.Body, "", "mode") // the SDK sends it to 2025-06-18, too
+					if json.Unmarshal(m.Body, &head) == nil && head.Method != "" &&
+						m.From == wiretest.Server {
+						// the SDK sends it to 2025-06-18, too
+						wiretest.Validate(t, tt.revision, wiretest.Server, m.Body, "", "mode")
 					}
 				}
 			})
@@ -70,11 +74,13 @@ func TestSessionsThatAskForMore(t *testing.T) {
 				ID     json.RawMessage
 				Method string
 			}
-			if got := c.hear(); json.Unmarshal([]byte(got), &asked) != nil || asked.Method != "elicitation/create" {
+			if got := c.hear(); json.Unmarshal([]byte(got), &asked) != nil ||
+				asked.Method != "elicitation/create" {
 				t.Fatalf("got %s", got)
 			}
 			c.say(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{"action":"accept","content":{"reason":"because"}}}`)
-			if got := c.hear(); !strings.Contains(got, "done: because") || strings.Contains(got, "resultType") {
+			if got := c.hear(); !strings.Contains(got, "done: because") ||
+				strings.Contains(got, "resultType") {
 				t.Errorf("got %s", got)
 			}
 		})

@@ -161,7 +161,8 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 			c.complete, c.toolError = result, err
 			return nil, err
 		}
-		p = resultParts{r.InputRequests, r.RequestState, len(r.Content) > 0 || r.StructuredContent != nil, r.IsError}
+		p = resultParts{r.InputRequests, r.RequestState, len(r.Content) > 0 ||
+			r.StructuredContent != nil, r.IsError}
 		c.placeholder = &protocol.CallToolResult{IsError: r.IsError}
 	case *mcp.GetPromptResult:
 		if r == nil {
@@ -199,13 +200,15 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 // the client.
 func (c *call) reportBug(ctx context.Context, err error) error {
 	c.adapter.reportEvent(ctx, roundtrip.ServerBug{
-		Where: roundtrip.Where{Version: c.Version, Method: c.Method, Target: c.Target, Round: roundtrip.Number(ctx)},
-		Err:   err,
+		Where: roundtrip.Where{Version: c.Version, Method: c.Method, Target: c.Target,
+			Round: roundtrip.Number(ctx)},
+		Err: err,
 	})
 	return protocol.Errorf(protocol.CodeInternalError, "internal error")
 }
 
-var errUnknownResult = errors.New("middleware between the handler and the funnel returned a result of a type that is not the SDK's")
+var errUnknownResult = errors.New("middleware between the handler and the funnel returned a " +
+	"result of a type that is not the SDK's")
 
 // decodeResult converts a result from the SDK's types.
 func decodeResult(method string, result mcp.Result) (protocol.Result, error) {

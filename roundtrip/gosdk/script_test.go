@@ -44,7 +44,10 @@ func script(target string, got replies) (ask []query, text string) {
 		ask = append(ask, q)
 		return true
 	}
-	confirm := func(message string) query { return query{key: "confirm", message: message, schema: reasonForm} }
+	confirm := func(message string) query {
+		return query{key: "confirm", message: message,
+			schema: reasonForm}
+	}
 	switch target {
 	case "plain":
 		return nil, "plain"
@@ -70,7 +73,8 @@ func script(target string, got replies) (ask []query, text string) {
 		if missing(confirm("Sure?")) {
 			return ask, ""
 		}
-		return nil, fmt.Sprintf("%v cores in %s: %v", got["size"].content["cores"], region, got["confirm"].content["reason"])
+		return nil, fmt.Sprintf("%v cores in %s: %v", got["size"].content["cores"], region,
+			got["confirm"].content["reason"])
 	case "sign_in":
 		if missing(query{key: "login", message: "Sign in", url: "https://example.com/in"}) {
 			return ask, ""
@@ -87,7 +91,8 @@ func script(target string, got replies) (ask []query, text string) {
 		}
 		return nil, "tidied " + got["dirs"].text
 	case "survey":
-		all := []query{confirm("Sure?"), {key: "login", message: "Sign in", url: "https://example.com/in"},
+		all := []query{confirm("Sure?"),
+			{key: "login", message: "Sign in", url: "https://example.com/in"},
 			{key: "summary", message: "Summarize.", sample: true}, {key: "dirs", roots: true}}
 		for _, q := range all {
 			missing(q)
@@ -95,7 +100,8 @@ func script(target string, got replies) (ask []query, text string) {
 		if ask != nil {
 			return ask, ""
 		}
-		return nil, fmt.Sprintf("%v, visit %s, %s, %s", got["confirm"].content["reason"], got["login"].action, got["summary"].text, got["dirs"].text)
+		return nil, fmt.Sprintf("%v, visit %s, %s, %s", got["confirm"].content["reason"],
+			got["login"].action, got["summary"].text, got["dirs"].text)
 	case "fail":
 		if missing(confirm("Fail?")) {
 			return ask, ""

@@ -33,7 +33,8 @@ func checks() []selftest.Check {
 
 // checkResultTypes: decoding sets the result type, and encoding writes it.
 func checkResultTypes(context.Context) error {
-	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{}, &mcp.ReadResourceResult{}} {
+	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{},
+		&mcp.ReadResourceResult{}} {
 		for _, modern := range []bool{true, false} {
 			stamped, err := withResultType(r, modern)
 			if err != nil {
@@ -48,7 +49,8 @@ func checkResultTypes(context.Context) error {
 	for text, r := range map[string]interface {
 		mcp.Result
 		NeedsInput() bool
-	}{askingToolJSON: &mcp.CallToolResult{}, askingPromptJSON: &mcp.GetPromptResult{}, askingResourceJSON: &mcp.ReadResourceResult{}} {
+	}{askingToolJSON: &mcp.CallToolResult{}, askingPromptJSON: &mcp.GetPromptResult{},
+		askingResourceJSON: &mcp.ReadResourceResult{}} {
 		if err := json.Unmarshal([]byte(text), r); err != nil {
 			return err
 		}
@@ -66,7 +68,8 @@ func checkResultTypes(context.Context) error {
 // checkEmbedding: a type that embeds a result is one, and its own encoding is sent.
 func checkEmbedding(context.Context) error {
 	const text = `{"resultType":"input_required"}`
-	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{}, &mcp.ReadResourceResult{}} {
+	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{},
+		&mcp.ReadResourceResult{}} {
 		written, err := json.Marshal(&exactResult{r, json.RawMessage(text)})
 		if err != nil || string(written) != text {
 			return fmt.Errorf("%T is written as %s, %v", r, written, err)
@@ -89,7 +92,8 @@ const probeForm = `{"type":"object","properties":{"n":{"type":"integer"}},"requi
 
 // runProbe calls the tool in a revision, behind the given middleware and the
 // sending middleware of this package.
-func runProbe(ctx context.Context, version protocol.Version, tool mcp.ToolHandler, middleware func(*probe) mcp.Middleware) (*probe, error) {
+func runProbe(ctx context.Context, version protocol.Version, tool mcp.ToolHandler,
+	middleware func(*probe) mcp.Middleware) (*probe, error) {
 	p := &probe{server: mcp.NewServer(&mcp.Implementation{Name: "probe", Version: "1"}, nil)}
 	p.adapter = &Adapter{server: p.server}
 	p.server.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -120,7 +124,8 @@ func runProbe(ctx context.Context, version protocol.Version, tool mcp.ToolHandle
 		},
 	})
 	client.AddReceivingMiddleware(p.answerPushes)
-	peer, err := client.Connect(ctx, theirs, &mcp.ClientSessionOptions{ProtocolVersion: string(version)})
+	peer, err := client.Connect(ctx, theirs,
+		&mcp.ClientSessionOptions{ProtocolVersion: string(version)})
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +142,14 @@ func (p *probe) answerPushes(next mcp.MethodHandler) mcp.MethodHandler {
 			return next(ctx, method, req)
 		}
 		p.pushes++
-		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"n": "not a number"}}, nil
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"n": "not a number"}},
+			nil
 	}
 }
 
 func probeQuestion() *mcp.ElicitParams {
-	return &mcp.ElicitParams{Mode: "form", Message: "probe", RequestedSchema: json.RawMessage(probeForm)}
+	return &mcp.ElicitParams{Mode: "form", Message: "probe",
+		RequestedSchema: json.RawMessage(probeForm)}
 }
 
 func returnDone(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -150,7 +157,8 @@ func returnDone(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, err
 }
 
 func returnQuestion(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": probeQuestion()}, RequestState: "s"}, nil
+	return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": probeQuestion()},
+		RequestState: "s"}, nil
 }
 
 // checkReplacing: the handler gets the request that the middleware made, with the session
@@ -158,32 +166,38 @@ func returnQuestion(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult,
 func checkReplacing(ctx context.Context) error {
 	var shown *mcp.ServerSession
 	var pushed bool
-	p, err := runProbe(ctx, protocol.V20260728, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_, err := req.Session.Elicit(ctx, probeQuestion())
-		pushed = errors.Is(err, roundtrip.ErrNoRound)
-		return returnDone(ctx, req)
-	}, func(p *probe) mcp.Middleware {
-		return func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				r := req.(*mcp.CallToolRequest)
-				run := &handlerRun{ctx: ctx, call: &call{adapter: p.adapter, session: r.Session, declared: r.ClientCapabilities(), client: r.ClientInfo()}}
-				session, err := p.adapter.connectShadow(run, protocol.V20251125)
-				if err != nil {
-					return nil, err
+	p, err := runProbe(ctx, protocol.V20260728,
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, err := req.Session.Elicit(ctx, probeQuestion())
+			pushed = errors.Is(err, roundtrip.ErrNoRound)
+			return returnDone(ctx, req)
+		}, func(p *probe) mcp.Middleware {
+			return func(next mcp.MethodHandler) mcp.MethodHandler {
+				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result,
+					error) {
+					r := req.(*mcp.CallToolRequest)
+					run := &handlerRun{ctx: ctx,
+						call: &call{adapter: p.adapter, session: r.Session,
+							declared: r.ClientCapabilities(), client: r.ClientInfo()}}
+					session, err := p.adapter.connectShadow(run, protocol.V20251125)
+					if err != nil {
+						return nil, err
+					}
+					defer p.adapter.closeShadow(session)
+					shown = session
+					params := *r.Params
+					params.RequestState = "replaced"
+					params.InputResponses = mcp.InputResponseMap{"k": &mcp.ElicitResult{Action: "decline"}}
+					return next(ctx, method, &mcp.CallToolRequest{Session: session, Params: &params,
+						Extra: r.Extra})
 				}
-				defer p.adapter.closeShadow(session)
-				shown = session
-				params := *r.Params
-				params.RequestState = "replaced"
-				params.InputResponses = mcp.InputResponseMap{"k": &mcp.ElicitResult{Action: "decline"}}
-				return next(ctx, method, &mcp.CallToolRequest{Session: session, Params: &params, Extra: r.Extra})
 			}
-		}
-	})
+		})
 	switch {
 	case err != nil:
 		return err
-	case p.request.Session != shown || p.request.Params.RequestState != "replaced" || p.request.Params.InputResponses["k"] == nil:
+	case p.request.Session != shown || p.request.Params.RequestState != "replaced" ||
+		p.request.Params.InputResponses["k"] == nil:
 		return errors.New("the handler got something else")
 	case !pushed || p.pushes != 0:
 		return errors.New("a push over the session did not reach the sending middleware")
@@ -239,7 +253,8 @@ func checkBridge(ctx context.Context) error {
 		return err
 	}
 	if !run.wasBridged() || !run.call.isBridgeError(failure) || p.pushes != 0 {
-		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure, p.pushes)
+		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure,
+			p.pushes)
 	}
 	return nil
 }
@@ -248,15 +263,17 @@ func checkBridge(ctx context.Context) error {
 func checkPush(ctx context.Context) error {
 	var run handlerRun
 	var failure error
-	p, err := runProbe(ctx, protocol.V20251125, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_, _ = req.Session.Elicit(ctx, probeQuestion())
-		return returnDone(ctx, req)
-	}, withRun(&run, &failure))
+	p, err := runProbe(ctx, protocol.V20251125,
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, _ = req.Session.Elicit(ctx, probeQuestion())
+			return returnDone(ctx, req)
+		}, withRun(&run, &failure))
 	if err != nil {
 		return err
 	}
 	if run.wasBridged() || failure != nil || p.pushes != 1 {
-		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure, p.pushes)
+		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure,
+			p.pushes)
 	}
 	return nil
 }
@@ -281,22 +298,26 @@ func checkErrors(ctx context.Context) error {
 // SDK does not validate the answer under the schema of the replacement.
 func checkUnvalidated(ctx context.Context) error {
 	var answer json.RawMessage
-	p, err := runProbe(ctx, protocol.V20251125, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return returnDone(ctx, req)
-	}, func(p *probe) mcp.Middleware {
-		return func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				c := &call{adapter: p.adapter, session: req.(*mcp.CallToolRequest).Session}
-				c.Version = protocol.V20251125
-				var err error
-				answer, err = pusher{c}.Push(ctx, &protocol.ElicitForm{Message: "probe", Schema: json.RawMessage(probeForm)}, func() {})
-				if err != nil {
-					return nil, err
+	p, err := runProbe(ctx, protocol.V20251125,
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return returnDone(ctx, req)
+		}, func(p *probe) mcp.Middleware {
+			return func(next mcp.MethodHandler) mcp.MethodHandler {
+				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result,
+					error) {
+					c := &call{adapter: p.adapter, session: req.(*mcp.CallToolRequest).Session}
+					c.Version = protocol.V20251125
+					var err error
+					answer, err = pusher{c}.Push(ctx,
+						&protocol.ElicitForm{Message: "probe", Schema: json.RawMessage(probeForm)},
+						func() {})
+					if err != nil {
+						return nil, err
+					}
+					return next(ctx, method, req)
 				}
-				return next(ctx, method, req)
 			}
-		}
-	})
+		})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ func sdkOver(t testing.TB, server *mcp.Server, who *person, revision string) pee
 }
 
 // sessionOver connects our client in a session over HTTP, recorded.
-func sessionOver(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+func sessionOver(t *testing.T, server *mcp.Server, who *person,
+	mute bool) (peer, *wiretest.Recorder) {
 	t.Helper()
 	for _, r := range routes() {
 		if r.name == "rondo/http/"+legacy {
@@ -68,7 +69,8 @@ func TestSessionsSeeNoRounds(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
 			c, recorder := sessionOver(t, serverOf(t, s), who, false)
-			if got, err := c.do(within(t), "wizard"); err != nil || got != "8 cores in eu: because" {
+			if got, err := c.do(within(t), "wizard"); err != nil ||
+				got != "8 cores in eu: because" {
 				t.Errorf("got %q, %v", got, err)
 			}
 			who.wantAsked(1)
@@ -109,7 +111,8 @@ func TestStateAloneInASession(t *testing.T) {
 		}
 		return toolText("state " + req.Params.RequestState), nil
 	})
-	if got, err := sdkOver(t, server, newPerson(t, nil), legacy).do(within(t), "t"); err != nil || got != "state 1" {
+	if got, err := sdkOver(t, server, newPerson(t, nil), legacy).do(within(t), "t"); err != nil ||
+		got != "state 1" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -140,21 +143,26 @@ func TestVisitsHaveIDs(t *testing.T) {
 // Nobody is asked anything when one of several questions cannot be asked.
 func TestNobodyIsAskedHalf(t *testing.T) {
 	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{
-		"q": formQuestion(), "r": &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "x"}}}}}}))
+		"q": formQuestion(), "r": &mcp.CreateMessageParams{MaxTokens: 1,
+			Messages: []*mcp.SamplingMessage{{Role: "user",
+				Content: &mcp.TextContent{Text: "x"}}}}}}))
 	for range 20 {
 		ours, theirs := mcp.NewInMemoryTransports()
 		run(t, server, theirs)
 		c := mcp.NewClient(&mcp.Implementation{Name: "forms", Version: "1"}, &mcp.ClientOptions{
-			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult,
+				error) {
 				t.Error("the person is asked")
 				return &mcp.ElicitResult{Action: "cancel"}, nil
 			}})
-		session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+		session, err := c.Connect(within(t), ours,
+			&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 		if err != nil {
 			t.Fatal(err)
 		}
 		result, err := session.CallTool(within(t), &mcp.CallToolParams{Name: "t"})
-		if err != nil || !result.IsError || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, "sampling") {
+		if err != nil || !result.IsError ||
+			!strings.Contains(result.Content[0].(*mcp.TextContent).Text, "sampling") {
 			t.Errorf("got %+v, %v, want a failed tool and sampling", result, err)
 		}
 		_ = session.Close()
@@ -175,7 +183,10 @@ func TestAnswersInSessionsAreChecked(t *testing.T) {
 	ours, theirs := mcp.NewInMemoryTransports()
 	run(t, server, theirs)
 	c := mcp.NewClient(&mcp.Implementation{Name: "careless", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, nil }})
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
+			return nil, nil
+		}})
 	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method != "elicitation/create" {
@@ -184,7 +195,8 @@ func TestAnswersInSessionsAreChecked(t *testing.T) {
 			if asked++; asked == 1 {
 				return bad, nil
 			}
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+			return &mcp.ElicitResult{Action: "accept",
+				Content: map[string]any{"reason": "because"}}, nil
 		}
 	})
 	session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
@@ -201,8 +213,12 @@ func TestAnswersInSessionsAreChecked(t *testing.T) {
 // The SDK's handler without sessions cannot ask legacy clients: they are told.
 func TestStatelessSessionsCannotAsk(t *testing.T) {
 	server := serverOf(t, returnedStyle())
-	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	c := dialSDK(t, newPerson(t, nil), false, legacy, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
+	endpoint, recorder := serve(t,
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+			&mcp.StreamableHTTPOptions{Stateless: true}))
+	c := dialSDK(t, newPerson(t, nil), false, legacy,
+		&mcp.StreamableClientTransport{Endpoint: endpoint,
+			HTTPClient: &http.Client{Transport: recorder}})
 	got, err := c.do(within(t), "deploy")
 	if err != nil || !strings.HasPrefix(got, "error: ") {
 		t.Errorf("got %q, %v, want a failed tool", got, err)
@@ -212,9 +228,13 @@ func TestStatelessSessionsCannotAsk(t *testing.T) {
 // A server may be installed on its own and served without Handler.
 func TestInstallAlone(t *testing.T) {
 	server := serverOf(t, returnedStyle())
-	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	endpoint, recorder := serve(t,
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+			&mcp.StreamableHTTPOptions{Stateless: true}))
 	who := newPerson(t, map[string]string{"deploy?": `{"reason":"because"}`})
-	c := dialSDK(t, who, false, modern, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
+	c := dialSDK(t, who, false, modern,
+		&mcp.StreamableClientTransport{Endpoint: endpoint,
+			HTTPClient: &http.Client{Transport: recorder}})
 	if got, err := c.do(within(t), "deploy"); err != nil || got != "done: because" {
 		t.Errorf("got %q, %v", got, err)
 	}

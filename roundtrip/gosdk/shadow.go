@@ -19,14 +19,16 @@ import (
 // and forwards all else to the client's session.
 
 // connectShadow connects a shadow for one run of a handler.
-func (a *Adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp.ServerSession, error) {
+func (a *Adapter) connectShadow(run *handlerRun,
+	version protocol.Version) (*mcp.ServerSession, error) {
 	caps := run.call.declared
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
 	if a.opts.UnmodifiedHandlers && a.opts.MustAsk {
 		all := *caps // else the SDK refuses questions before the middleware sees them
-		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
+		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{},
+			URL: &mcp.URLElicitationCapabilities{}}
 		caps = &all
 	}
 	state := &mcp.ServerSessionState{
@@ -35,9 +37,11 @@ func (a *Adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp
 		},
 		InitializedParams:         &mcp.InitializedParams{},
 		NegotiatedProtocolVersion: string(version),
-		LogLevel:                  "debug", // the client's session, which gets the messages, filters
+		// the client's session, which gets the messages, filters
+		LogLevel: "debug",
 	}
-	session, err := a.server.Connect(context.WithoutCancel(run.ctx), shadowTransport{run.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
+	session, err := a.server.Connect(context.WithoutCancel(run.ctx),
+		shadowTransport{run.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +57,11 @@ func (a *Adapter) closeShadow(session *mcp.ServerSession) {
 
 // forwardMessage sends a message that is no question over the client's session. List
 // changes are dropped: the server sends those to each session, the client's included.
-func (run *handlerRun) forwardMessage(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+func (run *handlerRun) forwardMessage(ctx context.Context, method string, req mcp.Request,
+	next mcp.MethodHandler) (mcp.Result, error) {
 	switch method {
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged, protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
 		return nil, nil
 	}
 	real := run.call.session
@@ -70,7 +76,8 @@ type shadowTransport struct{ id string }
 
 // Connect returns the connection.
 func (t shadowTransport) Connect(context.Context) (mcp.Connection, error) {
-	return &shadowConnection{id: t.id, closed: make(chan struct{}), replies: make(chan jsonrpc.Message, 1)}, nil
+	return &shadowConnection{id: t.id, closed: make(chan struct{}),
+		replies: make(chan jsonrpc.Message, 1)}, nil
 }
 
 // shadowConnection is the connection of a shadow. It answers every request with method
@@ -100,7 +107,8 @@ func (n *shadowConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	if !ok || !req.IsCall() {
 		return nil
 	}
-	reply := &jsonrpc.Response{ID: req.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody is there"}}
+	reply := &jsonrpc.Response{ID: req.ID,
+		Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody is there"}}
 	select {
 	case n.replies <- reply:
 		return nil

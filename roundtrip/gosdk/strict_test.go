@@ -55,7 +55,8 @@ func (s *stream) call(rest string) said {
 	s.t.Helper()
 	s.ids++
 	_, err := fmt.Fprintf(s.w, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","_meta":{%q:%q,%q:%s}%s}}`+"\n",
-		s.ids, protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, everything, rest)
+		s.ids, protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, everything,
+		rest)
 	if err != nil || !s.r.Scan() {
 		s.t.Fatal(err, s.r.Err())
 	}
@@ -121,7 +122,9 @@ func TestLossyWithoutTransport(t *testing.T) {
 
 func TestHandlerTellsErasApart(t *testing.T) {
 	server := single(t, asks(toolText("plain")))
-	endpoint, recorder := serve(t, gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true, MaxRequestBodyBytes: 2000}))
+	endpoint, recorder := serve(t,
+		gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true,
+			MaxRequestBodyBytes: 2000}))
 	t.Cleanup(func() { // nobody ends them
 		for session := range server.Sessions() {
 			_ = session.Close()
@@ -151,7 +154,8 @@ func TestHandlerTellsErasApart(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(within(t), tt.method, endpoint, strings.NewReader(tt.body))
+			req, err := http.NewRequestWithContext(within(t), tt.method, endpoint,
+				strings.NewReader(tt.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +175,8 @@ func TestHandlerTellsErasApart(t *testing.T) {
 			if resp.StatusCode != tt.status || !strings.Contains(string(body), tt.want) {
 				t.Errorf("got %d %s, want %d and %s", resp.StatusCode, body, tt.status, tt.want)
 			}
-			if got := resp.Header.Get("Mcp-Session-Id") != ""; got != tt.session && resp.StatusCode == 200 {
+			if got := resp.Header.Get("Mcp-Session-Id") != ""; got != tt.session &&
+				resp.StatusCode == 200 {
 				t.Errorf("a session: %t, want %t", got, tt.session)
 			}
 		})

@@ -42,9 +42,11 @@ func serverOf(t testing.TB, s style, more ...option) *mcp.Server {
 	for _, name := range targets() {
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: raw(`{"type":"object"}`)}, s.tool)
 	}
-	server.AddPrompt(&mcp.Prompt{Name: "brief", Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, s.prompt)
+	server.AddPrompt(&mcp.Prompt{Name: "brief", Arguments: []*mcp.PromptArgument{{Name: "topic"}}},
+		s.prompt)
 	server.AddResource(&mcp.Resource{Name: "codes", URI: "vault://codes"}, s.read)
-	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "box", URITemplate: "vault://box/{box}"}, s.read)
+	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "box", URITemplate: "vault://box/{box}"},
+		s.read)
 	install(t, server, append(s.options, more...))
 	return server
 }
@@ -104,7 +106,9 @@ func params(q query) mcp.InputRequest {
 	case q.roots:
 		return &mcp.ListRootsParams{}
 	case q.sample:
-		return &mcp.CreateMessageParams{MaxTokens: 100, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: q.message}}}}
+		return &mcp.CreateMessageParams{MaxTokens: 100,
+			Messages: []*mcp.SamplingMessage{{Role: "user",
+				Content: &mcp.TextContent{Text: q.message}}}}
 	case q.url != "":
 		return &mcp.ElicitParams{Mode: "url", Message: q.message, URL: q.url}
 	}
@@ -162,7 +166,8 @@ func flow(name string, a asker, options ...option) style {
 			text, err := play(ctx, req.Session, req.Params.Name)
 			return promptText(text), err
 		},
-		read: func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		read: func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult,
+			error) {
 			text, err := play(ctx, req.Session, req.Params.URI)
 			return resourceText(req.Params.URI, text), err
 		},
@@ -174,7 +179,8 @@ func toolText(text string) *mcp.CallToolResult {
 }
 
 func promptText(text string) *mcp.GetPromptResult {
-	return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}
+	return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user",
+		Content: &mcp.TextContent{Text: text}}}}
 }
 
 func resourceText(uri, text string) *mcp.ReadResourceResult {
@@ -213,7 +219,8 @@ func guarded() style {
 			}
 			return promptText(text), err
 		},
-		read: func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		read: func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult,
+			error) {
 			asks, text, err := play(ctx, req.Params.URI)
 			if asks != nil {
 				return gosdk.ResourceInput(ctx, asks...)
@@ -228,8 +235,9 @@ func item(q query) roundtrip.Item {
 	case q.roots:
 		return roundtrip.ListRoots(q.key)
 	case q.sample:
-		return roundtrip.CreateMessage(q.key, &protocol.CreateMessage{MaxTokens: 100, Messages: []protocol.SamplingMessage{
-			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: q.message}}}}})
+		return roundtrip.CreateMessage(q.key,
+			&protocol.CreateMessage{MaxTokens: 100, Messages: []protocol.SamplingMessage{
+				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: q.message}}}}})
 	case q.url != "":
 		return roundtrip.ElicitURL(q.key, q.message, q.url)
 	}
@@ -239,7 +247,8 @@ func item(q query) roundtrip.Item {
 // answered reads what there is to know from the context.
 func answered(ctx context.Context) replies {
 	got := replies{}
-	actions := map[roundtrip.Outcome]string{roundtrip.Accepted: "accept", roundtrip.Declined: "decline", roundtrip.Cancelled: "cancel"}
+	actions := map[roundtrip.Outcome]string{roundtrip.Accepted: "accept",
+		roundtrip.Declined: "decline", roundtrip.Cancelled: "cancel"}
 	for _, key := range []string{"confirm", "region", "size"} {
 		if a := roundtrip.RawAnswer(ctx, key); actions[a.Outcome] != "" {
 			r := reply{action: actions[a.Outcome]}
@@ -251,7 +260,8 @@ func answered(ctx context.Context) replies {
 		got["login"] = reply{action: outcome}
 	}
 	if result, ok := roundtrip.Sampled(ctx, "summary"); ok {
-		got["summary"] = reply{action: "accept", text: result.Content[0].(*protocol.TextContent).Text}
+		got["summary"] = reply{action: "accept",
+			text: result.Content[0].(*protocol.TextContent).Text}
 	}
 	if roots, ok := roundtrip.Roots(ctx, "dirs"); ok {
 		var uris []string
@@ -265,7 +275,8 @@ func answered(ctx context.Context) replies {
 
 // returnedStyle is the style of handlers that return the SDK's own questions.
 func returnedStyle() style {
-	play := func(target string, responses mcp.InputResponseMap) (mcp.InputRequestMap, string, error) {
+	play := func(target string, responses mcp.InputResponseMap) (mcp.InputRequestMap, string,
+		error) {
 		got := replies{}
 		for key, response := range responses {
 			got[key], _ = replyOf(response, nil)
@@ -299,7 +310,8 @@ func returnedStyle() style {
 			}
 			return promptText(text), err
 		},
-		read: func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		read: func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult,
+			error) {
 			requests, text, err := play(req.Params.URI, req.Params.InputResponses)
 			if requests != nil {
 				return &mcp.ReadResourceResult{InputRequests: requests}, nil

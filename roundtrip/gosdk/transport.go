@@ -57,7 +57,8 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if refused == nil {
 			strict := *req
 			strict.Params = params
-			strict.Extra = &mcp.RequestExtra{Header: http.Header{retryHeader: {text}, streamHeader: {""}}}
+			strict.Extra = &mcp.RequestExtra{Header: http.Header{retryHeader: {text},
+				streamHeader: {""}}}
 			return &strict, nil
 		}
 		no := &jsonrpc.Response{ID: req.ID, Error: encodeError(refused)}

@@ -24,7 +24,8 @@ import (
 func (run *handlerRun) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
 	a := run.call.adapter
 	asked, err := decodeQuestion(params)
-	if err != nil || !a.opts.UnmodifiedHandlers || a.opts.MustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
+	if err != nil || !a.opts.UnmodifiedHandlers || a.opts.MustAsk ||
+		roundtrip.CanAsk(ctx, asked.Kind()) {
 		return nil // asking returns the error
 	}
 	err = fmt.Errorf("client does not support %s", asked.Kind().Method())
@@ -48,7 +49,8 @@ func (a *Adapter) reportFailedPush(ctx context.Context, params mcp.Params, err e
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != 0 {
 		err = &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	}
-	a.funnel.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
+	a.funnel.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err,
+		!roundtrip.CanAsk(ctx, asked.Kind()))
 }
 
 // sdkRefusals returns the texts of the SDK's errors for questions that the client has not
@@ -60,7 +62,8 @@ func sdkRefusals() []string {
 // reportUnasked reports a handler that failed because the SDK refused to ask. A handler
 // that ignores the refusal is not noticed; see [Options].MustAsk.
 func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) {
-	if !c.adapter.opts.UnmodifiedHandlers || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
+	if !c.adapter.opts.UnmodifiedHandlers || c.Capabilities.Elicitation != nil &&
+		c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
 		return
 	}
 	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && err == nil {

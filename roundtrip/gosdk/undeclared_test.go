@@ -47,7 +47,8 @@ func TestSwallowedRefusals(t *testing.T) {
 			return err
 		},
 		"CreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.CreateMessage(ctx, session, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+			_, err := gosdk.CreateMessage(ctx, session,
+				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
 			return err
 		},
 		"TryElicit": func(ctx context.Context, session *mcp.ServerSession) error {
@@ -55,11 +56,14 @@ func TestSwallowedRefusals(t *testing.T) {
 			return err
 		},
 		"TryCreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessage(ctx, session, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+			_, err := gosdk.TryCreateMessage(ctx, session,
+				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
 			return err
 		},
 		"TryCreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := gosdk.TryCreateMessageWithTools(ctx, session, &mcp.CreateMessageWithToolsParams{MaxTokens: 1, Messages: []*mcp.SamplingMessageV2{}})
+			_, err := gosdk.TryCreateMessageWithTools(ctx, session,
+				&mcp.CreateMessageWithToolsParams{MaxTokens: 1,
+					Messages: []*mcp.SamplingMessageV2{}})
 			return err
 		},
 		"TryListRoots": func(ctx context.Context, session *mcp.ServerSession) error {
@@ -71,7 +75,8 @@ func TestSwallowedRefusals(t *testing.T) {
 		for _, r := range routes() {
 			t.Run(name+"/"+r.name, func(t *testing.T) {
 				seen := &observer{}
-				server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+				server := single(t, func(ctx context.Context,
+					req *toolRequest) (*mcp.CallToolResult, error) {
 					if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
 						t.Error("CanAsk says that the client can be asked")
 					}
@@ -105,7 +110,8 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 			return err
 		},
 		"sample": func(ctx context.Context, session *mcp.ServerSession) error {
-			_, err := session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+			_, err := session.CreateMessage(ctx,
+				&mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
 			return err
 		},
 	}
@@ -115,11 +121,13 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 				for _, r := range routes() {
 					t.Run(name+"/"+r.name, func(t *testing.T) {
 						seen := &observer{}
-						options := []option{withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: seen})}
+						options := []option{withUnmodifiedHandlers(),
+							withFunnel(roundtrip.Options{Observer: seen})}
 						if must {
 							options = append(options, withMustAsk())
 						}
-						server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+						server := single(t, func(ctx context.Context,
+							req *toolRequest) (*mcp.CallToolResult, error) {
 							err := ask(ctx, req.Session)
 							if err == nil {
 								t.Error("somebody answered")
@@ -131,15 +139,18 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 						}, options...)
 						p, _ := r.open(t, server, newPerson(t, nil), true)
 						got := reached(t, p)
-						if fellBack := got == "fell back"; fellBack != (swallow && !must) || !fellBack && !isRefusal(got) {
+						if fellBack := got == "fell back"; fellBack != (swallow && !must) ||
+							!fellBack && !isRefusal(got) {
 							t.Errorf("must ask %v, swallow %v: got %q", must, swallow, got)
 						}
 						want := 1
-						if must || name == "elicit" && swallow { // which nobody but the handler is told
+						// which nobody but the handler is told
+						if must || name == "elicit" && swallow {
 							want = 0
 						}
 						if n := seen.failedPushes(true); n != want {
-							t.Errorf("must ask %v, swallow %v: %d tolerated, want %d: %v", must, swallow, n, want, seen.all())
+							t.Errorf("must ask %v, swallow %v: %d tolerated, want %d: %v", must,
+								swallow, n, want, seen.all())
 						}
 					})
 				}
@@ -152,7 +163,8 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 func TestUnmodifiedWithMustAsk(t *testing.T) {
 	for _, r := range routes() {
 		t.Run(r.name, func(t *testing.T) {
-			server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+				error) {
 				answer, err := req.Session.Elicit(ctx, formQuestion())
 				if err != nil {
 					return nil, err
@@ -189,7 +201,8 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = session.Close() })
-	if got := reached(t, sdkPeer{session}); !strings.HasPrefix(got, "error: the client could not ") {
+	if got := reached(t, sdkPeer{session}); !strings.HasPrefix(got,
+		"error: the client could not ") {
 		t.Errorf("got %q", got)
 	}
 	if seen.failedPushes(false) != 1 {

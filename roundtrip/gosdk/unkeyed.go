@@ -30,7 +30,8 @@ type unkeyedQuestions struct {
 const maxUnusedAnswers = 1
 
 // askUnderKey asks under the key of [WithKey], or under a derived one.
-func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
+func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequest,
+	opts []roundtrip.AskOption) (json.RawMessage, error) {
 	if key, ok := ctx.Value(questionKey{}).(string); ok {
 		return roundtrip.AskRequest(ctx, key, asked, opts...)
 	}
@@ -139,7 +140,9 @@ func (run *handlerRun) concludeUnkeyed(ctx context.Context) (protocol.Result, er
 		}
 	}
 	if orphans > maxUnusedAnswers {
-		err := run.call.reportBug(ctx, fmt.Errorf("question %q is another one in every round; what it is made of must not change, or be kept with roundtrip.Memo", u.pendingKey))
+		err := run.call.reportBug(ctx,
+			fmt.Errorf("question %q is another one in every round; what it is made of must not "+
+				"change, or be kept with roundtrip.Memo", u.pendingKey))
 		// A second question under the same key ends the flow.
 		_, _ = roundtrip.AskRequest(ctx, u.pendingKey, &protocol.ListRoots{})
 		return nil, err

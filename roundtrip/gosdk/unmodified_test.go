@@ -30,11 +30,14 @@ func (l *listener) connect(t *testing.T, server *mcp.Server, revision string) *m
 	ours, theirs := mcp.NewInMemoryTransports()
 	run(t, server, theirs)
 	c := mcp.NewClient(&mcp.Implementation{Name: "listener", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
 			l.note("asked " + req.Params.Message)
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+			return &mcp.ElicitResult{Action: "accept",
+				Content: map[string]any{"reason": "because"}}, nil
 		},
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+		ProgressNotificationHandler: func(_ context.Context,
+			req *mcp.ProgressNotificationClientRequest) {
 			l.note("progress " + req.Params.Message)
 		},
 		LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) {
@@ -54,10 +57,13 @@ func TestShadowsPassEverythingElseOn(t *testing.T) {
 	var shown *mcp.ServerSession
 	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		shown = req.Session
-		if p := req.Session.InitializeParams(); p.ProtocolVersion != legacy || p.Capabilities.Elicitation == nil || p.ClientInfo.Name != "listener" {
+		if p := req.Session.InitializeParams(); p.ProtocolVersion != legacy ||
+			p.Capabilities.Elicitation == nil || p.ClientInfo.Name != "listener" {
 			t.Errorf("the handler sees %+v", p)
 		}
-		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1, Message: "half"})
+		err := req.Session.NotifyProgress(ctx,
+			&mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(),
+				Progress: 1, Message: "half"})
 		_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "warning", Data: "careful"})
 		_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "debug", Data: "chatter"})
 		if err != nil {
@@ -71,7 +77,8 @@ func TestShadowsPassEverythingElseOn(t *testing.T) {
 	}, withUnmodifiedHandlers())
 	var l listener
 	session := l.connect(t, server, modern)
-	params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}}
+	params := &mcp.CallToolParams{Name: "t",
+		Meta: mcp.Meta{"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}}
 	result, err := session.CallTool(within(t), params)
 	if err != nil || result.Content[0].(*mcp.TextContent).Text != "because" {
 		t.Fatalf("got %+v, %v", result, err)
@@ -99,7 +106,8 @@ func TestShadowsPassEverythingElseOn(t *testing.T) {
 
 // Handlers that ask with a context of their own are heard too.
 func TestQuestionsWithAnotherContext(t *testing.T) {
-	w := dialWire(t, single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		answer, err := req.Session.Elicit(context.Background(), formQuestion())
 		if err != nil {
 			return nil, err
@@ -116,7 +124,8 @@ func TestReturnedBesideUnmodified(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			server := serverOf(t, returnedStyle(), withUnmodifiedHandlers())
 			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
-			if got, err := sdkOver(t, server, who, revision).do(within(t), "wizard"); err != nil || got != "8 cores in eu: because" {
+			if got, err := sdkOver(t, server, who, revision).do(within(t), "wizard"); err != nil ||
+				got != "8 cores in eu: because" {
 				t.Errorf("got %q, %v", got, err)
 			}
 			who.wantAsked(1)
@@ -154,7 +163,8 @@ func TestShadowsPassNoBroadcasts(t *testing.T) {
 			// The client listens for as long as there is a handler.
 			ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { told++ },
 		})
-		session, err := c.Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: modern})
+		session, err := c.Connect(t.Context(), ours,
+			&mcp.ClientSessionOptions{ProtocolVersion: modern})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,16 +41,21 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			return toolText("visited"), err
 		}, []option{withUnmodifiedHandlers()}},
 		{"sdk", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-			if roundtrip.Number(ctx) > 0 && req.Session.InitializeParams().ProtocolVersion == legacy {
+			if roundtrip.Number(ctx) > 0 &&
+				req.Session.InitializeParams().ProtocolVersion == legacy {
 				_, err := req.Session.Elicit(ctx, visit(bad))
 				return toolText("visited"), err
 			}
-			return toolText("visited"), roundtrip.AskURL(ctx, "login", "Sign in", bad) // the SDK's own call does not work there
+			// the SDK's own call does not work there
+			return toolText("visited"), roundtrip.AskURL(ctx, "login", "Sign in", bad)
 		}, nil},
 		{"ask", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
 			return toolText("visited"), roundtrip.AskURL(ctx, "login", "Sign in", bad)
 		}, nil},
-		{"error", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) { return nil, required(bad) }, nil},
+		{"error", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+			return nil,
+				required(bad)
+		}, nil},
 	} {
 		t.Run(style.name, func(t *testing.T) {
 			watch := &observer{}
@@ -71,7 +76,8 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			for _, event := range watch.all() {
 				if bug, ok := event.(roundtrip.ServerBug); ok {
 					bugs++
-					if said := bug.Err.Error(); !strings.Contains(said, "credentials") || strings.Contains(said, "4242") {
+					if said := bug.Err.Error(); !strings.Contains(said, "credentials") ||
+						strings.Contains(said, "4242") {
 						t.Errorf("the operator is told %s", said)
 					}
 				}
@@ -89,10 +95,13 @@ func TestElicitWithoutARoundChecksURLs(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	var err error
 	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		_, err = gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Mode: "url", Message: "m", URL: "javascript:alert(1)", ElicitationID: "e"})
+		_, err = gosdk.Elicit(ctx, req.Session,
+			&mcp.ElicitParams{Mode: "url", Message: "m", URL: "javascript:alert(1)",
+				ElicitationID: "e"})
 		return toolText("done"), nil
 	})
-	if _, failed := who.connect(t, server, legacy).CallTool(within(t), &mcp.CallToolParams{Name: "t"}); failed != nil {
+	if _, failed := who.connect(t, server, legacy).CallTool(within(t),
+		&mcp.CallToolParams{Name: "t"}); failed != nil {
 		t.Fatal(failed)
 	}
 	if err == nil || !strings.Contains(err.Error(), "javascript") || len(who.said) != 0 {

@@ -17,7 +17,8 @@ import (
 // not keep the handler from choosing its version.
 func TestFlowVersionInHandlers(t *testing.T) {
 	version := "1"
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
+		error) {
 		if err := roundtrip.FlowVersion(ctx, version); err != nil {
 			return nil, err
 		}

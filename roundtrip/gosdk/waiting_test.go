@@ -22,10 +22,12 @@ import (
 // author's middleware hears of the wait.
 func TestCallsThatWait(t *testing.T) {
 	for name, handler := range map[string]mcp.ToolHandler{
-		"returned": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		"returned": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
+			error) {
 			report(ctx, req, 1)
 			if len(req.Params.InputResponses) == 0 {
-				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
+				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}},
+					nil
 			}
 			report(ctx, req, 2)
 			return toolText("done"), nil
@@ -38,7 +40,8 @@ func TestCallsThatWait(t *testing.T) {
 			report(ctx, req, 2)
 			return toolText("done"), nil
 		},
-		"pushed with the SDK's own method": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		"pushed with the SDK's own method": func(ctx context.Context,
+			req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			report(ctx, req, 1)
 			if _, err := req.Session.Elicit(ctx, formQuestion()); err != nil {
 				return nil, err
@@ -51,19 +54,23 @@ func TestCallsThatWait(t *testing.T) {
 			server := single(t, handler, withUnmodifiedHandlers())
 			var told []bool
 			server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-					return next(roundtrip.WatchWaiting(ctx, func(waiting bool) { told = append(told, waiting) }), method, req)
+				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result,
+					error) {
+					return next(roundtrip.WatchWaiting(ctx,
+						func(waiting bool) { told = append(told, waiting) }), method, req)
 				}
 			})
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
 				var seen []*mcp.ProgressNotificationParams
-				session := thinker(t, server, 20*time.Second, func(p *mcp.ProgressNotificationParams) {
-					mu.Lock()
-					defer mu.Unlock()
-					seen = append(seen, p)
-				})
-				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}})
+				session := thinker(t, server, 20*time.Second,
+					func(p *mcp.ProgressNotificationParams) {
+						mu.Lock()
+						defer mu.Unlock()
+						seen = append(seen, p)
+					})
+				result, err := session.CallTool(t.Context(),
+					&mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}})
 				if err != nil || result.IsError {
 					t.Fatalf("got %+v, %v", result, err)
 				}
@@ -81,7 +88,8 @@ func TestCallsThatWait(t *testing.T) {
 				}
 				// Returned questions have the handler run once more.
 				got := strings.Join(lines, ", ")
-				if !strings.Contains(got, "1, waiting for an answer, waiting for an answer") || !strings.HasSuffix(got, "waiting for an answer, 2") {
+				if !strings.Contains(got, "1, waiting for an answer, waiting for an answer") ||
+					!strings.HasSuffix(got, "waiting for an answer, 2") {
 					t.Errorf("the client saw %s", got)
 				}
 				if fmt.Sprint(told) != "[true false]" {
@@ -96,7 +104,8 @@ func TestCallsThatWait(t *testing.T) {
 func TestCallsThatWaitHaveBounds(t *testing.T) {
 	for name, handler := range map[string]mcp.ToolHandler{
 		"returned": asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
-		"pushed with the SDK's own method": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		"pushed with the SDK's own method": func(ctx context.Context,
+			req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			_, err := req.Session.Elicit(ctx, formQuestion())
 			return toolText("done"), err
 		},
@@ -135,22 +144,26 @@ func report(ctx context.Context, req *mcp.CallToolRequest, n float64) {
 }
 
 // thinker is a client of an older revision with a person who takes her time.
-func thinker(t *testing.T, server *mcp.Server, d time.Duration, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
+func thinker(t *testing.T, server *mcp.Server, d time.Duration,
+	progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
 	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
 		t.Fatal(err)
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult,
+			error) {
 			select {
 			case <-time.After(d):
-				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+				return &mcp.ElicitResult{Action: "accept",
+					Content: map[string]any{"reason": "because"}}, nil
 			case <-ctx.Done():
 				return nil, errors.New("withdrawn")
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+		ProgressNotificationHandler: func(_ context.Context,
+			req *mcp.ProgressNotificationClientRequest) {
 			if progress != nil {
 				progress(req.Params)
 			}
@@ -167,7 +180,8 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration, progress func(*m
 var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
 		endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
-		return &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}
+		return &mcp.StreamableClientTransport{Endpoint: endpoint,
+			HTTPClient: &http.Client{Transport: recorder}}
 	},
 	"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
 		r1, w1 := io.Pipe()
@@ -184,27 +198,34 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 	for over, open := range wires {
 		for _, revision := range []string{legacy, modern} {
 			t.Run(over+"/"+revision, func(t *testing.T) {
-				server := single(t, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-					if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
+				server := single(t, func(ctx context.Context,
+					_ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					if err := roundtrip.AskURL(ctx, "login", "Sign in",
+						"https://id.example/"); err != nil {
 						return nil, err
 					}
-					err := roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return true, nil })
+					err := roundtrip.Await(ctx, "login",
+						func(context.Context) (bool, error) { return true, nil })
 					return toolText("signed in"), err
 				})
 				visited, finished := make(chan string, 10), make(chan string, 10)
-				c := mcp.NewClient(&mcp.Implementation{Name: "visitor", Version: "1"}, &mcp.ClientOptions{
-					Capabilities: &mcp.ClientCapabilities{
-						Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}},
-					},
-					ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-						visited <- req.Params.ElicitationID
-						return &mcp.ElicitResult{Action: "accept"}, nil
-					},
-					ElicitationCompleteHandler: func(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
-						finished <- req.Params.ElicitationID
-					},
-				})
-				session, err := c.Connect(t.Context(), open(t, server), &mcp.ClientSessionOptions{ProtocolVersion: revision})
+				c := mcp.NewClient(&mcp.Implementation{Name: "visitor", Version: "1"},
+					&mcp.ClientOptions{
+						Capabilities: &mcp.ClientCapabilities{
+							Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}},
+						},
+						ElicitationHandler: func(_ context.Context,
+							req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+							visited <- req.Params.ElicitationID
+							return &mcp.ElicitResult{Action: "accept"}, nil
+						},
+						ElicitationCompleteHandler: func(_ context.Context,
+							req *mcp.ElicitationCompleteNotificationRequest) {
+							finished <- req.Params.ElicitationID
+						},
+					})
+				session, err := c.Connect(t.Context(), open(t, server),
+					&mcp.ClientSessionOptions{ProtocolVersion: revision})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,7 +245,8 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 				}
 				_ = session.Close()
 				if len(visited)+len(finished) > 0 {
-					t.Errorf("%d more questions and %d more announcements", len(visited), len(finished))
+					t.Errorf("%d more questions and %d more announcements", len(visited),
+						len(finished))
 				}
 			})
 		}
@@ -237,7 +259,8 @@ func TestHeartbeatsOverWires(t *testing.T) {
 	for over, open := range wires {
 		for _, revision := range []string{"2025-06-18", legacy} {
 			t.Run(over+"/"+revision, func(t *testing.T) {
-				server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				server := single(t, func(ctx context.Context,
+					req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 					report(ctx, req, 1)
 					_, err := gosdk.Elicit(ctx, req.Session, formQuestion())
 					report(ctx, req, 2)
@@ -258,19 +281,28 @@ func TestHeartbeatsOverWires(t *testing.T) {
 					return all
 				}
 				var all []*mcp.ProgressNotificationParams
-				c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"}, &mcp.ClientOptions{
-					ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-						all = heard(4)
-						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
-					},
-					ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) { seen <- req.Params },
-				})
-				session, err := c.Connect(t.Context(), open(t, server), &mcp.ClientSessionOptions{ProtocolVersion: revision})
+				c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"},
+					&mcp.ClientOptions{
+						ElicitationHandler: func(context.Context,
+							*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+							all = heard(4)
+							return &mcp.ElicitResult{Action: "accept",
+								Content: map[string]any{"reason": "because"}}, nil
+						},
+						ProgressNotificationHandler: func(_ context.Context,
+							req *mcp.ProgressNotificationClientRequest) {
+							seen <- req.Params
+						},
+					})
+				session, err := c.Connect(t.Context(), open(t, server),
+					&mcp.ClientSessionOptions{ProtocolVersion: revision})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer session.Close()
-				if result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}}); err != nil || result.IsError {
+				if result, err := session.CallTool(t.Context(),
+					&mcp.CallToolParams{Name: "t",
+						Meta: mcp.Meta{"progressToken": "p"}}); err != nil || result.IsError {
 					t.Fatalf("got %+v, %v", result, err)
 				}
 				for len(all) == 0 || all[len(all)-1].Progress != 2 && !t.Failed() {
@@ -302,7 +334,8 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 			_, err := gosdk.Elicit(ctx, session, formQuestion())
 			return err
 		},
-		"pushed with the SDK's own method": func(ctx context.Context, session *mcp.ServerSession) error {
+		"pushed with the SDK's own method": func(ctx context.Context,
+			session *mcp.ServerSession) error {
 			_, err := session.Elicit(ctx, formQuestion())
 			return err
 		},
@@ -311,7 +344,8 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 			t.Run(name+"/"+when, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					asked := make(chan error, 1)
-					server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					server := single(t, func(ctx context.Context,
+						req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 						go func() {
 							if when == "after the result" {
 								time.Sleep(time.Second)
@@ -321,11 +355,13 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 						time.Sleep(time.Second / 2)
 						return toolText("done"), nil
 					}, withUnmodifiedHandlers())
-					session := thinker(t, server, time.Minute, func(p *mcp.ProgressNotificationParams) {
-						t.Errorf("after the result came %+v", p)
-					})
+					session := thinker(t, server, time.Minute,
+						func(p *mcp.ProgressNotificationParams) {
+							t.Errorf("after the result came %+v", p)
+						})
 					params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}}
-					if result, err := session.CallTool(t.Context(), params); err != nil || result.IsError {
+					if result, err := session.CallTool(t.Context(), params); err != nil ||
+						result.IsError {
 						t.Fatalf("got %+v, %v", result, err)
 					}
 					t.Logf("the question got %v", <-asked)
@@ -349,26 +385,32 @@ func TestProgressExtendsAQuestion(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := mcp.NewClient(&mcp.Implementation{Name: "slow", Version: "1"}, &mcp.ClientOptions{
-					ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-						for i := range 3 {
-							select {
-							case <-time.After(45 * time.Second):
-							case <-ctx.Done():
-								return nil, ctx.Err()
+				c := mcp.NewClient(&mcp.Implementation{Name: "slow", Version: "1"},
+					&mcp.ClientOptions{
+						ElicitationHandler: func(ctx context.Context,
+							req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+							for i := range 3 {
+								select {
+								case <-time.After(45 * time.Second):
+								case <-ctx.Done():
+									return nil, ctx.Err()
+								}
+								if progress {
+									_ = req.Session.NotifyProgress(ctx,
+										&mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)})
+								}
 							}
-							if progress {
-								_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)})
-							}
-						}
-						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
-					}})
-				session, err := c.Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+							return &mcp.ElicitResult{Action: "accept",
+								Content: map[string]any{"reason": "because"}}, nil
+						}})
+				session, err := c.Connect(t.Context(), ours,
+					&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 				if err != nil {
 					t.Fatal(err)
 				}
 				got, err := sdkPeer{session}.do(t.Context(), "t")
-				want := map[bool]string{true: "1 answers", false: "error: nobody answered in time"}[progress]
+				want := map[bool]string{true: "1 answers",
+					false: "error: nobody answered in time"}[progress]
 				if err != nil || !strings.Contains(got, want) {
 					t.Errorf("got %q, %v, want %q", got, err, want)
 				}
@@ -382,19 +424,22 @@ func TestProgressExtendsAQuestion(t *testing.T) {
 // The SDK hands on whatever a client sends as the progress token. One that is
 // neither text nor a number is as if there were none.
 func TestProgressTokensOfEveryKind(t *testing.T) {
-	server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
+		error) {
 		if len(req.Params.InputResponses) == 0 {
 			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
 		}
 		return toolText("done"), nil
 	})
 	for name, token := range map[string]any{
-		"array": []any{"p"}, "object": map[string]any{"p": 1}, "true": true, "null": nil, "number": 1.5, "text": "p",
+		"array": []any{"p"}, "object": map[string]any{"p": 1}, "true": true, "null": nil,
+		"number": 1.5, "text": "p",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				session := thinker(t, server, 20*time.Second, nil)
-				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": token}})
+				result, err := session.CallTool(t.Context(),
+					&mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": token}})
 				if err != nil || result.IsError {
 					t.Fatalf("got %+v, %v", result, err)
 				}

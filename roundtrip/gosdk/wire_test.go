@@ -33,8 +33,10 @@ type wire struct {
 
 func dialWire(t testing.TB, server *mcp.Server) *wire {
 	t.Helper()
-	endpoint, recorder := serve(t, gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true}))
-	return &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder}, capabilities: everything}
+	endpoint, recorder := serve(t,
+		gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true}))
+	return &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder},
+		capabilities: everything}
 }
 
 // A said is what the server answered.
@@ -52,9 +54,11 @@ func (w *wire) send(method, params string) said {
 	w.t.Helper()
 	w.id++
 	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:{"name":"wire","version":"1"},%q:%s}`,
-		protocol.MetaProtocolVersion, modern, protocol.MetaClientInfo, protocol.MetaClientCapabilities, w.capabilities)
+		protocol.MetaProtocolVersion, modern, protocol.MetaClientInfo,
+		protocol.MetaClientCapabilities, w.capabilities)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s,%s}}`, w.id, method, strings.TrimSuffix(params, "}"), meta)
-	req, err := http.NewRequestWithContext(within(w.t), http.MethodPost, w.endpoint, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(within(w.t), http.MethodPost, w.endpoint,
+		strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -181,7 +185,8 @@ type toolRequest = mcp.CallToolRequest
 func asks(result *mcp.CallToolResult) mcp.ToolHandler {
 	return func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		if len(req.Params.InputResponses) > 0 || req.Params.RequestState != "" {
-			return toolText(fmt.Sprintf("%d answers, state %q", len(req.Params.InputResponses), req.Params.RequestState)), nil
+			return toolText(fmt.Sprintf("%d answers, state %q", len(req.Params.InputResponses),
+				req.Params.RequestState)), nil
 		}
 		return result, nil
 	}

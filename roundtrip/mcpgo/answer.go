@@ -79,7 +79,8 @@ func decodeMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
 // protocol.ElicitResult.
 func encodeElicitAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
 	outcome, content := roundtrip.Visited(ctx, key), json.RawMessage(nil)
-	if outcome != roundtrip.Accepted && outcome != roundtrip.Declined && outcome != roundtrip.Cancelled {
+	if outcome != roundtrip.Accepted && outcome != roundtrip.Declined &&
+		outcome != roundtrip.Cancelled {
 		reply := roundtrip.RawAnswer(ctx, key)
 		outcome, content = reply.Outcome, reply.Content
 	}
@@ -121,14 +122,16 @@ type authorState struct {
 // readAuthorState returns the state of the round before.
 func readAuthorState(ctx context.Context) authorState {
 	var state authorState
-	if text, ok := roundtrip.State[string](ctx); ok && jsonx.Unmarshal([]byte(text), &state) != nil {
+	if text, ok := roundtrip.State[string](ctx); ok &&
+		jsonx.Unmarshal([]byte(text), &state) != nil {
 		return authorState{}
 	}
 	return state
 }
 
 // encodeAuthorState returns the state that is sealed with these questions.
-func encodeAuthorState(ctx context.Context, text string, asked map[string]protocol.InputKind) (protocol.RequestState, error) {
+func encodeAuthorState(ctx context.Context, text string,
+	asked map[string]protocol.InputKind) (protocol.RequestState, error) {
 	state := authorState{text, asked}
 	for key, kind := range readAuthorState(ctx).Asked {
 		if _, again := asked[key]; !again {
@@ -167,7 +170,8 @@ func restoreReturned(ctx context.Context) mcp.MultiRoundTripParams {
 	return out
 }
 
-func encodeAnswerTo(ctx context.Context, key string, kind protocol.InputKind) (json.RawMessage, bool) {
+func encodeAnswerTo(ctx context.Context, key string,
+	kind protocol.InputKind) (json.RawMessage, bool) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:
 		return encodeElicitAnswer(ctx, key)

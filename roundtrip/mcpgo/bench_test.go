@@ -23,12 +23,16 @@ func BenchmarkTwoLegs(b *testing.B) {
 	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
 	native := func() *server.MCPServer {
 		s := newHostServer()
-		s.AddTool(mcp.NewTool("ask"), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if answer := server.ElicitationResponse(r.Params.InputResponses, "confirm"); answer != nil {
-				return mcp.NewToolResultText(string(answer.Action)), nil
-			}
-			return server.NewInputRequestBuilder("s").Elicit("confirm", form("Sure?")).ToolResult(), nil
-		})
+		s.AddTool(mcp.NewTool("ask"),
+			func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if answer := server.ElicitationResponse(r.Params.InputResponses,
+					"confirm"); answer != nil {
+					return mcp.NewToolResultText(string(answer.Action)), nil
+				}
+				return server.NewInputRequestBuilder("s").Elicit("confirm",
+						form("Sure?")).ToolResult(),
+					nil
+			})
 		return s
 	}
 	alone := native()
@@ -38,15 +42,19 @@ func BenchmarkTwoLegs(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Run("adapted", func(b *testing.B) { twoLegs(b, a.Handler(server.NewStreamableHTTPServer(adapted, quiet))) })
+	b.Run("adapted", func(b *testing.B) {
+		twoLegs(b,
+			a.Handler(server.NewStreamableHTTPServer(adapted, quiet)))
+	})
 }
 
 func twoLegs(b *testing.B, h http.Handler) {
 	ask := request{method: protocol.MethodCallTool, target: "ask"}
 	send := func(message string) answered {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(message))
-		for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": modern,
-			"Mcp-Method": ask.method, "Mcp-Name": ask.target} {
+		for name, value := range map[string]string{"Content-Type": "application/json",
+			"Mcp-Protocol-Version": modern,
+			"Mcp-Method":           ask.method, "Mcp-Name": ask.target} {
 			r.Header.Set(name, value)
 		}
 		w := httptest.NewRecorder()

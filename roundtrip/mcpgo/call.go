@@ -39,7 +39,8 @@ type handlerOutcome[R any] struct {
 }
 
 // serveRequest serves one request through the funnel.
-func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F, next nextHandler[R]) (R, error) {
+func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F,
+	next nextHandler[R]) (R, error) {
 	var none R
 	call, err := a.newCall(ctx, in)
 	if err != nil {
@@ -76,14 +77,16 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	restored, err := kind.encodeResult(result)
 	if err != nil {
 		a.reportEvent(ctx, roundtrip.ServerBug{Where: where, Err: err})
-		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeInternalError, "internal error"), nil)
+		return none, a.encodeError(ctx,
+			protocol.Errorf(protocol.CodeInternalError, "internal error"), nil)
 	}
 	return restored, nil
 }
 
 // readOutcome converts for the funnel what the handler returned. For a complete result it
 // sets the placeholder.
-func readOutcome[R any, F family[R]](ctx context.Context, a *Adapter, kind F, last *handlerOutcome[R]) (protocol.Result, error) {
+func readOutcome[R any, F family[R]](ctx context.Context, a *Adapter, kind F,
+	last *handlerOutcome[R]) (protocol.Result, error) {
 	if last.err != nil {
 		if asks, ok := errors.AsType[*askingError](last.err); ok {
 			return asks.result, nil
@@ -127,10 +130,12 @@ func isOwnFailure(result *protocol.CallToolResult, err error) bool {
 // askClient returns the questions to mcp-go: in its own result where the type can hold
 // them, else as an error. Where the request has a rewriter, that replaces either with the
 // exact result.
-func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F, asks *protocol.InputRequiredResult) (R, error) {
+func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F,
+	asks *protocol.InputRequiredResult) (R, error) {
 	var none R
 	if in.isTask {
-		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeCannotAsk, "a task cannot ask"), nil)
+		return none, a.encodeError(ctx,
+			protocol.Errorf(protocol.CodeCannotAsk, "a task cannot ask"), nil)
 	}
 	rw := rewriterFrom(ctx)
 	exact, err := encodeExact(in.method, asks)
@@ -155,7 +160,8 @@ func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostReque
 }
 
 // errCannotCarry is returned where a resource asks, and no rewriter can send the question.
-var errCannotCarry = errors.New("this resource asks questions, which needs the server's Handler or Listen of package mcpgo")
+var errCannotCarry = errors.New("this resource asks questions, which needs the server's Handler " +
+	"or Listen of package mcpgo")
 
 func (a *Adapter) reportEvent(ctx context.Context, event roundtrip.Event) {
 	if a.opts.Observer != nil {

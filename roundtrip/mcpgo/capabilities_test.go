@@ -15,9 +15,11 @@ import (
 // TestAllMissingCapabilitiesAreNamed: one error names everything, before anything is asked.
 func TestAllMissingCapabilitiesAreNamed(t *testing.T) {
 	add := func(s *server.MCPServer) {
-		s.AddTool(mcp.NewTool("all"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcpgo.ToolInput(confirm.Elicit("?"), mcpgo.Question("go", visit("Go?")), mcpgo.SamplingQuestion("model", sampling())), nil
-		})
+		s.AddTool(mcp.NewTool("all"),
+			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return mcpgo.ToolInput(confirm.Elicit("?"), mcpgo.Question("go", visit("Go?")),
+					mcpgo.SamplingQuestion("model", sampling())), nil
+			})
 	}
 	over(t, nil, add, func(t *testing.T, send sender) {
 		got := send(request{method: protocol.MethodCallTool, target: "all", capabilities: `{}`}.message())

@@ -44,15 +44,19 @@ func newRondo(t *testing.T, over protocol.Peer, revision string, who *person) pe
 		opts.Era = protocol.Legacy
 	}
 	if !who.mute {
-		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			action, content := who.answer(q.Message)
-			return &protocol.ElicitResult{Action: protocol.ElicitAction(action), Content: content}, nil
+			return &protocol.ElicitResult{Action: protocol.ElicitAction(action), Content: content},
+				nil
 		}
-		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+			error) {
 			action, _ := who.answer(q.Message)
 			return &protocol.ElicitResult{Action: protocol.ElicitAction(action)}, nil
 		}
-		opts.CreateMessage = func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		opts.CreateMessage = func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			who.note("sampling")
 			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
 				Content: []protocol.Content{&protocol.TextContent{Text: summary}}}, nil
@@ -143,7 +147,8 @@ func newHost(t *testing.T, over transport.Interface, revision string, who *perso
 	opts := []hostclient.ClientOption{hostclient.WithProtocolVersion(revision)}
 	if !who.mute {
 		h := hostPerson{who}
-		opts = append(opts, hostclient.WithElicitationHandler(h), hostclient.WithSamplingHandler(h), hostclient.WithRootsHandler(h),
+		opts = append(opts, hostclient.WithElicitationHandler(h), hostclient.WithSamplingHandler(h),
+			hostclient.WithRootsHandler(h),
 			hostclient.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}))
 	}
 	c := hostclient.NewClient(over, opts...)
@@ -161,7 +166,8 @@ func newHost(t *testing.T, over transport.Interface, revision string, who *perso
 
 type hostPerson struct{ *person }
 
-func (p hostPerson) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (p hostPerson) Elicit(_ context.Context,
+	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	action, content := p.answer(r.Params.Message)
 	result := &mcp.ElicitationResult{}
 	result.Action = mcp.ElicitationResponseAction(action)
@@ -175,7 +181,8 @@ func (p hostPerson) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.El
 	return result, nil
 }
 
-func (p hostPerson) CreateMessage(context.Context, mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+func (p hostPerson) CreateMessage(context.Context,
+	mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	p.note("sampling")
 	result := &mcp.CreateMessageResult{Model: "m"}
 	result.Role, result.Content = mcp.RoleAssistant, mcp.NewTextContent(summary)
@@ -241,7 +248,8 @@ func newGoSDK(t *testing.T, over gosdk.Transport, revision string, who *person) 
 		opts = &gosdk.ClientOptions{
 			Capabilities: &gosdk.ClientCapabilities{RootsV2: &gosdk.RootCapabilities{},
 				Elicitation: &gosdk.ElicitationCapabilities{Form: &gosdk.FormElicitationCapabilities{}, URL: &gosdk.URLElicitationCapabilities{}}},
-			ElicitationHandler: func(_ context.Context, r *gosdk.ElicitRequest) (*gosdk.ElicitResult, error) {
+			ElicitationHandler: func(_ context.Context,
+				r *gosdk.ElicitRequest) (*gosdk.ElicitResult, error) {
 				action, content := who.answer(r.Params.Message)
 				result := &gosdk.ElicitResult{Action: action}
 				if content != nil && r.Params.Mode != "url" {
@@ -249,9 +257,11 @@ func newGoSDK(t *testing.T, over gosdk.Transport, revision string, who *person) 
 				}
 				return result, nil
 			},
-			CreateMessageHandler: func(context.Context, *gosdk.CreateMessageRequest) (*gosdk.CreateMessageResult, error) {
+			CreateMessageHandler: func(context.Context,
+				*gosdk.CreateMessageRequest) (*gosdk.CreateMessageResult, error) {
 				who.note("sampling")
-				return &gosdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &gosdk.TextContent{Text: summary}}, nil
+				return &gosdk.CreateMessageResult{Role: "assistant", Model: "m",
+					Content: &gosdk.TextContent{Text: summary}}, nil
 			},
 		}
 	}
@@ -259,7 +269,8 @@ func newGoSDK(t *testing.T, over gosdk.Transport, revision string, who *person) 
 	if !who.mute {
 		c.AddRoots(&gosdk.Root{URI: rootURI})
 	}
-	session, err := c.Connect(within(t), over, &gosdk.ClientSessionOptions{ProtocolVersion: revision})
+	session, err := c.Connect(within(t), over,
+		&gosdk.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ func findURLsRequired(err error) *protocol.URLElicitationRequiredError {
 	}
 	out := &protocol.URLElicitationRequiredError{}
 	for _, e := range required.Elicitations {
-		out.Elicitations = append(out.Elicitations, &protocol.ElicitURL{Message: e.Message, URL: e.URL, ElicitationID: e.ElicitationID})
+		out.Elicitations = append(out.Elicitations,
+			&protocol.ElicitURL{Message: e.Message, URL: e.URL, ElicitationID: e.ElicitationID})
 	}
 	return out
 }

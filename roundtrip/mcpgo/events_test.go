@@ -28,22 +28,26 @@ func TestEventsOfFailures(t *testing.T) {
 		for _, hide := range []bool{false, true} {
 			t.Run(era.String(), func(t *testing.T) {
 				h, s := &bugs{}, newHostServer()
-				s.AddTool(mcp.NewTool("t"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				s.AddTool(mcp.NewTool("t"), func(ctx context.Context,
+					_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 					if _, err := roundtrip.Ask[sure](ctx, "sure", "Sure?"); err != nil {
 						return nil, err
 					}
 					return nil, down
 				})
-				a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Observer: h, HideErrors: hide}})
+				a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Observer: h,
+					HideErrors: hide}})
 				behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s)))
 				t.Cleanup(behind.Close)
 				over, err := clienthttp.New(behind.URL, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				c, err := client.New(over, &client.Options{Era: era, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-					return client.Accept(map[string]any{"why": "because"})
-				}})
+				c, err := client.New(over, &client.Options{Era: era,
+					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
+						error) {
+						return client.Accept(map[string]any{"why": "because"})
+					}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,13 +69,15 @@ func TestEventsOfFailures(t *testing.T) {
 						answered = append(answered, e)
 					}
 				}
-				if len(failed) != 1 || !errors.Is(failed[0].Err, down) || len(answered) != 1 || answered[0].Outcome != roundtrip.Accepted {
+				if len(failed) != 1 || !errors.Is(failed[0].Err, down) || len(answered) != 1 ||
+					answered[0].Outcome != roundtrip.Accepted {
 					t.Fatalf("events %+v", h.events)
 				}
 				if !hide && !strings.Contains(got, "10.0.0.7") {
 					t.Errorf("got %q", got)
 				}
-				if hide && (!strings.Contains(got, "internal failure; reference "+failed[0].Reference) || strings.Contains(got, "10.0.0.7")) {
+				if hide && (!strings.Contains(got, "internal failure; reference "+
+					failed[0].Reference) || strings.Contains(got, "10.0.0.7")) {
 					t.Errorf("got %q, reference %q", got, failed[0].Reference)
 				}
 			})

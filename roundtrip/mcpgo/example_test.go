@@ -31,34 +31,36 @@ func sure(name string) mcp.ElicitationRequest {
 // before is a server as it is: its tool asks through the session.
 func before() http.Handler {
 	s := server.NewMCPServer("files", "1.0.0", server.WithElicitation())
-	s.AddTool(mcp.NewTool("remove", mcp.WithString("name")), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		name := r.GetString("name", "")
-		answer, err := s.RequestElicitation(ctx, sure(name))
-		if err != nil {
-			return nil, err
-		}
-		if answer.Action != mcp.ElicitationResponseActionAccept {
-			return mcp.NewToolResultText("kept " + name), nil
-		}
-		return removed(name)
-	})
+	s.AddTool(mcp.NewTool("remove", mcp.WithString("name")),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			name := r.GetString("name", "")
+			answer, err := s.RequestElicitation(ctx, sure(name))
+			if err != nil {
+				return nil, err
+			}
+			if answer.Action != mcp.ElicitationResponseActionAccept {
+				return mcp.NewToolResultText("kept " + name), nil
+			}
+			return removed(name)
+		})
 	return server.NewStreamableHTTPServer(s)
 }
 
 // after is the same server with three lines changed.
 func after() (http.Handler, error) {
 	s := server.NewMCPServer("files", "1.0.0", server.WithElicitation())
-	s.AddTool(mcp.NewTool("remove", mcp.WithString("name")), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		name := r.GetString("name", "")
-		answer, err := mcpgo.Elicit(ctx, "sure", sure(name))
-		if err != nil {
-			return nil, err
-		}
-		if answer.Action != mcp.ElicitationResponseActionAccept {
-			return mcp.NewToolResultText("kept " + name), nil
-		}
-		return removed(name)
-	})
+	s.AddTool(mcp.NewTool("remove", mcp.WithString("name")),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			name := r.GetString("name", "")
+			answer, err := mcpgo.Elicit(ctx, "sure", sure(name))
+			if err != nil {
+				return nil, err
+			}
+			if answer.Action != mcp.ElicitationResponseActionAccept {
+				return mcp.NewToolResultText("kept " + name), nil
+			}
+			return removed(name)
+		})
 	a, err := mcpgo.Install(s, nil)
 	if err != nil {
 		return nil, err
@@ -74,10 +76,12 @@ func call(h http.Handler, era protocol.Era) string {
 	if err != nil {
 		return err.Error()
 	}
-	c, err := client.New(over, &client.Options{Era: era, ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
-		fmt.Println("asked:", q.Message)
-		return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
-	}})
+	c, err := client.New(over, &client.Options{Era: era,
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
+			fmt.Println("asked:", q.Message)
+			return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
+		}})
 	if err != nil {
 		return err.Error()
 	}
@@ -118,13 +122,14 @@ func ExampleToolInput() {
 	confirm := roundtrip.MustQuestion[Confirmation]("confirm")
 
 	s := server.NewMCPServer("files", "1.0.0")
-	s.AddTool(mcp.NewTool("remove"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, ok := confirm.AcceptedContent(ctx)
-		if !ok {
-			return mcpgo.ToolInput(confirm.Elicit("Remove notes?")), nil
-		}
-		return mcp.NewToolResultText("removed: " + answer.Reason), nil
-	})
+	s.AddTool(mcp.NewTool("remove"),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			answer, ok := confirm.AcceptedContent(ctx)
+			if !ok {
+				return mcpgo.ToolInput(confirm.Elicit("Remove notes?")), nil
+			}
+			return mcp.NewToolResultText("removed: " + answer.Reason), nil
+		})
 	a, err := mcpgo.Install(s, nil)
 	if err != nil {
 		fmt.Println(err)

@@ -29,7 +29,8 @@ func RunSelfTest(b BrokenHost) error {
 	if b.Session != nil {
 		h.session = b.Session
 	}
-	h.handle = func(s *server.MCPServer, ctx context.Context, message json.RawMessage) mcp.JSONRPCMessage {
+	h.handle = func(s *server.MCPServer, ctx context.Context,
+		message json.RawMessage) mcp.JSONRPCMessage {
 		if b.Context != nil {
 			ctx = b.Context(ctx)
 		}

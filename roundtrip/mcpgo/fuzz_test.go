@@ -137,14 +137,16 @@ func newRecordingHost() *recordingHost {
 		}
 	}
 	h.server = server.NewMCPServer("host", "1")
-	h.server.AddTool(mcp.NewTool("typed"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		note(ctx, r.Params.MultiRoundTripParams)
-		return mcp.NewToolResultText("done"), nil
-	})
-	h.server.AddPrompt(mcp.NewPrompt("brief"), func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		note(ctx, r.Params.MultiRoundTripParams)
-		return briefed("done"), nil
-	})
+	h.server.AddTool(mcp.NewTool("typed"),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			note(ctx, r.Params.MultiRoundTripParams)
+			return mcp.NewToolResultText("done"), nil
+		})
+	h.server.AddPrompt(mcp.NewPrompt("brief"),
+		func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			note(ctx, r.Params.MultiRoundTripParams)
+			return briefed("done"), nil
+		})
 	return h
 }
 
@@ -170,13 +172,15 @@ func (h *recordingHost) wantByTheLetter(t *testing.T, message []byte) {
 		_ = jsonx.Members(raw, func(key, value []byte) error {
 			answers++
 			got, err := json.Marshal(h.seen.InputResponses[string(key)])
-			if err != nil || jsonx.KindOf(value) == jsonx.Object && canonical(got) != canonical(value) {
+			if err != nil || jsonx.KindOf(value) == jsonx.Object &&
+				canonical(got) != canonical(value) {
 				t.Errorf("%q: mcp-go reads the answer to %q as %s, %v", message, key, got, err)
 			}
 			return nil
 		})
 	}
 	if h.seen.RequestState != text || len(h.seen.InputResponses) != answers {
-		t.Errorf("%q: mcp-go reads state %q and %d answers", message, h.seen.RequestState, len(h.seen.InputResponses))
+		t.Errorf("%q: mcp-go reads state %q and %d answers", message, h.seen.RequestState,
+			len(h.seen.InputResponses))
 	}
 }

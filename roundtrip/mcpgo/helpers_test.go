@@ -98,16 +98,19 @@ func links(revision string) map[string]link {
 	for name, dial := range map[string]func(*testing.T, string, string, *person) peer{
 		"rondo": dialRondo, "mcp-go": dialHost, "go-sdk": dialGoSDK,
 	} {
-		all[name+"/http"] = func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer, who *person) peer {
+		all[name+"/http"] = func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer,
+			who *person) peer {
 			endpoint, said := serveHTTP(t, a, s)
 			t.Cleanup(func() { conform(t, revision, said()) })
 			return dial(t, endpoint, revision, who)
 		}
 	}
-	for name, open := range map[string]func(*testing.T, io.ReadCloser, io.WriteCloser, string, *person) peer{
+	for name, open := range map[string]func(*testing.T, io.ReadCloser, io.WriteCloser, string,
+		*person) peer{
 		"rondo": openRondo, "mcp-go": openHost, "go-sdk": openGoSDK,
 	} {
-		all[name+"/lines"] = func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer, who *person) peer {
+		all[name+"/lines"] = func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer,
+			who *person) peer {
 			r, w, said := serveLines(t, a, s)
 			t.Cleanup(func() { conform(t, revision, said()) })
 			return open(t, r, w, revision, who)
@@ -135,14 +138,16 @@ func conform(t *testing.T, revision string, messages []wiretest.Message) {
 			methods[string(head.ID)] = head.Method
 			continue
 		}
-		if m.From == wiretest.Server && protocol.MultiRoundTrip(methods[string(head.ID)]) && (head.Result != nil || head.Error != nil) {
+		if m.From == wiretest.Server && protocol.MultiRoundTrip(methods[string(head.ID)]) &&
+			(head.Result != nil || head.Error != nil) {
 			wiretest.Validate(t, revision, wiretest.Server, m.Body, methods[string(head.ID)])
 		}
 	}
 }
 
 // serveHTTP serves both eras at one URL, and records what is said.
-func serveHTTP(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) (endpoint string, said func() []wiretest.Message) {
+func serveHTTP(t *testing.T, a *mcpgo.Adapter,
+	s *server.MCPServer) (endpoint string, said func() []wiretest.Message) {
 	t.Helper()
 	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
 	var h http.Handler = server.NewStreamableHTTPServer(s, quiet)
@@ -191,7 +196,8 @@ func (w *recordedWriter) Write(p []byte) (int, error) {
 
 // serveLines serves a stream of lines. mcp-go has one session for all of them,
 // so tests that use it do not overlap.
-func serveLines(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) (io.ReadCloser, io.WriteCloser, func() []wiretest.Message) {
+func serveLines(t *testing.T, a *mcpgo.Adapter,
+	s *server.MCPServer) (io.ReadCloser, io.WriteCloser, func() []wiretest.Message) {
 	t.Helper()
 	messages := &wiretest.Log{}
 	toServer, fromClient := io.Pipe()
@@ -220,7 +226,8 @@ func serveLines(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) (io.ReadClo
 		io.Writer
 		io.Closer
 	}
-	return toClient, writer{messages.Lines(wiretest.Client, fromClient), fromClient}, messages.Messages
+	return toClient, writer{messages.Lines(wiretest.Client, fromClient), fromClient},
+		messages.Messages
 }
 
 func within(t testing.TB) context.Context {
@@ -231,9 +238,10 @@ func within(t testing.TB) context.Context {
 
 // newHostServer is a server as an author has it before the adapter comes.
 func newHostServer(opts ...server.ServerOption) *server.MCPServer {
-	return server.NewMCPServer("host", "1.0.0", append([]server.ServerOption{server.WithToolCapabilities(false),
-		server.WithPromptCapabilities(false), server.WithResourceCapabilities(false, false),
-		server.WithElicitation(), server.WithRoots()}, opts...)...)
+	return server.NewMCPServer("host", "1.0.0",
+		append([]server.ServerOption{server.WithToolCapabilities(false),
+			server.WithPromptCapabilities(false), server.WithResourceCapabilities(false, false),
+			server.WithElicitation(), server.WithRoots()}, opts...)...)
 }
 
 func install(t *testing.T, s *server.MCPServer, opts *mcpgo.Options) *mcpgo.Adapter {
@@ -270,7 +278,8 @@ func (b *bugs) err() error {
 }
 
 // live calls a tool in revision 2025-11-25 on a session of the process.
-func live(ctx context.Context, s *server.MCPServer, client server.ElicitationHandler, tool string) answered {
+func live(ctx context.Context, s *server.MCPServer, client server.ElicitationHandler,
+	tool string) answered {
 	session := server.NewInProcessSessionWithHandlers("test", nil, client, nil)
 	session.SetProtocolVersion(v20251125)
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}})
@@ -288,6 +297,7 @@ func live(ctx context.Context, s *server.MCPServer, client server.ElicitationHan
 
 type elicitFunc func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error)
 
-func (f elicitFunc) Elicit(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (f elicitFunc) Elicit(ctx context.Context,
+	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	return f(ctx, r)
 }

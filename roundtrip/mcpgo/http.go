@@ -48,17 +48,20 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), newTooLongError(a.opts.MaxMessageBytes)})
+		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge,
+			[]byte("null"), newTooLongError(a.opts.MaxMessageBytes)})
 		return
 	}
 	if err != nil {
-		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, []byte("null"),
+		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed,
+			[]byte("null"),
 			protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
 		return
 	}
 	clean, id, refused := cleanMessage(body, r.Header.Get(mcp.HeaderProtocolVersion))
 	if refused != nil {
-		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
+		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id,
+			refused})
 		return
 	}
 	out := a.newResponse(next, w, r)
@@ -74,7 +77,10 @@ func (a *Adapter) newResponse(next http.Handler, w http.ResponseWriter, r *http.
 	out := &response{ResponseWriter: w, adapter: a, ctx: r.Context()}
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 	out.rewriter = &rewriter{session: r.Header.Get(server.HeaderKeySessionID), heartbeats: out}
-	out.rewriter.answerQuestion = func(id json.RawMessage, e *protocol.Error) { go answerQuestion(next, r, id, e) }
+	out.rewriter.answerQuestion = func(id json.RawMessage,
+		e *protocol.Error) {
+		go answerQuestion(next, r, id, e)
+	}
 	return out
 }
 
@@ -85,7 +91,8 @@ func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *p
 	defer func() { _ = recover() }() // middleware between the adapter and mcp-go may panic
 	answer := r.Clone(context.WithoutCancel(r.Context()))
 	body := encodeErrorResponse(id, e)
-	answer.Method, answer.Body, answer.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	answer.Method, answer.Body, answer.ContentLength = http.MethodPost,
+		io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Type", "application/json")
 	next.ServeHTTP(discardResponse{http.Header{}}, answer)
 }

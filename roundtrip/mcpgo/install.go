@@ -64,7 +64,8 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts.MaxMessageBytes = DefaultMaxMessageBytes
 	}
 	if a.opts.Plain {
-		return nil, errors.New("mcpgo: Plain is not supported: a server that keeps its own state in the clear needs no adapter")
+		return nil, errors.New("mcpgo: Plain is not supported: a server that keeps its own state " +
+			"in the clear needs no adapter")
 	}
 	funnel, err := roundtrip.NewFunnel(a.opts.Options)
 	if err != nil {
@@ -107,11 +108,12 @@ func (a *Adapter) Option() server.ServerOption {
 func (a *Adapter) wrapTool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		in := readToolRequest(request)
-		return serveRequest(a, ctx, in, toolFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
-			leg := request
-			leg.Params.MultiRoundTripParams = again
-			return next(ctx, leg)
-		})
+		return serveRequest(a, ctx, in, toolFamily{},
+			func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
+				leg := request
+				leg.Params.MultiRoundTripParams = again
+				return next(ctx, leg)
+			})
 	}
 }
 
@@ -119,22 +121,27 @@ func (a *Adapter) wrapTool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 func (a *Adapter) wrapPrompt(next server.PromptHandlerFunc) server.PromptHandlerFunc {
 	return func(ctx context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		in := readPromptRequest(request)
-		return serveRequest(a, ctx, in, promptFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult, error) {
-			leg := request
-			leg.Params.MultiRoundTripParams = again
-			return next(ctx, leg)
-		})
+		return serveRequest(a, ctx, in, promptFamily{},
+			func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult,
+				error) {
+				leg := request
+				leg.Params.MultiRoundTripParams = again
+				return next(ctx, leg)
+			})
 	}
 }
 
 // wrapResource is the middleware of resources/read.
 func (a *Adapter) wrapResource(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
-	return func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	return func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents,
+		error) {
 		in := readResourceRequest(request)
-		return serveRequest(a, ctx, in, resourceFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents, error) {
-			leg := request
-			leg.Params.MultiRoundTripParams = again
-			return next(ctx, leg)
-		})
+		return serveRequest(a, ctx, in, resourceFamily{},
+			func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents,
+				error) {
+				leg := request
+				leg.Params.MultiRoundTripParams = again
+				return next(ctx, leg)
+			})
 	}
 }

@@ -33,7 +33,8 @@ func TestInstallRefuses(t *testing.T) {
 		{roundtrip.Options{Plain: true}, "Plain is not supported"},
 		{roundtrip.Options{RequireSharedKey: true}, "a shared key is required"},
 	} {
-		if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("got %v, want %q", err, tc.want)
 		}
 	}
@@ -52,7 +53,8 @@ func TestInProcess(t *testing.T) {
 				install(t, s, nil)
 				who := newPerson(sc.answers)
 				h := hostPerson{who}
-				over := transport.NewInProcessTransportWithOptions(s, transport.WithElicitationHandler(h),
+				over := transport.NewInProcessTransportWithOptions(s,
+					transport.WithElicitationHandler(h),
 					transport.WithSamplingHandler(h), transport.WithRootsHandler(h))
 				c := newHost(t, over, revision, who)
 				got, err := sc.call(within(t), c)
@@ -82,7 +84,8 @@ func TestCannotAsk(t *testing.T) {
 				if err != nil {
 					got = err.Error()
 				}
-				if !strings.Contains(got, "elicitation") && !strings.Contains(got, "missing required client capability") {
+				if !strings.Contains(got, "elicitation") &&
+					!strings.Contains(got, "missing required client capability") {
 					t.Errorf("got %q", got)
 				}
 				who.once(t)
@@ -97,7 +100,8 @@ func TestPrincipal(t *testing.T) {
 	addGuard(s)
 	var who atomic.Value
 	who.Store("ada")
-	opts := &mcpgo.Options{Principal: func(ctx context.Context, header http.Header) roundtrip.Principal {
+	opts := &mcpgo.Options{Principal: func(ctx context.Context,
+		header http.Header) roundtrip.Principal {
 		if ctx == nil || header.Get("Mcp-Method") == "" {
 			t.Error("the principal is asked for without the request")
 		}
@@ -107,7 +111,8 @@ func TestPrincipal(t *testing.T) {
 	send := post(t, endpoint)
 	first := send(typed.message())
 	who.Store("eve")
-	if got := send(typed.retry(first, yes).message()); got.Error.Code != protocol.CodeInvalidParams {
+	if got := send(typed.retry(first,
+		yes).message()); got.Error.Code != protocol.CodeInvalidParams {
 		t.Errorf("another's state: got %s", got.body)
 	}
 	who.Store("ada")
@@ -125,12 +130,15 @@ func TestLocalPrincipal(t *testing.T) {
 	send := senders(t, a, s)
 	first := send["lines"](t)(typed.message())
 	endpoint, _ := serveHTTP(t, a, s)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(typed.retry(first, yes).message()))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint,
+		strings.NewReader(typed.retry(first, yes).message()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": modern,
-		"Mcp-Method": protocol.MethodCallTool, "Mcp-Name": "typed", "Mcp-Session-Id": "stdio"} {
+	for name, value := range map[string]string{"Content-Type": "application/json",
+		"Mcp-Protocol-Version": modern,
+		"Mcp-Method":           protocol.MethodCallTool, "Mcp-Name": "typed",
+		"Mcp-Session-Id": "stdio"} {
 		r.Header.Set(name, value)
 	}
 	response, err := http.DefaultClient.Do(r)
@@ -139,7 +147,8 @@ func TestLocalPrincipal(t *testing.T) {
 	}
 	defer response.Body.Close()
 	var got answered
-	if err := json.NewDecoder(response.Body).Decode(&got); err != nil || got.Error.Code != protocol.CodeInvalidParams {
+	if err := json.NewDecoder(response.Body).Decode(&got); err != nil ||
+		got.Error.Code != protocol.CodeInvalidParams {
 		t.Errorf("got %s, %v", got.text(), err)
 	}
 }
@@ -149,29 +158,35 @@ func TestLocalPrincipal(t *testing.T) {
 func TestGuard(t *testing.T) {
 	runs := 0
 	add := func(s *server.MCPServer) {
-		s.AddTool(mcp.NewTool("pay"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if _, ok := confirm.AcceptedContent(ctx); !ok {
-				return mcpgo.ToolInput(confirm.Elicit("Pay?")), nil
-			}
-			runs++
-			return mcp.NewToolResultStructured(map[string]any{"runs": runs}, fmt.Sprintf("paid %d", runs)), nil
-		})
-		s.AddPrompt(mcp.NewPrompt("brief"), func(ctx context.Context, _ mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			if _, ok := confirm.AcceptedContent(ctx); !ok {
-				return mcpgo.PromptInput(confirm.Elicit("Pay?")), nil
-			}
-			runs++
-			return briefed("paid"), nil
-		})
-		s.AddResource(mcp.NewResource("vault://codes", "codes"), func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-			if _, ok := confirm.AcceptedContent(ctx); !ok {
-				return mcpgo.ResourceInput(confirm.Elicit("Pay?"))
-			}
-			runs++
-			return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: "paid"}}, nil
-		})
+		s.AddTool(mcp.NewTool("pay"),
+			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if _, ok := confirm.AcceptedContent(ctx); !ok {
+					return mcpgo.ToolInput(confirm.Elicit("Pay?")), nil
+				}
+				runs++
+				return mcp.NewToolResultStructured(map[string]any{"runs": runs},
+					fmt.Sprintf("paid %d", runs)), nil
+			})
+		s.AddPrompt(mcp.NewPrompt("brief"),
+			func(ctx context.Context, _ mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				if _, ok := confirm.AcceptedContent(ctx); !ok {
+					return mcpgo.PromptInput(confirm.Elicit("Pay?")), nil
+				}
+				runs++
+				return briefed("paid"), nil
+			})
+		s.AddResource(mcp.NewResource("vault://codes", "codes"),
+			func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+				if _, ok := confirm.AcceptedContent(ctx); !ok {
+					return mcpgo.ResourceInput(confirm.Elicit("Pay?"))
+				}
+				runs++
+				return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI,
+					Text: "paid"}}, nil
+			})
 	}
-	for _, r := range []request{{method: protocol.MethodCallTool, target: "pay"}, {method: protocol.MethodGetPrompt, target: "brief"},
+	for _, r := range []request{{method: protocol.MethodCallTool, target: "pay"},
+		{method: protocol.MethodGetPrompt, target: "brief"},
 		{method: protocol.MethodReadResource, target: "vault://codes"}} {
 		t.Run(r.method, func(t *testing.T) {
 			runs = 0
@@ -182,7 +197,8 @@ func TestGuard(t *testing.T) {
 			first := send(r.message())
 			retry := r.retry(first, yes).message()
 			once, twice := send(retry), send(retry)
-			if runs != 1 || !strings.Contains(once.body, "paid") || !strings.Contains(twice.body, "paid") {
+			if runs != 1 || !strings.Contains(once.body, "paid") ||
+				!strings.Contains(twice.body, "paid") {
 				t.Errorf("%d runs: %s, then %s", runs, once.body, twice.body)
 			}
 			if got := send(r.retry(first, `{"confirm":{"action":"decline"}}`).message()); got.Error.Code != protocol.CodeInvalidParams {
@@ -195,14 +211,17 @@ func TestGuard(t *testing.T) {
 // TestRounds: a handler that does not converge is ended, in both eras.
 func TestRounds(t *testing.T) {
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("endless"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return mcpgo.ToolInput(mcpgo.Question(fmt.Sprint("q", roundtrip.Number(ctx)), form("More?"))), nil
-	})
+	s.AddTool(mcp.NewTool("endless"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcpgo.ToolInput(mcpgo.Question(fmt.Sprint("q", roundtrip.Number(ctx)),
+				form("More?"))), nil
+		})
 	a := install(t, s, nil)
 	for _, revision := range []string{modern, v20251125} {
 		who := newPerson(nil)
 		got, err := links(revision)["rondo/http"](t, a, s, who).tool(within(t), "endless", nil)
-		if err != nil || !strings.Contains(got, "gave up after 8 rounds") || who.asked["More?"] != roundtrip.DefaultMaxRounds {
+		if err != nil || !strings.Contains(got, "gave up after 8 rounds") ||
+			who.asked["More?"] != roundtrip.DefaultMaxRounds {
 			t.Errorf("%s: %q, %v, asked %d times", revision, got, err, who.asked["More?"])
 		}
 	}
@@ -227,9 +246,14 @@ func TestMistakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostServer()
-			s.AddTool(mcp.NewTool("wrong"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { return tc.result, nil })
+			s.AddTool(mcp.NewTool("wrong"),
+				func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult,
+					error) {
+					return tc.result, nil
+				})
 			found := &bugs{}
-			endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{Options: roundtrip.Options{Observer: found}}), s)
+			endpoint, _ := serveHTTP(t, install(t, s,
+				&mcpgo.Options{Options: roundtrip.Options{Observer: found}}), s)
 			got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "wrong", capabilities: `{"elicitation":{},"sampling":{}}`}.message())
 			if got.text() != "-32603 internal error" {
 				t.Errorf("got %s", got.body)
@@ -250,10 +274,12 @@ func TestNotInstalled(t *testing.T) {
 	if got := post(t, endpoint)(typed.message()); got.text() != "asks" || strings.Contains(got.body, `"rondo/asks":{`) {
 		t.Errorf("got %s", got.body)
 	}
-	if got := post(t, endpoint)(request{method: protocol.MethodReadResource, target: "vault://codes"}.message()); got.Error.Code != -32603 {
+	if got := post(t, endpoint)(request{method: protocol.MethodReadResource,
+		target: "vault://codes"}.message()); got.Error.Code != -32603 {
 		t.Errorf("got %s", got.body)
 	}
-	if _, err := mcpgo.Elicit(t.Context(), "k", mcp.ElicitationRequest{Params: form("?")}); !errors.Is(err, roundtrip.ErrNoRound) {
+	if _, err := mcpgo.Elicit(t.Context(), "k",
+		mcp.ElicitationRequest{Params: form("?")}); !errors.Is(err, roundtrip.ErrNoRound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -299,7 +325,8 @@ func TestWithoutRound(t *testing.T) {
 	if err != nil || got != "accept much 2, accept much 2, accept" {
 		t.Errorf("legacy: got %q, %v", got, err)
 	}
-	if got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "steps"}.message()); got.Error.Code != -32603 {
+	if got := post(t, endpoint)(request{method: protocol.MethodCallTool,
+		target: "steps"}.message()); got.Error.Code != -32603 {
 		t.Errorf("modern: got %s", got.body)
 	}
 }
@@ -312,7 +339,8 @@ func TestEarlierRevision(t *testing.T) {
 			s := newHostServer()
 			addGuard(s)
 			who := newPerson(nil)
-			got, err := links(revision)[name](t, install(t, s, nil), s, who).tool(within(t), "typed", nil)
+			got, err := links(revision)[name](t, install(t, s, nil), s, who).tool(within(t),
+				"typed", nil)
 			if err != nil || got != "much 2" {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -328,13 +356,17 @@ func TestStateless(t *testing.T) {
 	addGuard(s)
 	a := install(t, s, nil)
 	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
-	behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s, server.WithStateLess(true), quiet)))
+	behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s,
+		server.WithStateLess(true), quiet)))
 	t.Cleanup(behind.Close)
 	who := newPerson(nil)
-	if got, err := dialRondo(t, behind.URL+"/mcp", modern, who).tool(within(t), "typed", nil); err != nil || got != "much 2" {
+	if got, err := dialRondo(t, behind.URL+"/mcp", modern, who).tool(within(t), "typed",
+		nil); err != nil || got != "much 2" {
 		t.Errorf("modern: got %q, %v", got, err)
 	}
-	if got, err := dialHost(t, behind.URL+"/mcp", v20251125, who).tool(within(t), "typed", nil); err != nil || !strings.HasPrefix(got, "error: the client does not support: elicitation") {
+	if got, err := dialHost(t, behind.URL+"/mcp", v20251125, who).tool(within(t), "typed",
+		nil); err != nil || !strings.HasPrefix(got,
+		"error: the client does not support: elicitation") {
 		t.Errorf("legacy: got %q, %v", got, err)
 	}
 	who.once(t, "Sure?")
@@ -357,20 +389,24 @@ func TestReplicas(t *testing.T) {
 	serving := func(sealer roundtrip.Sealer, audience string) sender {
 		s := newHostServer()
 		addFlow(s, changed())
-		endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{Options: roundtrip.Options{Sealer: sealer, Audience: audience}}), s)
+		endpoint, _ := serveHTTP(t, install(t, s,
+			&mcpgo.Options{Options: roundtrip.Options{Sealer: sealer, Audience: audience}}), s)
 		return post(t, endpoint)
 	}
 	replica := func(sealer roundtrip.Sealer) sender { return serving(sealer, "test") }
 	r := request{method: protocol.MethodGetPrompt, target: "brief"}
 	first := replica(ring())(r.message())
 	answers := `{"brief":{"action":"accept","content":{"zeal":"much"}}}`
-	if got := replica(ring())(r.retry(first, answers).message()); !strings.Contains(got.body, "accept much 2") {
+	if got := replica(ring())(r.retry(first, answers).message()); !strings.Contains(got.body,
+		"accept much 2") {
 		t.Errorf("a replica: got %s", got.body)
 	}
-	if got := replica(nil)(r.retry(first, answers).message()); got.Error.Code != protocol.CodeInvalidParams {
+	if got := replica(nil)(r.retry(first,
+		answers).message()); got.Error.Code != protocol.CodeInvalidParams {
 		t.Errorf("a stranger: got %s", got.body)
 	}
-	if got := serving(ring(), "another service")(r.retry(first, answers).message()); got.Error.Code != protocol.CodeInvalidParams {
+	if got := serving(ring(), "another service")(r.retry(first,
+		answers).message()); got.Error.Code != protocol.CodeInvalidParams {
 		t.Errorf("another service with the key: got %s", got.body)
 	}
 	if _, err := mcpgo.New(&mcpgo.Options{Options: roundtrip.Options{Sealer: ring()}}); err == nil || !strings.Contains(err.Error(), "set Audience") {
@@ -389,12 +425,13 @@ func TestTask(t *testing.T) {
 			return result, err
 		}
 	})
-	s.AddTool(mcp.NewTool("typed", mcp.WithTaskSupport(mcp.TaskSupportOptional)), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if _, ok := confirm.AcceptedContent(ctx); !ok {
-			return mcpgo.ToolInput(confirm.Elicit("Sure?")), nil
-		}
-		return mcp.NewToolResultText("done"), nil
-	})
+	s.AddTool(mcp.NewTool("typed", mcp.WithTaskSupport(mcp.TaskSupportOptional)),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return mcpgo.ToolInput(confirm.Elicit("Sure?")), nil
+			}
+			return mcp.NewToolResultText("done"), nil
+		})
 	install(t, s, nil)
 	r := typed
 	r.more = `,"task":{}`
@@ -428,7 +465,8 @@ func TestWriterAbilities(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "as it is")
 		})).ServeHTTP(out, httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{}`)))
-		if recorder, ok := out.(*httptest.ResponseRecorder); ok && recorder.Body.String() != "as it is" {
+		if recorder, ok := out.(*httptest.ResponseRecorder); ok &&
+			recorder.Body.String() != "as it is" {
 			t.Errorf("got %q", recorder.Body)
 		}
 	}

@@ -46,7 +46,8 @@ func TestTypeScriptClients(t *testing.T) {
 					ts.play(t, map[string]any{"endpoint": endpoint, "negotiate": tc.negotiate}, sc)
 				})
 				t.Run(name+"/process", func(t *testing.T) {
-					ts.play(t, map[string]any{"program": hostProgram(t, style), "negotiate": tc.negotiate}, sc)
+					ts.play(t, map[string]any{"program": hostProgram(t, style),
+						"negotiate": tc.negotiate}, sc)
 				})
 			}
 		}
@@ -84,7 +85,8 @@ func (p *tsPeer) play(t *testing.T, where map[string]any, sc scenario) {
 	if err != nil || got != sc.want {
 		t.Errorf("got %q, %v, want %q", got, err, sc.want)
 	}
-	p.who.once(t, slices.DeleteFunc(slices.Clone(sc.asked), func(q string) bool { return q == "sampling" })...)
+	p.who.once(t, slices.DeleteFunc(slices.Clone(sc.asked),
+		func(q string) bool { return q == "sampling" })...)
 }
 
 // tsPeer is the script, with a person behind it.
@@ -112,7 +114,8 @@ func startTS(t *testing.T, module string) *tsPeer {
 	return &tsPeer{Process: process, lines: bufio.NewScanner(process.Out)}
 }
 
-func (p *tsPeer) request(ctx context.Context, method, target string, args map[string]any) (string, error) {
+func (p *tsPeer) request(ctx context.Context, method, target string,
+	args map[string]any) (string, error) {
 	return p.tell(ctx, "request", map[string]any{"method": method, "target": target, "args": args})
 }
 
@@ -147,7 +150,8 @@ func (p *tsPeer) tell(ctx context.Context, what string, value any) (string, erro
 		}
 		switch {
 		case heard.Ask != 0:
-			if err := p.write(map[string]any{"answer": heard.Ask, "text": p.reply(heard.Question)}); err != nil {
+			if err := p.write(map[string]any{"answer": heard.Ask,
+				"text": p.reply(heard.Question)}); err != nil {
 				return "", err
 			}
 		case heard.Error != nil:

@@ -13,7 +13,8 @@ import (
 // writeMessage calls write with a message of mcp-go's, rewritten where needed. All
 // messages of lines and event streams pass it. It returns the error of write, or a
 // [*protocol.Error] for a question that must not be asked.
-func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte, write func([]byte) error) error {
+func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte,
+	write func([]byte) error) error {
 	if refusal := a.refuseURL(ctx, message); refusal != nil {
 		if rw.answerQuestion != nil {
 			rw.answerQuestion(refusal.id, refusal.err)
@@ -58,10 +59,12 @@ func (a *Adapter) refuseURL(ctx context.Context, message []byte) *refusedURL {
 	if p.Mode == "form" || p.Mode == "" && p.URL == "" && p.ID == "" {
 		return nil
 	}
-	refusal := urlrule.Hook(a.opts.AllowURL).RefuseAny([]*protocol.ElicitURL{{URL: p.URL, ElicitationID: p.ID}})
+	refusal := urlrule.Hook(a.opts.AllowURL).RefuseAny([]*protocol.ElicitURL{{URL: p.URL,
+		ElicitationID: p.ID}})
 	if refusal == nil {
 		return nil
 	}
-	a.reportEvent(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method}, Err: refusal})
+	a.reportEvent(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method},
+		Err: refusal})
 	return &refusedURL{question.ID, refusal.Wire()}
 }

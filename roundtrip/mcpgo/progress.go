@@ -40,7 +40,8 @@ const maxTokenBytes = 256
 // progress, until end is called. Calls of modern revisions get none: those wait in
 // [roundtrip.Await] alone, for [roundtrip.MaxVisitHold] at most. Neither do calls without
 // a rewriter, where the adapter does not see what the handler reports.
-func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call, token any) (end func()) {
+func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call,
+	token any) (end func()) {
 	rw := rewriterFrom(ctx)
 	if rw == nil || rw.session == "" || token == nil || call.Push == nil {
 		return func() {}
@@ -83,12 +84,14 @@ func encodeProgress(token json.RawMessage, p protocol.Progress) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	return protocol.AppendMessage(nil, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+	return protocol.AppendMessage(nil,
+		&protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 }
 
 // writeReport writes the progress that a handler reports. The value is raised where
 // heartbeats have gone further.
-func (r *reports) writeReport(message []byte, progress, total float64, write func([]byte) error) error {
+func (r *reports) writeReport(message []byte, progress, total float64,
+	write func([]byte) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, ok := r.values.Relay(progress, total)
@@ -165,7 +168,8 @@ func (t *reportsTable) endCall(key reportsKey, r *reports) {
 
 // findCall returns the reports of the call that a message of mcp-go's is progress of, nil
 // for every other message.
-func (t *reportsTable) findCall(session string, message []byte) (r *reports, progress, total float64) {
+func (t *reportsTable) findCall(session string,
+	message []byte) (r *reports, progress, total float64) {
 	if session == "" || !bytes.Contains(message, []byte(`"`+protocol.NotifyProgress+`"`)) {
 		return nil, 0, 0
 	}

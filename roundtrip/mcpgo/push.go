@@ -34,7 +34,8 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 }
 
 // Push implements [roundtrip.Pusher].
-func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ func()) (json.RawMessage, error) {
+func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
+	_ func()) (json.RawMessage, error) {
 	request, err := encodeQuestion(question)
 	if err != nil {
 		return nil, err
@@ -47,10 +48,12 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 		} else if p.version < protocol.V20251125 {
 			request.Elicitation.Mode = "" // a member that earlier revisions lack
 		}
-		return encodeAnswer(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
+		return encodeAnswer(p.server.RequestElicitation(ctx,
+			mcp.ElicitationRequest{Params: *request.Elicitation}))
 	case request.Sampling != nil:
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
-		return encodeAnswer(p.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
+		return encodeAnswer(p.server.RequestSampling(ctx,
+			mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
 	case request.Roots != nil:
 		return encodeAnswer(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
 	}

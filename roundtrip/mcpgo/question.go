@@ -43,7 +43,8 @@ func SamplingQuestion(key string, params mcp.CreateMessageParams) roundtrip.Ques
 
 // decodeAsks returns the questions in a result of mcp-go, nil if it is complete. A result
 // with questions asks even where its result type does not say so.
-func decodeAsks(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
+func decodeAsks(ctx context.Context, result mcp.Result,
+	more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
 	if result.ResultType != mcp.ResultTypeInputRequired && len(more.InputRequests) == 0 {
 		return nil, nil
 	}
@@ -57,7 +58,8 @@ func decodeAsks(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripR
 		if err != nil {
 			return nil, fmt.Errorf("question %q: %w", key, err)
 		}
-		asks.InputRequests = append(asks.InputRequests, protocol.KeyedRequest{Key: key, Request: request})
+		asks.InputRequests = append(asks.InputRequests,
+			protocol.KeyedRequest{Key: key, Request: request})
 		asked[key] = request.Kind()
 	}
 	if len(asked) == 0 && more.RequestState == "" {

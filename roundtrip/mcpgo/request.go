@@ -27,8 +27,10 @@ type hostRequest struct {
 }
 
 func readToolRequest(r mcp.CallToolRequest) hostRequest {
-	return hostRequest{method: protocol.MethodCallTool, target: r.Params.Name, arguments: r.GetRawArguments(),
-		header: r.Header, retry: r.Params.MultiRoundTripParams, isTask: r.Params.Task != nil, progressToken: progressToken(r.Params.Meta)}
+	return hostRequest{method: protocol.MethodCallTool, target: r.Params.Name,
+		arguments: r.GetRawArguments(),
+		header:    r.Header, retry: r.Params.MultiRoundTripParams, isTask: r.Params.Task != nil,
+		progressToken: progressToken(r.Params.Meta)}
 }
 
 func readPromptRequest(r mcp.GetPromptRequest) hostRequest {
@@ -88,7 +90,8 @@ func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, 
 
 // readClient returns the revision of a request and the capabilities of its client: from
 // the request itself in modern revisions, from the session in others.
-func readClient(ctx context.Context, header http.Header) (protocol.Version, mcp.ClientCapabilities) {
+func readClient(ctx context.Context,
+	header http.Header) (protocol.Version, mcp.ClientCapabilities) {
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		var declared mcp.ClientCapabilities
 		if info.ClientCapabilities != nil {

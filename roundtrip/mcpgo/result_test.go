@@ -20,18 +20,23 @@ import (
 // way for.
 func addMistakes(s *server.MCPServer) {
 	add := func(name string, wrong func() (*mcp.CallToolResult, error)) {
-		s.AddTool(mcp.NewTool(name), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if answer := server.ElicitationResponse(r.Params.InputResponses, "confirm"); answer != nil {
-				return mcp.NewToolResultText(describeAnswer(answer)), nil
-			}
-			return wrong()
-		})
+		s.AddTool(mcp.NewTool(name),
+			func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if answer := server.ElicitationResponse(r.Params.InputResponses,
+					"confirm"); answer != nil {
+					return mcp.NewToolResultText(describeAnswer(answer)), nil
+				}
+				return wrong()
+			})
 	}
 	asks := func() *mcp.CallToolResult {
 		return server.NewInputRequestBuilder("s").Elicit("confirm", form("Sure?")).ToolResult()
 	}
 	add("good", func() (*mcp.CallToolResult, error) { return asks(), nil })
-	add("neither", func() (*mcp.CallToolResult, error) { return server.NewInputRequestBuilder("").ToolResult(), nil })
+	add("neither", func() (*mcp.CallToolResult,
+		error) {
+		return server.NewInputRequestBuilder("").ToolResult(), nil
+	})
 	add("untyped", func() (*mcp.CallToolResult, error) {
 		r := asks()
 		r.ResultType = ""
@@ -44,7 +49,8 @@ func addMistakes(s *server.MCPServer) {
 	})
 	add("content", func() (*mcp.CallToolResult, error) {
 		r := asks()
-		r.Content, r.StructuredContent, r.IsError = []mcp.Content{mcp.NewTextContent("done")}, map[string]any{"done": true}, true
+		r.Content, r.StructuredContent, r.IsError = []mcp.Content{mcp.NewTextContent("done")},
+			map[string]any{"done": true}, true
 		return r, nil
 	})
 	add("visit", func() (*mcp.CallToolResult, error) {
@@ -62,7 +68,8 @@ func addMistakes(s *server.MCPServer) {
 		return nil, mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{visit("Go?"), visit("Go on?")}}
 	})
 	add("url error pointer", func() (*mcp.CallToolResult, error) {
-		return nil, errors.Join(errors.New("first"), &mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{visit("Go?")}})
+		return nil, errors.Join(errors.New("first"),
+			&mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{visit("Go?")}})
 	})
 	add("missing", func() (*mcp.CallToolResult, error) {
 		return nil, mcp.MissingRequiredClientCapabilityError{Capability: "elicitation.url"}
@@ -82,10 +89,13 @@ func TestResultsAndErrorsOfHandlers(t *testing.T) {
 		without                  []string
 		bug                      string
 	}{
-		{name: "neither questions nor state", tool: "neither", want: "-32603 internal error", bug: "at least one"},
+		{name: "neither questions nor state", tool: "neither", want: "-32603 internal error",
+			bug: "at least one"},
 		{name: "questions in a complete result", tool: "untyped", want: "asks"},
-		{name: "state in a complete result", tool: "stateful", want: "done", without: []string{"secret"}},
-		{name: "content beside questions", tool: "content", want: "asks", without: []string{"content\":[", "done", "isError"}},
+		{name: "state in a complete result", tool: "stateful", want: "done",
+			without: []string{"secret"}},
+		{name: "content beside questions", tool: "content", want: "asks",
+			without: []string{"content\":[", "done", "isError"}},
 		{name: "a form nobody can fill in", tool: "good", capabilities: `{}`, want: "-32021", status: http.StatusBadRequest},
 		{name: "a form where only visits are possible", tool: "good", capabilities: `{"elicitation":{"url":{}}}`, want: "-32021", status: http.StatusBadRequest},
 		{name: "a visit where only forms are possible", tool: "visit", capabilities: `{"elicitation":{}}`, want: "-32021", status: http.StatusBadRequest},
@@ -93,31 +103,38 @@ func TestResultsAndErrorsOfHandlers(t *testing.T) {
 		{name: "a question of no kind", tool: "kind", want: "-32603 internal error", bug: `question "confirm"`},
 		{name: "the URL error of another revision", tool: "url error", want: "asks"},
 		{name: "by pointer, wrapped", tool: "url error pointer", want: "asks"},
-		{name: "a capability that the handler misses", tool: "missing", want: "-32021", status: http.StatusBadRequest},
+		{name: "a capability that the handler misses", tool: "missing", want: "-32021",
+			status: http.StatusBadRequest},
 		{name: "a panic", tool: "panic", want: "-32603 internal error"},
-		{name: "neither a result nor an error", tool: "nothing", want: "-32603 internal error", bug: "neither"},
+		{name: "neither a result nor an error", tool: "nothing", want: "-32603 internal error",
+			bug: "neither"},
 		{name: "an ordinary error is as it was", tool: "fails", want: "-32603 out of paint"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			found := &bugs{}
-			over(t, &mcpgo.Options{Options: roundtrip.Options{Observer: found}}, addMistakes, func(t *testing.T, send sender) {
-				got := send(request{method: protocol.MethodCallTool, target: tc.tool, capabilities: tc.capabilities}.message())
-				wiretest.Validate(t, modern, wiretest.Server, []byte(got.body), protocol.MethodCallTool)
-				if !strings.HasPrefix(got.text(), tc.want) {
-					t.Errorf("got %s, want %s", got.body, tc.want)
-				}
-				if want := max(tc.status, http.StatusOK); got.status != 0 && got.status != want {
-					t.Errorf("status %d, want %d", got.status, want)
-				}
-				for _, part := range tc.without {
-					if strings.Contains(got.body, part) {
-						t.Errorf("%s is in %s", part, got.body)
+			over(t, &mcpgo.Options{Options: roundtrip.Options{Observer: found}}, addMistakes,
+				func(t *testing.T, send sender) {
+					got := send(request{method: protocol.MethodCallTool, target: tc.tool,
+						capabilities: tc.capabilities}.message())
+					wiretest.Validate(t, modern, wiretest.Server, []byte(got.body),
+						protocol.MethodCallTool)
+					if !strings.HasPrefix(got.text(), tc.want) {
+						t.Errorf("got %s, want %s", got.body, tc.want)
 					}
-				}
-				if err := found.err(); tc.bug == "" && err != nil || tc.bug != "" && (err == nil || !strings.Contains(err.Error(), tc.bug)) {
-					t.Errorf("reported %v, want %q", err, tc.bug)
-				}
-			})
+					if want := max(tc.status, http.StatusOK); got.status != 0 &&
+						got.status != want {
+						t.Errorf("status %d, want %d", got.status, want)
+					}
+					for _, part := range tc.without {
+						if strings.Contains(got.body, part) {
+							t.Errorf("%s is in %s", part, got.body)
+						}
+					}
+					if err := found.err(); tc.bug == "" && err != nil || tc.bug != "" &&
+						(err == nil || !strings.Contains(err.Error(), tc.bug)) {
+						t.Errorf("reported %v, want %q", err, tc.bug)
+					}
+				})
 		})
 	}
 }

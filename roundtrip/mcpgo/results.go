@@ -15,12 +15,14 @@ type toolFamily struct{}
 
 func (toolFamily) isEmpty(r *mcp.CallToolResult) bool { return r == nil }
 
-func (toolFamily) readAsks(ctx context.Context, r *mcp.CallToolResult) (*protocol.InputRequiredResult, error) {
+func (toolFamily) readAsks(ctx context.Context,
+	r *mcp.CallToolResult) (*protocol.InputRequiredResult, error) {
 	return decodeAsks(ctx, r.Result, r.MultiRoundTripResult)
 }
 
 // readComplete clears a state, which only a result with questions may have.
-func (toolFamily) readComplete(r *mcp.CallToolResult, whole bool) (protocol.Result, *mcp.CallToolResult, error) {
+func (toolFamily) readComplete(r *mcp.CallToolResult,
+	whole bool) (protocol.Result, *mcp.CallToolResult, error) {
 	if r.RequestState != "" {
 		clean := *r
 		clean.MultiRoundTripResult = mcp.MultiRoundTripResult{}
@@ -39,7 +41,8 @@ func (toolFamily) encodeResult(result protocol.Result) (*mcp.CallToolResult, err
 
 func (toolFamily) encodeAsks(asks *protocol.InputRequiredResult) (*mcp.CallToolResult, bool, error) {
 	questions, err := encodeQuestions(asks)
-	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: questions}, true, err
+	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired},
+		MultiRoundTripResult: questions}, true, err
 }
 
 // promptFamily is the [family] of prompts/get.
@@ -47,11 +50,13 @@ type promptFamily struct{}
 
 func (promptFamily) isEmpty(r *mcp.GetPromptResult) bool { return r == nil }
 
-func (promptFamily) readAsks(ctx context.Context, r *mcp.GetPromptResult) (*protocol.InputRequiredResult, error) {
+func (promptFamily) readAsks(ctx context.Context,
+	r *mcp.GetPromptResult) (*protocol.InputRequiredResult, error) {
 	return decodeAsks(ctx, r.Result, r.MultiRoundTripResult)
 }
 
-func (promptFamily) readComplete(r *mcp.GetPromptResult, whole bool) (protocol.Result, *mcp.GetPromptResult, error) {
+func (promptFamily) readComplete(r *mcp.GetPromptResult,
+	whole bool) (protocol.Result, *mcp.GetPromptResult, error) {
 	if r.RequestState != "" {
 		clean := *r
 		clean.MultiRoundTripResult = mcp.MultiRoundTripResult{}
@@ -74,7 +79,8 @@ func (promptFamily) encodeResult(result protocol.Result) (*mcp.GetPromptResult, 
 
 func (promptFamily) encodeAsks(asks *protocol.InputRequiredResult) (*mcp.GetPromptResult, bool, error) {
 	questions, err := encodeQuestions(asks)
-	return &mcp.GetPromptResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: questions}, true, err
+	return &mcp.GetPromptResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired},
+		MultiRoundTripResult: questions}, true, err
 }
 
 // resourceFamily is the [family] of resources/read. Its handlers return contents, and
@@ -83,11 +89,13 @@ type resourceFamily struct{}
 
 func (resourceFamily) isEmpty([]mcp.ResourceContents) bool { return false }
 
-func (resourceFamily) readAsks(context.Context, []mcp.ResourceContents) (*protocol.InputRequiredResult, error) {
+func (resourceFamily) readAsks(context.Context,
+	[]mcp.ResourceContents) (*protocol.InputRequiredResult, error) {
 	return nil, nil
 }
 
-func (resourceFamily) readComplete(r []mcp.ResourceContents, whole bool) (protocol.Result, []mcp.ResourceContents, error) {
+func (resourceFamily) readComplete(r []mcp.ResourceContents,
+	whole bool) (protocol.Result, []mcp.ResourceContents, error) {
 	if whole {
 		full := mcp.ReadResourceResult{Contents: r}
 		if r == nil {
@@ -126,7 +134,8 @@ func decodeHostResult(method string, r any) (protocol.Result, error) {
 }
 
 // encodeHostResult reverses decodeHostResult.
-func encodeHostResult[R any](method string, result protocol.Result, parse func(*json.RawMessage) (*R, error)) (*R, error) {
+func encodeHostResult[R any](method string, result protocol.Result,
+	parse func(*json.RawMessage) (*R, error)) (*R, error) {
 	raw, err := protocol.EncodeResult(protocol.V20251125, method, result)
 	if err != nil {
 		return nil, err

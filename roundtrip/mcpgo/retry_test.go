@@ -19,7 +19,8 @@ const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pro
 // bothEras reaches one server as a modern client and in a session of an older
 // revision, whose client can be asked nothing or cancels. Over lines mcp-go has
 // one session, which remembers what the last modern request declared.
-func bothEras(t *testing.T, transport string, a *mcpgo.Adapter, s *server.MCPServer) (modern, session sender) {
+func bothEras(t *testing.T, transport string, a *mcpgo.Adapter,
+	s *server.MCPServer) (modern, session sender) {
 	t.Helper()
 	if transport == "http" {
 		endpoint, _ := serveHTTP(t, a, s)
@@ -63,7 +64,8 @@ func sessionPost(t *testing.T, endpoint string) sender {
 	id := ""
 	send := func(message string) answered {
 		t.Helper()
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint, strings.NewReader(message))
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
+			strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +108,8 @@ func TestRetryMembersInASessionAreNotRead(t *testing.T) {
 			addMistakes(s)
 			modern, session := bothEras(t, transport, install(t, s, nil), s)
 			for _, tool := range []string{"typed", "good"} {
-				state, err := json.Marshal(modern(request{method: protocol.MethodCallTool, target: tool}.message()).Result.RequestState)
+				state, err := json.Marshal(modern(request{method: protocol.MethodCallTool,
+					target: tool}.message()).Result.RequestState)
 				if err != nil || len(state) < 10 {
 					t.Fatal("no state: ", err)
 				}
@@ -117,7 +120,8 @@ func TestRetryMembersInASessionAreNotRead(t *testing.T) {
 					`,"requestState":` + string(state), `,"requestState":"forged"`,
 				} {
 					got := session(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"` + tool + `"` + retry + `}}`)
-					if text := got.text(); !strings.Contains(text, "does not support: elicitation") && !strings.Contains(text, "cancel") {
+					if text := got.text(); !strings.Contains(text,
+						"does not support: elicitation") && !strings.Contains(text, "cancel") {
 						t.Errorf("%s: %s was answered with %s", tool, retry, got.body)
 					}
 				}

@@ -147,7 +147,8 @@ func encodeErrorResponse(id json.RawMessage, e *protocol.Error) []byte {
 		Error   any             `json:"error"`
 	}{"2.0", id, newErrorObject(e)})
 	if err != nil {
-		return encodeErrorResponse(id, &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"})
+		return encodeErrorResponse(id,
+			&protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"})
 	}
 	return raw
 }

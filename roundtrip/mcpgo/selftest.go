@@ -17,7 +17,8 @@ import (
 // can replace them with broken ones.
 type host struct {
 	// handle is (*server.MCPServer).HandleMessage.
-	handle func(s *server.MCPServer, ctx context.Context, message json.RawMessage) mcp.JSONRPCMessage
+	handle func(s *server.MCPServer, ctx context.Context,
+		message json.RawMessage) mcp.JSONRPCMessage
 	// answer decodes an answer as mcp-go does, and encodes it.
 	answer func(raw json.RawMessage) ([]byte, error)
 	// session is withShadow.
@@ -26,7 +27,8 @@ type host struct {
 
 func realHost() host {
 	return host{
-		handle: func(s *server.MCPServer, ctx context.Context, message json.RawMessage) mcp.JSONRPCMessage {
+		handle: func(s *server.MCPServer, ctx context.Context,
+			message json.RawMessage) mcp.JSONRPCMessage {
 			return s.HandleMessage(ctx, message)
 		},
 		answer: func(raw json.RawMessage) ([]byte, error) {
@@ -46,7 +48,8 @@ func runSelfTest() error { return selftest.Run(realHost().checks()) }
 func (h host) checks() []selftest.Check {
 	return []selftest.Check{
 		{Name: "answers keep the bytes that came", Run: h.checkAnswers},
-		{Name: "a middleware sees all of a request, and its questions leave as they are", Run: h.checkTool},
+		{Name: "a middleware sees all of a request, and its questions leave as they are",
+			Run: h.checkTool},
 		{Name: "prompts are the same", Run: h.checkPrompt},
 		{Name: "the text of a handler's error is that of the response", Run: h.checkError},
 		{Name: "an older revision's calls to the client reach its session", Run: h.checkPush},
@@ -80,24 +83,29 @@ const (
 // checkTool: the middleware gets all of a retry, and the question that it returns is sent.
 func (h host) checkTool(ctx context.Context) error {
 	var seen error
-	s := server.NewMCPServer("probe", "1", server.WithToolHandlerMiddleware(func(server.ToolHandlerFunc) server.ToolHandlerFunc {
-		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			seen = checkRequest(ctx, readToolRequest(r), `{"n":9007199254740993}`)
-			result, _, err := toolFamily{}.encodeAsks(&protocol.InputRequiredResult{
-				InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(probeSchema)}}},
-				RequestState:  protocol.StateText("next"),
-			})
-			return result, err
-		}
-	}))
-	s.AddTool(mcp.NewTool("probe"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return nil, errors.New("the middleware was left out")
-	})
+	s := server.NewMCPServer("probe", "1",
+		server.WithToolHandlerMiddleware(func(server.ToolHandlerFunc) server.ToolHandlerFunc {
+			return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				seen = checkRequest(ctx, readToolRequest(r), `{"n":9007199254740993}`)
+				result, _, err := toolFamily{}.encodeAsks(&protocol.InputRequiredResult{
+					InputRequests: protocol.InputRequests{{Key: "k",
+						Request: &protocol.ElicitForm{Message: "?",
+							Schema: json.RawMessage(probeSchema)}}},
+					RequestState: protocol.StateText("next"),
+				})
+				return result, err
+			}
+		}))
+	s.AddTool(mcp.NewTool("probe"),
+		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return nil, errors.New("the middleware was left out")
+		})
 	reply, err := h.sendMessage(s, context.WithValue(ctx, probeKey{}, true), probeTool)
 	if err != nil || seen != nil {
 		return errors.Join(seen, err)
 	}
-	if err := selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required next"); err != nil {
+	if err := selftest.Equal(reply.Result.Type+" "+reply.Result.State,
+		"input_required next"); err != nil {
 		return err
 	}
 	return selftest.Equal(string(reply.Result.Requests["k"].Params.Schema), probeSchema)
@@ -105,15 +113,17 @@ func (h host) checkTool(ctx context.Context) error {
 
 // checkPrompt: the same holds for prompts.
 func (h host) checkPrompt(ctx context.Context) error {
-	s := server.NewMCPServer("probe", "1", server.WithPromptHandlerMiddleware(func(server.PromptHandlerFunc) server.PromptHandlerFunc {
-		return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			result, _, err := promptFamily{}.encodeAsks(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
-			return result, err
-		}
-	}))
-	s.AddPrompt(mcp.NewPrompt("probe"), func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		return nil, errors.New("the middleware was left out")
-	})
+	s := server.NewMCPServer("probe", "1",
+		server.WithPromptHandlerMiddleware(func(server.PromptHandlerFunc) server.PromptHandlerFunc {
+			return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				result, _, err := promptFamily{}.encodeAsks(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
+				return result, err
+			}
+		}))
+	s.AddPrompt(mcp.NewPrompt("probe"),
+		func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return nil, errors.New("the middleware was left out")
+		})
 	reply, err := h.sendMessage(s, ctx, probePrompt)
 	if err != nil {
 		return err
@@ -124,14 +134,16 @@ func (h host) checkPrompt(ctx context.Context) error {
 // checkError: the text of an error of a resource's handler is sent. Resources ask with it.
 func (h host) checkError(ctx context.Context) error {
 	const want = "refused [rondo-marker]"
-	s := server.NewMCPServer("probe", "1", server.WithResourceHandlerMiddleware(func(server.ResourceHandlerFunc) server.ResourceHandlerFunc {
-		return func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-			return nil, errors.New(want)
-		}
-	}))
-	s.AddResource(mcp.NewResource("probe://1", "probe"), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		return nil, nil
-	})
+	s := server.NewMCPServer("probe", "1",
+		server.WithResourceHandlerMiddleware(func(server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+			return func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+				return nil, errors.New(want)
+			}
+		}))
+	s.AddResource(mcp.NewResource("probe://1", "probe"),
+		func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+			return nil, nil
+		})
 	reply, err := h.sendMessage(s, ctx, probeRead)
 	if err != nil {
 		return err
@@ -142,7 +154,8 @@ func (h host) checkError(ctx context.Context) error {
 // probeClient is the client of a session.
 type probeClient struct{ asked string }
 
-func (p *probeClient) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (p *probeClient) Elicit(_ context.Context,
+	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	p.asked = r.Params.Message
 	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionDecline}}, nil
 }
@@ -154,15 +167,18 @@ func (h host) checkPush(ctx context.Context) error {
 	session.SetProtocolVersion(mcp.ProtocolVersion20251125)
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 	s := server.NewMCPServer("probe", "1")
-	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		version, declared := readClient(ctx, nil)
-		p := newPusher(ctx, version)
-		if p == nil || declared.Elicitation == nil {
-			return nil, errors.New("the session is not there, or forgets what its client can do")
-		}
-		raw, err := p.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(probeSchema)}, func() {})
-		return mcp.NewToolResultText(string(version) + " " + client.asked + " " + string(raw)), err
-	})
+	s.AddTool(mcp.NewTool("probe"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			version, declared := readClient(ctx, nil)
+			p := newPusher(ctx, version)
+			if p == nil || declared.Elicitation == nil {
+				return nil, errors.New("the session is not there, or forgets what its client can do")
+			}
+			raw, err := p.Push(ctx, &protocol.ElicitForm{Message: "?",
+				Schema: json.RawMessage(probeSchema)}, func() {})
+			return mcp.NewToolResultText(string(version) + " " + client.asked + " " + string(raw)),
+				err
+		})
 	reply, err := h.sendMessage(s, s.WithContext(ctx, session), probeLegacy)
 	if err != nil {
 		return err
@@ -174,15 +190,19 @@ func (h host) checkPush(ctx context.Context) error {
 // shadow session may ask.
 func (h host) checkShadow(ctx context.Context) error {
 	s := server.NewMCPServer("probe", "1")
-	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_, err := s.RequestElicitation(h.session(ctx), mcp.ElicitationRequest{Params: mcp.ElicitationParams{
-			Message: "?", RequestedSchema: json.RawMessage(probeSchema)}})
-		if errors.Is(err, server.ErrServerInitiatedRequestUnsupported) || errors.Is(err, server.ErrElicitationNotSupported) {
-			return nil, err
-		}
-		return mcp.NewToolResultText("asked"), nil // and was told that there is no round
-	})
-	reply, err := h.sendMessage(s, s.WithContext(ctx, outsideSession{server.NewInProcessSession("probe", nil)}), probeTool)
+	s.AddTool(mcp.NewTool("probe"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, err := s.RequestElicitation(h.session(ctx),
+				mcp.ElicitationRequest{Params: mcp.ElicitationParams{
+					Message: "?", RequestedSchema: json.RawMessage(probeSchema)}})
+			if errors.Is(err, server.ErrServerInitiatedRequestUnsupported) ||
+				errors.Is(err, server.ErrElicitationNotSupported) {
+				return nil, err
+			}
+			return mcp.NewToolResultText("asked"), nil // and was told that there is no round
+		})
+	reply, err := h.sendMessage(s,
+		s.WithContext(ctx, outsideSession{server.NewInProcessSession("probe", nil)}), probeTool)
 	if err != nil {
 		return err
 	}
@@ -219,7 +239,8 @@ func (r probeReply) resultText() string {
 	return r.Result.Content[0].Text
 }
 
-func (h host) sendMessage(s *server.MCPServer, ctx context.Context, message string) (r probeReply, err error) {
+func (h host) sendMessage(s *server.MCPServer, ctx context.Context,
+	message string) (r probeReply, err error) {
 	raw, err := json.Marshal(h.handle(s, ctx, json.RawMessage(message)))
 	if err != nil {
 		return r, err
@@ -241,9 +262,11 @@ func checkRequest(ctx context.Context, in hostRequest, arguments string) error {
 	switch {
 	case ctx.Value(probeKey{}) == nil || server.ServerFromContext(ctx) == nil:
 		return errors.New("the context is not that of the request")
-	case info == nil || !info.Modern || info.ClientCapabilities == nil || info.ClientCapabilities.Elicitation == nil:
+	case info == nil || !info.Modern || info.ClientCapabilities == nil ||
+		info.ClientCapabilities.Elicitation == nil:
 		return errors.New("the context does not say what the client can do")
 	}
-	got := strings.Join([]string{in.target, string(args), in.retry.RequestState, string(answers.Get("k"))}, " ")
+	got := strings.Join([]string{in.target, string(args), in.retry.RequestState,
+		string(answers.Get("k"))}, " ")
 	return selftest.Equal(got, `probe `+arguments+` state {"action":"decline"}`)
 }

@@ -28,16 +28,18 @@ func TestURLErrorInASessionIsUnchanged(t *testing.T) {
 // TestVisitInASessionHasAnID: the id that only one revision has is made up for it.
 func TestVisitInASessionHasAnID(t *testing.T) {
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("away"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, ok := mcpgo.Elicited(ctx, "go")
-		if !ok {
-			return mcpgo.ToolInput(roundtrip.ElicitURL("go", "Go?", visitURL)), nil
-		}
-		return mcp.NewToolResultText(string(answer.Action)), nil
-	})
+	s.AddTool(mcp.NewTool("away"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			answer, ok := mcpgo.Elicited(ctx, "go")
+			if !ok {
+				return mcpgo.ToolInput(roundtrip.ElicitURL("go", "Go?", visitURL)), nil
+			}
+			return mcp.NewToolResultText(string(answer.Action)), nil
+		})
 	install(t, s, nil)
 	id := ""
-	got := live(t.Context(), s, elicitFunc(func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	got := live(t.Context(), s, elicitFunc(func(_ context.Context,
+		r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 		id = r.Params.ElicitationID
 		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept}}, nil
 	}), "away")
@@ -52,23 +54,26 @@ func TestStateAloneInASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHostServer()
 		addGuard(s)
-		s.AddTool(mcp.NewTool("poll"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if n, _ := roundtrip.State[int](ctx); n < 3 {
-				return mcpgo.ToolInput(roundtrip.WithState(n + 1)), nil
-			}
-			return mcp.NewToolResultText("ready"), nil
-		})
+		s.AddTool(mcp.NewTool("poll"),
+			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if n, _ := roundtrip.State[int](ctx); n < 3 {
+					return mcpgo.ToolInput(roundtrip.WithState(n + 1)), nil
+				}
+				return mcp.NewToolResultText("ready"), nil
+			})
 		install(t, s, nil)
 		if got := live(t.Context(), s, nil, "poll"); got.text() != "ready" {
 			t.Errorf("got %s", got.body)
 		}
 		start := time.Now()
-		silent := elicitFunc(func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+		silent := elicitFunc(func(ctx context.Context,
+			_ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
 		got := live(t.Context(), s, silent, "typed")
-		if got.text() != "error: nobody answered in time; start the call again when somebody can answer" || time.Since(start) != roundtrip.DefaultHumanTimeout {
+		if got.text() != "error: nobody answered in time; start the call again when somebody can "+
+			"answer" || time.Since(start) != roundtrip.DefaultHumanTimeout {
 			t.Errorf("after %s: got %s", time.Since(start), got.body)
 		}
 	})
@@ -81,21 +86,27 @@ func TestFailedQuestionsInASession(t *testing.T) {
 		s := newHostServer()
 		addFlow(s, changed())
 		install(t, s, nil)
-		failing := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+		failing := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult,
+			error) {
 			return nil, errors.New("no eyes")
 		})
-		silent := elicitFunc(func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+		silent := elicitFunc(func(ctx context.Context,
+			_ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		unfit := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+		unfit := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult,
+			error) {
 			return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: "accept", Content: map[string]any{"zeal": 1}}}, nil
 		})
 		for name, tc := range map[string]struct {
 			client elicitFunc
 			want   string
-		}{"fails": {failing, "error: the client could not be asked"}, "is silent": {silent, "error: nobody answered in time"}, "does not fit": {unfit, "error: not asking again: 3 answers to "}} {
-			if got := live(t.Context(), s, tc.client, "steps"); !strings.HasPrefix(got.text(), tc.want) {
+		}{"fails": {failing, "error: the client could not be asked"},
+			"is silent":    {silent, "error: nobody answered in time"},
+			"does not fit": {unfit, "error: not asking again: 3 answers to "}} {
+			if got := live(t.Context(), s, tc.client, "steps"); !strings.HasPrefix(got.text(),
+				tc.want) {
 				t.Errorf("%s: got %s, want %s", name, got.body, tc.want)
 			}
 		}

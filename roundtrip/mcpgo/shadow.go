@@ -49,7 +49,8 @@ func (a *Adapter) withClientShadow(ctx context.Context, call roundtrip.Call) con
 	_, inProcess := real.(*server.InProcessSession)
 	failures := &pushFailures{adapter: a, call: call}
 	if inProcess || call.Version.Era() == protocol.Legacy && !a.opts.MustAsk {
-		return withShadowOf(ctx, &relayAsker{pushFailures: failures, server: server.ServerFromContext(ctx), real: real})
+		return withShadowOf(ctx, &relayAsker{pushFailures: failures,
+			server: server.ServerFromContext(ctx), real: real})
 	}
 	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}, failures: failures})
 }
@@ -62,7 +63,8 @@ func withShadowOf(ctx context.Context, asker hostAsker) context.Context {
 	if s == nil || session == nil {
 		return ctx
 	}
-	base := &shadowSession{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker, asker), session}
+	base := &shadowSession{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker,
+		asker), session}
 	if _, ok := session.(server.SessionWithTools); ok {
 		return s.WithContext(ctx, &shadowSessionWithTools{base})
 	}
@@ -207,7 +209,8 @@ type shadowAsker struct {
 }
 
 // Elicit asks the person.
-func (a *shadowAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (a *shadowAsker) Elicit(ctx context.Context,
+	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	raw, err := a.askOnce(ctx, elicitInput(request))
 	if err != nil {
 		return nil, err
@@ -220,7 +223,8 @@ func (a *shadowAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest
 }
 
 // CreateMessage asks the client's model.
-func (a *shadowAsker) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+func (a *shadowAsker) CreateMessage(ctx context.Context,
+	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	raw, err := a.askOnce(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams))
 	if err != nil {
 		return nil, err
@@ -229,7 +233,8 @@ func (a *shadowAsker) CreateMessage(ctx context.Context, request mcp.CreateMessa
 }
 
 // ListRoots asks for directories.
-func (a *shadowAsker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+func (a *shadowAsker) ListRoots(ctx context.Context,
+	_ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	raw, err := a.askOnce(ctx, mcp.NewRootsInputRequest())
 	if err != nil {
 		return nil, err

@@ -34,32 +34,36 @@ func TestShadow(t *testing.T) {
 	channel := make(chan mcp.JSONRPCNotification, 1)
 	real := &ownSession{ClientSession: channelSession{channel}, level: mcp.LoggingLevelDebug}
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("look"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		session := server.ClientSessionFromContext(ctx)
-		if session == server.ClientSession(real) {
-			t.Error("nothing stands in")
-		}
-		if mcpgo.Session(ctx) != server.ClientSession(real) {
-			t.Errorf("behind it is %v", mcpgo.Session(ctx))
-		}
-		if session.SessionID() != "own" || session.(server.SessionWithLogging).GetLogLevel() != mcp.LoggingLevelDebug {
-			t.Error("it is not the client's")
-		}
-		session.(server.SessionWithTools).SetSessionTools(map[string]server.ServerTool{"x": {}})
-		if err := s.SendNotificationToClient(ctx, "notifications/test", nil); err != nil {
-			t.Error(err)
-		}
-		_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
-		return nil, err
-	})
+	s.AddTool(mcp.NewTool("look"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			session := server.ClientSessionFromContext(ctx)
+			if session == server.ClientSession(real) {
+				t.Error("nothing stands in")
+			}
+			if mcpgo.Session(ctx) != server.ClientSession(real) {
+				t.Errorf("behind it is %v", mcpgo.Session(ctx))
+			}
+			if session.SessionID() != "own" ||
+				session.(server.SessionWithLogging).GetLogLevel() != mcp.LoggingLevelDebug {
+				t.Error("it is not the client's")
+			}
+			session.(server.SessionWithTools).SetSessionTools(map[string]server.ServerTool{"x": {}})
+			if err := s.SendNotificationToClient(ctx, "notifications/test", nil); err != nil {
+				t.Error(err)
+			}
+			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
+			return nil, err
+		})
 	install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})
-	reply := s.HandleMessage(s.WithContext(t.Context(), real), json.RawMessage(request{method: protocol.MethodCallTool, target: "look"}.message()))
+	reply := s.HandleMessage(s.WithContext(t.Context(), real),
+		json.RawMessage(request{method: protocol.MethodCallTool, target: "look"}.message()))
 	raw, err := json.Marshal(reply)
 	if err != nil || !strings.Contains(string(raw), "input_required") {
 		t.Errorf("got %s, %v", raw, err)
 	}
 	if len(real.tools) != 1 || len(channel) != 1 {
-		t.Errorf("%d tools and %d notifications reached the client's session", len(real.tools), len(channel))
+		t.Errorf("%d tools and %d notifications reached the client's session", len(real.tools),
+			len(channel))
 	}
 }
 
@@ -97,29 +101,38 @@ func TestShadowDelegates(t *testing.T) {
 	real := &fullSession{InProcessSession: server.NewInProcessSession("full", nil)}
 	real.SetProtocolVersion(v20251125)
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("look"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		session := server.ClientSessionFromContext(ctx)
-		session.Initialize()
-		session.(server.SessionWithLogging).SetLogLevel(mcp.LoggingLevelAlert)
-		info := session.(server.SessionWithClientInfo)
-		info.SetClientInfo(mcp.Implementation{Name: "renamed"})
-		info.SetClientCapabilities(mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}})
-		session.(server.SessionWithTools).SetSessionTools(map[string]server.ServerTool{"t": {}})
-		session.(server.SessionWithResources).SetSessionResources(map[string]server.ServerResource{"r": {}})
-		session.(server.SessionWithResourceTemplates).SetSessionResourceTemplates(map[string]server.ServerResourceTemplate{"m": {}})
-		session.(server.SessionWithStreamableHTTPConfig).UpgradeToSSEWhenReceiveNotification()
-		return mcp.NewToolResultText(fmt.Sprint(session.Initialized(), info.GetClientInfo().Name, info.GetClientCapabilities().Sampling != nil,
-			session.(server.SessionWithLogging).GetLogLevel(), session.(server.SessionWithProtocolVersion).ProtocolVersion(),
-			len(session.(server.SessionWithTools).GetSessionTools()), len(session.(server.SessionWithResources).GetSessionResources()),
-			len(session.(server.SessionWithResourceTemplates).GetSessionResourceTemplates()))), nil
-	})
+	s.AddTool(mcp.NewTool("look"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			session := server.ClientSessionFromContext(ctx)
+			session.Initialize()
+			session.(server.SessionWithLogging).SetLogLevel(mcp.LoggingLevelAlert)
+			info := session.(server.SessionWithClientInfo)
+			info.SetClientInfo(mcp.Implementation{Name: "renamed"})
+			info.SetClientCapabilities(mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}})
+			session.(server.SessionWithTools).SetSessionTools(map[string]server.ServerTool{"t": {}})
+			session.(server.SessionWithResources).SetSessionResources(map[string]server.ServerResource{"r": {}})
+			session.(server.SessionWithResourceTemplates).SetSessionResourceTemplates(map[string]server.ServerResourceTemplate{"m": {}})
+			session.(server.SessionWithStreamableHTTPConfig).UpgradeToSSEWhenReceiveNotification()
+			return mcp.NewToolResultText(fmt.Sprint(session.Initialized(),
+					info.GetClientInfo().Name,
+					info.GetClientCapabilities().Sampling != nil,
+					session.(server.SessionWithLogging).GetLogLevel(),
+					session.(server.SessionWithProtocolVersion).ProtocolVersion(),
+					len(session.(server.SessionWithTools).GetSessionTools()),
+					len(session.(server.SessionWithResources).GetSessionResources()),
+					len(session.(server.SessionWithResourceTemplates).GetSessionResourceTemplates()))),
+				nil
+		})
 	install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})
-	reply := s.HandleMessage(s.WithContext(t.Context(), real), json.RawMessage(request{method: protocol.MethodCallTool, target: "look"}.message()))
+	reply := s.HandleMessage(s.WithContext(t.Context(), real),
+		json.RawMessage(request{method: protocol.MethodCallTool, target: "look"}.message()))
 	raw, err := json.Marshal(reply)
-	if want := "truerenamedtruealert2025-11-251 1 1"; err != nil || !strings.Contains(string(raw), want) {
+	if want := "truerenamedtruealert2025-11-251 1 1"; err != nil ||
+		!strings.Contains(string(raw), want) {
 		t.Errorf("got %s, %v, want %s", raw, err, want)
 	}
-	if !real.Initialized() || real.GetClientInfo().Name != "renamed" || real.GetLogLevel() != mcp.LoggingLevelAlert ||
+	if !real.Initialized() || real.GetClientInfo().Name != "renamed" ||
+		real.GetLogLevel() != mcp.LoggingLevelAlert ||
 		len(real.tools)+len(real.resources)+len(real.templates) != 3 || !real.upgraded {
 		t.Errorf("not all of it reached the client's session: %+v", real)
 	}
@@ -129,25 +142,28 @@ func TestShadowDelegates(t *testing.T) {
 // round, each once.
 func TestUnmodifiedConcurrently(t *testing.T) {
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("many"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var all sync.WaitGroup
-		texts := make([]string, 4)
-		errs := make([]error, 4)
-		for i, message := range []string{"One?", "Two?", "Three?", "Four?"} {
-			q := form(message)
-			q.RequestedSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"zeal":{"type":"string","maxLength":%d}}}`, 10+i))
-			all.Go(func() {
-				answer, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: q})
-				if errs[i] = err; err == nil {
-					texts[i] = string(answer.Action)
-				}
-			})
-		}
-		all.Wait()
-		return mcp.NewToolResultText(strings.Join(texts, " ")), errors.Join(errs...)
-	})
+	s.AddTool(mcp.NewTool("many"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var all sync.WaitGroup
+			texts := make([]string, 4)
+			errs := make([]error, 4)
+			for i, message := range []string{"One?", "Two?", "Three?", "Four?"} {
+				q := form(message)
+				q.RequestedSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"zeal":{"type":"string","maxLength":%d}}}`, 10+i))
+				all.Go(func() {
+					answer, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: q})
+					if errs[i] = err; err == nil {
+						texts[i] = string(answer.Action)
+					}
+				})
+			}
+			all.Wait()
+			return mcp.NewToolResultText(strings.Join(texts, " ")), errors.Join(errs...)
+		})
 	who := newPerson(nil)
-	got, err := links(modern)["rondo/http"](t, install(t, s, &mcpgo.Options{UnmodifiedHandlers: true}), s, who).tool(within(t), "many", nil)
+	got, err := links(modern)["rondo/http"](t,
+		install(t, s, &mcpgo.Options{UnmodifiedHandlers: true}), s, who).tool(within(t), "many",
+		nil)
 	if err != nil || got != "accept accept accept accept" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -159,14 +175,17 @@ func TestUnmodifiedConcurrently(t *testing.T) {
 func TestUnmodifiedChangesItsMind(t *testing.T) {
 	runs := 0
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("clock"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		runs++
-		_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form(fmt.Sprintf("Now, at %d?", runs))})
-		return mcp.NewToolResultText("done"), err
-	})
+	s.AddTool(mcp.NewTool("clock"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			runs++
+			_, err := s.RequestElicitation(ctx,
+				mcp.ElicitationRequest{Params: form(fmt.Sprintf("Now, at %d?", runs))})
+			return mcp.NewToolResultText("done"), err
+		})
 	found := &bugs{}
 	who := newPerson(nil)
-	a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true, Options: roundtrip.Options{Observer: found}})
+	a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true,
+		Options: roundtrip.Options{Observer: found}})
 	got, err := links(modern)["rondo/http"](t, a, s, who).tool(within(t), "clock", nil)
 	if err == nil || !strings.Contains(err.Error(), "internal error") || runs != 3 {
 		t.Errorf("got %q, %v after %d runs", got, err, runs)

@@ -18,7 +18,8 @@ import (
 // of s.Listen, and does for lines what [Adapter.Handler] does for HTTP. It returns when in
 // ends or ctx does. Unlike server.ServeStdio it does not handle signals: use a context of
 // signal.NotifyContext.
-func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader, out io.Writer) error {
+func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader,
+	out io.Writer) error {
 	w := &lineWriter{adapter: a, ctx: ctx, out: out}
 	rw := &rewriter{session: stdioSessionID, heartbeats: w}
 	w.rewriter = rw
@@ -26,7 +27,8 @@ func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reade
 		a.reportRefusal(ctx, "stream", "", f)
 		return w.writeLine(encodeErrorResponse(f.id, f.err))
 	}
-	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), answerRefusal: refuse, limit: a.opts.MaxMessageBytes}
+	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), answerRefusal: refuse,
+		limit: a.opts.MaxMessageBytes}
 	return s.Listen(withRewriter(ctx, rw), r, w)
 }
 
@@ -44,7 +46,8 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		line, err := r.lines.Next()
 		if errors.Is(err, lineio.ErrTooLong) {
-			if err := r.answerRefusal(refusal{0, roundtrip.RefusedTooLarge, []byte("null"), newTooLongError(r.limit)}); err != nil {
+			if err := r.answerRefusal(refusal{0, roundtrip.RefusedTooLarge, []byte("null"),
+				newTooLongError(r.limit)}); err != nil {
 				return 0, err
 			}
 			continue
@@ -54,7 +57,8 @@ func (r *lineReader) Read(p []byte) (int, error) {
 		}
 		clean, id, refused := cleanMessage(line, "")
 		if refused != nil {
-			if err := r.answerRefusal(refusal{0, roundtrip.RefusedMalformed, id, refused}); err != nil {
+			if err := r.answerRefusal(refusal{0, roundtrip.RefusedMalformed, id,
+				refused}); err != nil {
 				return 0, err
 			}
 			continue

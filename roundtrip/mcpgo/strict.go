@@ -19,7 +19,8 @@ import (
 // header is the MCP-Protocol-Version header, empty for lines.
 //
 // Where refused is not nil it is the error to be sent for id, which is JSON.
-func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
+func cleanMessage(message []byte,
+	header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
 	if !readsAsModern(message, header) {
 		return message, nil, nil
 	}
@@ -37,7 +38,8 @@ func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessa
 	if id = head.findMember("id"); id == nil {
 		id = null
 	}
-	if params := head.findMember("params"); jsonx.KindOf(params) == jsonx.Object && protocol.MultiRoundTrip(head.methodName()) {
+	if params := head.findMember("params"); jsonx.KindOf(params) == jsonx.Object &&
+		protocol.MultiRoundTrip(head.methodName()) {
 		cleaned, refused := cleanParams(params)
 		if refused != nil {
 			return nil, id, refused
@@ -55,7 +57,8 @@ func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessa
 // cleanParams returns the parameters of a request that can have rounds without the members
 // whose names differ from known ones by case, nil where there are none such.
 func cleanParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
-	inner, err := decodeObject(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
+	inner, err := decodeObject(params, "name", "uri", "arguments", "_meta", "task",
+		"inputResponses", "requestState")
 	if err != nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "params: %s", err)
 	}
@@ -82,7 +85,8 @@ func readsAsModern(message []byte, header string) bool {
 			Meta *mcp.Meta `json:"_meta"`
 		} `json:"params"`
 	}
-	return json.Unmarshal(message, &head) == nil && mcp.IsModernProtocol(head.Params.Meta.ProtocolVersion())
+	return json.Unmarshal(message, &head) == nil &&
+		mcp.IsModernProtocol(head.Params.Meta.ProtocolVersion())
 }
 
 // object is a JSON object with its members in order.
@@ -155,5 +159,6 @@ func (o object) encodeJSON() json.RawMessage {
 
 // newTooLongError returns the error for a message over the limit.
 func newTooLongError(limit int) *protocol.Error {
-	return &protocol.Error{Code: protocol.CodeInvalidRequest, Message: fmt.Sprintf("the message is longer than %d bytes", limit)}
+	return &protocol.Error{Code: protocol.CodeInvalidRequest,
+		Message: fmt.Sprintf("the message is longer than %d bytes", limit)}
 }

@@ -63,14 +63,16 @@ type relayAsker struct {
 }
 
 // Elicit asks the person.
-func (r *relayAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (r *relayAsker) Elicit(ctx context.Context,
+	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	result, err := r.server.RequestElicitation(r.server.WithContext(ctx, r.real), request)
 	r.reportFailedPush(ctx, elicitInput(request), err)
 	return result, err
 }
 
 // CreateMessage asks the client's model.
-func (r *relayAsker) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+func (r *relayAsker) CreateMessage(ctx context.Context,
+	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 	result, err := r.server.RequestSampling(r.server.WithContext(ctx, r.real), request)
 	r.reportFailedPush(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
@@ -78,7 +80,8 @@ func (r *relayAsker) CreateMessage(ctx context.Context, request mcp.CreateMessag
 }
 
 // ListRoots asks for directories.
-func (r *relayAsker) ListRoots(ctx context.Context, request mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+func (r *relayAsker) ListRoots(ctx context.Context,
+	request mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	result, err := r.server.RequestRoots(r.server.WithContext(ctx, r.real), request)
 	r.reportFailedPush(ctx, mcp.NewRootsInputRequest(), err)
 	return result, err

@@ -27,16 +27,19 @@ func (b *bugs) failedPushes(tolerated bool) (n int) {
 }
 
 // deletes is a server whose tool drops the error of its question.
-func deletes(t *testing.T, opts mcpgo.Options, ask func(ctx context.Context, s *server.MCPServer) error) (*server.MCPServer, *mcpgo.Adapter, *bugs) {
+func deletes(t *testing.T, opts mcpgo.Options,
+	ask func(ctx context.Context, s *server.MCPServer) error) (*server.MCPServer, *mcpgo.Adapter,
+	*bugs) {
 	seen := &bugs{}
 	opts.Observer = seen
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("delete"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if ask(ctx, s) == nil {
-			t.Error("somebody answered")
-		}
-		return mcp.NewToolResultText("DELETED"), nil
-	})
+	s.AddTool(mcp.NewTool("delete"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if ask(ctx, s) == nil {
+				t.Error("somebody answered")
+			}
+			return mcp.NewToolResultText("DELETED"), nil
+		})
 	return s, install(t, s, &opts), seen
 }
 
@@ -47,20 +50,22 @@ func TestSwallowedRefusals(t *testing.T) {
 		for _, revision := range []string{modern, v20251125} {
 			for name, open := range links(revision) {
 				t.Run(revision+"/"+name, func(t *testing.T) {
-					s, a, seen := deletes(t, mcpgo.Options{}, func(ctx context.Context, _ *server.MCPServer) error {
-						if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
-							t.Error("CanAsk says that the client can be asked")
-						}
-						var opts []roundtrip.AskOption
-						if optional {
-							opts = append(opts, roundtrip.IfPossible())
-						}
-						_, err := mcpgo.Elicit(ctx, "sure", mcp.ElicitationRequest{Params: form("Sure?")}, opts...)
-						if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != optional {
-							t.Errorf("got %v", err)
-						}
-						return err
-					})
+					s, a, seen := deletes(t, mcpgo.Options{},
+						func(ctx context.Context, _ *server.MCPServer) error {
+							if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
+								t.Error("CanAsk says that the client can be asked")
+							}
+							var opts []roundtrip.AskOption
+							if optional {
+								opts = append(opts, roundtrip.IfPossible())
+							}
+							_, err := mcpgo.Elicit(ctx, "sure",
+								mcp.ElicitationRequest{Params: form("Sure?")}, opts...)
+							if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != optional {
+								t.Errorf("got %v", err)
+							}
+							return err
+						})
 					who := newPerson(nil)
 					who.mute = true
 					got, err := open(t, a, s, who).tool(within(t), "delete", nil)
@@ -98,7 +103,8 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 						continue // what clients answer to that is their affair
 					}
 					t.Run(what+"/"+revision+"/"+name, func(t *testing.T) {
-						s, a, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true, MustAsk: must}, ask)
+						s, a, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true,
+							MustAsk: must}, ask)
 						who := newPerson(nil)
 						who.mute = true
 						got, err := open(t, a, s, who).tool(within(t), "delete", nil)
@@ -120,14 +126,17 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 // question that fails ends the call although the handler drops the error.
 func TestUnmodifiedFailedPushes(t *testing.T) {
 	for _, must := range []bool{false, true} {
-		s, _, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true, MustAsk: must}, func(ctx context.Context, s *server.MCPServer) error {
-			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
-			return err
-		})
-		got := live(t.Context(), s, elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+		s, _, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true, MustAsk: must},
+			func(ctx context.Context, s *server.MCPServer) error {
+				_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
+				return err
+			})
+		got := live(t.Context(), s, elicitFunc(func(context.Context,
+			mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 			return nil, errors.New("no eyes")
 		}), "delete")
-		if !strings.HasPrefix(got.text(), "error: the client could not be asked") || seen.failedPushes(false) != 1 {
+		if !strings.HasPrefix(got.text(), "error: the client could not be asked") ||
+			seen.failedPushes(false) != 1 {
 			t.Errorf("must ask %v: got %s, events %v", must, got.body, seen.events)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // TestNoHandlerSendsAPersonAnywhere: URLs are checked whichever way a handler of
 // mcp-go asks for a visit, in both eras, before anybody is asked.
 func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
-	bad := mcp.ElicitationParams{Mode: mcp.ElicitationModeURL, Message: "Sign in", URL: "javascript:alert(1)", ElicitationID: "login"}
+	bad := mcp.ElicitationParams{Mode: mcp.ElicitationModeURL, Message: "Sign in",
+		URL: "javascript:alert(1)", ElicitationID: "login"}
 	handlers := map[string]server.ToolHandlerFunc{
 		"result": func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return mcpgo.ToolInput(mcpgo.Question("login", bad)), nil
@@ -30,7 +31,8 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			return mcp.NewToolResultText("visited"), err
 		},
 		"ask": func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcp.NewToolResultText("visited"), roundtrip.AskURL(ctx, "login", bad.Message, bad.URL)
+			return mcp.NewToolResultText("visited"),
+				roundtrip.AskURL(ctx, "login", bad.Message, bad.URL)
 		},
 		"error": func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{bad}}
@@ -47,7 +49,8 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 					t.Errorf("modern over %s: got %s", over, got.body)
 				}
 			}
-			asked := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+			asked := elicitFunc(func(context.Context,
+				mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 				t.Error("somebody was asked")
 				return &mcp.ElicitationResult{}, nil
 			})
@@ -68,12 +71,15 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 	const bad = "https://user:canary-4242@example.com/"
 	calls := map[string]func(ctx context.Context, s *server.MCPServer, url string) error{
 		"RequestElicitation": func(ctx context.Context, s *server.MCPServer, url string) error {
-			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: mcp.ElicitationParams{
-				Mode: mcp.ElicitationModeURL, Message: "Sign in", URL: url, ElicitationID: "login"}})
+			_, err := s.RequestElicitation(ctx,
+				mcp.ElicitationRequest{Params: mcp.ElicitationParams{
+					Mode: mcp.ElicitationModeURL, Message: "Sign in", URL: url,
+					ElicitationID: "login"}})
 			return err
 		},
 		"RequestURLElicitation": func(ctx context.Context, s *server.MCPServer, url string) error {
-			_, err := s.RequestURLElicitation(ctx, server.ClientSessionFromContext(ctx), "login", url, "Sign in")
+			_, err := s.RequestURLElicitation(ctx, server.ClientSessionFromContext(ctx), "login",
+				url, "Sign in")
 			return err
 		},
 	}
@@ -81,17 +87,21 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 		for _, transport := range []string{"http", "http, standing", "lines"} {
 			t.Run(name+"/"+transport, func(t *testing.T) {
 				s, watch := newHostServer(), &bugs{}
-				for tool, url := range map[string]string{"bad": bad, "banned": "https://banned.example/", "good": visitURL} {
-					s.AddTool(mcp.NewTool(tool), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-						return mcp.NewToolResultText("visited"), call(ctx, s, url)
-					})
+				for tool, url := range map[string]string{"bad": bad,
+					"banned": "https://banned.example/", "good": visitURL} {
+					s.AddTool(mcp.NewTool(tool),
+						func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult,
+							error) {
+							return mcp.NewToolResultText("visited"), call(ctx, s, url)
+						})
 				}
-				opts := &mcpgo.Options{Options: roundtrip.Options{Observer: watch, AllowURL: func(u *url.URL) error {
-					if u.Host == "banned.example" {
-						return errors.New("banned")
-					}
-					return nil
-				}}}
+				opts := &mcpgo.Options{Options: roundtrip.Options{Observer: watch,
+					AllowURL: func(u *url.URL) error {
+						if u.Host == "banned.example" {
+							return errors.New("banned")
+						}
+						return nil
+					}}}
 				c := openSession(t, transport, v20251125, install(t, s, opts), s)
 				for _, tool := range []string{"bad", "banned"} {
 					c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + tool + `"}}`)
@@ -103,7 +113,10 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 				if said := c.text(); strings.Contains(said, `"method":"elicitation/create"`) || strings.Contains(said, "4242") {
 					t.Errorf("said was %s", said)
 				}
-				if err := watch.err(); err == nil || !strings.Contains(err.Error(), "credentials") || !strings.Contains(err.Error(), "banned") || strings.Contains(err.Error(), "4242") {
+				if err := watch.err(); err == nil ||
+					!strings.Contains(err.Error(), "credentials") ||
+					!strings.Contains(err.Error(), "banned") ||
+					strings.Contains(err.Error(), "4242") {
 					t.Errorf("the operator is told %v", err)
 				}
 				c.say(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"good"}}`)

@@ -48,7 +48,8 @@ type session struct {
 }
 
 // openSession opens a session. Over "http, standing" it listens, too.
-func openSession(t *testing.T, transport, revision string, a *mcpgo.Adapter, s *server.MCPServer) *session {
+func openSession(t *testing.T, transport, revision string, a *mcpgo.Adapter,
+	s *server.MCPServer) *session {
 	t.Helper()
 	c := &session{TB: t, heard: make(chan message, 1000)}
 	if transport == "lines" {
@@ -77,7 +78,8 @@ func (c *session) openLines(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer)
 	go c.hear(r)
 }
 
-func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *server.MCPServer, standing bool) {
+func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *server.MCPServer,
+	standing bool) {
 	endpoint, said := serveHTTP(t, a, s)
 	c.said = said
 	ctx, id := within(t), ""
@@ -202,21 +204,25 @@ func addReporter(s *server.MCPServer, written func(text string), after ...float6
 		if r.Params.Meta == nil {
 			return
 		}
-		_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{
-			"progressToken": r.Params.Meta.ProgressToken, "progress": value, "total": 3, "message": fmt.Sprint(value),
-		})
+		_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress",
+			map[string]any{
+				"progressToken": r.Params.Meta.ProgressToken, "progress": value, "total": 3,
+				"message": fmt.Sprint(value),
+			})
 		written(fmt.Sprintf(`"message":"%v"`, value))
 	}
-	s.AddTool(mcp.NewTool("report"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		report(ctx, r, 1)
-		if _, err := mcpgo.Elicit(ctx, "sure", mcp.ElicitationRequest{Params: form("Sure?")}); err != nil {
-			return nil, err
-		}
-		for _, value := range after {
-			report(ctx, r, value)
-		}
-		return mcp.NewToolResultText("done"), nil
-	})
+	s.AddTool(mcp.NewTool("report"),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			report(ctx, r, 1)
+			if _, err := mcpgo.Elicit(ctx, "sure",
+				mcp.ElicitationRequest{Params: form("Sure?")}); err != nil {
+				return nil, err
+			}
+			for _, value := range after {
+				report(ctx, r, value)
+			}
+			return mcp.NewToolResultText("done"), nil
+		})
 }
 
 const callReport = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report","_meta":{"progressToken":%s}}}`
@@ -261,7 +267,8 @@ func TestHeartbeatsOfACallThatWaits(t *testing.T) {
 					texts = append(texts, m.Params.Message)
 				}
 				if strings.Join(texts, " ") != "1 1.00001 2" || beats < 3 || last != 2 {
-					t.Errorf("the handler's own are %v, with %d heartbeats, up to %v; said was %s", texts, beats, last, c.text())
+					t.Errorf("the handler's own are %v, with %d heartbeats, up to %v; said was %s",
+						texts, beats, last, c.text())
 				}
 			})
 		}
@@ -281,7 +288,8 @@ func TestNoHeartbeats(t *testing.T) {
 			t.Run(name+"/"+transport, func(t *testing.T) {
 				s := newHostServer()
 				addReporter(s, func(string) {})
-				x := openSession(t, transport, v20251125, install(t, s, &mcpgo.Options{Options: c.opts}), s)
+				x := openSession(t, transport, v20251125,
+					install(t, s, &mcpgo.Options{Options: c.opts}), s)
 				x.say(c.call)
 				question := x.question()
 				time.Sleep(30 * time.Millisecond)
@@ -301,13 +309,15 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 	for _, transport := range []string{"http, standing", "lines"} {
 		t.Run(transport, func(t *testing.T) {
 			s := newHostServer()
-			s.AddTool(mcp.NewTool("visit"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				if err := roundtrip.AskURL(ctx, "login", "Sign in", visitURL); err != nil {
-					return nil, err
-				}
-				err := roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return true, nil })
-				return mcp.NewToolResultText("signed in"), err
-			})
+			s.AddTool(mcp.NewTool("visit"),
+				func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					if err := roundtrip.AskURL(ctx, "login", "Sign in", visitURL); err != nil {
+						return nil, err
+					}
+					err := roundtrip.Await(ctx, "login",
+						func(context.Context) (bool, error) { return true, nil })
+					return mcp.NewToolResultText("signed in"), err
+				})
 			c := openSession(t, transport, v20251125, install(t, s, nil), s)
 			c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"visit"}}`)
 			question := c.question()
@@ -317,7 +327,8 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 					ID string `json:"elicitationId"`
 				} `json:"params"`
 			}
-			if err := json.Unmarshal([]byte(question.raw), &asked); err != nil || asked.Params.ID == "" {
+			if err := json.Unmarshal([]byte(question.raw), &asked); err != nil ||
+				asked.Params.ID == "" {
 				t.Fatalf("asked %s, %v", question.raw, err)
 			}
 			c.until(func() bool {
@@ -325,7 +336,8 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 				return strings.Contains(text, `"notifications/elicitation/complete"`) && strings.Contains(text, "signed in")
 			})
 			if n := strings.Count(c.text(), asked.Params.ID); n != 2 {
-				t.Errorf("the id comes %d times, want that of the question and of its end; said was %s", n, c.text())
+				t.Errorf("the id comes %d times, want that of the question and of its end; said "+
+					"was %s", n, c.text())
 			}
 		})
 	}

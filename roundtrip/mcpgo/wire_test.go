@@ -41,7 +41,8 @@ func (r request) message() string {
 		r.more += `,"arguments":` + r.arguments
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{%q:%q,"_meta":{%q:%q,%q:%s}%s}%s}`, r.method, name, r.target,
-		protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, r.capabilities, r.more, r.outer)
+		protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, r.capabilities,
+		r.more, r.outer)
 }
 
 // retry is r with what a client adds to it.
@@ -102,7 +103,8 @@ func post(t *testing.T, endpoint string) sender {
 			Params struct{ Name, URI string }
 		}
 		_ = json.Unmarshal([]byte(message), &head) // some are no JSON on purpose
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint, strings.NewReader(message))
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
+			strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +141,8 @@ func reading(t *testing.T, status int, text string) answered {
 }
 
 // senders reach the server over HTTP and over lines.
-func senders(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) map[string]func(*testing.T) sender {
+func senders(t *testing.T, a *mcpgo.Adapter,
+	s *server.MCPServer) map[string]func(*testing.T) sender {
 	return map[string]func(*testing.T) sender{
 		"http": func(t *testing.T) sender {
 			endpoint, _ := serveHTTP(t, a, s)
@@ -166,7 +169,8 @@ func senders(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) map[string]fun
 }
 
 // over runs a test over each transport.
-func over(t *testing.T, opts *mcpgo.Options, add func(*server.MCPServer), f func(t *testing.T, send sender)) {
+func over(t *testing.T, opts *mcpgo.Options, add func(*server.MCPServer),
+	f func(t *testing.T, send sender)) {
 	for _, name := range []string{"http", "lines"} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostServer()
@@ -184,9 +188,12 @@ var typed = request{method: protocol.MethodCallTool, target: "typed"}
 // in which its author has put it.
 func TestExactQuestion(t *testing.T) {
 	add := func(s *server.MCPServer) {
-		s.AddTool(mcp.NewTool("order"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcpgo.ToolInput(mcpgo.Question("z", form("First?")), confirm.Elicit("Second?"), mcpgo.Question("a", visit("Third?"))), nil
-		})
+		s.AddTool(mcp.NewTool("order"),
+			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return mcpgo.ToolInput(mcpgo.Question("z", form("First?")),
+					confirm.Elicit("Second?"),
+					mcpgo.Question("a", visit("Third?"))), nil
+			})
 	}
 	over(t, nil, add, func(t *testing.T, send sender) {
 		got := send(request{method: protocol.MethodCallTool, target: "order"}.message())
@@ -221,10 +228,15 @@ func TestRefusedState(t *testing.T) {
 		reason roundtrip.Reason
 	}{
 		{"tampered", func(r request, a answered) request {
-			a.Result.RequestState = strings.Replace(a.Result.RequestState, a.Result.RequestState[30:32], "zz", 1)
+			a.Result.RequestState = strings.Replace(a.Result.RequestState,
+				a.Result.RequestState[30:32], "zz", 1)
 			return r.retry(a, yes)
 		}, roundtrip.ReasonTampered},
-		{"other tool", func(r request, a answered) request { r.target = "steps"; return r.retry(a, yes) }, roundtrip.ReasonTarget},
+		{"other tool", func(r request,
+			a answered) request {
+			r.target = "steps"
+			return r.retry(a, yes)
+		}, roundtrip.ReasonTarget},
 		{"other arguments", func(r request, a answered) request { r.arguments = `{"n":1}`; return r.retry(a, yes) }, roundtrip.ReasonArguments},
 		{"other method", func(r request, a answered) request {
 			r.method, r.target = protocol.MethodGetPrompt, "brief"
@@ -234,23 +246,26 @@ func TestRefusedState(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			found := &bugs{}
-			over(t, &mcpgo.Options{Options: roundtrip.Options{Observer: found}}, addGuard, func(t *testing.T, send sender) {
-				first := send(typed.message())
-				got := send(tc.change(typed, first).message())
-				if got.text() != "-32602 Invalid or expired requestState" {
-					t.Fatalf("got %s", got.body)
-				}
-				if got.status != 0 && got.status != http.StatusOK {
-					t.Errorf("status %d", got.status)
-				}
-				var data struct{ Reason, Reference string }
-				if err := json.Unmarshal(got.Error.Data, &data); err != nil || data.Reason != "invalid_request_state" || data.Reference == "" {
-					t.Errorf("data %s: %v", got.Error.Data, err)
-				}
-				if !found.rejected(tc.reason, data.Reference) {
-					t.Errorf("the observer was not told %s for reference %s", tc.reason, data.Reference)
-				}
-			})
+			over(t, &mcpgo.Options{Options: roundtrip.Options{Observer: found}}, addGuard,
+				func(t *testing.T, send sender) {
+					first := send(typed.message())
+					got := send(tc.change(typed, first).message())
+					if got.text() != "-32602 Invalid or expired requestState" {
+						t.Fatalf("got %s", got.body)
+					}
+					if got.status != 0 && got.status != http.StatusOK {
+						t.Errorf("status %d", got.status)
+					}
+					var data struct{ Reason, Reference string }
+					if err := json.Unmarshal(got.Error.Data, &data); err != nil ||
+						data.Reason != "invalid_request_state" || data.Reference == "" {
+						t.Errorf("data %s: %v", got.Error.Data, err)
+					}
+					if !found.rejected(tc.reason, data.Reference) {
+						t.Errorf("the observer was not told %s for reference %s", tc.reason,
+							data.Reference)
+					}
+				})
 		})
 	}
 }
@@ -259,7 +274,8 @@ func (b *bugs) rejected(reason roundtrip.Reason, reference string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.events {
-		if r, ok := e.(roundtrip.StateRejected); ok && r.Reason == reason && r.Reference == reference {
+		if r, ok := e.(roundtrip.StateRejected); ok && r.Reason == reason &&
+			r.Reference == reference {
 			return true
 		}
 	}
@@ -275,10 +291,12 @@ func TestRefusedStateUnwrapped(t *testing.T) {
 	endpoint, _ := serveHTTP(t, nil, s)
 	r := typed
 	r.more = `,"requestState":"nonsense"`
-	if got := post(t, endpoint)(r.message()); got.text() != "-32603 Invalid or expired requestState (code -32602)" {
+	if got := post(t, endpoint)(r.message()); got.text() != "-32603 Invalid or expired "+
+		"requestState (code -32602)" {
 		t.Errorf("got %s", got.body)
 	}
-	if got := post(t, endpoint)(request{method: protocol.MethodReadResource, target: "vault://codes"}.message()); got.Error.Code != -32603 ||
+	if got := post(t, endpoint)(request{method: protocol.MethodReadResource,
+		target: "vault://codes"}.message()); got.Error.Code != -32603 ||
 		!strings.Contains(got.Error.Message, "Handler or Listen") {
 		t.Errorf("got %s", got.body)
 	}
@@ -287,16 +305,17 @@ func TestRefusedStateUnwrapped(t *testing.T) {
 // TestStream: a response that has become an event stream is changed in it.
 func TestStream(t *testing.T) {
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("slow"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		report := map[string]any{"progressToken": "p", "progress": 1}
-		if err := s.SendNotificationToClient(ctx, protocol.NotifyProgress, report); err != nil {
-			return nil, err
-		}
-		if _, ok := confirm.AcceptedContent(ctx); !ok {
-			return mcpgo.ToolInput(confirm.Elicit("Go on?")), nil
-		}
-		return nil, protocol.Errorf(-32602, "no such thing")
-	})
+	s.AddTool(mcp.NewTool("slow"),
+		func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			report := map[string]any{"progressToken": "p", "progress": 1}
+			if err := s.SendNotificationToClient(ctx, protocol.NotifyProgress, report); err != nil {
+				return nil, err
+			}
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return mcpgo.ToolInput(confirm.Elicit("Go on?")), nil
+			}
+			return nil, protocol.Errorf(-32602, "no such thing")
+		})
 	endpoint, _ := serveHTTP(t, install(t, s, nil), s)
 	send := post(t, endpoint)
 	slow := request{method: protocol.MethodCallTool, target: "slow", more: ``}
@@ -343,15 +362,17 @@ func TestStrict(t *testing.T) {
 // odd, and so is its answer.
 func TestLegacyPasses(t *testing.T) {
 	s := newHostServer()
-	s.AddTool(mcp.NewTool("echo"), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return mcp.NewToolResultText(r.GetString("text", "")), nil
-	})
+	s.AddTool(mcp.NewTool("echo"),
+		func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText(r.GetString("text", "")), nil
+		})
 	endpoint, _ := serveHTTP(t, install(t, s, nil), s)
 	body := `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	session := ""
 	for _, message := range []string{body, `{"jsonrpc":"2.0","id":7,"method":"tools/call","Params":{"name":"echo","arguments":{"text":"a","text":"` +
 		protocol.MetaProtocolVersion + `"}}}`} {
-		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint, strings.NewReader(message))
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint,
+			strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,24 +420,26 @@ func (o *refusalReasons) take() string {
 // observer hears of it, as of one that is refused for its form.
 func TestTooLong(t *testing.T) {
 	seen := &refusalReasons{}
-	over(t, &mcpgo.Options{MaxMessageBytes: 1000, Options: roundtrip.Options{Observer: seen}}, addGuard, func(t *testing.T, send sender) {
-		send(strings.Replace(typed.message(), `"jsonrpc"`, `"jsonrpc":"2.0","jsonrpc"`, 1))
-		if got := seen.take(); got != "http malformed 400" && got != "stream malformed 0" {
-			t.Errorf("a duplicate member: the observer was told %q", got)
-		}
-		r := typed
-		r.arguments = `{"pad":"` + strings.Repeat("x", 2000) + `"}`
-		if got := send(r.message()); got.text() != "-32600 the message is longer than 1000 bytes" {
-			t.Errorf("got %s", got.body)
-		}
-		if got := seen.take(); got != "http too_large 413" && got != "stream too_large 0" {
-			t.Errorf("too long: the observer was told %q", got)
-		}
-		if got := send(typed.message()); got.text() != "asks" {
-			t.Errorf("got %s", got.body)
-		}
-		if got := seen.take(); got != "" {
-			t.Errorf("served: the observer was told %q", got)
-		}
-	})
+	over(t, &mcpgo.Options{MaxMessageBytes: 1000, Options: roundtrip.Options{Observer: seen}},
+		addGuard, func(t *testing.T, send sender) {
+			send(strings.Replace(typed.message(), `"jsonrpc"`, `"jsonrpc":"2.0","jsonrpc"`, 1))
+			if got := seen.take(); got != "http malformed 400" && got != "stream malformed 0" {
+				t.Errorf("a duplicate member: the observer was told %q", got)
+			}
+			r := typed
+			r.arguments = `{"pad":"` + strings.Repeat("x", 2000) + `"}`
+			if got := send(r.message()); got.text() != "-32600 the message is longer than 1000 "+
+				"bytes" {
+				t.Errorf("got %s", got.body)
+			}
+			if got := seen.take(); got != "http too_large 413" && got != "stream too_large 0" {
+				t.Errorf("too long: the observer was told %q", got)
+			}
+			if got := send(typed.message()); got.text() != "asks" {
+				t.Errorf("got %s", got.body)
+			}
+			if got := seen.take(); got != "" {
+				t.Errorf("served: the observer was told %q", got)
+			}
+		})
 }

@@ -65,7 +65,8 @@ func checkBucket(c jetstream.StreamConfig, longest time.Duration) error {
 	case c.MaxMsgsPerSubject != 1:
 		return fmt.Errorf("its history is %d, it must be 1", c.MaxMsgsPerSubject)
 	case c.MaxAge > 0 && c.MaxAge < longest:
-		return fmt.Errorf("it forgets after %v, entries may have to be kept for %v", c.MaxAge, longest)
+		return fmt.Errorf("it forgets after %v, entries may have to be kept for %v", c.MaxAge,
+			longest)
 	case c.MaxAge <= 0 && !c.AllowMsgTTL:
 		return errors.New("it has neither a max age nor a time to live for each key, " +
 			"so it would grow for ever")
@@ -78,7 +79,8 @@ func checkBucket(c jetstream.StreamConfig, longest time.Duration) error {
 	case c.NoAck:
 		return errors.New("it does not acknowledge entries")
 	case c.Mirror != nil || len(c.Sources) > 0 || c.SubjectTransform != nil:
-		return errors.New("it copies or renames entries, so that a claim is not decided in one place")
+		return errors.New("it copies or renames entries, so that a claim is not decided in one " +
+			"place")
 	}
 	return nil
 }

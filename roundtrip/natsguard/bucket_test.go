@@ -27,7 +27,8 @@ func TestUnsafeBucketsAreRefused(t *testing.T) {
 		}, ""},
 		{"both", func(c *jetstream.StreamConfig) { c.MaxAge = 100 * time.Hour }, ""},
 		{"full", func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, ""},
-		{"short", func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }, "forgets after 24h"},
+		{"short", func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour },
+			"forgets after 24h"},
 		{"endless", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false }, "grow for ever"},
 		{"evicts", func(c *jetstream.StreamConfig) {
 			c.Discard = jetstream.DiscardOld
@@ -37,8 +38,10 @@ func TestUnsafeBucketsAreRefused(t *testing.T) {
 			c.DiscardNewPerSubject = true
 		}, "discard_new_per_subject"},
 		{"history", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 }, "history is 5"},
-		{"no history", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = -1 }, "history is -1"},
-		{"memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "in memory"},
+		{"no history", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = -1 },
+			"history is -1"},
+		{"memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+			"in memory"},
 		{"async", func(c *jetstream.StreamConfig) {
 			c.PersistMode = jetstream.AsyncPersistMode
 		}, "before they are stored"},

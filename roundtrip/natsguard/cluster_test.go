@@ -37,7 +37,8 @@ func TestClusterLosesALeader(t *testing.T) {
 	}
 	// An exact replay right after, wherever it lands.
 	for range 50 {
-		if got := spent(t, b.Claim(ctx, "before", "", print1, inAnHour())); string(got) != "outcome" {
+		if got := spent(t, b.Claim(ctx, "before", "", print1,
+			inAnHour())); string(got) != "outcome" {
 			t.Fatalf("outcome %q", got)
 		}
 	}

@@ -43,7 +43,8 @@ func TestDeposedLeaderReadsState(t *testing.T) {
 		for answers := range int32(6) {
 			r.Behind.Store(answers)
 			if got, err := s.Get(t.Context(), "id"); err != nil || !bytes.Equal(got, state) {
-				t.Errorf("%s: stepping down after %d answers: got %d bytes, %v", name, answers, len(got), err)
+				t.Errorf("%s: stepping down after %d answers: got %d bytes, %v", name, answers,
+					len(got), err)
 			}
 		}
 		r.Behind.Store(math.MaxInt32)
@@ -88,7 +89,8 @@ func TestDeposedLeaderReadsClaim(t *testing.T) {
 			r.Behind.Store(answers)
 			spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
 			r.Behind.Store(answers)
-			if got := spent(t, g.Claim(ctx, "committed", "", print1, inAnHour())); string(got) != "outcome" {
+			if got := spent(t, g.Claim(ctx, "committed", "", print1,
+				inAnHour())); string(got) != "outcome" {
 				t.Errorf("%s: stepping down after %d answers: outcome %q", name, answers, got)
 			}
 		}
@@ -120,7 +122,8 @@ func TestDeposedLeaderRefusesCommit(t *testing.T) {
 			if err := g.Commit(ctx, id, []byte("outcome")); err != nil {
 				t.Errorf("%s: %v", id, err)
 			}
-			if got := spent(t, other.Claim(ctx, id, "", print1, inAnHour())); string(got) != "outcome" {
+			if got := spent(t, other.Claim(ctx, id, "", print1,
+				inAnHour())); string(got) != "outcome" {
 				t.Errorf("%s: outcome %q", id, got)
 			}
 			r.Refused.Store(0)

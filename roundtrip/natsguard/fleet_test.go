@@ -91,7 +91,8 @@ func newTill(opts roundtrip.Options, charge func() (int, error)) (http.Handler, 
 		ctx context.Context, _ *server.ToolCall, _ struct{},
 	) (protocol.CallToolOutcome, error) {
 		if _, ok := roundtrip.AcceptedContent[consent](ctx, "consent"); !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent", "Charge the card?")), nil
+			return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent",
+				"Charge the card?")), nil
 		}
 		n, err := charge()
 		if err != nil {

@@ -382,7 +382,8 @@ func TestRunningClaims(t *testing.T) {
 	}
 	for name, g := range map[string]*natsguard.Guard{"the same replica": a, "another": b} {
 		if !running(g, print1) || running(g, print2) {
-			t.Errorf("%s takes the claim for one that does not run, or other answers for a copy", name)
+			t.Errorf("%s takes the claim for one that does not run, or other answers for a copy",
+				name)
 		}
 	}
 	if err := a.Commit(ctx, "id", nil); err != nil {

@@ -77,7 +77,8 @@ func (o *Options) withDefaults(bucket string) (Options, error) {
 			"Timeout, Replicas, MaxBytes, Longest and MaxOutcome must not be negative")
 	}
 	if opts.Share > 0 && opts.Share < unitBytes {
-		return opts, fmt.Errorf("options: Share of %d bytes has no room for a claim; the least is %d",
+		return opts, fmt.Errorf("options: Share of %d bytes has no room for a claim; the least "+
+			"is %d",
 			opts.Share, unitBytes)
 	}
 	opts.Bucket = cmp.Or(opts.Bucket, bucket)

@@ -33,7 +33,8 @@ func TestRestart(t *testing.T) {
 	fresh := newGuard(t, natstest.Connect(t, srv.ClientURL()), nil)
 	for name, g := range map[string]*natsguard.Guard{"old": g, "fresh": fresh} {
 		spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
-		if got := spent(t, g.Claim(ctx, "committed", "", print1, inAnHour())); string(got) != "outcome" {
+		if got := spent(t, g.Claim(ctx, "committed", "", print1,
+			inAnHour())); string(got) != "outcome" {
 			t.Errorf("%s: outcome %q", name, got)
 		}
 	}

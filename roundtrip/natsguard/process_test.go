@@ -50,15 +50,16 @@ func till(url, charges string) error {
 	if err != nil {
 		return err
 	}
-	srv, err := newTill(roundtrip.Options{RequireSharedKey: true, Guard: guard}, func() (int, error) {
-		file, err := os.OpenFile(charges, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return 0, err
-		}
-		defer file.Close()
-		_, err = fmt.Fprintln(file, os.Getpid())
-		return 1, err
-	})
+	srv, err := newTill(roundtrip.Options{RequireSharedKey: true, Guard: guard},
+		func() (int, error) {
+			file, err := os.OpenFile(charges, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				return 0, err
+			}
+			defer file.Close()
+			_, err = fmt.Fprintln(file, os.Getpid())
+			return 1, err
+		})
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,8 @@ func (s *shares) reserveUnits(
 		free := limit - l.countUnits()
 		if free < need {
 			return 0, &roundtrip.QuotaError{
-				Resource: s.resource, Limit: string(quota.Share), RetryAfter: l.nextRoom(time.Now()),
+				Resource: s.resource, Limit: string(quota.Share),
+				RetryAfter: l.nextRoom(time.Now()),
 			}
 		}
 		got := min(max(need, want), free)

@@ -63,7 +63,8 @@ func TestOnePrincipalCannotFillTheBucket(t *testing.T) {
 			t.Errorf("%q: %v", owner, err)
 		}
 	}
-	if got := spent(t, b.Claim(ctx, "paid", "mallory", print1, inAnHour())); string(got) != "outcome" {
+	if got := spent(t, b.Claim(ctx, "paid", "mallory", print1,
+		inAnHour())); string(got) != "outcome" {
 		t.Errorf("a replay gets %q", got)
 	}
 	spent(t, a.Claim(ctx, "state1", "mallory", print1, inAnHour()))
@@ -112,7 +113,8 @@ func TestShareUnderPressure(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if made.Load() > smallShare || made.Load() < smallShare*9/10 || made.Load()+refused.Load() != 480 {
+	if made.Load() > smallShare || made.Load() < smallShare*9/10 ||
+		made.Load()+refused.Load() != 480 {
 		t.Errorf("%d claims were made and %d refused, want about %d of 480",
 			made.Load(), refused.Load(), smallShare)
 	}
@@ -156,13 +158,15 @@ func TestLedger(t *testing.T) {
 		value func() []byte
 		free  bool
 	}{
-		{"used up", func() []byte { _, v := ledger("ann", smallShare, inAnHour()); return v }, false},
+		{"used up", func() []byte { _, v := ledger("ann", smallShare, inAnHour()); return v },
+			false},
 		{"all of it has ended", func() []byte {
 			_, v := ledger("ann", smallShare, time.Now().Add(-10*time.Minute))
 			return v
 		}, true},
 		{"too much", func() []byte { _, v := ledger("ann", 1<<60, inAnHour()); return v }, false},
-		{"cut", func() []byte { _, v := ledger("ann", 1<<20, inAnHour()); return v[:len(v)-1] }, false},
+		{"cut", func() []byte { _, v := ledger("ann", 1<<20, inAnHour()); return v[:len(v)-1] },
+			false},
 		{"empty", func() []byte { return nil }, false},
 		{"of another format", func() []byte { return make([]byte, 30) }, false},
 	} {
@@ -241,7 +245,8 @@ func TestShareThatHoldsNothing(t *testing.T) {
 	}
 	for name, open := range constructors {
 		for _, share := range []int64{1, 511} {
-			if err := open(&natsguard.Options{Share: share}); err == nil || !strings.Contains(err.Error(), "options: Share") {
+			if err := open(&natsguard.Options{Share: share}); err == nil ||
+				!strings.Contains(err.Error(), "options: Share") {
 				t.Errorf("%s with a share of %d: %v", name, share, err)
 			}
 		}

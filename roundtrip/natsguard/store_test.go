@@ -25,7 +25,8 @@ func isSpent(err error) bool {
 // stores returns two replicas on one server that takes messages of 64 KiB.
 func stores(t *testing.T, opts *natsguard.Options) (a, b *natsguard.StateStore) {
 	t.Helper()
-	srv := natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 64 << 10 })
+	srv := natstest.Start(t, t.TempDir(), 0,
+		func(o *natsserver.Options) { o.MaxPayload = 64 << 10 })
 	for _, s := range []**natsguard.StateStore{&a, &b} {
 		var err error
 		js := natstest.Connect(t, srv.ClientURL())
@@ -60,7 +61,8 @@ func TestStateStore(t *testing.T) {
 			t.Errorf("%d bytes: overwritten", n)
 		}
 	}
-	if err := a.Put(ctx, "long", "owner", make([]byte, natsguard.MaxState+1), inAnHour()); err == nil {
+	if err := a.Put(ctx, "long", "owner", make([]byte, natsguard.MaxState+1),
+		inAnHour()); err == nil {
 		t.Error("too long a state is taken")
 	}
 	if err := a.Put(ctx, "late", "owner", nil, time.Now().Add(26*time.Hour)); err == nil {

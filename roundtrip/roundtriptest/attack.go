@@ -48,7 +48,8 @@ type victim struct {
 // checkFlow returns an error if the flow cannot show whether an attack succeeds.
 func (v *victim) checkFlow() error {
 	if !v.honest.out.isComplete() {
-		return fmt.Errorf("the flow of an attack must complete; this one ends with %s", v.honest.out)
+		return fmt.Errorf("the flow of an attack must complete; this one ends with %s",
+			v.honest.out)
 	}
 	if v.honest.legs < 2 {
 		return fmt.Errorf("the flow of an attack must ask; this one does not")
@@ -136,15 +137,17 @@ func attacks() []attack {
 	return []attack{
 		{name: "tamper", run: changeState},
 		{name: "expire", skipReason: later, run: func(ctx context.Context, s *attempt) []error {
-			s.subject.Later(25 * time.Hour) // longer than any flow lasts by default, and longer than our patience
+			// longer than any flow lasts by default, and longer than our patience
+			s.subject.Later(25 * time.Hour)
 			return s.expectRefusal(context.WithoutCancel(ctx), "an expired state", s.last)
 		}},
-		{name: "other user", skipReason: twoUsers, run: func(ctx context.Context, s *attempt) []error {
-			peer := s.subject.Connect(s.t, "other")
-			defer peer.Close() // the connection is of no more use
-			s.conn = &connection{peer: peer, caps: s.conn.caps}
-			return s.expectRefusal(ctx, "the state of another user", s.last)
-		}},
+		{name: "other user", skipReason: twoUsers,
+			run: func(ctx context.Context, s *attempt) []error {
+				peer := s.subject.Connect(s.t, "other")
+				defer peer.Close() // the connection is of no more use
+				s.conn = &connection{peer: peer, caps: s.conn.caps}
+				return s.expectRefusal(ctx, "the state of another user", s.last)
+			}},
 		{name: "other target", run: useOtherTarget},
 		{name: "changed arguments", skipReason: arguments, run: changeArguments},
 		{name: "replay", skipReason: single, run: replayLeg},
@@ -156,7 +159,8 @@ func attacks() []attack {
 				return append(problems, err)
 			}
 			s.last.state = protocol.StateText("")
-			return append(problems, s.expectIncomplete(ctx, "answers with an empty state", s.last)...)
+			return append(problems, s.expectIncomplete(ctx, "answers with an empty state",
+				s.last)...)
 		}},
 		{name: "smuggle", skipReason: strict, run: sendAnswers(
 			`{"action":"decline","Action":"accept","content":CONTENT}`, `{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
@@ -176,8 +180,10 @@ func attacks() []attack {
 					return append(problems, err)
 				}
 				l := s.last
-				l.responses = protocol.InputResponses{{Key: key, Result: s.last.responses[0].Result}}
-				problems = append(problems, s.expectIncomplete(ctx, fmt.Sprintf("an answer under the key %q", key), l)...)
+				l.responses = protocol.InputResponses{{Key: key,
+					Result: s.last.responses[0].Result}}
+				problems = append(problems, s.expectIncomplete(ctx,
+					fmt.Sprintf("an answer under the key %q", key), l)...)
 			}
 			return problems
 		}},
@@ -188,7 +194,11 @@ func attacks() []attack {
 // expectRefusal sends a leg whose state must be refused, with a JSON-RPC error: the model
 // would see any other result, and could try to work around it.
 func (s *attempt) expectRefusal(ctx context.Context, what string, l leg) []error {
-	return s.sendAndCheck(ctx, what, l, func(o outcome) bool { return o.err != nil && o.err.Code == protocol.CodeInvalidParams }, "a JSON-RPC error -32602")
+	return s.sendAndCheck(ctx, what, l,
+		func(o outcome) bool {
+			return o.err != nil &&
+				o.err.Code == protocol.CodeInvalidParams
+		}, "a JSON-RPC error -32602")
 }
 
 // expectIncomplete sends a leg that must not complete as the accepted flow does. A server
@@ -203,12 +213,17 @@ func (s *attempt) expectIncomplete(ctx context.Context, what string, l leg) []er
 		}
 		return nil
 	}
-	return s.checkOutcome(what, out, func(o outcome) bool { return !o.isComplete() || !s.sameAs(o) }, "anything but the result of the accepted flow")
+	return s.checkOutcome(what, out,
+		func(o outcome) bool {
+			return !o.isComplete() ||
+				!s.sameAs(o)
+		}, "anything but the result of the accepted flow")
 }
 
 func (s *attempt) sameAs(o outcome) bool { return o.String() == s.honest.out.String() }
 
-func (s *attempt) sendAndCheck(ctx context.Context, what string, l leg, good func(outcome) bool, want string) []error {
+func (s *attempt) sendAndCheck(ctx context.Context, what string, l leg, good func(outcome) bool,
+	want string) []error {
 	out, err := s.conn.sendLeg(ctx, l)
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", what, err)}
@@ -217,12 +232,14 @@ func (s *attempt) sendAndCheck(ctx context.Context, what string, l leg, good fun
 }
 
 // checkOutcome checks an outcome, and that no effect has happened since the attempt.
-func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool, want string) (problems []error) {
+func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool,
+	want string) (problems []error) {
 	if !good(out) {
 		problems = append(problems, fmt.Errorf("%s: got %s, want %s", what, out, want))
 	}
 	if done := s.subject.Effects.effectsSince(s.before); len(done) > 0 {
-		problems = append(problems, fmt.Errorf("%s: these effects happened: %s", what, strings.Join(done, ", ")))
+		problems = append(problems, fmt.Errorf("%s: these effects happened: %s", what,
+			strings.Join(done, ", ")))
 	}
 	return problems
 }
@@ -231,7 +248,8 @@ func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool
 func changeState(ctx context.Context, s *attempt) (problems []error) {
 	state, ok := s.last.state.Text()
 	if !ok || state == "" {
-		return []error{fmt.Errorf("the flow has no state, so that nothing binds the answers to the questions")}
+		return []error{fmt.Errorf("the flow has no state, so that nothing binds the answers to " +
+			"the questions")}
 	}
 	flip := func(i int) string {
 		b := []byte(state)
@@ -242,7 +260,8 @@ func changeState(ctx context.Context, s *attempt) (problems []error) {
 	}
 	for _, forged := range []string{
 		flip(0), flip(len(state) / 3), flip(len(state) / 2), flip(len(state) - 1),
-		state[1:], state[:len(state)-1], state + "A", state + "=", state + "\n", state + state, " " + state,
+		state[1:], state[:len(state)-1], state + "A", state + "=", state + "\n", state + state,
+		" " + state,
 	} {
 		l := s.last
 		l.state = protocol.StateText(forged)
@@ -270,7 +289,8 @@ func useOtherTarget(ctx context.Context, s *attempt) []error {
 	}
 	l.request.target = "roundtriptest-nowhere"
 	// Without another target, one that does not exist must not complete the flow either.
-	return s.sendAndCheck(ctx, "the state at a target that does not exist", l, func(o outcome) bool { return !o.isComplete() }, "an error")
+	return s.sendAndCheck(ctx, "the state at a target that does not exist", l,
+		func(o outcome) bool { return !o.isComplete() }, "an error")
 }
 
 // changeArguments changes one argument, or adds one.
@@ -295,7 +315,8 @@ func changeArguments(ctx context.Context, s *attempt) []error {
 	if l.arguments, err = json.Marshal(changed); err != nil {
 		return []error{err}
 	}
-	return s.sendAndCheck(ctx, "the state with other arguments", l, func(o outcome) bool { return !o.isComplete() }, "an error")
+	return s.sendAndCheck(ctx, "the state with other arguments", l,
+		func(o outcome) bool { return !o.isComplete() }, "an error")
 }
 
 // replayLeg sends the last leg twice. The second may get the outcome of the first, and
@@ -322,7 +343,8 @@ func forkState(ctx context.Context, s *attempt) []error {
 		return []error{err}
 	}
 	s.before = s.subject.Effects.copyCounts()
-	return s.expectRefusal(ctx, "a state that was used with a refusal, and now with an acceptance", s.last)
+	return s.expectRefusal(ctx, "a state that was used with a refusal, and now with an acceptance",
+		s.last)
 }
 
 // replaceAcceptance returns the last answers with those that accept replaced.
@@ -348,7 +370,8 @@ func sendAnswers(forms ...string) func(context.Context, *attempt) []error {
 			l.responses = append(protocol.InputResponses(nil), s.last.responses...)
 			for i, r := range l.responses {
 				if accepts(r.Result) {
-					l.responses[i].Result = json.RawMessage(strings.ReplaceAll(form, "CONTENT", string(contentOf(r.Result))))
+					l.responses[i].Result = json.RawMessage(strings.ReplaceAll(form, "CONTENT",
+						string(contentOf(r.Result))))
 				}
 			}
 			problems = append(problems, s.expectIncomplete(ctx, "the answer "+form, l)...)

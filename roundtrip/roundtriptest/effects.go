@@ -57,12 +57,15 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 	counts := e.copyCounts()
 	for _, name := range flow.Never {
 		if n := counts[name]; n > 0 {
-			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in this flow", name))
+			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in "+
+				"this flow", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if n := counts[name]; n > 1 {
-			problems = append(problems, fmt.Errorf("the effect %q happened %d times in one flow: a handler runs again in every round; put it behind the last question, or remember what came of it (roundtrip.Memo)", name, n))
+			problems = append(problems, fmt.Errorf("the effect %q happened %d times in one flow: "+
+				"a handler runs again in every round; put it behind the last question, or "+
+				"remember what came of it (roundtrip.Memo)", name, n))
 		}
 	}
 	return problems

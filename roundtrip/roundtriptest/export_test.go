@@ -4,7 +4,8 @@ import "testing"
 
 // RunAttack is one attack, for tests of the package on subjects that deserve it, and in
 // bubbles, where there are no subtests.
-func RunAttack(t testing.TB, subject Subject, flow Flow, name string) (problems []error, cannot string) {
+func RunAttack(t testing.TB, subject Subject, flow Flow,
+	name string) (problems []error, cannot string) {
 	honest, err := playModern(t, &subject, flow)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,8 @@ func FindProblems(t testing.TB, subject Subject, flow Flow) []error {
 	if err != nil {
 		return append(problems, err)
 	}
-	return append(append(problems, legacy.checkResult(flow)...), legacy.compareWithModern(modern)...)
+	return append(append(problems, legacy.checkResult(flow)...),
+		legacy.compareWithModern(modern)...)
 }
 
 // CheckFlow reports why Attack refuses a flow.

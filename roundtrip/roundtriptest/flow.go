@@ -96,7 +96,8 @@ func Cancel() Answer { return Answer{result: json.RawMessage(`{"action":"cancel"
 // Sampled is what a model says.
 func Sampled(text string) Answer {
 	data, err := json.Marshal(protocol.CreateMessageResult{
-		Role: "assistant", Model: "roundtriptest", Content: []protocol.Content{&protocol.TextContent{Text: text}},
+		Role: "assistant", Model: "roundtriptest",
+		Content: []protocol.Content{&protocol.TextContent{Text: text}},
 	})
 	return Answer{result: data, err: err}
 }

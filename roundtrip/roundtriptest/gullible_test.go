@@ -20,7 +20,8 @@ import (
 // comes back, and reads it as leniently as it can.
 type gullible struct{ effects *roundtriptest.Effects }
 
-func (g gullible) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+func (g gullible) Handle(_ context.Context, req *protocol.Request,
+	_ protocol.Back) (*protocol.Response, error) {
 	var params struct {
 		Arguments      Deploy
 		InputResponses map[string]json.RawMessage
@@ -32,7 +33,8 @@ func (g gullible) Handle(_ context.Context, req *protocol.Request, _ protocol.Ba
 	case req.Method == protocol.MethodListTools:
 		result = `{"resultType":"complete","tools":[{"name":"deploy","inputSchema":{"type":"object"}},{"name":"other","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`
 	case err != nil:
-		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidParams, "no")}, nil
+		return &protocol.Response{ID: req.ID,
+			Error: protocol.Errorf(protocol.CodeInvalidParams, "no")}, nil
 	}
 	for _, raw := range params.InputResponses {
 		if strings.Contains(strings.ToLower(string(raw)), "accept") {
@@ -78,9 +80,11 @@ func TestGullible(t *testing.T) {
 func TestSkippedAttacks(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	srv := newServer(t, effects, roundtrip.Options{})
-	for name, field := range map[string]string{"other user": "TwoUsers", "expire": "Later", "replay": "SingleUse", "fork": "SingleUse", "smuggle": "Lossy"} {
+	for name, field := range map[string]string{"other user": "TwoUsers", "expire": "Later",
+		"replay": "SingleUse", "fork": "SingleUse", "smuggle": "Lossy"} {
 		subject := roundtriptest.Subject{Connect: overLines(srv), Lossy: true}
-		if _, why := roundtriptest.RunAttack(t, subject, flows()[0], name); !strings.Contains(why, "Subject."+field) {
+		if _, why := roundtriptest.RunAttack(t, subject, flows()[0], name); !strings.Contains(why,
+			"Subject."+field) {
 			t.Errorf("%s: skipped because %q, want Subject.%s", name, why, field)
 		}
 	}
@@ -96,7 +100,8 @@ func TestFindings(t *testing.T) {
 		flow       roundtriptest.Flow
 	}{
 		{"another result", `got "deployed to prod: tested", want "done"`, roundtriptest.Flow{Request: deploy, Answers: accepted, Want: "done"}},
-		{"no failure", "want an error", roundtriptest.Flow{Request: deploy, Answers: accepted, Fails: "no"}},
+		{"no failure", "want an error",
+			roundtriptest.Flow{Request: deploy, Answers: accepted, Fails: "no"}},
 		{"another failure", `want an error that says "disk"`, roundtriptest.Flow{Request: roundtriptest.Tool("nowhere", nil), Fails: "disk"}},
 		{"a question without an answer", `question "confirm" has no answer`, roundtriptest.Flow{Request: deploy}},
 		{"an answer without a question", `question "twice" was not asked`, roundtriptest.Flow{Request: deploy, Answers: roundtriptest.Answers{"confirm": because("tested"), "twice": roundtriptest.Decline()}}},
@@ -104,38 +109,49 @@ func TestFindings(t *testing.T) {
 		{"an effect in every round", `the effect "charge" happened 2 times`, roundtriptest.Flow{Request: roundtriptest.Tool("repeats", nil), Answers: accepted, Want: "charged"}},
 		{"an effect that must not be", `the effect "deploy" happened, which it must not`, roundtriptest.Flow{Request: deploy, Answers: accepted, Want: "deployed to prod: tested", Never: []string{"deploy"}}},
 		{"no request", "use Tool, Prompt or Resource", roundtriptest.Flow{}},
-		{"eras that differ", "the eras answer differently", roundtriptest.Flow{Request: roundtriptest.Tool("moody", nil), Answers: accepted, Want: "modern"}},
-		{"eras that ask differently", "what revision 2026-07-28 is not", roundtriptest.Flow{Request: roundtriptest.Tool("nosy", nil), Answers: accepted, Want: "asked"}},
-		{"no end", "has not ended after 20 legs", roundtriptest.Flow{Request: roundtriptest.Tool("endless", nil), Answers: accepted, Want: "asked"}},
+		{"eras that differ", "the eras answer differently",
+			roundtriptest.Flow{Request: roundtriptest.Tool("moody", nil), Answers: accepted,
+				Want: "modern"}},
+		{"eras that ask differently", "what revision 2026-07-28 is not",
+			roundtriptest.Flow{Request: roundtriptest.Tool("nosy", nil), Answers: accepted,
+				Want: "asked"}},
+		{"no end", "has not ended after 20 legs",
+			roundtriptest.Flow{Request: roundtriptest.Tool("endless", nil), Answers: accepted,
+				Want: "asked"}},
 	}
 	srv := newServer(t, effects, roundtrip.Options{MaxRounds: 100})
 	era := func(call *server.ToolCall) string { return string(call.Version) }
-	server.AddRawTool(srv, server.Tool{Name: "moody"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if _, ok := confirm.AcceptedContent(ctx); !ok {
-			return roundtrip.InputRequired(confirm.Elicit("Sure?")), nil
-		}
-		if era(call) < string(protocol.V20260728) {
-			return server.Text("legacy"), nil
-		}
-		return server.Text("modern"), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "nosy"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if _, ok := confirm.AcceptedContent(ctx); !ok {
-			return roundtrip.InputRequired(confirm.Elicit("Sure, " + era(call) + "?")), nil
-		}
-		return server.Text("asked"), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "endless"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return roundtrip.InputRequired(confirm.Elicit("Still sure?").AskAgain()), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "moody"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return roundtrip.InputRequired(confirm.Elicit("Sure?")), nil
+			}
+			if era(call) < string(protocol.V20260728) {
+				return server.Text("legacy"), nil
+			}
+			return server.Text("modern"), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "nosy"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return roundtrip.InputRequired(confirm.Elicit("Sure, " + era(call) + "?")), nil
+			}
+			return server.Text("asked"), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "endless"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return roundtrip.InputRequired(confirm.Elicit("Still sure?").AskAgain()), nil
+		})
 	for _, tc := range tests {
 		subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
 		problems := roundtriptest.FindProblems(t, subject, tc.flow)
-		if !slices.ContainsFunc(problems, func(err error) bool { return strings.Contains(err.Error(), tc.want) }) {
+		if !slices.ContainsFunc(problems,
+			func(err error) bool { return strings.Contains(err.Error(), tc.want) }) {
 			t.Errorf("%s: got %v, want %q", tc.name, problems, tc.want)
 		}
 	}
-	if problems := roundtriptest.FindProblems(t, roundtriptest.Subject{}, tests[0].flow); len(problems) != 1 {
+	if problems := roundtriptest.FindProblems(t, roundtriptest.Subject{},
+		tests[0].flow); len(problems) != 1 {
 		t.Errorf("a subject without Connect: %v", errors.Join(problems...))
 	}
 }
@@ -148,7 +164,8 @@ func TestUnfit(t *testing.T) {
 		"declined": flows()[1], "fails": flows()[5], "asks for no consent": flows()[6],
 		"asks nothing": {Request: roundtriptest.Tool("nowhere", nil), Fails: "nowhere"},
 	} {
-		if err := roundtriptest.CheckFlow(t, roundtriptest.Subject{Connect: overLines(srv), Effects: effects}, flow); err == nil {
+		if err := roundtriptest.CheckFlow(t,
+			roundtriptest.Subject{Connect: overLines(srv), Effects: effects}, flow); err == nil {
 			t.Errorf("%s: the flow was taken", name)
 		}
 	}

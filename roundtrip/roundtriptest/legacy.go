@@ -31,9 +31,11 @@ func (s *Subject) playLegacy(t testing.TB, flow Flow, modern *playedFlow) (*play
 	var result protocol.Result
 	switch r := flow.Request; r.method {
 	case protocol.MethodCallTool:
-		result, err = resultOrError(c.CallToolParams(ctx, &protocol.CallToolParams{Name: r.target, Arguments: arguments}))
+		result, err = resultOrError(c.CallToolParams(ctx,
+			&protocol.CallToolParams{Name: r.target, Arguments: arguments}))
 	case protocol.MethodGetPrompt:
-		result, err = resultOrError(c.GetPromptParams(ctx, &protocol.GetPromptParams{Name: r.target, Arguments: arguments}))
+		result, err = resultOrError(c.GetPromptParams(ctx,
+			&protocol.GetPromptParams{Name: r.target, Arguments: arguments}))
 	case protocol.MethodReadResource:
 		result, err = resultOrError(c.ReadResource(ctx, r.target))
 	}
@@ -94,20 +96,24 @@ func (p *person) answerQuestion(question protocol.InputRequest) ([]byte, error) 
 // clientOptions returns options with a handler for each kind of question that the client
 // declares.
 func (p *person) clientOptions(caps *protocol.ClientCapabilities) *client.Options {
-	opts := &client.Options{Era: protocol.Legacy, Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"}}
+	opts := &client.Options{Era: protocol.Legacy,
+		Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"}}
 	if e := caps.Elicitation; e != nil && e.Form {
-		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(&protocol.ElicitForm{Message: q.Message, Schema: q.Schema}))
 		}
 	}
 	if e := caps.Elicitation; e != nil && e.URL {
-		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+			error) {
 			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(&protocol.ElicitURL{Message: q.Message, URL: q.URL}))
 		}
 	}
 	if caps.Sampling != nil {
 		opts.SamplingTools, opts.SamplingContext = caps.Sampling.Tools, caps.Sampling.Context
-		opts.CreateMessage = func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		opts.CreateMessage = func(_ context.Context,
+			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			return decodeWith(protocol.DecodeCreateMessageResult)(p.answerQuestion(&q.Request))
 		}
 	}

@@ -48,7 +48,8 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	}
 	result, err := protocol.DecodeResult(protocol.V20260728, l.request.method, resp.Result)
 	if err != nil {
-		return outcome{}, fmt.Errorf("%s %s: the result: %w", l.request.method, l.request.target, err)
+		return outcome{}, fmt.Errorf("%s %s: the result: %w", l.request.method, l.request.target,
+			err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
 		return outcome{asks: asks}, nil
@@ -56,7 +57,8 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	return outcome{result: result}, nil
 }
 
-func (c *connection) sendRequest(ctx context.Context, method, target string, params json.RawMessage) (*protocol.Response, error) {
+func (c *connection) sendRequest(ctx context.Context, method, target string,
+	params json.RawMessage) (*protocol.Response, error) {
 	c.last++
 	req := &protocol.Request{
 		ID: protocol.IntID(c.last), Method: method, Params: params,
@@ -97,11 +99,14 @@ func (l leg) encodeWithoutAnswers(meta protocol.RequestMeta) (json.RawMessage, e
 	retry := protocol.Retry{RequestState: l.state}
 	switch l.request.method {
 	case protocol.MethodCallTool:
-		return protocol.EncodeParams(&protocol.CallToolParams{Name: l.request.target, Arguments: l.arguments, Retry: retry, RequestMeta: meta})
+		return protocol.EncodeParams(&protocol.CallToolParams{Name: l.request.target,
+			Arguments: l.arguments, Retry: retry, RequestMeta: meta})
 	case protocol.MethodGetPrompt:
-		return protocol.EncodeParams(&protocol.GetPromptParams{Name: l.request.target, Arguments: l.arguments, Retry: retry, RequestMeta: meta})
+		return protocol.EncodeParams(&protocol.GetPromptParams{Name: l.request.target,
+			Arguments: l.arguments, Retry: retry, RequestMeta: meta})
 	case protocol.MethodReadResource:
-		return protocol.EncodeParams(&protocol.ReadResourceParams{URI: l.request.target, Retry: retry, RequestMeta: meta})
+		return protocol.EncodeParams(&protocol.ReadResourceParams{URI: l.request.target,
+			Retry: retry, RequestMeta: meta})
 	}
 	return nil, fmt.Errorf("the flow has no request: use Tool, Prompt or Resource")
 }

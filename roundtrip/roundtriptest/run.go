@@ -39,7 +39,8 @@ func Run(t *testing.T, subject Subject, flows ...Flow) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					reportProblems(t, append(legacy.checkResult(flow), legacy.compareWithModern(modern)...))
+					reportProblems(t, append(legacy.checkResult(flow),
+						legacy.compareWithModern(modern)...))
 				})
 			}
 			if flow.Golden != "" {
@@ -55,7 +56,8 @@ func playModern(t testing.TB, subject *Subject, flow Flow) (*playedFlow, error) 
 		return nil, errors.New("roundtriptest: Subject.Connect is required")
 	}
 	if !subject.servesEra(protocol.Modern) {
-		return nil, errors.New("roundtriptest: Subject.Eras must have protocol.Modern: questions have keys in it alone")
+		return nil, errors.New("roundtriptest: Subject.Eras must have protocol.Modern: questions " +
+			"have keys in it alone")
 	}
 	return subject.playToEnd(t, flow)
 }
@@ -92,7 +94,8 @@ func (s *Subject) playToEnd(t testing.TB, flow Flow) (*playedFlow, error) {
 	defer peer.Close() // the connection is of no more use
 	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
-	p, err := s.playLegs(ctx, &connection{peer: peer, caps: flow.clientCapabilities()}, flow, maxLegs)
+	p, err := s.playLegs(ctx, &connection{peer: peer, caps: flow.clientCapabilities()}, flow,
+		maxLegs)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +104,8 @@ func (s *Subject) playToEnd(t testing.TB, flow Flow) (*playedFlow, error) {
 }
 
 // playLegs sends up to the given number of legs of the flow.
-func (s *Subject) playLegs(ctx context.Context, c *connection, flow Flow, legs int) (*playedFlow, error) {
+func (s *Subject) playLegs(ctx context.Context, c *connection, flow Flow,
+	legs int) (*playedFlow, error) {
 	s.Effects.resetCounts()
 	arguments, err := flow.Request.encodeArguments()
 	if err != nil {
@@ -145,7 +149,8 @@ func (p *playedFlow) answerQuestions(answers Answers) (leg, error) {
 			return leg{}, fmt.Errorf("answer to %q: %w", q.Key, a.err)
 		}
 		p.asked = append(p.asked, askedQuestion{q.Key, words, q.Request, a})
-		next.responses = append(next.responses, protocol.KeyedResponse{Key: q.Key, Result: a.result})
+		next.responses = append(next.responses,
+			protocol.KeyedResponse{Key: q.Key, Result: a.result})
 		if a.next != nil {
 			answers[q.Key] = *a.next
 		}
@@ -200,9 +205,11 @@ func (p *playedFlow) checkResult(flow Flow) (problems []error) {
 	got := p.out.String()
 	switch {
 	case flow.Fails != "" && p.out.isComplete():
-		problems = append(problems, fmt.Errorf("the flow completes with %q, want an error that says %q", got, flow.Fails))
+		problems = append(problems, fmt.Errorf("the flow completes with %q, want an error that "+
+			"says %q", got, flow.Fails))
 	case flow.Fails != "" && !strings.Contains(got, flow.Fails):
-		problems = append(problems, fmt.Errorf("got %q, want an error that says %q", got, flow.Fails))
+		problems = append(problems, fmt.Errorf("got %q, want an error that says %q", got,
+			flow.Fails))
 	case flow.Fails == "" && (!p.out.isComplete() || got != flow.Want):
 		problems = append(problems, fmt.Errorf("got %q, want %q", got, flow.Want))
 	}
@@ -213,7 +220,8 @@ func (p *playedFlow) checkResult(flow Flow) (problems []error) {
 // texts of errors may differ.
 func (p *playedFlow) compareWithModern(modern *playedFlow) (problems []error) {
 	if here, there := p.formatSorted(), modern.formatSorted(); here != there {
-		problems = append(problems, fmt.Errorf("the eras ask differently; legacy:\n%s\nmodern:\n%s", here, there))
+		problems = append(problems, fmt.Errorf("the eras ask differently; legacy:\n%s\nmodern:\n%s",
+			here, there))
 	}
 	if !p.out.isComplete() || !modern.out.isComplete() {
 		return problems
@@ -224,7 +232,8 @@ func (p *playedFlow) compareWithModern(modern *playedFlow) (problems []error) {
 		return append(problems, err)
 	}
 	if !bytes.Equal(here, there) {
-		problems = append(problems, fmt.Errorf("the eras answer differently; legacy:\n%s\nmodern:\n%s", here, there))
+		problems = append(problems, fmt.Errorf("the eras answer differently; "+
+			"legacy:\n%s\nmodern:\n%s", here, there))
 	}
 	return problems
 }

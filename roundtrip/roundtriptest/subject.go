@@ -42,7 +42,8 @@ type Subject struct {
 // Lines returns a Connect for servers that read and write lines of JSON. It calls serve
 // for each connection. serve must return when r ends, and ctx is cancelled then, too. An
 // error of serve fails the test, unless it is that of ctx or of a stream that has ended.
-func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
+func Lines(serve func(ctx context.Context, r io.ReadCloser,
+	w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
 	return func(t testing.TB, _ string) protocol.Peer {
 		fromServer, toClient := io.Pipe()
 		fromClient, toServer := io.Pipe()
@@ -59,7 +60,8 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) er
 			_ = toServer.Close()
 			cancel()
 			err := <-ended
-			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
+			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) &&
+				!errors.Is(err, io.ErrClosedPipe) {
 				t.Errorf("roundtriptest: serve: %v", err)
 			}
 		})

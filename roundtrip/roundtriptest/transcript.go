@@ -48,6 +48,7 @@ func compareGolden(t *testing.T, file, got string) {
 		t.Fatalf("%v; set ROUNDTRIPTEST_UPDATE to write it", err)
 	}
 	if !bytes.Equal(want, []byte(got)) {
-		t.Errorf("%s differs; set ROUNDTRIPTEST_UPDATE to write it\ngot:\n%s\nwant:\n%s", file, got, want)
+		t.Errorf("%s differs; set ROUNDTRIPTEST_UPDATE to write it\ngot:\n%s\nwant:\n%s", file, got,
+			want)
 	}
 }

@@ -19,13 +19,16 @@ import (
 // nothing.
 func BenchmarkChain(b *testing.B) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	written := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)), nil)
-	filtered := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.ErrorLevel)), nil)
+	written := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+		zapcore.InfoLevel)), nil)
+	filtered := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+		zapcore.ErrorLevel)), nil)
 	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	recovers, payload, limit := middleware.Recover(nil), middleware.Payload(nil), middleware.Limit(nil)
+	recovers, payload, limit := middleware.Recover(nil), middleware.Payload(nil),
+		middleware.Limit(nil)
 	timeout := middleware.Timeout(time.Minute)
 	chains := []struct {
 		name  string
@@ -44,11 +47,15 @@ func BenchmarkChain(b *testing.B) {
 	for _, c := range chains {
 		b.Run(c.name, func(b *testing.B) {
 			result := server.Text("done")
-			var h server.Handler = func(context.Context, *server.Incoming) (protocol.Result, error) { return result, nil }
+			var h server.Handler = func(context.Context, *server.Incoming) (protocol.Result,
+				error) {
+				return result, nil
+			}
 			for i := len(c.chain) - 1; i >= 0; i-- {
 				h = c.chain[i](h)
 			}
-			in := incoming(b, protocol.MethodCallTool, roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"})
+			in := incoming(b, protocol.MethodCallTool,
+				roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"})
 			in.Target = "deploy"
 			in.Params = &protocol.CallToolParams{Name: "deploy", Arguments: []byte(`{"env":"prod"}`)}
 			ctx := b.Context()

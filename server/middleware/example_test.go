@@ -49,12 +49,13 @@ func Example() {
 	type deploy struct {
 		Env string `json:"env"`
 	}
-	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall, in deploy) (protocol.CallToolOutcome, error) {
-		if in.Env == "" {
-			panic("no environment")
-		}
-		return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "deploy"},
+		func(ctx context.Context, _ *server.ToolCall, in deploy) (protocol.CallToolOutcome, error) {
+			if in.Env == "" {
+				panic("no environment")
+			}
+			return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
+		})
 
 	for _, env := range []string{"prod", ""} {
 		call := &protocol.CallToolParams{Name: "deploy", Arguments: json.RawMessage(`{"env":"` + env + `"}`)}
@@ -65,12 +66,15 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		srv.Handle(context.Background(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: params}, nil)
+		srv.Handle(context.Background(),
+			&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
+				Params: params}, nil)
 	}
 
 	for _, entry := range logs.All() {
 		fmt.Print(entry.Level, " ", entry.Message)
-		for _, name := range []string{"method", "target", "outcome", "kinds", "panic", "code", "error"} {
+		for _, name := range []string{"method", "target", "outcome", "kinds", "panic", "code",
+			"error"} {
 			if v, ok := entry.ContextMap()[name]; ok {
 				fmt.Printf(" %s=%v", name, v)
 			}

@@ -45,9 +45,10 @@ func newRig(t testing.TB, inner ...server.Middleware) *rig {
 	}
 	both := roundtrip.Observers(log, metrics)
 	s, err := server.New(&server.Options{
-		Info:       protocol.Implementation{Name: "rig", Version: "1"},
-		Observer:   both,
-		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)}, inner...),
+		Info:     protocol.Implementation{Name: "rig", Version: "1"},
+		Observer: both,
+		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
+			inner...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,34 +70,43 @@ type input struct {
 }
 
 func register(s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		return server.Text(in.Note), nil
-	})
-	server.AddTool(s, server.Tool{Name: "fail"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		return nil, errors.New("cannot use " + in.Note)
-	})
-	server.AddTool(s, server.Tool{Name: "refuse"}, func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
-		return nil, protocol.Errorf(4711, "not today")
-	})
-	server.AddTool(s, server.Tool{Name: "panic"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		panic("no idea what to do with " + in.Note)
-	})
-	server.AddTool(s, server.Tool{Name: "bug"}, func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
-		return &protocol.InputRequiredResult{}, nil
-	})
-	server.AddTool(s, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		switch answer := confirm.Answer(ctx); answer.Outcome {
-		case roundtrip.Accepted:
-			return server.Text("deployed " + answer.Content.Reason), nil
-		case roundtrip.Declined:
-			return server.Text("left alone"), nil
-		}
-		return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"), roundtrip.WithState("author "+in.Note)), nil
-	})
-	server.AddPrompt(s, server.Prompt{Name: "greet"}, func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return nil, errors.New("cannot greet " + call.Arguments["who"])
-	})
-	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "doc://{+path}", Name: "docs"},
+	server.AddTool(s, server.Tool{Name: "echo"},
+		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			return server.Text(in.Note), nil
+		})
+	server.AddTool(s, server.Tool{Name: "fail"},
+		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			return nil, errors.New("cannot use " + in.Note)
+		})
+	server.AddTool(s, server.Tool{Name: "refuse"},
+		func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+			return nil, protocol.Errorf(4711, "not today")
+		})
+	server.AddTool(s, server.Tool{Name: "panic"},
+		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			panic("no idea what to do with " + in.Note)
+		})
+	server.AddTool(s, server.Tool{Name: "bug"},
+		func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+			return &protocol.InputRequiredResult{}, nil
+		})
+	server.AddTool(s, server.Tool{Name: "deploy"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			switch answer := confirm.Answer(ctx); answer.Outcome {
+			case roundtrip.Accepted:
+				return server.Text("deployed " + answer.Content.Reason), nil
+			case roundtrip.Declined:
+				return server.Text("left alone"), nil
+			}
+			return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"),
+				roundtrip.WithState("author "+in.Note)), nil
+		})
+	server.AddPrompt(s, server.Prompt{Name: "greet"},
+		func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return nil, errors.New("cannot greet " + call.Arguments["who"])
+		})
+	server.AddResourceTemplate(s,
+		server.ResourceTemplate{URITemplate: "doc://{+path}", Name: "docs"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return nil, protocol.ResourceNotFound(call.URI)
 		})
@@ -107,7 +117,8 @@ const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"root
 // params writes the parameters of a request with the members given.
 func params(capabilities string, members ...string) json.RawMessage {
 	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:%s}`,
-		protocol.MetaProtocolVersion, protocol.V20260728, protocol.MetaClientCapabilities, capabilities)
+		protocol.MetaProtocolVersion, protocol.V20260728, protocol.MetaClientCapabilities,
+		capabilities)
 	return json.RawMessage("{" + strings.Join(append([]string{meta}, members...), ",") + "}")
 }
 
@@ -120,7 +131,8 @@ func (r *rig) send(method string, members ...string) *protocol.Response {
 func (r *rig) raw(ctx context.Context, method string, params json.RawMessage) *protocol.Response {
 	r.Helper()
 	r.calls++
-	response, err := r.Handle(ctx, &protocol.Request{ID: protocol.IntID(int64(r.calls)), Method: method, Params: params}, nil)
+	response, err := r.Handle(ctx,
+		&protocol.Request{ID: protocol.IntID(int64(r.calls)), Method: method, Params: params}, nil)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -215,5 +215,6 @@ func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 
 // whereOfIncoming describes a request in events.
 func whereOfIncoming(in *server.Incoming) roundtrip.Where {
-	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
+	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
+		Request: in.RequestID}
 }

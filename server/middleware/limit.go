@@ -79,7 +79,8 @@ func Limit(opts *LimitOptions) server.Middleware {
 		o.RetryAfter = DefaultRetryAfter
 	}
 	calls := newSlots(o.Calls, DefaultMaxCalls, o.CallsPerPrincipal, DefaultMaxCallsPerPrincipal)
-	listens := newSlots(o.Listens, DefaultMaxListens, o.ListensPerPrincipal, DefaultMaxListensPerPrincipal)
+	listens := newSlots(o.Listens, DefaultMaxListens, o.ListensPerPrincipal,
+		DefaultMaxListensPerPrincipal)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
 			if in.Refusal() != nil {
@@ -90,7 +91,8 @@ func Limit(opts *LimitOptions) server.Middleware {
 				pool = listens
 			}
 			if limit := pool.Take(in.Principal, 1); limit != quota.None {
-				return nil, quota.Refuse(limit, o.RetryAfter, "too many requests at once; try again in %s", o.RetryAfter)
+				return nil, quota.Refuse(limit, o.RetryAfter,
+					"too many requests at once; try again in %s", o.RetryAfter)
 			}
 			s := &callSlot{Context: ctx, pool: pool, who: in.Principal, held: true}
 			defer s.releaseSlot()
@@ -114,7 +116,8 @@ type slots = quota.Pool[roundtrip.Principal]
 
 func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
 	return quota.New(quota.Options[roundtrip.Principal]{
-		Total: int64(orDefault(limit, byDefault)), Share: int64(orDefault(limitEach, eachByDefault)), Local: roundtrip.Local(),
+		Total: int64(orDefault(limit, byDefault)),
+		Share: int64(orDefault(limitEach, eachByDefault)), Local: roundtrip.Local(),
 	})
 }
 

@@ -78,7 +78,8 @@ func (c *crowd) wantFull(err error, limit string) {
 func TestLimit(t *testing.T) {
 	ann := roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"}
 	bob := roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
-	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 2, Listens: 1}))
+	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 2,
+		Listens: 1}))
 	for round := range 3 { // slots come back
 		for i, who := range []roundtrip.Principal{ann, ann} {
 			if err := c.enter(protocol.MethodCallTool, who); err != nil {
@@ -135,7 +136,10 @@ func TestLimitDefaults(t *testing.T) {
 func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 	ann := roundtrip.Principal{Subject: "ann"}
 	limit := middleware.Limit(&middleware.LimitOptions{CallsPerPrincipal: 1})
-	h := middleware.Recover(nil)(limit(func(context.Context, *server.Incoming) (protocol.Result, error) { panic("broken") }))
+	h := middleware.Recover(nil)(limit(func(context.Context, *server.Incoming) (protocol.Result,
+		error) {
+		panic("broken")
+	}))
 	for range 3 {
 		_, err := h(context.Background(), incoming(t, protocol.MethodCallTool, ann))
 		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError {
@@ -160,7 +164,8 @@ func TestLimitCountsUnderConcurrency(t *testing.T) {
 	const limit = 4
 	var mu sync.Mutex
 	running, most, served, refused := 0, 0, 0, 0
-	h := middleware.Limit(&middleware.LimitOptions{Calls: limit})(func(context.Context, *server.Incoming) (protocol.Result, error) {
+	h := middleware.Limit(&middleware.LimitOptions{Calls: limit})(func(context.Context,
+		*server.Incoming) (protocol.Result, error) {
 		mu.Lock()
 		running++
 		served++
@@ -174,7 +179,8 @@ func TestLimitCountsUnderConcurrency(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 200 {
 		wg.Go(func() {
-			if _, err := h(context.Background(), incoming(t, protocol.MethodPing, roundtrip.Principal{})); err != nil {
+			if _, err := h(context.Background(),
+				incoming(t, protocol.MethodPing, roundtrip.Principal{})); err != nil {
 				mu.Lock()
 				refused++
 				mu.Unlock()
@@ -183,7 +189,8 @@ func TestLimitCountsUnderConcurrency(t *testing.T) {
 	}
 	wg.Wait()
 	if most > limit || served+refused != 200 || running != 0 {
-		t.Errorf("most %d of %d, served %d and refused %d of 200, running %d", most, limit, served, refused, running)
+		t.Errorf("most %d of %d, served %d and refused %d of 200, running %d", most, limit, served,
+			refused, running)
 	}
 }
 
@@ -197,14 +204,17 @@ func TestRefusalsForWantOfRoomAreSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := roundtrip.Observers(middleware.NewLog(zap.New(core), nil), metrics)
-	where := roundtrip.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool, Target: "pay"}
-	both.Observe(t.Context(), roundtrip.QuotaExceeded{Where: where, Resource: "guard", Limit: "principal", RetryAfter: 2 * time.Second})
+	where := roundtrip.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
+		Target: "pay"}
+	both.Observe(t.Context(), roundtrip.QuotaExceeded{Where: where, Resource: "guard",
+		Limit: "principal", RetryAfter: 2 * time.Second})
 	both.Observe(t.Context(), roundtrip.SessionEvicted{Idle: time.Minute, Limit: "server"})
 	for _, want := range []struct {
 		name   string
 		fields map[string]any
 	}{
-		{"mcp.quota_exceeded", map[string]any{"resource": "guard", "limit": "principal", "retry_after_ms": 2000.0, "target": "pay"}},
+		{"mcp.quota_exceeded", map[string]any{"resource": "guard", "limit": "principal",
+			"retry_after_ms": 2000.0, "target": "pay"}},
 		{"mcp.session_evicted", map[string]any{"idle_ms": 60000.0, "limit": "server"}},
 	} {
 		entries := logs.FilterMessage(want.name).All()

@@ -127,8 +127,10 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 	}
 	in := leg.incoming
 	e := &requestEntry{
-		method: in.Request.Method, target: in.Target, era: in.Version.Era(), version: string(in.Version),
-		principal: principalKind(in.Principal), subject: l.subjectOf(in.Principal), outcome: outcome, work: work, waited: waited,
+		method: in.Request.Method, target: in.Target, era: in.Version.Era(),
+		version:   string(in.Version),
+		principal: principalKind(in.Principal), subject: l.subjectOf(in.Principal),
+		outcome: outcome, work: work, waited: waited,
 	}
 	if l.opts.RemoteAddr {
 		e.remoteAddr = in.RemoteAddr
@@ -192,12 +194,16 @@ func traceIDOf(parent string) string {
 	version, rest, ok := strings.Cut(parent, "-")
 	id, rest, more := strings.Cut(rest, "-")
 	span, _, _ := strings.Cut(rest, "-")
-	if !ok || !more || len(version) != 2 || len(id) != 32 || len(span) != 16 || !isHex(version+id+span) || strings.Trim(id, "0") == "" {
+	if !ok || !more || len(version) != 2 || len(id) != 32 || len(span) != 16 ||
+		!isHex(version+id+span) || strings.Trim(id, "0") == "" {
 		return ""
 	}
 	return id
 }
 
 func isHex(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) < 0
+	return strings.IndexFunc(s, func(r rune) bool {
+		return (r < '0' || r > '9') &&
+			(r < 'a' || r > 'f')
+	}) < 0
 }

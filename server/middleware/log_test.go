@@ -29,7 +29,8 @@ func TestLogOfLegs(t *testing.T) {
 		{"complete", protocol.MethodCallTool, []string{`"name":"echo"`}, zap.InfoLevel, map[string]any{
 			"method": "tools/call", "target": "echo", "era": "modern", "version": "2026-07-28",
 			"principal": "local", "outcome": "complete", "code": nil, "error": nil}},
-		{"list", protocol.MethodListTools, nil, zap.InfoLevel, map[string]any{"outcome": "complete", "target": ""}},
+		{"list", protocol.MethodListTools, nil, zap.InfoLevel,
+			map[string]any{"outcome": "complete", "target": ""}},
 		{"tool error", protocol.MethodCallTool, []string{`"name":"fail"`}, zap.InfoLevel, map[string]any{"outcome": "tool_error", "error": nil}},
 		{"input required", protocol.MethodCallTool, []string{`"name":"deploy"`}, zap.InfoLevel, map[string]any{"outcome": "input_required", "round": 1}},
 		{"protocol error", protocol.MethodCallTool, []string{`"name":"refuse"`}, zap.InfoLevel, map[string]any{
@@ -37,7 +38,8 @@ func TestLogOfLegs(t *testing.T) {
 		{"handler error", protocol.MethodGetPrompt, []string{`"name":"greet"`, `"arguments":{"who":"Ann"}`}, zap.InfoLevel, map[string]any{
 			"outcome": "handler_error", "code": protocol.CodeHandlerError, "error": nil}},
 		{"refusal", "no/such", nil, zap.InfoLevel, map[string]any{
-			"outcome": "method_not_found", "code": protocol.CodeMethodNotFound, "method": "no/such"}},
+			"outcome": "method_not_found", "code": protocol.CodeMethodNotFound,
+			"method": "no/such"}},
 		{"panic", protocol.MethodCallTool, []string{`"name":"panic"`}, zap.WarnLevel, map[string]any{
 			"outcome": "internal_error", "error": "internal error"}},
 		{"resource", protocol.MethodReadResource, []string{`"uri":"doc://ann:pw@host/a?token=1#f"`}, zap.InfoLevel, map[string]any{
@@ -67,7 +69,8 @@ func TestLogOfPrincipals(t *testing.T) {
 	}
 	for want, who := range tests {
 		r := newRig(t)
-		r.raw(server.WithPrincipal(context.Background(), who), protocol.MethodListTools, params(allCapabilities))
+		r.raw(server.WithPrincipal(context.Background(), who), protocol.MethodListTools,
+			params(allCapabilities))
 		wantFields(t, r.entry("mcp.request"), map[string]any{"principal": want})
 	}
 }
@@ -89,7 +92,8 @@ func TestLogOfFlow(t *testing.T) {
 	wantFields(t, r.entry("mcp.input_required"), map[string]any{
 		"kinds": "[elicitation.form]", "round": 1, "rounds_left": 7, "target": "deploy"})
 	wantFields(t, r.entry("mcp.resumed"), map[string]any{"round": 2, "flow": flow})
-	wantFields(t, r.entry("mcp.flow_ended"), map[string]any{"how": "complete", "legs": 2, "flow": flow})
+	wantFields(t, r.entry("mcp.flow_ended"),
+		map[string]any{"how": "complete", "legs": 2, "flow": flow})
 }
 
 func TestLogOfEvents(t *testing.T) {
@@ -100,7 +104,8 @@ func TestLogOfEvents(t *testing.T) {
 	wantCode(t, refused, protocol.CodeInvalidParams)
 	e := r.entry("mcp.state_rejected")
 	wantFields(t, e, map[string]any{"reason": "other_arguments", "target": "deploy"})
-	if ref, _ := e.ContextMap()["reference"].(string); ref == "" || !strings.Contains(string(refused.Error.Data), ref) || e.Level != zap.WarnLevel {
+	if ref, _ := e.ContextMap()["reference"].(string); ref == "" ||
+		!strings.Contains(string(refused.Error.Data), ref) || e.Level != zap.WarnLevel {
 		t.Errorf("reference %q, level %s, client got %s", ref, e.Level, refused.Error.Data)
 	}
 
@@ -113,13 +118,15 @@ func TestLogOfEvents(t *testing.T) {
 	r.call("panic", "")
 	e = r.entry("mcp.handler_panicked")
 	wantFields(t, e, map[string]any{"panic": "no idea what to do with ", "target": "panic"})
-	if stack := fmt.Sprint(e.ContextMap()["stack"]); e.Level != zap.ErrorLevel || !strings.Contains(stack, "harness_test.go") {
+	if stack := fmt.Sprint(e.ContextMap()["stack"]); e.Level != zap.ErrorLevel ||
+		!strings.Contains(stack, "harness_test.go") {
 		t.Errorf("level %s, stack %s", e.Level, stack)
 	}
 
 	r.call("bug", "")
 	e = r.entry("mcp.server_bug")
-	if e.Level != zap.ErrorLevel || !strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "input required") {
+	if e.Level != zap.ErrorLevel ||
+		!strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "input required") {
 		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
 	}
 
@@ -137,7 +144,8 @@ func TestLogOfEvents(t *testing.T) {
 func TestLogNearLimit(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel, 2: zap.WarnLevel, 3: zap.InfoLevel} {
+	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel,
+		2: zap.WarnLevel, 3: zap.InfoLevel} {
 		log.Observe(context.Background(), roundtrip.InputRequested{RoundsLeft: left})
 		e := logs.TakeAll()[0]
 		if e.Level != want {
@@ -155,13 +163,16 @@ func TestLogIsNotForged(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
 	for _, text := range []string{hostile, long} {
-		where := roundtrip.Where{Version: protocol.Version(text), Method: text, Target: text, Flow: text, Round: 1}
+		where := roundtrip.Where{Version: protocol.Version(text), Method: text, Target: text,
+			Flow: text, Round: 1}
 		in := incoming(t, text, roundtrip.Principal{})
 		in.Target, in.Version = text, protocol.Version(text)
 		run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 			for _, e := range []roundtrip.Event{
-				roundtrip.StateRejected{Where: where, Reference: text, Reason: roundtrip.Reason(text)},
-				roundtrip.AnswersDropped{Where: where, Dropped: []roundtrip.Dropped{{Key: text, Reason: roundtrip.DropReason(text)}}},
+				roundtrip.StateRejected{Where: where, Reference: text,
+					Reason: roundtrip.Reason(text)},
+				roundtrip.AnswersDropped{Where: where,
+					Dropped: []roundtrip.Dropped{{Key: text, Reason: roundtrip.DropReason(text)}}},
 				roundtrip.FlowEnded{Where: where, How: roundtrip.FlowEnd(text)},
 				roundtrip.ServerBug{Where: where, Err: errors.New(text)},
 				roundtrip.EphemeralKey{KeyID: text},
@@ -177,7 +188,8 @@ func TestLogIsNotForged(t *testing.T) {
 	for _, e := range logs.All() {
 		for name, v := range e.ContextMap() {
 			text := fmt.Sprint(v)
-			if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+			if strings.ContainsFunc(text,
+				func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 				t.Errorf("%s: %s is %q", e.Message, name, text)
 			}
 			if len(text) > 300 && name != "meaning" {
@@ -190,7 +202,8 @@ func TestLogIsNotForged(t *testing.T) {
 func TestLogBoundsDroppedAnswers(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	log.Observe(context.Background(), roundtrip.AnswersDropped{Dropped: make([]roundtrip.Dropped, 1000)})
+	log.Observe(context.Background(),
+		roundtrip.AnswersDropped{Dropped: make([]roundtrip.Dropped, 1000)})
 	fields := logs.All()[0].ContextMap()
 	if list, _ := fields["dropped"].([]any); len(list) != 8 || fields["count"] != int64(1000) {
 		t.Errorf("%d named, count %v; want 8 and 1000", len(list), fields["count"])
@@ -231,9 +244,10 @@ func TestLogNil(t *testing.T) {
 	log := middleware.NewLog(nil, nil)
 	log.Observe(context.Background(), roundtrip.EphemeralKey{KeyID: "k"})
 	want := &protocol.EmptyResult{}
-	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()), func(context.Context, *server.Incoming) (protocol.Result, error) {
-		return want, nil
-	})
+	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()),
+		func(context.Context, *server.Incoming) (protocol.Result, error) {
+			return want, nil
+		})
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -244,11 +258,12 @@ func TestLogNil(t *testing.T) {
 func TestLogOfNestedServers(t *testing.T) {
 	inner, outer := newRig(t), newRig(t)
 	asked := inner.call("deploy", "prod")
-	server.AddTool(outer.Server, server.Tool{Name: "gateway"}, func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
-		inner.raw(ctx, protocol.MethodCallTool, params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
-			answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
-		return server.Text("passed on"), nil
-	})
+	server.AddTool(outer.Server, server.Tool{Name: "gateway"},
+		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+			inner.raw(ctx, protocol.MethodCallTool, params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
+				answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
+			return server.Text("passed on"), nil
+		})
 	outer.call("gateway", "")
 	wantFields(t, outer.entry("mcp.request"), map[string]any{"flow": nil, "round": nil})
 	legs := inner.logs.FilterMessage("mcp.request").All()
@@ -261,11 +276,15 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	r := newRig(t)
 	core, logs := observer.New(zap.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	where := roundtrip.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool, Target: "delete", Round: 1}
+	where := roundtrip.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
+		Target: "delete", Round: 1}
 	for _, e := range []roundtrip.PushFailed{
-		{Where: where, Kind: protocol.KindElicitForm, Err: &roundtrip.PushError{Method: protocol.MethodElicit, Cause: "no session"}},
-		{Where: where, Kind: protocol.KindListRoots, Err: protocol.Errorf(-32000, "hunter2"), Tolerated: true},
-		{Where: where, Kind: protocol.KindListRoots, Err: errors.New("line\nbreak"), Tolerated: true},
+		{Where: where, Kind: protocol.KindElicitForm,
+			Err: &roundtrip.PushError{Method: protocol.MethodElicit, Cause: "no session"}},
+		{Where: where, Kind: protocol.KindListRoots, Err: protocol.Errorf(-32000, "hunter2"),
+			Tolerated: true},
+		{Where: where, Kind: protocol.KindListRoots, Err: errors.New("line\nbreak"),
+			Tolerated: true},
 		{Where: where, Kind: protocol.KindListRoots},
 	} {
 		log.Observe(context.Background(), e)
@@ -278,9 +297,12 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	if entries[0].Level != zap.WarnLevel {
 		t.Errorf("level %s", entries[0].Level)
 	}
-	wantFields(t, entries[0], map[string]any{"target": "delete", "kind": "elicitation.form", "outcome": "refused",
-		"error": "push elicitation/create: no session; return roundtrip.InputRequired from the handler instead"})
-	wantFields(t, entries[1], map[string]any{"outcome": "tolerated", "error": "the client answered with an error, code -32000"})
+	wantFields(t, entries[0], map[string]any{"target": "delete", "kind": "elicitation.form",
+		"outcome": "refused",
+		"error": "push elicitation/create: no session; return roundtrip.InputRequired from the " +
+			"handler instead"})
+	wantFields(t, entries[1], map[string]any{"outcome": "tolerated",
+		"error": "the client answered with an error, code -32000"})
 	wantFields(t, entries[2], map[string]any{"error": `line\nbreak`})
 	for _, outcome := range []string{"refused", "tolerated"} {
 		if n := value(t, r.registry, "rondo_push_failures_total", "outcome", outcome); n != 2 {

@@ -24,8 +24,10 @@ type requestEntry struct {
 	round                                                                     int
 	code                                                                      int64
 	failed                                                                    bool
-	asked                                                                     *askedFields // nil: it asked nothing
-	field                                                                     [1]zap.Field // the entry itself
+	// nil: it asked nothing
+	asked *askedFields
+	// the entry itself
+	field [1]zap.Field
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].

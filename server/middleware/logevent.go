@@ -28,8 +28,10 @@ const (
 
 // ephemeralMeaning is for who operates a server, and may not have written it.
 const ephemeralMeaning = "requestState is sealed with a random key that only this process has: " +
-	"no other replica can serve the answer to a question asked here, and a restart or rollout ends every flow " +
-	"that waits for a person; set a shared key (Roundtrip.Sealer, KeyringFromEnv) to run more than one process"
+	"no other replica can serve the answer to a question asked here, and a restart or rollout " +
+	"ends every flow " +
+	"that waits for a person; set a shared key (Roundtrip.Sealer, KeyringFromEnv) to run more " +
+	"than one process"
 
 // Observe logs an event of the funnel or the server. Events of unknown types
 // are passed over.
@@ -209,7 +211,8 @@ func (l *Log) logAnswered(ctx context.Context, event roundtrip.Event) {
 	e := event.(roundtrip.Answered)
 	if entry := l.logger.Check(zap.InfoLevel, "mcp.answered"); entry != nil {
 		answered := &answeredEntry{
-			eventHead: headOf(ctx, e.Where), key: e.Key, kind: string(e.Kind), outcome: e.Outcome.String(),
+			eventHead: headOf(ctx, e.Where), key: e.Key, kind: string(e.Kind),
+			outcome:   e.Outcome.String(),
 			principal: principalKind(e.Principal), subject: l.subjectOf(e.Principal),
 			question: e.QuestionDigest, waited: e.Waited, unsolicited: e.Unsolicited,
 		}
@@ -228,7 +231,9 @@ func (l *Log) logFlowEnded(ctx context.Context, event roundtrip.Event) {
 	if leg := legFrom(ctx); e.How == roundtrip.EndComplete && leg != nil && leg.logged {
 		level = zap.DebugLevel
 	}
-	l.beginEntry(ctx, level, "mcp.flow_ended", e.Where).writeEntry(zap.String("how", escapeText(string(e.How), maxText)), zap.Int("legs", e.Legs))
+	l.beginEntry(ctx, level, "mcp.flow_ended",
+		e.Where).writeEntry(zap.String("how", escapeText(string(e.How), maxText)),
+		zap.Int("legs", e.Legs))
 }
 
 func (l *Log) logHandlerFailed(ctx context.Context, e roundtrip.HandlerFailed) {
@@ -263,7 +268,8 @@ type entryWriter struct {
 const moreFields = 8
 
 // beginEntry starts the entry of an event with the fields of where.
-func (l *Log) beginEntry(ctx context.Context, level zapcore.Level, name string, where roundtrip.Where) entryWriter {
+func (l *Log) beginEntry(ctx context.Context, level zapcore.Level, name string,
+	where roundtrip.Where) entryWriter {
 	w := entryWriter{entry: l.logger.Check(level, name)}
 	if w.entry != nil {
 		head := headOf(ctx, where)

@@ -108,7 +108,8 @@ func (l *Log) logRefused(event roundtrip.Event) {
 // room.
 func refusalLevel(reason roundtrip.RefusalReason) zapcore.Level {
 	switch reason {
-	case roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedTooLarge, roundtrip.RefusedTooSlow,
+	case roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedTooLarge,
+		roundtrip.RefusedTooSlow,
 		roundtrip.RefusedRequests, roundtrip.RefusedSessions:
 		return zapcore.WarnLevel
 	}

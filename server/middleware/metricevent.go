@@ -37,28 +37,40 @@ type eventMetrics struct {
 func newEventMetrics(r *registration) eventMetrics {
 	answers, otherAnswers := newAnswers(r)
 	return eventMetrics{
-		inputRequired: newFamily(r, "input_required_total", "Questions asked.", "kind", knownKinds()...),
-		answers:       answers, otherAnswers: otherAnswers,
-		invalid: newFamily(r, "invalid_answers_total", "Accepted answers that did not fit the question.", "rule",
-			roundtrip.RuleRequired, roundtrip.RuleType, roundtrip.RuleMinimum, roundtrip.RuleMaximum, roundtrip.RuleLength,
-			roundtrip.RuleItems, roundtrip.RuleEnum, roundtrip.RuleFormat, roundtrip.RulePattern, roundtrip.RuleRange, roundtrip.RuleShape),
-		flowsEnded: newFamily(r, "flows_ended_total", "Flows of more than one leg that came to an end.", "how",
+		inputRequired: newFamily(r, "input_required_total", "Questions asked.", "kind",
+			knownKinds()...),
+		answers: answers, otherAnswers: otherAnswers,
+		invalid: newFamily(r, "invalid_answers_total",
+			"Accepted answers that did not fit the question.", "rule",
+			roundtrip.RuleRequired, roundtrip.RuleType, roundtrip.RuleMinimum,
+			roundtrip.RuleMaximum, roundtrip.RuleLength,
+			roundtrip.RuleItems, roundtrip.RuleEnum, roundtrip.RuleFormat, roundtrip.RulePattern,
+			roundtrip.RuleRange, roundtrip.RuleShape),
+		flowsEnded: newFamily(r, "flows_ended_total",
+			"Flows of more than one leg that came to an end.", "how",
 			roundtrip.EndComplete, roundtrip.EndFailed, roundtrip.EndRefused, roundtrip.EndRounds,
 			roundtrip.EndInvalid, roundtrip.EndStateLost, roundtrip.EndReplayed),
-		rejections: newFamily(r, "state_rejections_total", "Requests whose requestState was refused.", "reason", rejectionReasons()...),
+		rejections: newFamily(r, "state_rejections_total",
+			"Requests whose requestState was refused.", "reason", rejectionReasons()...),
 		refusals: newFamily(r, "capability_refusals_total",
 			"Capabilities that a client lacked to be asked something.", "capability",
-			"elicitation.form", "elicitation.url", "sampling", "sampling.context", "sampling.tools", "roots"),
+			"elicitation.form", "elicitation.url", "sampling", "sampling.context", "sampling.tools",
+			"roots"),
 		pushFailures: newFamily(r, "push_failures_total",
-			"Questions put to a client while a call runs that nobody answered.", "outcome", pushRefused, pushTolerated),
-		dropped: newFamily(r, "dropped_answers_total", "Answers that came with a request and were not used.", "reason",
+			"Questions put to a client while a call runs that nobody answered.", "outcome",
+			pushRefused, pushTolerated),
+		dropped: newFamily(r, "dropped_answers_total",
+			"Answers that came with a request and were not used.", "reason",
 			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
 			roundtrip.DropVersion),
-		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.", "resource",
+		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.",
+			"resource",
 			"guard", "store", "subscriptions", "waiting"),
-		evictions: r.newCounter("sessions_evicted_total", "Sessions of older clients that were ended before they expired, to make room."),
+		evictions: r.newCounter("sessions_evicted_total",
+			"Sessions of older clients that were ended before they expired, to make room."),
 		flowRounds: r.newHistogram("flow_rounds",
-			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),
+			"Legs of a flow that had more than one, the last included.",
+			prometheus.LinearBuckets(2, 1, 8)),
 		humanWait: r.newHistogram("human_wait_seconds",
 			"Time from sending questions to the return of their answers.",
 			waitBuckets()),
@@ -66,12 +78,17 @@ func newEventMetrics(r *registration) eventMetrics {
 			"Size of the requestState that was sent.", prometheus.ExponentialBuckets(256, 2, 9)),
 		httpRefusals: newHTTPRefusals(r),
 		lineRefusals: newFamily(r, "line_refusals_total",
-			"Lines of stdio and other streams that were refused before any middleware.", "reason", refusalReasons()...),
+			"Lines of stdio and other streams that were refused before any middleware.", "reason",
+			refusalReasons()...),
 		ignored: r.newCounter("ignored_declines_total",
-			"Requests that a handler completed without having looked at what a person declined or cancelled."),
-		failures: r.newCounter("handler_failures_total", "Errors of their own that handlers returned."),
-		panics:   r.newCounter("handler_panics_total", "Panics of handlers and middleware that were recovered."),
-		bugs:     r.newCounter("server_bugs_total", "Mistakes of handlers that clients got as internal errors."),
+			"Requests that a handler completed without having looked at what a person declined "+
+				"or cancelled."),
+		failures: r.newCounter("handler_failures_total",
+			"Errors of their own that handlers returned."),
+		panics: r.newCounter("handler_panics_total",
+			"Panics of handlers and middleware that were recovered."),
+		bugs: r.newCounter("server_bugs_total",
+			"Mistakes of handlers that clients got as internal errors."),
 	}
 }
 
@@ -82,30 +99,38 @@ func waitBuckets() []float64 {
 }
 
 func knownKinds() []protocol.InputKind {
-	return []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL, protocol.KindCreateMessage, protocol.KindListRoots}
+	return []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL,
+		protocol.KindCreateMessage, protocol.KindListRoots}
 }
 
 // newAnswers returns the counters of each kind of question.
 func newAnswers(r *registration) (map[protocol.InputKind]counterFamily, counterFamily) {
-	vec := r.newCounters("answers_total", "What people decided on questions, and clients on those for them.", "kind", "outcome")
+	vec := r.newCounters("answers_total",
+		"What people decided on questions, and clients on those for them.", "kind", "outcome")
 	byKind := make(map[protocol.InputKind]counterFamily)
 	for _, kind := range knownKinds() {
-		byKind[kind] = familyOf(vec.MustCurryWith(prometheus.Labels{"kind": string(kind)}), answerOutcomes())
+		byKind[kind] = familyOf(vec.MustCurryWith(prometheus.Labels{"kind": string(kind)}),
+			answerOutcomes())
 	}
-	return byKind, familyOf(vec.MustCurryWith(prometheus.Labels{"kind": otherLabel}), answerOutcomes())
+	return byKind, familyOf(vec.MustCurryWith(prometheus.Labels{"kind": otherLabel}),
+		answerOutcomes())
 }
 
 func answerOutcomes() []string {
-	return []string{roundtrip.Accepted.String(), roundtrip.Declined.String(), roundtrip.Cancelled.String()}
+	return []string{roundtrip.Accepted.String(), roundtrip.Declined.String(),
+		roundtrip.Cancelled.String()}
 }
 
 // rejectionReasons lists why a state can be refused.
 func rejectionReasons() []roundtrip.Reason {
 	return []roundtrip.Reason{
-		roundtrip.ReasonTooLong, roundtrip.ReasonMalformed, roundtrip.ReasonVersion, roundtrip.ReasonUnknownKey,
+		roundtrip.ReasonTooLong, roundtrip.ReasonMalformed, roundtrip.ReasonVersion,
+		roundtrip.ReasonUnknownKey,
 		roundtrip.ReasonForeignEphemeral, roundtrip.ReasonTampered, roundtrip.ReasonExpired,
-		roundtrip.ReasonFlowExpired, roundtrip.ReasonFuture, roundtrip.ReasonPrincipal, roundtrip.ReasonMethod,
-		roundtrip.ReasonTarget, roundtrip.ReasonAudience, roundtrip.ReasonArguments, roundtrip.ReasonReplayed,
+		roundtrip.ReasonFlowExpired, roundtrip.ReasonFuture, roundtrip.ReasonPrincipal,
+		roundtrip.ReasonMethod,
+		roundtrip.ReasonTarget, roundtrip.ReasonAudience, roundtrip.ReasonArguments,
+		roundtrip.ReasonReplayed,
 		roundtrip.ReasonSealer, roundtrip.ReasonGone,
 	}
 }
@@ -207,7 +232,8 @@ func newFamily[L ~string](r *registration, name, help, label string, values ...L
 
 // familyOf is a family of the only label of vec.
 func familyOf[L ~string](vec *prometheus.CounterVec, values []L) counterFamily {
-	f := counterFamily{make(map[string]prometheus.Counter, len(values)), vec.WithLabelValues(otherLabel)}
+	f := counterFamily{make(map[string]prometheus.Counter, len(values)),
+		vec.WithLabelValues(otherLabel)}
 	for _, v := range values {
 		f.known[string(v)] = vec.WithLabelValues(string(v))
 	}
@@ -231,11 +257,16 @@ func (f counterFamily) countValueIf(condition bool, value string) {
 // refusalReasons lists why a transport can refuse a request.
 func refusalReasons() []roundtrip.RefusalReason {
 	return []roundtrip.RefusalReason{
-		roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedUnauthenticated, roundtrip.RefusedForbidden,
-		roundtrip.RefusedHTTPMethod, roundtrip.RefusedMediaType, roundtrip.RefusedAccept, roundtrip.RefusedTooLarge,
-		roundtrip.RefusedTooSlow, roundtrip.RefusedMalformed, roundtrip.RefusedVersion, roundtrip.RefusedHeaders,
-		roundtrip.RefusedNoSession, roundtrip.RefusedSessionGone, roundtrip.RefusedBatch, roundtrip.RefusedEventID,
-		roundtrip.RefusedDuplicateID, roundtrip.RefusedRequests, roundtrip.RefusedSessions, roundtrip.RefusedClosing,
+		roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedUnauthenticated,
+		roundtrip.RefusedForbidden,
+		roundtrip.RefusedHTTPMethod, roundtrip.RefusedMediaType, roundtrip.RefusedAccept,
+		roundtrip.RefusedTooLarge,
+		roundtrip.RefusedTooSlow, roundtrip.RefusedMalformed, roundtrip.RefusedVersion,
+		roundtrip.RefusedHeaders,
+		roundtrip.RefusedNoSession, roundtrip.RefusedSessionGone, roundtrip.RefusedBatch,
+		roundtrip.RefusedEventID,
+		roundtrip.RefusedDuplicateID, roundtrip.RefusedRequests, roundtrip.RefusedSessions,
+		roundtrip.RefusedClosing,
 	}
 }
 
@@ -251,9 +282,11 @@ func refusalReason(reason roundtrip.RefusalReason) string {
 // wrong with the configuration. The others appear when they are needed: most
 // pairs of a status and a reason never do.
 func newHTTPRefusals(r *registration) *prometheus.CounterVec {
-	vec := r.newCounters("http_refusals_total", "HTTP requests refused before any middleware.", "status", "reason")
+	vec := r.newCounters("http_refusals_total", "HTTP requests refused before any middleware.",
+		"status", "reason")
 	for reason, status := range map[roundtrip.RefusalReason]string{
-		roundtrip.RefusedHost: "403", roundtrip.RefusedOrigin: "403", roundtrip.RefusedForbidden: "403",
+		roundtrip.RefusedHost: "403", roundtrip.RefusedOrigin: "403",
+		roundtrip.RefusedForbidden:       "403",
 		roundtrip.RefusedUnauthenticated: "401", roundtrip.RefusedSessionGone: "404",
 		roundtrip.RefusedRequests: "429", roundtrip.RefusedSessions: "503",
 	} {

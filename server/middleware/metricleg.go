@@ -57,23 +57,29 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 		}
 		countLabels, timeLabels = append(countLabels, "target"), append(timeLabels, "target")
 	}
-	s.requests = r.newCounters("requests_total", "Requests answered, each leg of a flow for itself.", countLabels...)
-	s.durations = register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: r.namespace, Name: "request_duration_seconds",
-		Help:    "Time from the arrival of a request to its answer, less that for which it waited for people, each leg of a flow for itself.",
-		Buckets: o.DurationBuckets,
-	}, timeLabels))
-	s.waits = register(r, "request_waiting_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: r.namespace, Name: "request_waiting_seconds",
-		Help:    "Time for which requests that asked people waited for them, each leg of a flow for itself.",
-		Buckets: waitBuckets(),
-	}, timeLabels))
+	s.requests = r.newCounters("requests_total",
+		"Requests answered, each leg of a flow for itself.", countLabels...)
+	s.durations = register(r, "request_duration_seconds",
+		prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: r.namespace, Name: "request_duration_seconds",
+			Help: "Time from the arrival of a request to its answer, less that for which it " +
+				"waited for people, each leg of a flow for itself.",
+			Buckets: o.DurationBuckets,
+		}, timeLabels))
+	s.waits = register(r, "request_waiting_seconds",
+		prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: r.namespace, Name: "request_waiting_seconds",
+			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
+				"for itself.",
+			Buckets: waitBuckets(),
+		}, timeLabels))
 	return s
 }
 
 // seriesOf returns the series of a leg.
 func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
-	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target), in.Version.Era()}
+	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target),
+		in.Version.Era()}
 	if series, ok := (*s.found.Load())[labels]; ok {
 		return series
 	}
@@ -81,7 +87,8 @@ func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
 	defer s.mu.Unlock()
 	values := s.timeLabels(labels)
 	count := append([]string{labels.method, labels.era.String(), labels.outcome}, values[2:]...)
-	series := boundSeries{s.requests.WithLabelValues(count...), s.durations.WithLabelValues(values...), waitSeries{s.waits, values}}
+	series := boundSeries{s.requests.WithLabelValues(count...),
+		s.durations.WithLabelValues(values...), waitSeries{s.waits, values}}
 	table := maps.Clone(*s.found.Load())
 	table[labels] = series
 	s.found.Store(&table)
@@ -99,7 +106,8 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 
 // seriesOfWait returns the series of a wait that is known from events alone.
 func (s *legSeries) seriesOfWait(where roundtrip.Where) waitSeries {
-	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target), where.Version.Era()}
+	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target),
+		where.Version.Era()}
 	return waitSeries{s.waits, s.timeLabels(labels)}
 }
 

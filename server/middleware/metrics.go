@@ -116,7 +116,8 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 	}
 	for i, bound := range o.DurationBuckets {
 		if i > 0 && !(bound > o.DurationBuckets[i-1]) {
-			return nil, fmt.Errorf("middleware: metrics: DurationBuckets must increase, got %v after %v",
+			return nil, fmt.Errorf("middleware: metrics: DurationBuckets must increase, got %v "+
+				"after %v",
 				bound, o.DurationBuckets[i-1])
 		}
 	}
@@ -127,7 +128,8 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 			Namespace: o.Namespace, Name: "requests_in_flight", Help: "Requests being served.",
 		})),
 		waiting: register(r, "requests_waiting", prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: o.Namespace, Name: "requests_waiting", Help: "Requests being served that wait for people.",
+			Namespace: o.Namespace, Name: "requests_waiting",
+			Help: "Requests being served that wait for people.",
 		})),
 	}
 	m.events = newEventMetrics(r)
@@ -175,7 +177,8 @@ func methodLabel(method string) string {
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
 		protocol.MethodListPrompts, protocol.MethodGetPrompt,
-		protocol.MethodListResources, protocol.MethodListResourceTemplates, protocol.MethodReadResource,
+		protocol.MethodListResources, protocol.MethodListResourceTemplates,
+		protocol.MethodReadResource,
 		protocol.MethodComplete, protocol.MethodListen,
 		protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel,
 		protocol.MethodSubscribe, protocol.MethodUnsubscribe:
@@ -264,6 +267,7 @@ func registerBuildInfo(r *registration) {
 	}
 	register(r, "build_info", prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: r.namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version(), "revision": revision},
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version(),
+			"revision": revision},
 	}, func() float64 { return 1 }))
 }

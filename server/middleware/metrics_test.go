@@ -52,7 +52,9 @@ func TestMetricsReconcile(t *testing.T) {
 	const parallel = 50
 	for range parallel {
 		wg.Go(func() {
-			r.Handle(context.Background(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools, Params: params("{}")}, nil)
+			r.Handle(context.Background(),
+				&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools,
+					Params: params("{}")}, nil)
 		})
 	}
 	wg.Wait()
@@ -74,7 +76,8 @@ func TestMetricsReconcile(t *testing.T) {
 		t.Errorf("%d legs logged, want %d", got, r.calls)
 	}
 
-	r.wantValue(1, "rondo_requests_total", "method", "tools/call", "era", "modern", "outcome", "input_required")
+	r.wantValue(1, "rondo_requests_total", "method", "tools/call", "era", "modern", "outcome",
+		"input_required")
 	r.wantValue(1, "rondo_input_required_total", "kind", "elicitation.form")
 	r.wantValue(1, "rondo_flows_ended_total", "how", "complete")
 	r.wantValue(1, "rondo_flow_rounds")
@@ -98,11 +101,14 @@ func TestMetricsFlood(t *testing.T) {
 			r.call(fmt.Sprintf("tool-%d", i), "")
 			r.raw(context.Background(), protocol.MethodCallTool, []byte(fmt.Sprintf(
 				`{"_meta":{"io.modelcontextprotocol/protocolVersion":"%d"}}`, i)))
-			where := roundtrip.Where{Version: protocol.Version(fmt.Sprint(i)), Method: fmt.Sprint(i), Target: fmt.Sprint(i)}
+			where := roundtrip.Where{Version: protocol.Version(fmt.Sprint(i)),
+				Method: fmt.Sprint(i), Target: fmt.Sprint(i)}
 			for _, e := range []roundtrip.Event{
 				roundtrip.StateRejected{Where: where, Reason: roundtrip.Reason(fmt.Sprint(i))},
-				roundtrip.AnswersDropped{Where: where, Dropped: []roundtrip.Dropped{{Reason: roundtrip.DropReason(fmt.Sprint(i))}}},
-				roundtrip.InputRequested{Where: where, Kinds: []protocol.InputKind{protocol.InputKind(fmt.Sprint(i))}},
+				roundtrip.AnswersDropped{Where: where,
+					Dropped: []roundtrip.Dropped{{Reason: roundtrip.DropReason(fmt.Sprint(i))}}},
+				roundtrip.InputRequested{Where: where,
+					Kinds: []protocol.InputKind{protocol.InputKind(fmt.Sprint(i))}},
 				roundtrip.FlowEnded{Where: where, How: roundtrip.FlowEnd(fmt.Sprint(i))},
 				roundtrip.CapabilityRefused{Where: where, Missing: protocol.ClientCapabilities{
 					Extensions: map[string]json.RawMessage{fmt.Sprint(i): json.RawMessage("{}")}}},
@@ -111,7 +117,8 @@ func TestMetricsFlood(t *testing.T) {
 			}
 			in := incoming(t, fmt.Sprintf("made/up/%d", i), roundtrip.Local())
 			in.Version = protocol.Version(fmt.Sprint(i))
-			run(r.metrics.Wrap, in, func(context.Context, *server.Incoming) (protocol.Result, error) {
+			run(r.metrics.Wrap, in, func(context.Context, *server.Incoming) (protocol.Result,
+				error) {
 				return nil, protocol.Errorf(int64(i), "made up")
 			})
 		}
@@ -132,10 +139,11 @@ func TestMetricsFlood(t *testing.T) {
 
 func TestMetricsInFlight(t *testing.T) {
 	r := newRig(t)
-	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()), func(context.Context, *server.Incoming) (protocol.Result, error) {
-		r.wantValue(1, "rondo_requests_in_flight")
-		return &protocol.EmptyResult{}, nil
-	})
+	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()),
+		func(context.Context, *server.Incoming) (protocol.Result, error) {
+			r.wantValue(1, "rondo_requests_in_flight")
+			return &protocol.EmptyResult{}, nil
+		})
 	r.wantValue(0, "rondo_requests_in_flight")
 }
 
@@ -169,15 +177,18 @@ func TestMetricsMissingCapabilities(t *testing.T) {
 	} {
 		r.metrics.Observe(context.Background(), roundtrip.CapabilityRefused{Missing: missing})
 	}
-	for _, name := range []string{"elicitation.form", "elicitation.url", "sampling", "sampling.tools", "sampling.context", "roots"} {
+	for _, name := range []string{"elicitation.form", "elicitation.url", "sampling",
+		"sampling.tools", "sampling.context", "roots"} {
 		r.wantValue(1, "rondo_capability_refusals_total", "capability", name)
 	}
 }
 
 func TestMetricsReplaysAreNoRounds(t *testing.T) {
 	r := newRig(t)
-	r.metrics.Observe(context.Background(), roundtrip.FlowEnded{Legs: 2, How: roundtrip.EndReplayed})
-	r.metrics.Observe(context.Background(), roundtrip.FlowEnded{Legs: 3, How: roundtrip.EndComplete})
+	r.metrics.Observe(context.Background(),
+		roundtrip.FlowEnded{Legs: 2, How: roundtrip.EndReplayed})
+	r.metrics.Observe(context.Background(),
+		roundtrip.FlowEnded{Legs: 3, How: roundtrip.EndComplete})
 	r.metrics.Observe(context.Background(), roundtrip.Resumed{Waited: time.Hour})
 	r.wantValue(1, "rondo_flow_rounds")
 	r.wantValue(2, "rondo_flows_ended_total")
@@ -223,7 +234,8 @@ func TestMetricsOfLabelledServers(t *testing.T) {
 
 func TestMetricsNameTaken(t *testing.T) {
 	for name, taken := range map[string]prometheus.Collector{
-		"other help": prometheus.NewCounter(prometheus.CounterOpts{Name: "rondo_server_bugs_total", Help: "Something else."}),
+		"other help": prometheus.NewCounter(prometheus.CounterOpts{Name: "rondo_server_bugs_total",
+			Help: "Something else."}),
 		"other type": prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "rondo_server_bugs_total",
 			Help: "Mistakes of handlers that clients got as internal errors."}, nil),
 	} {
@@ -244,16 +256,20 @@ func TestMetricsNameTaken(t *testing.T) {
 
 func TestMetricsOptions(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	if _, err := middleware.NewMetrics(registry, &middleware.MetricsOptions{Namespace: "acme", DurationBuckets: []float64{1, 2}}); err != nil {
+	if _, err := middleware.NewMetrics(registry,
+		&middleware.MetricsOptions{Namespace: "acme",
+			DurationBuckets: []float64{1, 2}}); err != nil {
 		t.Fatal(err)
 	}
 	value(t, registry, "acme_state_rejections_total")
 	for _, buckets := range [][]float64{{2, 1}, {1, 1}} {
-		if _, err := middleware.NewMetrics(nil, &middleware.MetricsOptions{DurationBuckets: buckets}); err == nil {
+		if _, err := middleware.NewMetrics(nil,
+			&middleware.MetricsOptions{DurationBuckets: buckets}); err == nil {
 			t.Errorf("buckets %v passed", buckets)
 		}
 	}
-	if _, err := middleware.NewMetrics(registry, &middleware.MetricsOptions{Namespace: "bad\xff"}); err == nil {
+	if _, err := middleware.NewMetrics(registry,
+		&middleware.MetricsOptions{Namespace: "bad\xff"}); err == nil {
 		t.Error("a namespace that is not UTF-8 passed")
 	}
 	m, err := middleware.NewMetrics(nil, nil)

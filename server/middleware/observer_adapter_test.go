@@ -19,7 +19,8 @@ import (
 // thinker answers every question after a minute.
 type thinker struct{}
 
-func (thinker) Push(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage, error) {
+func (thinker) Push(ctx context.Context, _ protocol.InputRequest,
+	_ func()) (json.RawMessage, error) {
 	time.Sleep(time.Minute)
 	return json.RawMessage(`{"action":"accept","content":{}}`), ctx.Err()
 }
@@ -34,14 +35,16 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		funnel, err := roundtrip.NewFunnel(roundtrip.Options{
-			Observer: roundtrip.Observers(metrics, middleware.NewLog(zap.New(core), nil)), MaxWaiting: 1,
+			Observer:   roundtrip.Observers(metrics, middleware.NewLog(zap.New(core), nil)),
+			MaxWaiting: 1,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ask := func() error {
 			_, err := funnel.Do(t.Context(), roundtrip.Call{
-				Version: protocol.V20251125, Method: protocol.MethodCallTool, Target: "deploy", Push: thinker{},
+				Version: protocol.V20251125, Method: protocol.MethodCallTool, Target: "deploy",
+				Push:         thinker{},
 				Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
 			}, func(ctx context.Context) (protocol.Result, error) {
 				_, err := roundtrip.Ask[struct{}](ctx, "sure", "Sure?")
@@ -61,15 +64,17 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string]float64{"rondo_requests_waiting": 0, "rondo_request_waiting_seconds": 60} {
+		for name, want := range map[string]float64{"rondo_requests_waiting": 0,
+			"rondo_request_waiting_seconds": 60} {
 			if got := sum(t, registry, name); got != want {
 				t.Errorf("%s adds up to %v, want %v", name, got, want)
 			}
 		}
 		for name, want := range map[string]map[string]any{
-			"mcp.wait_began":     {"target": "deploy", "method": "tools/call"},
-			"mcp.wait_ended":     {"waited_ms": 60000},
-			"mcp.quota_exceeded": {"resource": "waiting", "limit": "server", "retry_after_ms": 5000},
+			"mcp.wait_began": {"target": "deploy", "method": "tools/call"},
+			"mcp.wait_ended": {"waited_ms": 60000},
+			"mcp.quota_exceeded": {"resource": "waiting", "limit": "server",
+				"retry_after_ms": 5000},
 		} {
 			entries := logs.FilterMessage(name).All()
 			if len(entries) != 1 {

@@ -71,7 +71,8 @@ func Payload(opts *PayloadOptions) server.Middleware {
 			}
 			if n := resultSize(result); exceedsLimit(n, o.Result) {
 				return nil, protocol.Errorf(protocol.CodeInternalError,
-					"the result of %d bytes is over the server's limit of %d; ask for less at a time", n, o.Result)
+					"the result of %d bytes is over the server's limit of %d; ask for less at a "+
+						"time", n, o.Result)
 			}
 			return result, nil
 		}
@@ -95,11 +96,13 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	}
 	if exceedsLimit(arguments, o.Arguments) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: %s: %d bytes are over the server's limit of %d; send less", name, arguments, o.Arguments)
+			"invalid params: %s: %d bytes are over the server's limit of %d; send less", name,
+			arguments, o.Arguments)
 	}
 	if n := len(retry.InputResponses); exceedsLimit(n, o.Answers) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: inputResponses: %d answers are over the server's limit of %d; send only those that were asked for", n, o.Answers)
+			"invalid params: inputResponses: %d answers are over the server's limit of %d; send "+
+				"only those that were asked for", n, o.Answers)
 	}
 	answers := 0
 	for _, r := range retry.InputResponses {
@@ -107,7 +110,8 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	}
 	if exceedsLimit(answers, o.AnswerBytes) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: inputResponses: %d bytes are over the server's limit of %d; send shorter ones", answers, o.AnswerBytes)
+			"invalid params: inputResponses: %d bytes are over the server's limit of %d; send "+
+				"shorter ones", answers, o.AnswerBytes)
 	}
 	return nil
 }

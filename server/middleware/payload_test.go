@@ -54,10 +54,11 @@ func TestPayloadOfCompletions(t *testing.T) {
 		Ref:     protocol.CompletionRef{Prompt: "greet"},
 		Context: map[string]string{"who": strings.Repeat("x", 30)},
 	}
-	_, err := run(middleware.Payload(small), in, func(context.Context, *server.Incoming) (protocol.Result, error) {
-		t.Error("the handler ran")
-		return nil, nil
-	})
+	_, err := run(middleware.Payload(small), in,
+		func(context.Context, *server.Incoming) (protocol.Result, error) {
+			t.Error("the handler ran")
+			return nil, nil
+		})
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInvalidParams {
 		t.Errorf("got %v, want invalid params", err)
 	}
@@ -67,9 +68,10 @@ func TestPayloadLetsRefusalsPass(t *testing.T) {
 	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
 	in.Params = &protocol.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
 	in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
-	_, err := run(middleware.Payload(small), in, func(context.Context, *server.Incoming) (protocol.Result, error) {
-		return nil, in.Refusal()
-	})
+	_, err := run(middleware.Payload(small), in,
+		func(context.Context, *server.Incoming) (protocol.Result, error) {
+			return nil, in.Refusal()
+		})
 	if err != error(in.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)
 	}
@@ -92,22 +94,28 @@ func TestPayloadOfResults(t *testing.T) {
 		"resource":          &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Blob: data}}},
 		"form":              &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Message: text}}}},
 		"url":               &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitURL{URL: text}}}},
-		"sampling": &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.CreateMessage{
-			Messages: []protocol.SamplingMessage{{Content: []protocol.Content{&protocol.ToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}},
-		}}}},
+		"sampling": &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k",
+			Request: &protocol.CreateMessage{
+				Messages: []protocol.SamplingMessage{{Content: []protocol.Content{&protocol.ToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}},
+			}}}},
 		"state": &protocol.InputRequiredResult{RequestState: protocol.StateText(text)},
 	}
 	for name, result := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := func(context.Context, *server.Incoming) (protocol.Result, error) { return result, nil }
+			handler := func(context.Context, *server.Incoming) (protocol.Result,
+				error) {
+				return result, nil
+			}
 			in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
 			_, err := run(middleware.Payload(small), in, handler)
 			e, ok := protocol.AsError(err)
-			if !ok || e.Code != protocol.CodeInternalError || !strings.Contains(e.Message, "over the server's limit of 100") {
+			if !ok || e.Code != protocol.CodeInternalError ||
+				!strings.Contains(e.Message, "over the server's limit of 100") {
 				t.Errorf("got %v, want an internal error that names the limit", err)
 			}
 			for _, opts := range []*middleware.PayloadOptions{nil, {Result: -1}} {
-				if got, err := run(middleware.Payload(opts), in, handler); err != nil || got != result {
+				if got, err := run(middleware.Payload(opts), in, handler); err != nil ||
+					got != result {
 					t.Errorf("with %v: %v, %v", opts, got, err)
 				}
 			}
@@ -118,14 +126,20 @@ func TestPayloadOfResults(t *testing.T) {
 func TestPayloadSurvivesNilResults(t *testing.T) {
 	form := (*protocol.ElicitForm)(nil)
 	for _, result := range []protocol.Result{
-		nil, (*protocol.CallToolResult)(nil), (*protocol.GetPromptResult)(nil), (*protocol.ReadResourceResult)(nil),
+		nil, (*protocol.CallToolResult)(nil), (*protocol.GetPromptResult)(nil),
+		(*protocol.ReadResourceResult)(nil),
 		(*protocol.InputRequiredResult)(nil), struct{ protocol.Result }{},
-		&protocol.CallToolResult{Content: []protocol.Content{nil, (*protocol.TextContent)(nil), (*protocol.ImageContent)(nil), (*protocol.ResourceLink)(nil)}},
-		&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "a"}, {Key: "b", Request: form}}},
+		&protocol.CallToolResult{Content: []protocol.Content{nil, (*protocol.TextContent)(nil),
+			(*protocol.ImageContent)(nil), (*protocol.ResourceLink)(nil)}},
+		&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "a"},
+			{Key: "b", Request: form}}},
 	} {
 		in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
 		r := newRig(t)
-		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context, *server.Incoming) (protocol.Result, error) { return result, nil }))
+		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context,
+			*server.Incoming) (protocol.Result, error) {
+			return result, nil
+		}))
 		if got, err := chain(context.Background(), in); got != result || err != nil {
 			t.Errorf("%T: got %v, %v", result, fmt.Sprintf("%T", got), err)
 		}

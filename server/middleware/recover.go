@@ -27,7 +27,8 @@ func Recover(observer roundtrip.Observer) server.Middleware {
 				}
 				result, err = nil, internalError()
 				if observer != nil {
-					observer.Observe(ctx, roundtrip.HandlerPanicked{Where: whereOfIncoming(in), Value: v, Stack: debug.Stack()})
+					observer.Observe(ctx, roundtrip.HandlerPanicked{Where: whereOfIncoming(in),
+						Value: v, Stack: debug.Stack()})
 				}
 			}()
 			return next(ctx, in)

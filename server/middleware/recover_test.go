@@ -17,7 +17,8 @@ func TestRecover(t *testing.T) {
 	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
 	in.Target = "deploy"
 	result, err := run(middleware.Recover(seen), in, panics)
-	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError || result != nil {
+	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError ||
+		result != nil {
 		t.Errorf("got %v, %v, want an internal error", result, err)
 	}
 	if strings.Contains(err.Error(), "broken") {
@@ -28,7 +29,8 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("events %v, want one", list)
 	}
 	e, ok := list[0].(roundtrip.HandlerPanicked)
-	if !ok || e.Value != "broken" || e.Target != "deploy" || !strings.Contains(string(e.Stack), "recover_test.go") {
+	if !ok || e.Value != "broken" || e.Target != "deploy" ||
+		!strings.Contains(string(e.Stack), "recover_test.go") {
 		t.Errorf("event %+v, want the panic with its stack", list[0])
 	}
 	if _, err := run(middleware.Recover(nil), in, panics); err == nil {

@@ -32,7 +32,8 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			case "good":
 				return roundtrip.Principal{Subject: "ann"}, nil
 			default:
-				return roundtrip.Principal{}, fmt.Errorf("token %q has expired\nmcp.request outcome=complete", token)
+				return roundtrip.Principal{},
+					fmt.Errorf("token %q has expired\nmcp.request outcome=complete", token)
 			}
 		},
 	}))
@@ -43,7 +44,8 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"good"}}
+		req.Header = http.Header{"Content-Type": {"application/json"},
+			"Accept": {"application/json, text/event-stream"}, "Authorization": {"good"}}
 		for i := 0; i < len(change); i += 2 {
 			req.Header.Set(change[i], change[i+1])
 		}
@@ -70,14 +72,16 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{"405", "http_method", "POST"},
 	} {
 		r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason", want.reason)
-		found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason", want.reason)).All()
+		found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason",
+			want.reason)).All()
 		if len(found) != 1 {
 			t.Errorf("%s: %d lines, want one", want.reason, len(found))
 			continue
 		}
 		fields := found[0].ContextMap()
 		if fmt.Sprint(fields["status"]) != want.status || fields["transport"] != "http" ||
-			!strings.HasPrefix(fmt.Sprint(fields["remote_addr"]), "127.0.0.1:") || !strings.Contains(fmt.Sprint(fields["error"]), want.text) {
+			!strings.HasPrefix(fmt.Sprint(fields["remote_addr"]), "127.0.0.1:") ||
+			!strings.Contains(fmt.Sprint(fields["error"]), want.text) {
 			t.Errorf("%s: got %v", want.reason, fields)
 		}
 	}
@@ -104,7 +108,8 @@ func TestRefusalsOnLines(t *testing.T) {
 	r.wantValue(2, "rondo_line_refusals_total", "reason", "malformed")
 	r.wantValue(0, "rondo_http_refusals_total")
 	lines := r.logs.FilterMessage("mcp.request_refused").All()
-	if len(lines) != 2 || lines[1].ContextMap()["id"] != "5" || lines[1].ContextMap()["transport"] != "stream" || lines[1].ContextMap()["status"] != nil {
+	if len(lines) != 2 || lines[1].ContextMap()["id"] != "5" ||
+		lines[1].ContextMap()["transport"] != "stream" || lines[1].ContextMap()["status"] != nil {
 		t.Errorf("got %v", lines)
 	}
 	if r.logs.FilterMessage("mcp.request").Len() != 1 {
@@ -120,7 +125,8 @@ func TestFloodOfRefusals(t *testing.T) {
 		log := middleware.NewLog(zap.New(core), nil)
 		refuse := func(reason roundtrip.RefusalReason, n int) {
 			for range n {
-				log.Observe(t.Context(), roundtrip.RequestRefused{Transport: "http", Status: 403, Reason: reason, Err: errors.New("no")})
+				log.Observe(t.Context(), roundtrip.RequestRefused{Transport: "http", Status: 403,
+					Reason: reason, Err: errors.New("no")})
 			}
 		}
 		lines := func() int { return logs.FilterMessage("mcp.request_refused").Len() }
@@ -139,7 +145,8 @@ func TestFloodOfRefusals(t *testing.T) {
 		refuse("made up", 2)
 		refuse(roundtrip.RefusedUnauthenticated, 1)
 		if lines() != 20 || len(sums()) != 0 {
-			t.Fatalf("more than ten in a second: got %d lines and %d summaries", lines()-10, len(sums()))
+			t.Fatalf("more than ten in a second: got %d lines and %d summaries", lines()-10,
+				len(sums()))
 		}
 		time.Sleep(2 * time.Second)
 		if s := sums(); len(s) != 1 || s[0].ContextMap()["count"] != int64(6) ||
@@ -168,7 +175,8 @@ func TestFloodOfRefusals(t *testing.T) {
 			total += s.ContextMap()["count"].(int64)
 		}
 		if total != sent || len(sums()) > 7 {
-			t.Errorf("%d lines and %d summaries tell of %d refusals, want %d", len(times), len(sums()), total, sent)
+			t.Errorf("%d lines and %d summaries tell of %d refusals, want %d", len(times),
+				len(sums()), total, sent)
 		}
 	})
 }
@@ -178,7 +186,9 @@ func TestFloodOfRefusals(t *testing.T) {
 func TestRefusalsWithoutMessages(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{OmitMessages: true})
-	log.Observe(t.Context(), roundtrip.RequestRefused{Reason: roundtrip.RefusedForbidden, Status: 403, Err: errors.New("ann may not"), Principal: roundtrip.Principal{Subject: "ann"}})
+	log.Observe(t.Context(), roundtrip.RequestRefused{Reason: roundtrip.RefusedForbidden,
+		Status: 403, Err: errors.New("ann may not"),
+		Principal: roundtrip.Principal{Subject: "ann"}})
 	if got := fmt.Sprint(logs.All()); strings.Contains(got, "ann") || logs.Len() != 1 {
 		t.Errorf("got %s", got)
 	}
@@ -192,7 +202,8 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float64{"origin": 0, "unauthenticated": 0, "session_gone": 0, "too_many_sessions": 0} {
+	for name, want := range map[string]float64{"origin": 0, "unauthenticated": 0, "session_gone": 0,
+		"too_many_sessions": 0} {
 		if got := value(t, registry, "rondo_http_refusals_total", "reason", name); got != want {
 			t.Errorf("%s starts at %v, want %v", name, got, want)
 		}
@@ -200,12 +211,17 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 500 {
 		wg.Go(func() {
-			m.Observe(context.Background(), roundtrip.RequestRefused{Status: 1000 + i, Reason: roundtrip.RefusalReason(fmt.Sprint(i))})
-			m.Observe(context.Background(), roundtrip.RequestRefused{Reason: roundtrip.RefusalReason(fmt.Sprint(i)), Code: protocol.CodeBusy})
+			m.Observe(context.Background(),
+				roundtrip.RequestRefused{Status: 1000 + i,
+					Reason: roundtrip.RefusalReason(fmt.Sprint(i))})
+			m.Observe(context.Background(),
+				roundtrip.RequestRefused{Reason: roundtrip.RefusalReason(fmt.Sprint(i)),
+					Code: protocol.CodeBusy})
 		})
 	}
 	wg.Wait()
-	if got := value(t, registry, "rondo_http_refusals_total", "status", "other", "reason", "other"); got != 500 {
+	if got := value(t, registry, "rondo_http_refusals_total", "status", "other", "reason",
+		"other"); got != 500 {
 		t.Errorf("got %v, want 500", got)
 	}
 	if got := value(t, registry, "rondo_line_refusals_total", "reason", "other"); got != 500 {

@@ -26,22 +26,27 @@ const canary = "canary-7f3Kq9Lw2Zx8"
 // leaky adds handlers that let the canary out wherever they can, short of
 // writing it into a protocol error of their own.
 func leaky(s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "url"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		return roundtrip.InputRequired(
-			roundtrip.ElicitURL("visit", "Sign in as "+in.Note, "https://id.example/login?token="+in.Note),
-			roundtrip.WithState(map[string]string{"token": in.Note})), nil
-	})
-	server.AddTool(s, server.Tool{Name: "repeat"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
-			return nil, errors.New("cannot use " + answer.Content.Reason)
-		}
-		return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
-	})
+	server.AddTool(s, server.Tool{Name: "url"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			return roundtrip.InputRequired(
+				roundtrip.ElicitURL("visit", "Sign in as "+in.Note,
+					"https://id.example/login?token="+
+						in.Note),
+				roundtrip.WithState(map[string]string{"token": in.Note})), nil
+		})
+	server.AddTool(s, server.Tool{Name: "repeat"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
+				return nil, errors.New("cannot use " + answer.Content.Reason)
+			}
+			return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
+		})
 	server.AddTool(s, server.Tool{Name: "promise", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)},
 		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
 			return server.Structured(map[string]string{"n": in.Note})
 		})
-	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "bad://{+path}", Name: "bad"},
+	server.AddResourceTemplate(s,
+		server.ResourceTemplate{URITemplate: "bad://{+path}", Name: "bad"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return nil, errors.New("cannot read " + call.URI)
 		})
@@ -80,7 +85,8 @@ func play(r *rig) (states []string) {
 
 	r.send(protocol.MethodGetPrompt, `"name":"greet"`, fmt.Sprintf(`"arguments":{"who":%q}`, canary))
 	r.send(protocol.MethodGetPrompt, `"name":"greet"`, fmt.Sprintf(`"arguments":{"who":[%q]}`, canary))
-	for _, uri := range []string{"doc://h/a?q=", "doc://h/a#", "doc://h/a? q=", "doc://h/a #", "doc://h/a\"#", "doc://u:" + canary + "@h/a?x=", "bad://h/a?q=", "nothing://h?"} {
+	for _, uri := range []string{"doc://h/a?q=", "doc://h/a#", "doc://h/a? q=", "doc://h/a #",
+		"doc://h/a\"#", "doc://u:" + canary + "@h/a?x=", "bad://h/a?q=", "nothing://h?"} {
 		r.send(protocol.MethodReadResource, fmt.Sprintf(`"uri":%q`, uri+canary))
 	}
 	r.raw(context.Background(), protocol.MethodCallTool, params("{}", `"name":"deploy"`, argument))
@@ -105,7 +111,8 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		Observer: both,
 		Middleware: []server.Middleware{
 			log.Wrap, metrics.Wrap, middleware.Recover(both),
-			middleware.Payload(&middleware.PayloadOptions{Arguments: 4096}), middleware.Limit(nil), middleware.Timeout(time.Minute),
+			middleware.Payload(&middleware.PayloadOptions{Arguments: 4096}), middleware.Limit(nil),
+			middleware.Timeout(time.Minute),
 		},
 	})
 	if err != nil {
@@ -120,7 +127,8 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	text := lines.String()
 	for _, name := range []string{
 		"request", "state_rejected", "answers_dropped", "input_required", "resumed", "flow_ended",
-		"capability_refused", "handler_failed", "answered", "answer_invalid", "handler_panicked", "server_bug", "ephemeral_key",
+		"capability_refused", "handler_failed", "answered", "answer_invalid", "handler_panicked",
+		"server_bug", "ephemeral_key",
 	} {
 		if !strings.Contains(text, `"mcp.`+name+`"`) {
 			t.Errorf("no entry mcp.%s: the test does not play what it is for", name)

@@ -18,7 +18,8 @@ import (
 const DefaultTimeout = 60 * time.Second
 
 // errTimedOut is the cause with which [Timeout] ends contexts.
-var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w", context.DeadlineExceeded)
+var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w",
+	context.DeadlineExceeded)
 
 // Timeout returns a middleware that ends the context of a request that has run
 // for limit. A limit of 0 or less means [DefaultTimeout].
@@ -144,7 +145,8 @@ func (c *workClock) Value(key any) any {
 }
 
 // applyTimeout marks a failure after the limit as a timeout.
-func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
+func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result,
+	err error) (protocol.Result, error) {
 	text := fmt.Sprintf("timed out after %s", limit)
 	if err != nil {
 		late := timeoutError(text, limit, err)
@@ -176,7 +178,8 @@ func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 		data.Error = e.Message
 	case ok:
 		return nil
-	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, errTimedOut):
+	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, errTimedOut):
 		return nil
 	}
 	return protocol.Errorf(protocol.CodeTimeout, "%s", text).WithData(data)

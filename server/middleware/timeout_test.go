@@ -32,19 +32,23 @@ func TestTimeout(t *testing.T) {
 	}{
 		{"result", server.Text("done"), nil, "done"},
 		{"question", asks, nil, "input_required"},
-		{"tool error", server.ErrorText("query: deadline"), nil, "isError timed out after 5s query: deadline"},
+		{"tool error", server.ErrorText("query: deadline"), nil,
+			"isError timed out after 5s query: deadline"},
 		{"handler error", nil, protocol.Errorf(protocol.CodeHandlerError, "query failed"),
 			`23224 timed out after 5s {"timeoutMs":5000,"error":"query failed"}`},
 		{"context error", nil, fmt.Errorf("query: %w", context.DeadlineExceeded), `23224 timed out after 5s {"timeoutMs":5000}`},
 		{"other plain error", nil, errors.New("disk full"), "disk full"},
-		{"protocol error", nil, protocol.Errorf(protocol.CodeInvalidParams, "no such row"), "-32602 no such row "},
+		{"protocol error", nil, protocol.Errorf(protocol.CodeInvalidParams, "no such row"),
+			"-32602 no such row "},
 		{"nil tool result", (*protocol.CallToolResult)(nil), nil, "nil"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				started := time.Now()
-				result, err := run(middleware.Timeout(5*time.Second), incoming(t, protocol.MethodCallTool, roundtrip.Local()), late(tt.result, tt.err))
+				result, err := run(middleware.Timeout(5*time.Second),
+					incoming(t, protocol.MethodCallTool, roundtrip.Local()),
+					late(tt.result, tt.err))
 				if took := time.Since(started); took != 5*time.Second {
 					t.Errorf("took %s, want 5s", took)
 				}
@@ -100,9 +104,10 @@ func TestTimeoutLeavesResultsAlone(t *testing.T) {
 func TestTimeoutInTime(t *testing.T) {
 	want := server.ErrorText("at once")
 	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
-	got, err := run(middleware.Timeout(time.Hour), in, func(context.Context, *server.Incoming) (protocol.Result, error) {
-		return want, nil
-	})
+	got, err := run(middleware.Timeout(time.Hour), in,
+		func(context.Context, *server.Incoming) (protocol.Result, error) {
+			return want, nil
+		})
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v, want the handler's result", got, err)
 	}
@@ -112,19 +117,21 @@ func TestTimeoutIsNotTheCallers(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	h := middleware.Timeout(time.Hour)(late(nil, context.Canceled))
-	if _, err := h(ctx, incoming(t, protocol.MethodCallTool, roundtrip.Local())); err != context.Canceled {
+	if _, err := h(ctx, incoming(t, protocol.MethodCallTool,
+		roundtrip.Local())); err != context.Canceled {
 		t.Errorf("a caller that left got %v", err)
 	}
 }
 
 func TestTimeoutExemptsListen(t *testing.T) {
 	in := incoming(t, protocol.MethodListen, roundtrip.Local())
-	_, err := run(middleware.Timeout(time.Second), in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
-		if _, ok := ctx.Deadline(); ok {
-			t.Error("subscriptions/listen has a deadline")
-		}
-		return &protocol.ListenResult{}, nil
-	})
+	_, err := run(middleware.Timeout(time.Second), in,
+		func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+			if _, ok := ctx.Deadline(); ok {
+				t.Error("subscriptions/listen has a deadline")
+			}
+			return &protocol.ListenResult{}, nil
+		})
 	if err != nil {
 		t.Error(err)
 	}
@@ -132,7 +139,8 @@ func TestTimeoutExemptsListen(t *testing.T) {
 
 func TestTimeoutDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := run(middleware.Timeout(0), incoming(t, protocol.MethodPing, roundtrip.Local()), late(nil, context.DeadlineExceeded))
+		_, err := run(middleware.Timeout(0), incoming(t, protocol.MethodPing, roundtrip.Local()),
+			late(nil, context.DeadlineExceeded))
 		if got, want := spell(nil, err), `23224 timed out after 1m0s {"timeoutMs":60000}`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -141,10 +149,11 @@ func TestTimeoutDefault(t *testing.T) {
 
 func TestTimeoutIsAnOutcome(t *testing.T) {
 	r := newRig(t, middleware.Timeout(time.Millisecond))
-	server.AddTool(r.Server, server.Tool{Name: "slow"}, func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
+	server.AddTool(r.Server, server.Tool{Name: "slow"},
+		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 	response := r.call("slow", "")
 	if response.Error != nil {
 		t.Fatalf("a tool's timeout is %v, want an error result", response.Error)

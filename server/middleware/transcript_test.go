@@ -74,7 +74,8 @@ func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 // inOrder returns the names and values of an entry's fields.
 func inOrder(t testing.TB, e observer.LoggedEntry) (fields [][2]string) {
 	t.Helper()
-	text, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{}).EncodeEntry(zapcore.Entry{}, e.Context)
+	text, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{}).EncodeEntry(zapcore.Entry{},
+		e.Context)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,8 @@ func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 			if len(labels) > 0 {
 				name += "{" + strings.Join(labels, ",") + "}"
 			}
-			all[name] = cmp.Or(m.GetCounter().GetValue(), float64(m.GetHistogram().GetSampleCount()), m.GetGauge().GetValue())
+			all[name] = cmp.Or(m.GetCounter().GetValue(),
+				float64(m.GetHistogram().GetSampleCount()), m.GetGauge().GetValue())
 		}
 	}
 	return all
@@ -154,7 +156,8 @@ func TestOperatorTranscript(t *testing.T) {
 		}
 		return roundtrip.Options{Sealer: ring, HideErrors: true}
 	}
-	log := middleware.LogOptions{Subject: func(p roundtrip.Principal) string { return p.Subject }, RemoteAddr: true}
+	log := middleware.LogOptions{Subject: func(p roundtrip.Principal) string { return p.Subject },
+		RemoteAddr: true}
 	w := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: keys("k1")})
 	s := &transcript{names: map[string]string{}, count: map[string]int{}}
 	fmt.Fprint(s, intro)
@@ -162,7 +165,8 @@ func TestOperatorTranscript(t *testing.T) {
 	var asked []string
 	s.scene(w, "A good flow", func() { w.call("pay", answering(&asked, pays("5"))) })
 	s.scene(w, "A wrong token", func() {
-		discard(w.post(t.Context(), w.body(protocol.MethodCallTool, "pay", ""), "Authorization", "Bearer guessed"))
+		discard(w.post(t.Context(), w.body(protocol.MethodCallTool, "pay", ""), "Authorization",
+			"Bearer guessed"))
 	})
 	asked = nil
 	s.scene(w, "An invalid answer, and then a refusal", func() { w.call("pay", answering(&asked, pays("0"), `{"action":"decline"}`)) })

@@ -42,10 +42,12 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	}{
 		{"one long question", func(ctx context.Context) error { return asks(ctx, time.Hour) }, 0},
 		{"work on both sides of it", func(ctx context.Context) error {
-			return errors.Join(works(ctx, 2*time.Second), asks(ctx, time.Hour), works(ctx, 2*time.Second))
+			return errors.Join(works(ctx, 2*time.Second), asks(ctx, time.Hour),
+				works(ctx, 2*time.Second))
 		}, 0},
 		{"too much work, before and after", func(ctx context.Context) error {
-			return errors.Join(works(ctx, 3*time.Second), asks(ctx, time.Hour), works(ctx, 3*time.Second))
+			return errors.Join(works(ctx, 3*time.Second), asks(ctx, time.Hour),
+				works(ctx, 3*time.Second))
 		}, time.Hour + 5*time.Second},
 		{"overlapping questions", func(ctx context.Context) error {
 			end := waiting.Begin(ctx)
@@ -64,7 +66,8 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				started := time.Now()
-				_, err := run(middleware.Timeout(5*time.Second), incoming(t, protocol.MethodCallTool, roundtrip.Local()),
+				_, err := run(middleware.Timeout(5*time.Second),
+					incoming(t, protocol.MethodCallTool, roundtrip.Local()),
 					func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 						if _, ok := ctx.Deadline(); ok {
 							t.Error("a deadline is known although it may be put off")
@@ -90,7 +93,8 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 // What the handler and its callees see of the end.
 func TestTimeoutEndsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := run(middleware.Timeout(time.Second), incoming(t, protocol.MethodCallTool, roundtrip.Local()),
+		_, err := run(middleware.Timeout(time.Second),
+			incoming(t, protocol.MethodCallTool, roundtrip.Local()),
 			func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 				child, cancel := context.WithCancel(ctx)
 				defer cancel()
@@ -111,7 +115,8 @@ func TestTimeoutEndsContexts(t *testing.T) {
 
 func TestLimitDoesNotCountPeople(t *testing.T) {
 	ann := roundtrip.Principal{Subject: "ann"}
-	for name, who := range map[string]roundtrip.Principal{"anonymous": {}, "ann": ann, "local": roundtrip.Local()} {
+	for name, who := range map[string]roundtrip.Principal{"anonymous": {}, "ann": ann,
+		"local": roundtrip.Local()} {
 		t.Run(name, func(t *testing.T) {
 			answer, goOn := make(chan struct{}), make(chan struct{})
 			handler := middleware.Limit(&middleware.LimitOptions{Calls: 2, CallsPerPrincipal: 2})(
@@ -133,7 +138,8 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 			done := make(chan error)
 			for range 10 { // far above the limit
 				go func() {
-					_, err := handler(context.Background(), incoming(t, protocol.MethodCallTool, who))
+					_, err := handler(context.Background(),
+						incoming(t, protocol.MethodCallTool, who))
 					done <- err
 				}()
 				<-goOn
@@ -181,16 +187,20 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 				if i%2 == 0 {
 					method = protocol.MethodCallTool
 				}
-				if _, err := handler(t.Context(), incoming(t, method, roundtrip.Principal{Subject: "ann"})); err != nil {
+				if _, err := handler(t.Context(),
+					incoming(t, method, roundtrip.Principal{Subject: "ann"})); err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
 			}()
 			if i == 2 {
-				time.Sleep(time.Minute) // some waits end after their calls, others during later ones
+				// some waits end after their calls, others during later ones
+				time.Sleep(time.Minute)
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := handler(t.Context(), incoming(t, protocol.MethodListTools, roundtrip.Principal{Subject: "ann"})); err != nil {
+		if _, err := handler(t.Context(),
+			incoming(t, protocol.MethodListTools,
+				roundtrip.Principal{Subject: "ann"})); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
@@ -206,7 +216,8 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := middleware.NewLog(zap.New(core), nil)
-		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
+			in *server.Incoming) (protocol.Result, error) {
 			_ = works(ctx, time.Second)
 			if in.Request.Method == protocol.MethodCallTool {
 				end := waiting.Begin(ctx)
@@ -230,7 +241,8 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 		wantFields(t, lines[0], map[string]any{"duration_ms": 1000, "waited_ms": 60000})
 		wantFields(t, lines[1], map[string]any{"duration_ms": 1000, "waited_ms": nil})
 		for name, want := range map[string]float64{
-			"rondo_request_duration_seconds": 2, "rondo_request_waiting_seconds": 60, "rondo_requests_waiting": 0,
+			"rondo_request_duration_seconds": 2, "rondo_request_waiting_seconds": 60,
+			"rondo_requests_waiting": 0,
 		} {
 			if got := sum(t, registry, name); got != want {
 				t.Errorf("%s adds up to %v, want %v", name, got, want)

@@ -64,20 +64,23 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	}
 	both := roundtrip.Observers(log, metrics)
 	srv, err := server.New(&server.Options{
-		Info: protocol.Implementation{Name: "wire", Version: "1"}, Observer: both, Roundtrip: opts.funnel,
+		Info: protocol.Implementation{Name: "wire", Version: "1"}, Observer: both,
+		Roundtrip:  opts.funnel,
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs, registry: registry, release: make(chan struct{})}
+	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs,
+		registry: registry, release: make(chan struct{})}
 	addPayments(srv, w.release)
-	handler := serverhttp.New(srv, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-		if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
-			return roundtrip.Principal{}, errors.New("no such token")
-		}
-		return roundtrip.Principal{Issuer: "https://id.example", Subject: "ada"}, nil
-	}})
+	handler := serverhttp.New(srv,
+		&serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+			if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
+				return roundtrip.Principal{}, errors.New("no such token")
+			}
+			return roundtrip.Principal{Issuer: "https://id.example", Subject: "ada"}, nil
+		}})
 	ts := httptest.NewServer(handler)
 	w.Server = ts
 	t.Cleanup(func() {
@@ -103,47 +106,56 @@ type payment struct {
 
 // addPayments adds handlers in both styles, and some that go wrong.
 func addPayments(srv *server.Server, release <-chan struct{}) {
-	server.AddTool(srv, server.Tool{Name: "pay"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(fmt.Sprint("paid ", p.Amount)), nil
-	})
-	server.AddTool(srv, server.Tool{Name: "pay_guard"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
-		case roundtrip.Accepted:
-			return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
-		case roundtrip.Declined, roundtrip.Cancelled:
-			return server.Text("not paid"), nil
-		}
-		return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
-	})
-	server.AddTool(srv, server.Tool{Name: "pay_anyway"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		if roundtrip.Number(ctx) == 1 {
+	server.AddTool(srv, server.Tool{Name: "pay"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(fmt.Sprint("paid ", p.Amount)), nil
+		})
+	server.AddTool(srv, server.Tool{Name: "pay_guard"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
+			case roundtrip.Accepted:
+				return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
+			case roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text("not paid"), nil
+			}
 			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
-		}
-		return server.Text("paid all the same"), nil
-	})
-	server.AddTool(srv, server.Tool{Name: "charge"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
-		if err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
-	})
-	server.AddTool(srv, server.Tool{Name: "slow"}, func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
-		select {
-		case <-release:
-			return server.Text("at last"), nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	})
-	server.AddPrompt(srv, server.Prompt{Name: "broken"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		return nil, errors.New("db at 10.0.0.7 is down")
-	})
-	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "doc://{+path}", Name: "broken"},
+		})
+	server.AddTool(srv, server.Tool{Name: "pay_anyway"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
+					nil
+			}
+			return server.Text("paid all the same"), nil
+		})
+	server.AddTool(srv, server.Tool{Name: "charge"},
+		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+			if err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer "+
+				"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
+		})
+	server.AddTool(srv, server.Tool{Name: "slow"},
+		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+			select {
+			case <-release:
+				return server.Text("at last"), nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})
+	server.AddPrompt(srv, server.Prompt{Name: "broken"},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			return nil, errors.New("db at 10.0.0.7 is down")
+		})
+	server.AddResourceTemplate(srv,
+		server.ResourceTemplate{URITemplate: "doc://{+path}", Name: "broken"},
 		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			return nil, errors.New("db at 10.0.0.7 is down")
 		})
@@ -161,7 +173,8 @@ func (w *wire) post(ctx context.Context, body string, change ...string) *http.Re
 		w.Fatal(err)
 	}
 	r.Header = http.Header{
-		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {w.bearer},
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Authorization": {w.bearer},
 	}
 	if w.session != "" {
 		r.Header.Set("Mcp-Session-Id", w.session)
@@ -202,7 +215,8 @@ type message struct {
 
 // request sends a request and calls answer with the message of each question,
 // until there is a result; it returns its text, or that of the error.
-func (w *wire) request(method, target string, answer func(question string) string, change ...string) string {
+func (w *wire) request(method, target string, answer func(question string) string,
+	change ...string) string {
 	w.Helper()
 	retry := ""
 	for {
@@ -235,11 +249,13 @@ func (w *wire) call(tool string, answer func(string) string) string {
 }
 
 // leg sends one HTTP request, and in a session answers what is asked meanwhile.
-func (w *wire) leg(method, target, retry string, answer func(string) string, change []string) message {
+func (w *wire) leg(method, target, retry string, answer func(string) string,
+	change []string) message {
 	w.Helper()
 	body := w.body(method, target, retry)
 	if w.session == "" {
-		change = append(change, "MCP-Protocol-Version", string(w.version), "Mcp-Method", method, "Mcp-Name", target)
+		change = append(change, "MCP-Protocol-Version", string(w.version), "Mcp-Method", method,
+			"Mcp-Name", target)
 	}
 	response := w.post(w.Context(), body, change...)
 	defer discard(response)
@@ -320,10 +336,13 @@ func TestWireInvalidAnswer(t *testing.T) {
 			if got := w.call(tool, answering(&asked, pays("0"), pays("5"))); got != "paid 5" {
 				t.Errorf("got %q", got)
 			}
-			if got, want := strings.Join(asked, "|"), "How much?|Amount must be at least 0.01. How much?"; got != want {
+			if got, want := strings.Join(asked,
+				"|"), "How much?|Amount must be at least 0.01. How much?"; got != want {
 				t.Errorf("%s: asked %q, want %q", tool, got, want)
 			}
-			wantFields(t, w.entry("mcp.answer_invalid"), map[string]any{"key": "payment", "field": "amount", "rule": "minimum", "target": tool})
+			wantFields(t, w.entry("mcp.answer_invalid"),
+				map[string]any{"key": "payment", "field": "amount", "rule": "minimum",
+					"target": tool})
 			w.wantValue(1, "rondo_invalid_answers_total", "rule", "minimum")
 
 			asked = nil
@@ -345,16 +364,19 @@ func TestWireAnswered(t *testing.T) {
 				w.call(tool, answering(&asked, action))
 				e := w.entry("mcp.answered")
 				wantFields(t, e, map[string]any{
-					"key": "payment", "kind": "elicitation.form", "outcome": outcome, "principal": "authenticated", "subject": "ada", "target": tool,
+					"key": "payment", "kind": "elicitation.form", "outcome": outcome,
+					"principal": "authenticated", "subject": "ada", "target": tool,
 				})
 				questions := fmt.Sprint(w.entry("mcp.input_required").ContextMap()["questions"])
-				if want := fmt.Sprintf("[payment %s]", e.ContextMap()["question"]); questions != want {
+				if want := fmt.Sprintf("[payment %s]",
+					e.ContextMap()["question"]); questions != want {
 					t.Errorf("asked %s, answered %s", questions, want)
 				}
 				if _, ok := e.ContextMap()["waited_ms"].(float64); !ok {
 					t.Errorf("fields %v", e.ContextMap())
 				}
-				w.wantValue(1, "rondo_answers_total", "kind", "elicitation.form", "outcome", outcome)
+				w.wantValue(1, "rondo_answers_total", "kind", "elicitation.form", "outcome",
+					outcome)
 				w.wantValue(1, "rondo_answers_total")
 				w.wantValue(0, "rondo_ignored_declines_total")
 			})
@@ -369,7 +391,8 @@ func TestWireIgnoredDecline(t *testing.T) {
 			t.Fatalf("got %q", got)
 		}
 		e := w.entry("mcp.decline_ignored")
-		wantFields(t, e, map[string]any{"key": "payment", "outcome": "declined", "target": "pay_anyway"})
+		wantFields(t, e, map[string]any{"key": "payment", "outcome": "declined",
+			"target": "pay_anyway"})
 		if e.Level != zap.WarnLevel {
 			t.Errorf("level %s", e.Level)
 		}
@@ -387,7 +410,8 @@ func TestWireHandlerFailed(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		e := w.entry("mcp.handler_failed")
-		wantFields(t, e, map[string]any{"error": logged, "error_type": "*errors.errorString", "target": "charge", "reference": nil})
+		wantFields(t, e, map[string]any{"error": logged, "error_type": "*errors.errorString",
+			"target": "charge", "reference": nil})
 		if e.Level != zap.WarnLevel {
 			t.Errorf("level %s", e.Level)
 		}
@@ -398,21 +422,24 @@ func TestWireHandlerFailed(t *testing.T) {
 func TestWireHiddenErrors(t *testing.T) {
 	opts := wireOptions{funnel: roundtrip.Options{HideErrors: true}}
 	for _, target := range []struct{ method, name string }{
-		{protocol.MethodCallTool, "charge"}, {protocol.MethodGetPrompt, "broken"}, {protocol.MethodReadResource, "doc://a"},
+		{protocol.MethodCallTool, "charge"}, {protocol.MethodGetPrompt, "broken"},
+		{protocol.MethodReadResource, "doc://a"},
 	} {
 		inBothEras(t, opts, func(t *testing.T, w *wire) {
 			var asked []string
 			got := w.request(target.method, target.name, answering(&asked, pays("5")))
 			fields := w.entry("mcp.handler_failed").ContextMap()
 			reference, _ := fields["reference"].(string)
-			if reference == "" || !strings.Contains(got, "internal failure; reference "+reference) || strings.Contains(got, "10.0.0.7") {
+			if reference == "" || !strings.Contains(got, "internal failure; reference "+
+				reference) || strings.Contains(got, "10.0.0.7") {
 				t.Errorf("the client has %q, the log %q", got, reference)
 			}
 			if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
 				t.Errorf("the log has no text: %v", fields)
 			}
 			for _, secret := range []string{"token-of-ada", "Felix"} {
-				if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) || strings.Contains(got, secret) {
+				if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) ||
+					strings.Contains(got, secret) {
 					t.Errorf("%s shows: the client has %q, the log %s", secret, got, all)
 				}
 			}
@@ -421,10 +448,12 @@ func TestWireHiddenErrors(t *testing.T) {
 }
 
 func TestWireOmittedErrors(t *testing.T) {
-	inBothEras(t, wireOptions{log: middleware.LogOptions{OmitErrors: true}}, func(t *testing.T, w *wire) {
-		w.request(protocol.MethodGetPrompt, "broken", nil)
-		wantFields(t, w.entry("mcp.handler_failed"), map[string]any{"error": nil, "error_type": "*errors.errorString"})
-	})
+	inBothEras(t, wireOptions{log: middleware.LogOptions{OmitErrors: true}},
+		func(t *testing.T, w *wire) {
+			w.request(protocol.MethodGetPrompt, "broken", nil)
+			wantFields(t, w.entry("mcp.handler_failed"),
+				map[string]any{"error": nil, "error_type": "*errors.errorString"})
+		})
 }
 
 // TestWireRequestID: all entries of one request can be joined, and those of two
@@ -435,7 +464,8 @@ func TestWireRequestID(t *testing.T) {
 		w.call("charge", answering(&asked, pays("5")))
 		names := map[string][]string{}
 		for _, e := range w.logs.All() {
-			if e.Message == "mcp.ephemeral_key" || strings.HasSuffix(fmt.Sprint(e.ContextMap()["method"]), "initialize") {
+			if e.Message == "mcp.ephemeral_key" ||
+				strings.HasSuffix(fmt.Sprint(e.ContextMap()["method"]), "initialize") {
 				continue
 			}
 			id, _ := e.ContextMap()["request"].(string)
@@ -456,7 +486,8 @@ func TestWireRequestID(t *testing.T) {
 func TestWireSenderByOption(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	opts := wireOptions{log: middleware.LogOptions{
-		RemoteAddr: true, TraceID: true, Subject: func(p roundtrip.Principal) string { return p.Issuer + " " + p.Subject + "\n" },
+		RemoteAddr: true, TraceID: true,
+		Subject: func(p roundtrip.Principal) string { return p.Issuer + " " + p.Subject + "\n" },
 	}}
 	last := func(w *wire) observer.LoggedEntry {
 		list := w.logs.FilterMessage("mcp.request").All()
@@ -474,7 +505,8 @@ func TestWireSenderByOption(t *testing.T) {
 	})
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", trace)
-		wantFields(t, last(w), map[string]any{"subject": nil, "trace_id": nil, "remote_addr": nil, "principal": "authenticated"})
+		wantFields(t, last(w), map[string]any{"subject": nil, "trace_id": nil, "remote_addr": nil,
+			"principal": "authenticated"})
 	})
 }
 
@@ -518,13 +550,16 @@ func (w *wire) leave(tool string) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "POST", w.URL, strings.NewReader(w.body(protocol.MethodCallTool, tool, "")))
+	r, err := http.NewRequestWithContext(ctx, "POST", w.URL,
+		strings.NewReader(w.body(protocol.MethodCallTool, tool, "")))
 	if err != nil {
 		w.Fatal(err)
 	}
 	r.Header = http.Header{
-		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {w.bearer},
-		"Mcp-Protocol-Version": {string(w.version)}, "Mcp-Method": {protocol.MethodCallTool}, "Mcp-Name": {tool},
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Authorization":        {w.bearer},
+		"Mcp-Protocol-Version": {string(w.version)}, "Mcp-Method": {protocol.MethodCallTool},
+		"Mcp-Name": {tool},
 	}
 	go func() {
 		for value(w.TB, w.registry, "rondo_requests_in_flight") == 0 {

@@ -62,7 +62,8 @@ func (h *Handler) authenticate(r *http.Request) (roundtrip.Principal, *fault) {
 		refused = &AuthError{}
 		err = refused // a nil pointer cannot be printed
 	}
-	f := &fault{status: refused.statusCode(), reason: roundtrip.RefusedForbidden, header: "WWW-Authenticate", value: refused.Challenge}
+	f := &fault{status: refused.statusCode(), reason: roundtrip.RefusedForbidden,
+		header: "WWW-Authenticate", value: refused.Challenge}
 	if f.status == http.StatusUnauthorized {
 		f.reason = roundtrip.RefusedUnauthenticated
 		f.value = cmp.Or(f.value, "Bearer")

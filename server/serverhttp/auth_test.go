@@ -27,7 +27,8 @@ func TestAuthenticate(t *testing.T) {
 		{"no error", nil, 200, ""},
 		{"plain error", secret, 401, "Bearer"},
 		{"zero", &serverhttp.AuthError{}, 401, "Bearer"},
-		{"401 with a challenge", &serverhttp.AuthError{Status: 401, Challenge: metadata, Err: secret}, 401, metadata},
+		{"401 with a challenge", &serverhttp.AuthError{Status: 401, Challenge: metadata,
+			Err: secret}, 401, metadata},
 		{"403", &serverhttp.AuthError{Status: 403, Err: secret}, 403, ""},
 		{"403 with a challenge", &serverhttp.AuthError{Status: 403, Challenge: scope}, 403, scope},
 		{"other status", &serverhttp.AuthError{Status: 200}, 401, "Bearer"},
@@ -43,7 +44,8 @@ func TestAuthenticate(t *testing.T) {
 				},
 			})
 			for _, method := range []string{"POST", "GET"} {
-				got := do(t, ts, method, headers("server/discover", ""), body("server/discover", ""))
+				got := do(t, ts, method, headers("server/discover", ""),
+					body("server/discover", ""))
 				want := tt.status
 				if method == "GET" && want == 200 {
 					want = 405
@@ -62,7 +64,8 @@ func TestAuthenticate(t *testing.T) {
 
 func TestAuthErrorText(t *testing.T) {
 	cause := errors.New("expired")
-	if err := error(&serverhttp.AuthError{Err: cause}); !errors.Is(err, cause) || err.Error() != "expired" {
+	if err := error(&serverhttp.AuthError{Err: cause}); !errors.Is(err, cause) ||
+		err.Error() != "expired" {
 		t.Errorf("got %q, want the cause", err)
 	}
 	if got := (&serverhttp.AuthError{Status: 403}).Error(); got != "Forbidden" {
@@ -80,7 +83,8 @@ func TestPrincipal(t *testing.T) {
 		private bool
 	}{
 		{"anonymous", nil, roundtrip.Principal{}, false},
-		{"authenticated", func(*http.Request) (roundtrip.Principal, error) { return ann, nil }, ann, true},
+		{"authenticated", func(*http.Request) (roundtrip.Principal, error) { return ann, nil }, ann,
+			true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got server.Incoming
@@ -90,7 +94,8 @@ func TestPrincipal(t *testing.T) {
 					return next(ctx, in)
 				}
 			}
-			ts, _ := serve(t, newServer(t, &server.Options{Middleware: []server.Middleware{look}}), &serverhttp.Options{Authenticate: tt.auth})
+			ts, _ := serve(t, newServer(t, &server.Options{Middleware: []server.Middleware{look}}),
+				&serverhttp.Options{Authenticate: tt.auth})
 			for _, method := range []string{"tools/list", "unknown"} {
 				body := do(t, ts, "POST", headers(method, ""), body(method, "")).body
 				if got.Principal != tt.want || got.Private != tt.private || got.Back == nil {

@@ -27,7 +27,8 @@ type confirmation struct {
 // state is sealed with the key of the process.
 func benchServer(b *testing.B) *server.Server {
 	b.Helper()
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench", Version: "1.0.0"}})
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench",
+		Version: "1.0.0"}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -35,20 +36,25 @@ func benchServer(b *testing.B) *server.Server {
 		Message string `json:"message"`
 		Upper   bool   `json:"upper,omitempty"`
 	}
-	server.AddTool(srv, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.ToolCall, in message) (protocol.CallToolOutcome, error) {
-		return server.Text(in.Message), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "echo"},
+		func(_ context.Context, _ *server.ToolCall, in message) (protocol.CallToolOutcome, error) {
+			return server.Text(in.Message), nil
+		})
 	type deployment struct {
 		Environment string `json:"environment"`
 		Version     string `json:"version"`
 	}
 	confirm := roundtrip.MustQuestion[confirmation]("confirm")
-	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall, in deployment) (protocol.CallToolOutcome, error) {
-		if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted && answer.Content.Approve {
-			return server.Text("deployed " + in.Version + " to " + in.Environment), nil
-		}
-		return roundtrip.InputRequired(confirm.Elicit("Deploy " + in.Version + " to " + in.Environment + "?")), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "deploy"},
+		func(ctx context.Context, _ *server.ToolCall, in deployment) (protocol.CallToolOutcome,
+			error) {
+			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted &&
+				answer.Content.Approve {
+				return server.Text("deployed " + in.Version + " to " + in.Environment), nil
+			}
+			return roundtrip.InputRequired(confirm.Elicit("Deploy " + in.Version + " to " +
+				in.Environment + "?")), nil
+		})
 	return srv
 }
 
@@ -89,8 +95,11 @@ func (d *driver) do(body []byte) []byte {
 	defer cancel()
 	d.body.Reset(body)
 	r := (&http.Request{
-		Method: "POST", URL: &url.URL{Path: "/mcp"}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: d.header, Body: &d.body, ContentLength: int64(len(body)), Host: "127.0.0.1:8080", RequestURI: "/mcp",
+		Method: "POST", URL: &url.URL{Path: "/mcp"}, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     d.header, Body: &d.body, ContentLength: int64(len(body)),
+		Host:       "127.0.0.1:8080",
+		RequestURI: "/mcp",
 	}).WithContext(ctx)
 	d.w.header = make(http.Header, 4)
 	d.w.Reset()
@@ -151,7 +160,8 @@ func BenchmarkLoopback(b *testing.B) {
 	message := string(benchCall(`"name":"echo","arguments":{"message":"hello, world","upper":false}`))
 	b.ReportAllocs()
 	for b.Loop() {
-		response, err := ts.Client().Do(newRequest(b, ts, "POST", headers("tools/call", "echo"), message))
+		response, err := ts.Client().Do(newRequest(b, ts, "POST", headers("tools/call", "echo"),
+			message))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -163,7 +173,8 @@ func BenchmarkLoopback(b *testing.B) {
 // BenchmarkLegacyCall is one call in a session.
 func BenchmarkLegacyCall(b *testing.B) {
 	d := newDriver(serverhttp.New(benchServer(b), nil), "echo")
-	d.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	d.header = http.Header{"Content-Type": {"application/json"},
+		"Accept": {"application/json, text/event-stream"}}
 	d.do([]byte(initializeBody("2025-11-25")))
 	d.header["Mcp-Session-Id"] = d.w.header["Mcp-Session-Id"]
 	d.header["Mcp-Protocol-Version"] = []string{"2025-11-25"}
@@ -183,7 +194,8 @@ func BenchmarkLegacySession(b *testing.B) {
 	request := []byte(initializeBody("2025-11-25"))
 	b.ReportAllocs()
 	for b.Loop() {
-		d.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		d.header = http.Header{"Content-Type": {"application/json"},
+			"Accept": {"application/json, text/event-stream"}}
 		d.do(request)
 		session := d.w.header.Get("Mcp-Session-Id")
 		if w := serveDirect(b.Context(), h, "DELETE", session, ""); w.Code != http.StatusNoContent {

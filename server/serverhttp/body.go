@@ -94,8 +94,10 @@ func readFull(r io.Reader, buf []byte) ([]byte, error) {
 
 func (h *Handler) bodyTooLarge() *fault {
 	return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
-		err:   protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes", h.opts.MaxBodyBytes),
-		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.MaxBodyBytes)", h.opts.MaxBodyBytes)}
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes",
+			h.opts.MaxBodyBytes),
+		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.MaxBodyBytes)",
+			h.opts.MaxBodyBytes)}
 }
 
 // bodyFault is the fault of a body that did not arrive.
@@ -105,14 +107,18 @@ func (h *Handler) bodyFault(err error) *fault {
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
 		return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
-			err:   protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
-			cause: errors.New("the body is larger than a wrapping handler admits (http.MaxBytesReader)")}
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
+			cause: errors.New("the body is larger than a wrapping handler admits " +
+				"(http.MaxBytesReader)")}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &fault{status: http.StatusRequestTimeout, reason: roundtrip.RefusedTooSlow, header: "Connection", value: "close",
-			err:   protocol.Errorf(protocol.CodeInvalidRequest, "message did not arrive in time"),
-			cause: errors.New("the body did not arrive in time (serverhttp.Options.ReadTimeout, http.Server.ReadTimeout)")}
+		return &fault{status: http.StatusRequestTimeout, reason: roundtrip.RefusedTooSlow,
+			header: "Connection", value: "close",
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "message did not arrive in time"),
+			cause: errors.New("the body did not arrive in time (serverhttp.Options.ReadTimeout, " +
+				"http.Server.ReadTimeout)")}
 	}
-	return &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, header: "Connection", value: "close",
+	return &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed,
+		header: "Connection", value: "close",
 		err: protocol.Errorf(protocol.CodeParseError, "parse error: message ends early")}
 }

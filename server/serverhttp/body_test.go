@@ -37,9 +37,11 @@ func TestBodySize(t *testing.T) {
 			}
 			got := send(t, ts, r)
 			if got.status != tt.status {
-				t.Errorf("%d bytes, chunked %v: got status %d, want %d", tt.size, chunked, got.status, tt.status)
+				t.Errorf("%d bytes, chunked %v: got status %d, want %d", tt.size, chunked,
+					got.status, tt.status)
 			}
-			if tt.status == 413 && (got.code() != -32600 || !strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
+			if tt.status == 413 && (got.code() != -32600 ||
+				!strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
 				t.Errorf("got %s, want code -32600 and the limit", got.body)
 			}
 		}
@@ -67,8 +69,10 @@ func TestDefaultBodySize(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	for _, tt := range []struct {
 		size, status int
-	}{{300_000, 200}, {serverhttp.DefaultMaxBodyBytes, 200}, {serverhttp.DefaultMaxBodyBytes + 1, 413}} {
-		if got := do(t, ts, "POST", headers("server/discover", ""), padded(tt.size)); got.status != tt.status {
+	}{{300_000, 200}, {serverhttp.DefaultMaxBodyBytes, 200},
+		{serverhttp.DefaultMaxBodyBytes + 1, 413}} {
+		if got := do(t, ts, "POST", headers("server/discover", ""),
+			padded(tt.size)); got.status != tt.status {
 			t.Errorf("%d bytes: got status %d, want %d", tt.size, got.status, tt.status)
 		}
 	}
@@ -84,8 +88,10 @@ func TestWrongLength(t *testing.T) {
 			h.ServeHTTP(w, r)
 		}))
 		for _, size := range []int{500, 70_000, 300_000} {
-			if got := do(t, ts, "POST", headers("server/discover", ""), padded(size)); got.status != 200 {
-				t.Errorf("%d bytes announced as %d: got status %d, want 200", size, length, got.status)
+			if got := do(t, ts, "POST", headers("server/discover", ""),
+				padded(size)); got.status != 200 {
+				t.Errorf("%d bytes announced as %d: got status %d, want 200", size, length,
+					got.status)
 			}
 		}
 	}
@@ -94,7 +100,8 @@ func TestWrongLength(t *testing.T) {
 // TestAnnouncedBodySize holds that a length is refused before it has arrived.
 func TestAnnouncedBodySize(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
-	request := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 999999999999\r\n\r\n"
+	request := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+		"application/json\r\nContent-Length: 999999999999\r\n\r\n"
 	if got := rawExchange(t, ts, request); got.status != 413 {
 		t.Errorf("got status %d, want 413", got.status)
 	}
@@ -111,8 +118,10 @@ func TestWrappedBodyLimit(t *testing.T) {
 // TestSlowBody announces a body that never comes.
 func TestSlowBody(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{ReadTimeout: 20 * time.Millisecond})
-	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: server/discover")
-	if got := rawExchange(t, ts, request[:len(request)-1]); got.status != 408 || got.code() != -32600 {
+	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
+		"Mcp-Method: server/discover")
+	if got := rawExchange(t, ts, request[:len(request)-1]); got.status != 408 ||
+		got.code() != -32600 {
 		t.Errorf("got status %d and code %d, want 408 and -32600", got.status, got.code())
 	}
 }
@@ -172,7 +181,8 @@ func FuzzBody(f *testing.F) {
 		`{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `[]`, `{`, "\xff",
 	} {
-		f.Add([]byte(seed), "2026-07-28", "tools/call", "echo", "http://localhost", "application/json", "*/*")
+		f.Add([]byte(seed), "2026-07-28", "tools/call", "echo", "http://localhost",
+			"application/json", "*/*")
 	}
 	h := serverhttp.New(newServer(f, nil), nil)
 	f.Fuzz(func(t *testing.T, data []byte, version, method, name, origin, content, accept string) {
@@ -214,7 +224,8 @@ func TestPieces(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	frame := len(body("tools/call", `"name":"echo","arguments":{"message":""}`))
 	var running sync.WaitGroup
-	for i, size := range []int{1000, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128<<10 - 1, 128 << 10, 128<<10 + 1, 1 << 20} {
+	for i, size := range []int{1000, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128<<10 - 1, 128 << 10,
+		128<<10 + 1, 1 << 20} {
 		for _, chunked := range []bool{false, true} {
 			running.Go(func() {
 				for round := range 4 {
@@ -225,7 +236,8 @@ func TestPieces(t *testing.T) {
 					}
 					got := send(t, ts, r)
 					if len(got.Result.Content) != 1 || got.Result.Content[0].Text != message {
-						t.Errorf("%d bytes, chunked %v: got status %d and another message back", size, chunked, got.status)
+						t.Errorf("%d bytes, chunked %v: got status %d and another message back",
+							size, chunked, got.status)
 					}
 				}
 			})

@@ -42,7 +42,8 @@ func (c *call) SetWaiting(waiting bool) {
 
 // beginCalls registers the requests of one POST, which share a stream. They belong
 // to s, nil: to no session. It reports false when the server is shutting down.
-func (h *Handler) beginCalls(ctx context.Context, s *session, requests []*protocol.Request) ([]call, bool) {
+func (h *Handler) beginCalls(ctx context.Context, s *session,
+	requests []*protocol.Request) ([]call, bool) {
 	ctx = context.WithoutCancel(ctx)
 	calls := make([]call, len(requests))
 	for i := range calls {
@@ -59,7 +60,8 @@ func (h *Handler) beginCalls(ctx context.Context, s *session, requests []*protoc
 
 // runCalls runs each call on a goroutine of its own and sends their messages as the
 // response to one POST, until all have ended or the client is gone.
-func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call, d *legacyPost) {
+func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call,
+	d *legacyPost) {
 	h.reportBroken(r, d)
 	c := newConnection(rw)
 	c.batch = d.batch
@@ -124,7 +126,8 @@ func encodeResponse(response *protocol.Response) []byte {
 	}
 	message, err := protocol.AppendMessage(nil, response)
 	if err != nil { // cannot happen: the server encodes results
-		message, _ = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
+		message, _ = protocol.AppendMessage(nil,
+			&protocol.Response{ID: response.ID, Error: internalError()})
 	}
 	return message
 }

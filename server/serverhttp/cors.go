@@ -22,7 +22,8 @@ const (
 
 // corsRequestHeaders are the headers that pages may send, beside those that need
 // no permission and Mcp-Param-*: what the protocol has, and what authenticates.
-const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
+const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, " +
+	"Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 
 // corsResponseHeaders are the headers that pages may read. Without them a client
 // in a browser could neither keep a session nor authenticate.
@@ -59,7 +60,8 @@ func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Add("Vary", "Access-Control-Request-Headers")
 	header.Set("Access-Control-Allow-Methods", h.allowedMethods())
-	header.Set("Access-Control-Allow-Headers", appendParamHeaders(corsRequestHeaders, r.Header["Access-Control-Request-Headers"]))
+	header.Set("Access-Control-Allow-Headers",
+		appendParamHeaders(corsRequestHeaders, r.Header["Access-Control-Request-Headers"]))
 	header.Set("Access-Control-Max-Age", strconv.Itoa(int(preflightMaxAge/time.Second)))
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -86,5 +88,6 @@ func appendParamHeaders(allowed string, requested []string) string {
 // isParamHeader reports whether name is one of a mirrored argument.
 func isParamHeader(name string) bool {
 	n := len(headers.Prefix)
-	return len(name) > n && len(name) <= maxParamHeader && strings.EqualFold(name[:n], headers.Prefix) && headers.IsToken(name[n:])
+	return len(name) > n && len(name) <= maxParamHeader &&
+		strings.EqualFold(name[:n], headers.Prefix) && headers.IsToken(name[n:])
 }

@@ -31,7 +31,8 @@ func corsHeaders(h http.Header) map[string]string {
 func wantReadable(t *testing.T, what string, got *reply) {
 	t.Helper()
 	cors := corsHeaders(got.header)
-	if cors["Access-Control-Allow-Origin"] != page || cors["Access-Control-Expose-Headers"] != "Mcp-Session-Id, Retry-After, WWW-Authenticate" {
+	if cors["Access-Control-Allow-Origin"] != page ||
+		cors["Access-Control-Expose-Headers"] != "Mcp-Session-Id, Retry-After, WWW-Authenticate" {
 		t.Errorf("%s: got status %d and CORS headers %v", what, got.status, cors)
 	}
 	if vary := strings.Join(got.header["Vary"], ","); !strings.Contains(vary, "Origin") {
@@ -42,13 +43,15 @@ func wantReadable(t *testing.T, what string, got *reply) {
 
 func wantNoCredentials(t *testing.T, what string, got *reply) {
 	t.Helper()
-	if c := got.header.Values("Access-Control-Allow-Credentials"); len(c) > 0 || strings.Contains(fmt.Sprint(corsHeaders(got.header)), "*") {
+	if c := got.header.Values("Access-Control-Allow-Credentials"); len(c) > 0 ||
+		strings.Contains(fmt.Sprint(corsHeaders(got.header)), "*") {
 		t.Errorf("%s: got CORS headers %v", what, corsHeaders(got.header))
 	}
 }
 
 func preflight(origin string, change ...string) http.Header {
-	return headers("", "", append([]string{"Content-Type", "", "Accept", "", "Mcp-Protocol-Version", "", "Mcp-Method", "",
+	return headers("", "", append([]string{"Content-Type", "", "Accept", "", "Mcp-Protocol-Version",
+		"", "Mcp-Method", "",
 		"Origin", origin, "Access-Control-Request-Method", "POST"}, change...)...)
 }
 
@@ -59,8 +62,12 @@ func TestPreflight(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("mcp-param-p%d", i)
 	}
-	refuse := func(*http.Request) (roundtrip.Principal, error) { return roundtrip.Principal{}, errors.New("no token") }
-	const fixed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
+	refuse := func(*http.Request) (roundtrip.Principal, error) {
+		return roundtrip.Principal{},
+			errors.New("no token")
+	}
+	const fixed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, " +
+		"MCP-Protocol-Version, Mcp-Session-Id"
 	for mode, tt := range map[string]struct {
 		srv     *server.Server
 		opts    serverhttp.Options
@@ -68,14 +75,16 @@ func TestPreflight(t *testing.T) {
 	}{
 		"sessions":  {newServer(t, nil), serverhttp.Options{}, "GET, POST, DELETE"},
 		"stateless": {newServer(t, nil), serverhttp.Options{StatelessLegacy: true}, "POST"},
-		"modern":    {newServer(t, &server.Options{ModernOnly: true}), serverhttp.Options{}, "POST"},
+		"modern": {newServer(t, &server.Options{ModernOnly: true}), serverhttp.Options{},
+			"POST"},
 	} {
 		tt.opts.AllowedOrigins, tt.opts.Authenticate = []string{page}, refuse
 		ts, _ := serve(t, tt.srv, &tt.opts)
 		for _, request := range []struct{ asked, want string }{
 			{"", fixed},
 			{"authorization,content-type,mcp-method,mcp-protocol-version", fixed},
-			{"mcp-param-region, Mcp-Param-User-Id", fixed + ", mcp-param-region, Mcp-Param-User-Id"},
+			{"mcp-param-region, Mcp-Param-User-Id", fixed +
+				", mcp-param-region, Mcp-Param-User-Id"},
 			{"cookie,x-api-key,x-forwarded-for,host", fixed},
 			{"mcp-param-,mcp-param,mcp-params-a,x-mcp-param-a", fixed},
 			{"mcp-param-a b,mcp-param-é,mcp-param-a;q", fixed},
@@ -83,20 +92,27 @@ func TestPreflight(t *testing.T) {
 			{",,,,", fixed},
 			{strings.Join(many, ","), fixed + ", " + strings.Join(many[:80], ", ")},
 		} {
-			got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Headers", request.asked), "")
+			got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Headers",
+				request.asked), "")
 			wantReadable(t, mode, got)
-			if got.status != 204 || got.body != "" || got.header.Get("Access-Control-Allow-Methods") != tt.methods ||
-				got.header.Get("Access-Control-Allow-Headers") != request.want || got.header.Get("Access-Control-Max-Age") != "600" {
-				t.Errorf("%s, %.60q: got status %d and CORS headers %v", mode, request.asked, got.status, corsHeaders(got.header))
+			if got.status != 204 || got.body != "" ||
+				got.header.Get("Access-Control-Allow-Methods") != tt.methods ||
+				got.header.Get("Access-Control-Allow-Headers") != request.want ||
+				got.header.Get("Access-Control-Max-Age") != "600" {
+				t.Errorf("%s, %.60q: got status %d and CORS headers %v", mode, request.asked,
+					got.status, corsHeaders(got.header))
 			}
-			if vary := strings.Join(got.header["Vary"], ","); vary != "Origin,Access-Control-Request-Headers" {
+			if vary := strings.Join(got.header["Vary"],
+				","); vary != "Origin,Access-Control-Request-Headers" {
 				t.Errorf("%s: got Vary %q", mode, vary)
 			}
 		}
 		// Browsers send none with a preflight; that somebody does changes nothing.
-		wantReadable(t, mode+" with credentials", do(t, ts, "OPTIONS", preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
+		wantReadable(t, mode+" with credentials",
+			do(t, ts, "OPTIONS", preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
 		// Not a preflight: it has to say who sends it, as any other request.
-		if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""), ""); got.status != 401 {
+		if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""),
+			""); got.status != 401 {
 			t.Errorf("%s: OPTIONS that asks for nothing: got status %d, want 401", mode, got.status)
 		}
 	}
@@ -105,7 +121,8 @@ func TestPreflight(t *testing.T) {
 // TestPreflightOfOthers: whoever is not listed to the letter learns nothing from
 // a preflight, nor from a request.
 func TestPreflightOfOthers(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{AllowedOrigins: []string{page, "http://127.0.0.1:6274"}})
+	ts, _ := serve(t, newServer(t, nil),
+		&serverhttp.Options{AllowedOrigins: []string{page, "http://127.0.0.1:6274"}})
 	own := ts.URL
 	for name, origins := range map[string][]string{
 		"another one":          {"https://evil.example.com"},
@@ -151,7 +168,9 @@ func TestPreflightOfOthers(t *testing.T) {
 		}
 	}
 	plain, _ := serve(t, newServer(t, nil), nil)
-	if got := do(t, plain, "POST", headers("server/discover", ""), body("server/discover", "")); got.header["Vary"] != nil || len(corsHeaders(got.header)) > 0 {
+	if got := do(t, plain, "POST", headers("server/discover", ""),
+		body("server/discover", "")); got.header["Vary"] != nil ||
+		len(corsHeaders(got.header)) > 0 {
 		t.Errorf("without AllowedOrigins: got headers %v", got.header)
 	}
 }
@@ -159,7 +178,8 @@ func TestPreflightOfOthers(t *testing.T) {
 // TestListedNull: whoever lists it gets it.
 func TestListedNull(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{AllowedOrigins: []string{"null"}})
-	got := do(t, ts, "POST", headers("server/discover", "", "Origin", "null"), body("server/discover", ""))
+	got := do(t, ts, "POST", headers("server/discover", "", "Origin", "null"),
+		body("server/discover", ""))
 	if got.status != 200 || got.header.Get("Access-Control-Allow-Origin") != "null" {
 		t.Errorf("got status %d and CORS headers %v", got.status, corsHeaders(got.header))
 	}
@@ -184,7 +204,8 @@ func TestPagesCanReadRefusals(t *testing.T) {
 		},
 	})
 	modern := func(change ...string) http.Header {
-		return headers("tools/call", "echo", append([]string{"Origin", page, "Authorization", "Bearer good"}, change...)...)
+		return headers("tools/call", "echo",
+			append([]string{"Origin", page, "Authorization", "Bearer good"}, change...)...)
 	}
 	legacy := func(change ...string) http.Header {
 		return headers("", "", append([]string{"Origin", page, "Authorization", "Bearer good",
@@ -206,11 +227,14 @@ func TestPagesCanReadRefusals(t *testing.T) {
 		{"a result", "POST", modern(), body("tools/call", echo), 200},
 		{"a stream", "POST", modern("Mcp-Name", "notify"), body("tools/call", `"name":"notify","arguments":{}`), 200},
 		{"no token", "POST", modern("Authorization", ""), body("tools/call", echo), 401},
-		{"a weak token", "POST", modern("Authorization", "Bearer weak"), body("tools/call", echo), 403},
+		{"a weak token", "POST", modern("Authorization", "Bearer weak"), body("tools/call", echo),
+			403},
 		{"a panic", "POST", modern("Authorization", "Bearer panic"), body("tools/call", echo), 500},
 		{"another host", "POST", modern("Host", "evil.example.com"), body("tools/call", echo), 403},
-		{"a preflight for another host", "OPTIONS", preflight(page, "Host", "evil.example.com"), "", 403},
-		{"no such method", "POST", headers("x", "", "Origin", page, "Authorization", "Bearer good"), body("x", ""), 404},
+		{"a preflight for another host", "OPTIONS", preflight(page, "Host", "evil.example.com"), "",
+			403},
+		{"no such method", "POST", headers("x", "", "Origin", page, "Authorization", "Bearer good"),
+			body("x", ""), 404},
 		{"PUT", "PUT", modern(), "", 405},
 		{"not acceptable", "POST", modern("Accept", "text/html"), body("tools/call", echo), 406},
 		{"too large", "POST", modern(), strings.Repeat(" ", 2<<10), 413},
@@ -248,7 +272,8 @@ func TestCORSBesideWrapper(t *testing.T) {
 		w.Header().Set("Vary", "Accept-Encoding")
 		inner.ServeHTTP(w, r)
 	}))
-	got := do(t, ts, "POST", headers("server/discover", "", "Origin", page), body("server/discover", ""))
+	got := do(t, ts, "POST", headers("server/discover", "", "Origin", page),
+		body("server/discover", ""))
 	wantReadable(t, "wrapped", got)
 	if vary := strings.Join(got.header["Vary"], ","); vary != "Accept-Encoding,Origin" {
 		t.Errorf("got Vary %q", vary)
@@ -259,18 +284,22 @@ func TestCORSBesideWrapper(t *testing.T) {
 func TestOriginsThatNeverMatch(t *testing.T) {
 	srv := newServer(t, nil)
 	for _, origin := range []string{
-		"*", "https://*.example.com", "app.example.com", "https://", "https://app.example.com/", "https://app.example.com:443",
-		"http://app.example.com:80", "https://App.example.com", "HTTPS://app.example.com", "https://app.example.com:",
+		"*", "https://*.example.com", "app.example.com", "https://", "https://app.example.com/",
+		"https://app.example.com:443",
+		"http://app.example.com:80", "https://App.example.com", "HTTPS://app.example.com",
+		"https://app.example.com:",
 		"https://user@app.example.com", "https://bücher.example", "Null", "",
 	} {
 		func() {
 			defer func() {
-				if text := fmt.Sprint(recover()); !strings.Contains(text, "AllowedOrigins") || !strings.Contains(text, fmt.Sprintf("%q", origin)) {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, "AllowedOrigins") ||
+					!strings.Contains(text, fmt.Sprintf("%q", origin)) {
 					t.Errorf("%q: got %s, want a panic that names it", origin, text)
 				}
 			}()
 			serverhttp.New(srv, &serverhttp.Options{AllowedOrigins: []string{origin}})
 		}()
 	}
-	serverhttp.New(srv, &serverhttp.Options{AllowedOrigins: []string{"http://localhost:6274", "https://[::1]:8443", "chrome-extension://abcdef", "null"}})
+	serverhttp.New(srv, &serverhttp.Options{AllowedOrigins: []string{"http://localhost:6274",
+		"https://[::1]:8443", "chrome-extension://abcdef", "null"}})
 }

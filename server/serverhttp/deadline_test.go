@@ -64,22 +64,27 @@ func TestReadTimeout(t *testing.T) {
 		var running sync.WaitGroup
 		for i := range 40 {
 			begin := time.Duration(i) * 300 * time.Millisecond
-			for _, takes := range []time.Duration{0, time.Second, limit - time.Millisecond, 10 * limit} {
+			for _, takes := range []time.Duration{0, time.Second, limit - time.Millisecond,
+				10 * limit} {
 				running.Go(func() {
 					time.Sleep(begin)
-					s := &slowBody{ResponseRecorder: httptest.NewRecorder(), Reader: strings.NewReader(message), takes: takes, late: make(chan struct{})}
+					s := &slowBody{ResponseRecorder: httptest.NewRecorder(),
+						Reader: strings.NewReader(message), takes: takes, late: make(chan struct{})}
 					r := httptest.NewRequest("POST", "/", s)
-					r.Header, r.Host, r.ContentLength = headers("server/discover", ""), "localhost", int64(len(message))
+					r.Header, r.Host, r.ContentLength = headers("server/discover", ""), "localhost",
+						int64(len(message))
 					began := time.Now()
 					h.ServeHTTP(s, r)
 					took := time.Since(began)
 					switch {
 					case takes < limit:
 						if s.Code != 200 || took != takes || len(s.reads) != 0 {
-							t.Errorf("a body that takes %s: got status %d after %s and %d deadlines, want 200 and none", takes, s.Code, took, len(s.reads))
+							t.Errorf("a body that takes %s: got status %d after %s and %d "+
+								"deadlines, want 200 and none", takes, s.Code, took, len(s.reads))
 						}
 					case s.Code != 408 || took < limit || took > limit+limit/8 || len(s.reads) != 1:
-						t.Errorf("a body that takes %s: got status %d after %s and %d deadlines, want 408 after %s", takes, s.Code, took, len(s.reads), limit)
+						t.Errorf("a body that takes %s: got status %d after %s and %d deadlines, "+
+							"want 408 after %s", takes, s.Code, took, len(s.reads), limit)
 					}
 				})
 			}
@@ -93,10 +98,12 @@ func TestReadTimeout(t *testing.T) {
 // itself.
 func TestSlowSecondBody(t *testing.T) {
 	for _, trickle := range []bool{false, true} {
-		ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{ReadTimeout: 20 * time.Millisecond})
+		ts, _ := serve(t, newServer(t, nil),
+			&serverhttp.Options{ReadTimeout: 20 * time.Millisecond})
 		conn := dial(t, ts)
 		in := bufio.NewReader(conn)
-		request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: server/discover")
+		request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28",
+			"Mcp-Method: server/discover")
 		if got := responseWriter(t, conn, in, request); got.status != 200 {
 			t.Fatalf("got status %d, want 200", got.status)
 		}
@@ -126,18 +133,21 @@ func TestSlowSecondBody(t *testing.T) {
 
 // TestRefusedSlowBody refuses requests whose bodies do not come.
 func TestRefusedSlowBody(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{ReadTimeout: 20 * time.Millisecond, MaxBodyBytes: 1000})
+	ts, _ := serve(t, newServer(t, nil),
+		&serverhttp.Options{ReadTimeout: 20 * time.Millisecond, MaxBodyBytes: 1000})
 	for _, tt := range []struct {
 		head   string
 		status int
 	}{
 		{"Content-Type: text/plain\r\nContent-Length: 100", 415},
-		{"Content-Type: application/json\r\nOrigin: http://other.example\r\nContent-Length: 100", 403},
+		{"Content-Type: application/json\r\nOrigin: http://other.example\r\nContent-Length: 100",
+			403},
 		{"Content-Type: application/json\r\nContent-Length: 1001", 413},
 	} {
 		conn := dial(t, ts)
 		in := bufio.NewReader(conn)
-		if got := responseWriter(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+"\r\n\r\n{"); got.status != tt.status {
+		if got := responseWriter(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+
+			"\r\n\r\n{"); got.status != tt.status {
 			t.Errorf("%s: got status %d, want %d", tt.head, got.status, tt.status)
 		}
 		hangsUp(t, in)
@@ -147,7 +157,8 @@ func TestRefusedSlowBody(t *testing.T) {
 // TestUnreadResponses has a client that sends requests and reads no response.
 // Each is small, and written by net/http when its handler has returned.
 func TestUnreadResponses(t *testing.T) {
-	ts := httptest.NewUnstartedServer(serverhttp.New(newServer(t, nil), &serverhttp.Options{WriteTimeout: 50 * time.Millisecond}))
+	ts := httptest.NewUnstartedServer(serverhttp.New(newServer(t, nil),
+		&serverhttp.Options{WriteTimeout: 50 * time.Millisecond}))
 	closed := make(chan struct{})
 	ts.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		if err := conn.(*net.TCPConn).SetWriteBuffer(4 << 10); err != nil {
@@ -163,10 +174,12 @@ func TestUnreadResponses(t *testing.T) {
 	ts.Start()
 	t.Cleanup(ts.Close)
 	conn := dial(t, ts)
-	if err := errors.Join(conn.SetReadBuffer(4<<10), conn.SetWriteDeadline(time.Now().Add(20*time.Second))); err != nil {
+	if err := errors.Join(conn.SetReadBuffer(4<<10),
+		conn.SetWriteDeadline(time.Now().Add(20*time.Second))); err != nil {
 		t.Fatal(err)
 	}
-	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: server/discover")
+	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
+		"Mcp-Method: server/discover")
 	for {
 		_, err := io.WriteString(conn, request)
 		if errors.Is(err, os.ErrDeadlineExceeded) {

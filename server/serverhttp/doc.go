@@ -78,9 +78,9 @@
 // client starts over. Their revisions have no Mcp-Method, Mcp-Name and
 // Mcp-Param-*; where a client sends them all the same they must agree with the
 // body, with each message of a batch, for a proxy may authorize by them: the
-// answer is 400 otherwise, for Mcp-Param-* the error -32602 of the call. Errors of requests have status 200, as their clients expect. A batch is
-// taken in sessions of revision 2025-03-26, which alone has them. The
-// transport of 2024-11-05 that preceded this one, HTTP with SSE, is not served;
+// answer is 400 otherwise, for Mcp-Param-* the error -32602 of the call. Errors of requests have
+// status 200, as their clients expect. A batch is taken in sessions of revision 2025-03-26, which
+// alone has them. The transport of 2024-11-05 that preceded this one, HTTP with SSE, is not served;
 // clients of that revision are, if they use this one.
 //
 // Questions are put to the client on the stream of the request that they belong

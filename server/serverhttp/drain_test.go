@@ -23,9 +23,11 @@ func TestShutdownIdle(t *testing.T) {
 		}
 	}
 	got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
-	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "7" ||
+	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
+		string(got.ID) != "7" ||
 		!strings.Contains(string(got.body), `"the server is closing, call again"`) || !strings.Contains(string(got.body), `"retryAfterMs":1000`) {
-		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"), got.body)
+		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"),
+			got.body)
 	}
 }
 
@@ -37,7 +39,8 @@ func TestShutdownWaits(t *testing.T) {
 	<-gate.entered
 	ended := make(chan error, 1)
 	go func() { ended <- h.Shutdown(t.Context()) }()
-	for do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")).status != 503 {
+	for do(t, ts, "POST", headers("server/discover", ""),
+		body("server/discover", "")).status != 503 {
 	}
 	select {
 	case err := <-ended:
@@ -84,7 +87,8 @@ func TestShutdownEndsSubscriptions(t *testing.T) {
 	}
 	defer response.Body.Close()
 	reader := sse.NewReader(response.Body, 0)
-	if event, err := reader.Next(); err != nil || !strings.Contains(string(event.Data), "acknowledged") {
+	if event, err := reader.Next(); err != nil ||
+		!strings.Contains(string(event.Data), "acknowledged") {
 		t.Fatalf("got %s, %v, want the acknowledgment", event.Data, err)
 	}
 	if err := h.Shutdown(t.Context()); err != nil {
@@ -102,15 +106,17 @@ func TestShutdownEndsSubscriptions(t *testing.T) {
 // test does, is answered for, and its session and the handler can end.
 func TestLegacyEndOfGoroutine(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "exit"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		runtime.Goexit()
-		return nil, nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "exit"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			runtime.Goexit()
+			return nil, nil
+		})
 	ts, h := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if got := read(t, c.do(ctx, "POST", toolCall(1, "exit"))); got.code() != -32603 || string(got.ID) != "1" {
+	if got := read(t, c.do(ctx, "POST", toolCall(1, "exit"))); got.code() != -32603 ||
+		string(got.ID) != "1" {
 		t.Errorf("got status %d: %s", got.status, got.body)
 	}
 	if err := h.Shutdown(ctx); err != nil {

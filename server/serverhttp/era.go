@@ -44,7 +44,8 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 	if requested != "" {
 		return protocol.UnsupportedVersion(requested, modernVersions())
 	}
-	return protocol.Errorf(protocol.CodeHeaderMismatch, "MCP-Protocol-Version header is missing; this server supports %v", modernVersions())
+	return protocol.Errorf(protocol.CodeHeaderMismatch,
+		"MCP-Protocol-Version header is missing; this server supports %v", modernVersions())
 }
 
 // replaceRefusal returns in with another refusal than the one it may carry. What
@@ -52,7 +53,8 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 // contradict the body or name another era.
 func replaceRefusal(in *server.Incoming, e *protocol.Error) *server.Incoming {
 	refused := &server.Incoming{
-		Request: in.Request, Params: in.Params, Meta: in.Meta, Version: in.Version, Target: in.Target,
+		Request: in.Request, Params: in.Params, Meta: in.Meta, Version: in.Version,
+		Target:    in.Target,
 		Principal: in.Principal, Private: in.Private, Back: in.Back,
 		DraftErrorCodes: in.DraftErrorCodes,
 	}

@@ -36,21 +36,23 @@ var (
 // addWizard adds a tool that asks three questions in three rounds. It does not
 // know which era its client is of.
 func addWizard(srv *server.Server) {
-	server.AddRawTool(srv, server.Tool{Name: "wizard"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		name, ok := who.AcceptedContent(ctx)
-		if !ok {
-			return roundtrip.InputRequired(who.Elicit("Who?")), nil
-		}
-		paint, ok := shade.AcceptedContent(ctx)
-		if !ok {
-			return roundtrip.InputRequired(shade.Elicit("Which colour for " + name.Name + "?")), nil
-		}
-		n, ok := many.AcceptedContent(ctx)
-		if !ok {
-			return roundtrip.InputRequired(many.Elicit("How many in " + paint.Name + "?")), nil
-		}
-		return server.Text(fmt.Sprintf("%d %s for %s", n.N, paint.Name, name.Name)), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "wizard"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			name, ok := who.AcceptedContent(ctx)
+			if !ok {
+				return roundtrip.InputRequired(who.Elicit("Who?")), nil
+			}
+			paint, ok := shade.AcceptedContent(ctx)
+			if !ok {
+				return roundtrip.InputRequired(shade.Elicit("Which colour for " + name.Name + "?")),
+					nil
+			}
+			n, ok := many.AcceptedContent(ctx)
+			if !ok {
+				return roundtrip.InputRequired(many.Elicit("How many in " + paint.Name + "?")), nil
+			}
+			return server.Text(fmt.Sprintf("%d %s for %s", n.N, paint.Name, name.Name)), nil
+		})
 }
 
 // accept is what the person says to a question, the
@@ -158,7 +160,8 @@ func TestBothEras(t *testing.T) {
 	ts, _ := serve(t, srv, nil)
 	check := func(got transcript, name string) {
 		want := []string{"Who?", "Which colour for " + name + "?", "How many in blue?"}
-		if got.text != "3 blue for "+name || strings.Join(got.asked, "|") != strings.Join(want, "|") {
+		if got.text != "3 blue for "+name ||
+			strings.Join(got.asked, "|") != strings.Join(want, "|") {
 			t.Errorf("%s: got %+v, want %q", name, got, want)
 		}
 	}
@@ -181,7 +184,8 @@ func TestBothEras(t *testing.T) {
 		for i := range 4 {
 			all.Go(func() {
 				recorder := &wiretest.Recorder{Base: ts.Client().Transport}
-				c := &legacyClient{TB: t, ts: ts, client: &http.Client{Transport: recorder}, version: version}
+				c := &legacyClient{TB: t, ts: ts, client: &http.Client{Transport: recorder},
+					version: version}
 				c.initialize()
 				for id := range 2 {
 					name := fmt.Sprint(version, " ", i, " ", id)
@@ -196,7 +200,9 @@ func TestBothEras(t *testing.T) {
 				messages := recorder.Messages()
 				wiretest.Conform(t, version, messages)
 				for _, m := range messages {
-					if m.From == wiretest.Server && (strings.Contains(string(m.Body), "io.modelcontextprotocol/") || strings.Contains(string(m.Body), "input_required")) {
+					if m.From == wiretest.Server &&
+						(strings.Contains(string(m.Body), "io.modelcontextprotocol/") ||
+							strings.Contains(string(m.Body), "input_required")) {
 						t.Errorf("%s: of the other era: %s", version, m.Body)
 					}
 				}
@@ -212,7 +218,8 @@ func TestOneSessionBothEras(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
-	got := do(t, ts, "POST", headers("server/discover", "", "Mcp-Session-Id", c.session), body("server/discover", ""))
+	got := do(t, ts, "POST", headers("server/discover", "", "Mcp-Session-Id", c.session),
+		body("server/discover", ""))
 	if got.status != 200 || got.Result.ResultType != "complete" {
 		t.Errorf("modern with a session id: got status %d: %s", got.status, got.body)
 	}

@@ -16,16 +16,18 @@ import (
 
 // A server with one tool, called as a client does it.
 func Example() {
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "greeter", Version: "1.0.0"}})
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "greeter",
+		Version: "1.0.0"}})
 	if err != nil {
 		panic(err)
 	}
 	type input struct {
 		Name string `json:"name"`
 	}
-	server.AddTool(srv, server.Tool{Name: "greet"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		return server.Text("hello, " + in.Name), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "greet"},
+		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			return server.Text("hello, " + in.Name), nil
+		})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", serverhttp.New(srv, nil))
 
@@ -66,7 +68,8 @@ func ExampleAuthError() {
 	}
 	h := serverhttp.New(srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-			if r.Header.Get("Authorization") != "Bearer secret" { // in a program: validate the token
+			// in a program: validate the token
+			if r.Header.Get("Authorization") != "Bearer secret" {
 				return roundtrip.Principal{}, &serverhttp.AuthError{
 					Status:    http.StatusUnauthorized,
 					Challenge: `Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"`,

@@ -65,11 +65,13 @@ func (h *Handler) allowedMethods() string {
 }
 
 func (h *Handler) methodNotAllowed(lines []string) *fault {
-	f := &fault{status: http.StatusMethodNotAllowed, reason: roundtrip.RefusedHTTPMethod, header: "Allow", value: http.MethodPost,
+	f := &fault{status: http.StatusMethodNotAllowed, reason: roundtrip.RefusedHTTPMethod,
+		header: "Allow", value: http.MethodPost,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
 	if !modernOnly(lines) && h.hasSessions() {
 		f.value = h.allowedMethods()
-		f.err = protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes GET, POST and DELETE only")
+		f.err = protocol.Errorf(protocol.CodeInvalidRequest,
+			"this endpoint takes GET, POST and DELETE only")
 	}
 	return f
 }
@@ -79,7 +81,8 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p roundtrip.Principal) {
 	if !acceptsEvents(r.Header["Accept"]) {
 		rw.refuse(&fault{status: http.StatusNotAcceptable, reason: roundtrip.RefusedAccept,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", typeEvents)})
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s",
+				typeEvents)})
 		return
 	}
 	s, f := h.findSession(r.Header[headerSession], p)
@@ -108,8 +111,10 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p roundtrip.Prin
 	case errors.Is(err, replay.ErrUnknownEvent):
 		// Not 404, which would tell the client that its session is gone.
 		f := badRequestFault(roundtrip.RefusedEventID,
-			"invalid request: Last-Event-ID: not an event of this session, or what followed it is not kept any more")
-		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it is not kept any more " +
+			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
+				"is not kept any more")
+		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +
+			"is not kept any more " +
 			"(serverhttp.Options.MaxSessionBytes, MaxEventBytes)")
 		rw.refuse(f)
 	default:

@@ -48,7 +48,8 @@ func TestGetStreamKeeps(t *testing.T) {
 	srv.ResourceUpdated("test://a")
 	g := c.listen(f.LastEventID())
 	news := g.next()
-	for strings.Contains(news.raw, newTools) { // of the last ones, which whoever tells the news saw only now
+	// of the last ones, which whoever tells the news saw only now
+	for strings.Contains(news.raw, newTools) {
 		news = g.next()
 	}
 	if !strings.Contains(news.raw, "test://a") {

@@ -31,7 +31,8 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 		code       int64
 	}{
 		{"method", toolCall(1, "echo"), []string{"Mcp-Method", "tools/call"}, 200, 0},
-		{"method and name", toolCall(1, "echo"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "echo"}, 200, 0},
+		{"method and name", toolCall(1, "echo"),
+			[]string{"Mcp-Method", "tools/call", "Mcp-Name", "echo"}, 200, 0},
 		{"name alone", toolCall(1, "echo"), []string{"Mcp-Name", "echo"}, 200, 0},
 		{"white space", toolCall(1, "echo"), []string{"Mcp-Name", " echo\t"}, 200, 0},
 		{"encoded name", toolCall(1, "wörk"), []string{"Mcp-Name", "=?base64?d8O2cms=?="}, 200, 0},
@@ -42,19 +43,26 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 		{"no argument", run, nil, 200, 0},
 
 		{"another method", toolCall(1, "echo"), []string{"Mcp-Method", "tools/list"}, 400, -32600},
-		{"method in another case", toolCall(1, "echo"), []string{"Mcp-Method", "Tools/Call"}, 400, -32600},
+		{"method in another case", toolCall(1, "echo"), []string{"Mcp-Method", "Tools/Call"}, 400,
+			-32600},
 		{"empty method", toolCall(1, "echo"), []string{"Mcp-Method", " "}, 400, -32600},
 		{"another name", toolCall(1, "echo"), []string{"Mcp-Name", "safe"}, 400, -32600},
 		{"name in another case", toolCall(1, "echo"), []string{"Mcp-Name", "Echo"}, 400, -32600},
-		{"name that cannot be decoded", toolCall(1, "echo"), []string{"Mcp-Name", "=?base64?%%?="}, 400, -32600},
+		{"name that cannot be decoded", toolCall(1, "echo"), []string{"Mcp-Name", "=?base64?%%?="},
+			400, -32600},
 		{"another URI", read1, []string{"Mcp-Name", "test://b"}, 400, -32600},
 		{"no name in the body", unnamed, []string{"Mcp-Name", "echo"}, 400, -32600},
-		{"another notification", note, []string{"Mcp-Method", "notifications/cancelled"}, 400, -32600},
-		{"a request's method on an answer", answer, []string{"Mcp-Method", "tools/list"}, 400, -32600},
+		{"another notification", note, []string{"Mcp-Method", "notifications/cancelled"}, 400,
+			-32600},
+		{"a request's method on an answer", answer, []string{"Mcp-Method", "tools/list"}, 400,
+			-32600},
 		{"another argument", run, []string{"Mcp-Param-Region", "us"}, 200, -32602},
-		{"two of an argument", run, []string{"Mcp-Param-Region", "eu", "Mcp-Param-Region+", "us"}, 200, -32602},
-		{"two methods", toolCall(1, "echo"), []string{"Mcp-Method", "tools/call", "Mcp-Method+", "tools/list"}, 400, -32600},
-		{"two names", toolCall(1, "echo"), []string{"Mcp-Name", "echo", "Mcp-Name+", "safe"}, 400, -32600},
+		{"two of an argument", run, []string{"Mcp-Param-Region", "eu", "Mcp-Param-Region+", "us"},
+			200, -32602},
+		{"two methods", toolCall(1, "echo"),
+			[]string{"Mcp-Method", "tools/call", "Mcp-Method+", "tools/list"}, 400, -32600},
+		{"two names", toolCall(1, "echo"), []string{"Mcp-Name", "echo", "Mcp-Name+", "safe"}, 400,
+			-32600},
 
 		{"batch with another method", `[` + list + `,` + toolCall(2, "echo") + `]`, []string{"Mcp-Method", "tools/list"}, 400, -32600},
 		{"batch with another name", `[` + toolCall(1, "echo") + `,` + toolCall(2, "notify") + `]`, []string{"Mcp-Name", "echo"}, 400, -32600},
@@ -72,13 +80,15 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 					continue
 				}
 				t.Run(version+", "+mode+", "+tt.name, func(t *testing.T) {
-					r := newRequest(t, c.ts, "POST", c.header("MCP-Protocol-Version", version), tt.body)
+					r := newRequest(t, c.ts, "POST", c.header("MCP-Protocol-Version", version),
+						tt.body)
 					for i := 0; i < len(tt.header); i += 2 {
 						r.Header.Add(strings.TrimSuffix(tt.header[i], "+"), tt.header[i+1])
 					}
 					got := send(t, c.ts, r)
 					if got.status != tt.status || got.code() != tt.code {
-						t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), tt.status, tt.code, got.body)
+						t.Errorf("got status %d and code %d, want %d and %d: %s", got.status,
+							got.code(), tt.status, tt.code, got.body)
 					}
 				})
 			}

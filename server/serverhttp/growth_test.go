@@ -40,7 +40,8 @@ func requestInputs(meta string) []growthtest.Input {
 	const head = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":`
 	tail := meta + `}}`
 	in := func(name, arguments, part, end string, refused bool) growthtest.Input {
-		return growthtest.Input{Name: name, Make: growthtest.Repeat(head+arguments, part, end+tail), Refused: refused}
+		return growthtest.Input{Name: name, Make: growthtest.Repeat(head+arguments, part, end+tail),
+			Refused: refused}
 	}
 	return []growthtest.Input{
 		in("message", `{"message":"`, `x`, `"}`, false),
@@ -82,7 +83,8 @@ func TestHeaderGrowth(t *testing.T) {
 		BytesPerByte: 60, ObjectsPerByte: 0.1,
 	},
 		growthtest.Input{Name: "plain", Make: growthtest.Repeat("", "x", ""), Refused: true},
-		growthtest.Input{Name: "base64", Make: growthtest.Repeat("=?base64?", "eHh4", "?="), Refused: true},
+		growthtest.Input{Name: "base64", Make: growthtest.Repeat("=?base64?", "eHh4", "?="),
+			Refused: true},
 	)
 }
 

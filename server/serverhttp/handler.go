@@ -83,7 +83,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // readRequest reads a POST. It returns a request of the modern era, and answers
 // everything else.
-func (h *Handler) readRequest(rw *responseWriter, r *http.Request, principal roundtrip.Principal) *protocol.Request {
+func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
+	principal roundtrip.Principal) *protocol.Request {
 	f := checkMedia(r.Header)
 	var body []byte
 	if f == nil {
@@ -136,7 +137,8 @@ func undecodableMessage(message protocol.Message, err error) *fault {
 }
 
 // serveModern answers a request of the modern era.
-func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
+func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request,
+	principal roundtrip.Principal) {
 	if request.Method == protocol.MethodListen {
 		rw.task.DrainCause = server.ErrClosed // which is answered with a result
 		request = withoutBody(request)
@@ -222,7 +224,8 @@ const maxKept = 4 << 10
 func noteSender(in *server.Incoming, r *http.Request) {
 	in.RemoteAddr = r.RemoteAddr
 	in.TraceParent = boundedHeader(r.Header["Traceparent"])
-	for _, values := range [...][]string{r.Header["Authorization"], r.Header["Cookie"], r.Header["X-Api-Key"]} {
+	for _, values := range [...][]string{r.Header["Authorization"], r.Header["Cookie"],
+		r.Header["X-Api-Key"]} {
 		if in.Credential = boundedHeader(values); in.Credential != "" {
 			return
 		}

@@ -39,55 +39,85 @@ func TestRequests(t *testing.T) {
 		{"missing capability", headers("tools/call", "sample"), body("tools/call", `"name":"sample"`), 400, -32021, "sampling"},
 		{"panic", headers("tools/call", "panic"), body("tools/call", `"name":"panic"`), 200, -32603, ""},
 
-		{"unknown method", headers("unknown/method", ""), body("unknown/method", ""), 404, -32601, "unknown/method"},
-		{"initialize", headers("initialize", ""), body("initialize", ""), 404, -32601, "2026-07-28"},
+		{"unknown method", headers("unknown/method", ""), body("unknown/method", ""), 404, -32601,
+			"unknown/method"},
+		{"initialize", headers("initialize", ""), body("initialize", ""), 404, -32601,
+			"2026-07-28"},
 		{"ping", headers("ping", ""), body("ping", ""), 404, -32601, "ping"},
 		{"logging/setLevel", headers("logging/setLevel", ""), body("logging/setLevel", `"level":"info"`), 404, -32601, ""},
 		{"resources/subscribe", headers("resources/subscribe", ""), body("resources/subscribe", `"uri":"test://a"`), 404, -32601, ""},
-		{"not offered", headers("prompts/list", ""), body("prompts/list", ""), 404, -32601, "prompts/list"},
+		{"not offered", headers("prompts/list", ""), body("prompts/list", ""), 404, -32601,
+			"prompts/list"},
 
 		{"no params", discover, `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, 400, -32602, protocol.MetaProtocolVersion},
-		{"no _meta", discover, unversioned("server/discover", ""), 400, -32602, protocol.MetaProtocolVersion},
+		{"no _meta", discover, unversioned("server/discover", ""), 400, -32602,
+			protocol.MetaProtocolVersion},
 		{"empty _meta", discover, unversioned("server/discover", `"_meta":{}`), 400, -32602, protocol.MetaProtocolVersion},
 		{"no capabilities", discover, unversioned("server/discover", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), 400, -32602, protocol.MetaClientCapabilities},
 		{"bad params", headers("tools/call", "echo"), body("tools/call", `"name":5`), 400, -32602, "name"},
 		{"missing name", headers("tools/call", ""), body("tools/call", ``), 400, -32602, "name"},
 
-		{"unknown version", headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"), versioned("server/discover", "v999.0.0"), 400, -32022, "v999.0.0"},
-		{"unknown version in the header alone", headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"), unversioned("server/discover", ""), 400, -32022, "v999.0.0"},
-		{"legacy version in _meta", headers("server/discover", "", "Mcp-Protocol-Version", "2025-11-25"), versioned("server/discover", "2025-11-25"), 400, -32022, "2025-11-25"},
-		{"unknown version and method header", headers("a", "", "Mcp-Protocol-Version", "2030-01-01"), versioned("b", "2030-01-01"), 400, -32022, "2030-01-01"},
-		{"versions differ", discover, versioned("server/discover", "v999.0.0"), 400, -32020, "MCP-Protocol-Version"},
-		{"versions differ the other way", headers("server/discover", "", "Mcp-Protocol-Version", "2025-11-25"), body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
-		{"no version header", headers("server/discover", "", "Mcp-Protocol-Version", ""), body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
-		{"joined version header", headers("server/discover", "", "Mcp-Protocol-Version", "2026-07-28, 2026-07-28"), body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
+		{"unknown version", headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"),
+			versioned("server/discover", "v999.0.0"), 400, -32022, "v999.0.0"},
+		{"unknown version in the header alone",
+			headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"),
+			unversioned("server/discover", ""), 400, -32022, "v999.0.0"},
+		{"legacy version in _meta", headers("server/discover", "", "Mcp-Protocol-Version",
+			"2025-11-25"), versioned("server/discover", "2025-11-25"), 400, -32022, "2025-11-25"},
+		{"unknown version and method header",
+			headers("a", "", "Mcp-Protocol-Version", "2030-01-01"), versioned("b", "2030-01-01"),
+			400, -32022, "2030-01-01"},
+		{"versions differ", discover, versioned("server/discover", "v999.0.0"), 400, -32020,
+			"MCP-Protocol-Version"},
+		{"versions differ the other way",
+			headers("server/discover", "", "Mcp-Protocol-Version", "2025-11-25"),
+			body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
+		{"no version header", headers("server/discover", "", "Mcp-Protocol-Version", ""),
+			body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
+		{"joined version header", headers("server/discover", "", "Mcp-Protocol-Version",
+			"2026-07-28, 2026-07-28"), body("server/discover", ""), 400, -32020,
+			"MCP-Protocol-Version"},
 
-		{"no method header", headers("server/discover", "", "Mcp-Method", ""), body("server/discover", ""), 400, -32020, "Mcp-Method"},
-		{"method header differs", headers("tools/list", ""), body("server/discover", ""), 400, -32020, "Mcp-Method"},
-		{"method header in another case", headers("Server/Discover", ""), body("server/discover", ""), 400, -32020, "Mcp-Method"},
-		{"method header differs, method unknown", headers("tools/list", ""), body("unknown/method", ""), 400, -32020, "Mcp-Method"},
-		{"no name header", headers("tools/call", ""), body("tools/call", echo), 400, -32020, "Mcp-Name"},
-		{"name header differs", headers("tools/call", "other"), body("tools/call", echo), 400, -32020, "Mcp-Name"},
-		{"name header in another case", headers("tools/call", "Echo"), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"no method header", headers("server/discover", "", "Mcp-Method", ""),
+			body("server/discover", ""), 400, -32020, "Mcp-Method"},
+		{"method header differs", headers("tools/list", ""), body("server/discover", ""), 400,
+			-32020, "Mcp-Method"},
+		{"method header in another case", headers("Server/Discover", ""),
+			body("server/discover", ""), 400, -32020, "Mcp-Method"},
+		{"method header differs, method unknown", headers("tools/list", ""),
+			body("unknown/method", ""), 400, -32020, "Mcp-Method"},
+		{"no name header", headers("tools/call", ""), body("tools/call", echo), 400, -32020,
+			"Mcp-Name"},
+		{"name header differs", headers("tools/call", "other"), body("tools/call", echo), 400,
+			-32020, "Mcp-Name"},
+		{"name header in another case", headers("tools/call", "Echo"), body("tools/call", echo),
+			400, -32020, "Mcp-Name"},
 		{"uri header differs", headers("resources/read", "test://b"), body("resources/read", `"uri":"test://a"`), 400, -32020, "Mcp-Name"},
-		{"name header where there is none", headers("server/discover", "anything"), body("server/discover", ""), 200, 0, ""},
-		{"encoded name", headers("tools/call", "=?base64?ZWNobw==?="), body("tools/call", echo), 200, 0, ""},
+		{"name header where there is none", headers("server/discover", "anything"),
+			body("server/discover", ""), 200, 0, ""},
+		{"encoded name", headers("tools/call", "=?base64?ZWNobw==?="), body("tools/call", echo),
+			200, 0, ""},
 		{"encoded name differs", headers("tools/call", "=?base64?YQ==?="), body("tools/call", echo), 400, -32020, `"a"`},
-		{"encoded name, bad padding", headers("tools/call", "=?base64?ZWNobw?="), body("tools/call", echo), 400, -32020, "Mcp-Name"},
-		{"encoded name, bad characters", headers("tools/call", "=?base64?ZW!!bw==?="), body("tools/call", echo), 400, -32020, "Mcp-Name"},
-		{"encoded name, upper case", headers("tools/call", "=?BASE64?ZWNobw==?="), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"encoded name, bad padding", headers("tools/call", "=?base64?ZWNobw?="),
+			body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"encoded name, bad characters", headers("tools/call", "=?base64?ZW!!bw==?="),
+			body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"encoded name, upper case", headers("tools/call", "=?BASE64?ZWNobw==?="),
+			body("tools/call", echo), 400, -32020, "Mcp-Name"},
 		{"name not ASCII", headers("tools/call", protocol.EncodeHeaderValue("wörk")), body("tools/call", `"name":"wörk","arguments":{"message":"hi"}`), 200, 0, ""},
 		{"name not ASCII, raw", headers("tools/call", "wörk"), body("tools/call", `"name":"wörk","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
 		{"name like the sentinel", headers("tools/call", protocol.EncodeHeaderValue("=?base64?YQ==?=")), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 200, 0, ""},
 		{"name like the sentinel, raw", headers("tools/call", "=?base64?YQ==?="), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
 
-		{"session header is ignored", headers("server/discover", "", "Mcp-Session-Id", "abc"), body("server/discover", ""), 200, 0, ""},
+		{"session header is ignored", headers("server/discover", "", "Mcp-Session-Id", "abc"),
+			body("server/discover", ""), 200, 0, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := do(t, ts, "POST", tt.header, tt.body)
 			if got.status != tt.status || got.code() != tt.code {
-				t.Fatalf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), tt.status, tt.code, got.body)
+				t.Fatalf("got status %d and code %d, want %d and %d: %s", got.status, got.code(),
+					tt.status, tt.code, got.body)
 			}
 			if string(got.ID) != "7" {
 				t.Errorf("got id %s, want 7", got.ID)
@@ -95,7 +125,8 @@ func TestRequests(t *testing.T) {
 			if tt.code != 0 && !strings.Contains(got.Error.Message, tt.message) {
 				t.Errorf("message %q does not say %q", got.Error.Message, tt.message)
 			}
-			if tt.code == -32022 && (len(got.Error.Data.Supported) == 0 || got.Error.Data.Requested != tt.message) {
+			if tt.code == -32022 && (len(got.Error.Data.Supported) == 0 ||
+				got.Error.Data.Requested != tt.message) {
 				t.Errorf("got data %+v, want the versions and %q", got.Error.Data, tt.message)
 			}
 			if got.header.Get("Mcp-Session-Id") != "" {
@@ -117,7 +148,8 @@ func TestMessages(t *testing.T) {
 		{"empty", ``, 400, -32700, ""},
 		{"not JSON", `hello`, 400, -32700, ""},
 		{"cut off", `{"jsonrpc":"2.0","id":7`, 400, -32700, ""},
-		{"two messages", body("server/discover", "") + body("server/discover", ""), 400, -32700, ""},
+		{"two messages", body("server/discover", "") + body("server/discover", ""), 400, -32700,
+			""},
 		{"duplicate member", `{"jsonrpc":"2.0","id":7,"method":"a","method":"b"}`, 400, -32700, ""},
 		{"duplicate member within", `{"jsonrpc":"2.0","id":7,"method":"a","params":{"x":{"y":1,"y":2}}}`, 400, -32700, ""},
 		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\xff\"}", 400, -32700, ""},
@@ -165,15 +197,19 @@ func TestNotifications(t *testing.T) {
 		{"of a legacy client without session", bare, "notifications/cancelled", 400, -32600},
 		{"with headers", headers("notifications/cancelled", ""), "notifications/cancelled", 202, 0},
 		{"other method header", headers("tools/call", ""), "notifications/cancelled", 400, -32020},
-		{"unknown version", headers("", "", "Mcp-Protocol-Version", "v999", "Mcp-Method", ""), "notifications/cancelled", 400, -32022},
-		{"foreign origin", headers("notifications/cancelled", "", "Origin", "http://evil.example.com"), "notifications/cancelled", 403, -32600},
-		{"not acceptable", headers("notifications/cancelled", "", "Accept", "text/html"), "notifications/cancelled", 406, -32600},
+		{"unknown version", headers("", "", "Mcp-Protocol-Version", "v999", "Mcp-Method", ""),
+			"notifications/cancelled", 400, -32022},
+		{"foreign origin", headers("notifications/cancelled", "", "Origin",
+			"http://evil.example.com"), "notifications/cancelled", 403, -32600},
+		{"not acceptable", headers("notifications/cancelled", "", "Accept", "text/html"),
+			"notifications/cancelled", 406, -32600},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := do(t, ts, "POST", tt.header, `{"jsonrpc":"2.0","method":"`+tt.method+`"}`)
 			if got.status != tt.status || got.code() != tt.code || got.ID != nil {
-				t.Errorf("got status %d, code %d and id %q, want %d, %d and none", got.status, got.code(), got.ID, tt.status, tt.code)
+				t.Errorf("got status %d, code %d and id %q, want %d, %d and none", got.status,
+					got.code(), got.ID, tt.status, tt.code)
 			}
 			if tt.status == http.StatusAccepted && got.body != "" {
 				t.Errorf("got the body %q, want none", got.body)
@@ -185,9 +221,11 @@ func TestNotifications(t *testing.T) {
 func TestHTTPMethods(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	for _, method := range []string{"GET", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS", "BREW"} {
-		got := do(t, ts, method, headers("server/discover", "", "Accept", "text/event-stream", "Last-Event-ID", "1"), "")
+		got := do(t, ts, method, headers("server/discover", "", "Accept", "text/event-stream",
+			"Last-Event-ID", "1"), "")
 		if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != "POST" {
-			t.Errorf("%s: got status %d and Allow %q, want 405 and POST", method, got.status, got.header.Get("Allow"))
+			t.Errorf("%s: got status %d and Allow %q, want 405 and POST", method, got.status,
+				got.header.Get("Allow"))
 		}
 	}
 }
@@ -196,19 +234,28 @@ func TestHTTPMethods(t *testing.T) {
 func TestRawHeaders(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	call := body("tools/call", `"name":"echo","arguments":{"message":"hi"}`)
-	const version, method, name = "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo"
+	const version, method, name = "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call",
+		"Mcp-Name: echo"
 	tests := []struct {
 		name  string
 		extra []string
 		code  int64
 	}{
 		{"plain", []string{version, method, name}, 0},
-		{"field names in lower case", []string{"mcp-protocol-version: 2026-07-28", "mcp-method: tools/call", "mcp-name: echo"}, 0},
-		{"field names in upper case", []string{"MCP-PROTOCOL-VERSION: 2026-07-28", "MCP-METHOD: tools/call", "MCP-NAME: echo"}, 0},
-		{"white space around values", []string{"MCP-Protocol-Version: \t2026-07-28 ", "Mcp-Method:  tools/call\t", "Mcp-Name: \t echo \t "}, 0},
-		{"no white space", []string{"MCP-Protocol-Version:2026-07-28", "Mcp-Method:tools/call", "Mcp-Name:echo"}, 0},
+		{"field names in lower case",
+			[]string{"mcp-protocol-version: 2026-07-28", "mcp-method: tools/call",
+				"mcp-name: echo"}, 0},
+		{"field names in upper case",
+			[]string{"MCP-PROTOCOL-VERSION: 2026-07-28", "MCP-METHOD: tools/call",
+				"MCP-NAME: echo"}, 0},
+		{"white space around values",
+			[]string{"MCP-Protocol-Version: \t2026-07-28 ", "Mcp-Method:  tools/call\t",
+				"Mcp-Name: \t echo \t "}, 0},
+		{"no white space", []string{"MCP-Protocol-Version:2026-07-28", "Mcp-Method:tools/call",
+			"Mcp-Name:echo"}, 0},
 		{"two versions", []string{version, version, method, name}, -32020},
-		{"two different versions", []string{version, "MCP-Protocol-Version: 2025-11-25", method, name}, -32020},
+		{"two different versions", []string{version, "MCP-Protocol-Version: 2025-11-25", method,
+			name}, -32020},
 		{"two methods", []string{version, method, method, name}, -32020},
 		{"two names", []string{version, method, name, "Mcp-Name: rm"}, -32020},
 		{"empty version", []string{"MCP-Protocol-Version:", method, name}, -32020},
@@ -220,8 +267,10 @@ func TestRawHeaders(t *testing.T) {
 			if tt.code != 0 {
 				want = http.StatusBadRequest
 			}
-			if got := rawExchange(t, ts, rawRequest(call, tt.extra...)); got.status != want || got.code() != tt.code {
-				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), want, tt.code, got.body)
+			if got := rawExchange(t, ts, rawRequest(call, tt.extra...)); got.status != want ||
+				got.code() != tt.code {
+				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(),
+					want, tt.code, got.body)
 			}
 		})
 	}
@@ -233,7 +282,8 @@ func TestRawHeaders(t *testing.T) {
 		}
 	})
 	t.Run("two names without a target", func(t *testing.T) {
-		request := rawRequest(body("server/discover", ""), version, "Mcp-Method: server/discover", name, name)
+		request := rawRequest(body("server/discover", ""), version, "Mcp-Method: server/discover",
+			name, name)
 		if got := rawExchange(t, ts, request); got.status != 400 || got.code() != -32020 {
 			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
 		}
@@ -272,11 +322,14 @@ func TestDraftErrorCodes(t *testing.T) {
 	}{
 		{"capability", headers("tools/call", "sample"), body("tools/call", `"name":"sample"`), -32003},
 		{"header", headers("tools/call", "other"), body("tools/call", `"name":"sample"`), -32001},
-		{"version", headers("a", "", "Mcp-Protocol-Version", "2030-01-01"), strings.Replace(body("a", ""), "2026-07-28", "2030-01-01", 1), -32004},
+		{"version", headers("a", "", "Mcp-Protocol-Version", "2030-01-01"),
+			strings.Replace(body("a", ""), "2026-07-28", "2030-01-01", 1), -32004},
 	}
 	for _, tt := range tests {
-		if got := do(t, ts, "POST", tt.header, tt.body); got.status != 400 || got.code() != tt.code {
-			t.Errorf("%s: got status %d and code %d, want 400 and %d", tt.name, got.status, got.code(), tt.code)
+		if got := do(t, ts, "POST", tt.header, tt.body); got.status != 400 ||
+			got.code() != tt.code {
+			t.Errorf("%s: got status %d and code %d, want 400 and %d", tt.name, got.status,
+				got.code(), tt.code)
 		}
 	}
 }
@@ -284,7 +337,8 @@ func TestDraftErrorCodes(t *testing.T) {
 func TestLargeResponse(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	got := do(t, ts, "POST", headers("tools/call", "large"), body("tools/call", `"name":"large"`))
-	if got.status != 200 || len(got.Result.Content) != 1 || len(got.Result.Content[0].Text) != 300_000 {
+	if got.status != 200 || len(got.Result.Content) != 1 ||
+		len(got.Result.Content[0].Text) != 300_000 {
 		t.Errorf("got status %d and %d bytes", got.status, len(got.body))
 	}
 	if got.header.Get("Content-Length") == "" {
@@ -305,7 +359,8 @@ func TestNewPanics(t *testing.T) {
 		{"any origin", srv, serverhttp.Options{AllowedOrigins: []string{"*"}}},
 		{"host with port", srv, serverhttp.Options{AllowedHosts: []string{"example.com:80"}}},
 		{"host with scheme", srv, serverhttp.Options{AllowedHosts: []string{"http://example.com"}}},
-		{"origin with a pattern", srv, serverhttp.Options{AllowedOrigins: []string{"https://*.example.com"}}},
+		{"origin with a pattern", srv,
+			serverhttp.Options{AllowedOrigins: []string{"https://*.example.com"}}},
 		{"any host", srv, serverhttp.Options{AllowedHosts: []string{"*"}}},
 		{"empty host", srv, serverhttp.Options{AllowedHosts: []string{""}}},
 	}

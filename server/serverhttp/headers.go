@@ -26,7 +26,8 @@ func checkHeaders(header http.Header, in *server.Incoming) *server.Incoming {
 	if e := vetVersion(header[headerVersion], in.Meta.Version); e != nil {
 		return replaceRefusal(in, e)
 	}
-	if e := in.Refusal(); e != nil && (in.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
+	if e := in.Refusal(); e != nil &&
+		(in.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
 		return in // what the other headers mean is up to a version we do not speak
 	}
 	if e := vetMethod(header[headerMethod], in.Request.Method); e != nil {
@@ -95,7 +96,8 @@ func vetName(lines []string, target string) *protocol.Error {
 	decoded, err := protocol.DecodeHeaderValue(value)
 	switch {
 	case err != nil:
-		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded", clipValue(value))
+		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded",
+			clipValue(value))
 	case decoded != target:
 		return headerMismatch("Mcp-Name", decoded, target)
 	}
@@ -128,8 +130,10 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	}
 	for _, request := range d.requests {
 		if e := vetGivenBy(methods, names, request.Method, request.Params); e != nil {
-			f := badRequestFault(roundtrip.RefusedHeaders, "invalid request: %s", e.Message).withRequestID(d)
-			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so whoever authorized the request by them has seen another one")
+			f := badRequestFault(roundtrip.RefusedHeaders, "invalid request: %s",
+				e.Message).withRequestID(d)
+			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so " +
+				"whoever authorized the request by them has seen another one")
 			return f
 		}
 	}
@@ -168,7 +172,8 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	raw, _ := protocol.Meta(params).Get(key)
 	target, err := jsonx.Text(raw)
 	if err != nil {
-		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header is present, but params have no %s", key)
+		return protocol.Errorf(protocol.CodeHeaderMismatch,
+			"Mcp-Name header is present, but params have no %s", key)
 	}
 	return vetName(names, target)
 }
@@ -182,7 +187,8 @@ func missingHeader(name string) *protocol.Error {
 }
 
 func headerMismatch(name, header, body string) *protocol.Error {
-	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s", name, clipValue(header), clipValue(body))
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s",
+		name, clipValue(header), clipValue(body))
 }
 
 // clipValue quotes what a client sent, at most 64 bytes of it.

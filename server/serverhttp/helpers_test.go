@@ -29,37 +29,46 @@ func newServer(t testing.TB, opts *server.Options) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (protocol.CallToolOutcome, error) {
+	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (protocol.CallToolOutcome,
+		error) {
 		return server.Text(in.Message), nil
 	}
 	server.AddTool(srv, server.Tool{Name: "echo"}, echo)
 	server.AddTool(srv, server.Tool{Name: "wörk"}, echo)
 	server.AddTool(srv, server.Tool{Name: "=?base64?YQ==?="}, echo)
-	server.AddRawTool(srv, server.Tool{Name: "notify"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		for i := range 2 {
-			if err := call.Notify(ctx, progress(i)); err != nil {
-				return nil, err
+	server.AddRawTool(srv, server.Tool{Name: "notify"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			for i := range 2 {
+				if err := call.Notify(ctx, progress(i)); err != nil {
+					return nil, err
+				}
 			}
-		}
-		return server.Text("done"), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "notify then fail"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_ = call.Notify(ctx, progress(0))
-		return nil, protocol.Errorf(protocol.CodeMissingRequiredClientCapability, "too late for a status")
-	})
-	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		panic("on purpose")
-	})
-	server.AddRawTool(srv, server.Tool{Name: "sample", Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
+			return server.Text("done"), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "notify then fail"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = call.Notify(ctx, progress(0))
+			return nil, protocol.Errorf(protocol.CodeMissingRequiredClientCapability,
+				"too late for a status")
+		})
+	server.AddRawTool(srv, server.Tool{Name: "panic"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			panic("on purpose")
+		})
+	server.AddRawTool(srv, server.Tool{Name: "sample",
+		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("never"), nil
 		})
-	server.AddRawTool(srv, server.Tool{Name: "large"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text(strings.Repeat("large ", 50_000)), nil
-	})
-	server.AddResource(srv, server.Resource{URI: "test://a", Name: "a"}, func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "test://a", Text: "a"}}}, nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "large"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text(strings.Repeat("large ", 50_000)), nil
+		})
+	server.AddResource(srv, server.Resource{URI: "test://a", Name: "a"},
+		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "test://a",
+				Text: "a"}}}, nil
+		})
 	return srv
 }
 
@@ -69,7 +78,8 @@ func progress(i int) *protocol.Notification {
 }
 
 // serve runs a handler for srv behind a real listener on a loopback address.
-func serve(t testing.TB, srv *server.Server, opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
+func serve(t testing.TB, srv *server.Server,
+	opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
 	t.Helper()
 	h := serverhttp.New(srv, opts)
 	return serveHandler(t, h), h
@@ -140,7 +150,8 @@ func do(t testing.TB, ts *httptest.Server, method string, h http.Header, body st
 	return send(t, ts, newRequest(t, ts, method, h, body))
 }
 
-func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header, body string) *http.Request {
+func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header,
+	body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, ts.URL, strings.NewReader(body))
 	if err != nil {
@@ -209,7 +220,8 @@ func dial(t testing.TB, ts *httptest.Server) *net.TCPConn {
 // rawRequest spells a POST of body by hand. Every line of extra is a header.
 func rawRequest(body string, extra ...string) string {
 	return "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
-		strings.Join(append(extra, fmt.Sprintf("Content-Length: %d", len(body))), "\r\n") + "\r\n\r\n" + body
+		strings.Join(append(extra, fmt.Sprintf("Content-Length: %d", len(body))), "\r\n") +
+		"\r\n\r\n" + body
 }
 
 // serveHandler runs any handler behind a real listener.

@@ -43,12 +43,14 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 // isBatch reports whether a body is a batch: an array, from a
 // client whose revision may have arrays.
 func (h *Handler) isBatch(header http.Header, body []byte) bool {
-	return h.legacy && jsonx.KindOf(body) == jsonx.Array && eraOf("", header[headerVersion]) == protocol.Legacy
+	return h.legacy && jsonx.KindOf(body) == jsonx.Array &&
+		eraOf("", header[headerVersion]) == protocol.Legacy
 }
 
 // serveBatch answers a batch. An element that is no message gets an error response of
 // its own.
-func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p roundtrip.Principal, body []byte) {
+func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+	body []byte) {
 	texts, _, err := protocol.DecodeBatch(body)
 	if err != nil {
 		rw.refuse(undecodableMessage(nil, err))
@@ -93,7 +95,8 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 //	session id ────┬ not the client's ─────→ 404
 //	               ├ requests ─────────────→ JSON or events
 //	               └ none ─────────────────→ 202
-func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtrip.Principal, d *legacyPost) {
+func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+	d *legacyPost) {
 	if f := checkGivenHeaders(r.Header, d); f != nil {
 		rw.refuse(f)
 		return
@@ -103,7 +106,8 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtr
 		return
 	}
 	ids := r.Header[headerSession]
-	if len(ids) == 0 && !d.batch && len(d.requests) == 1 && d.requests[0].Method == protocol.MethodInitialize {
+	if len(ids) == 0 && !d.batch && len(d.requests) == 1 &&
+		d.requests[0].Method == protocol.MethodInitialize {
 		h.serveInitialize(rw, r, p, d.requests[0])
 		return
 	}
@@ -130,7 +134,8 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtr
 // findSession returns the session that a request names.
 func (h *Handler) findSession(ids []string, p roundtrip.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
-		return nil, badRequestFault(roundtrip.RefusedNoSession, "invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
+		return nil, badRequestFault(roundtrip.RefusedNoSession,
+			"invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
 	}
 	return h.sessions.acquireSession(ids[0], p)
 }
@@ -163,10 +168,13 @@ func deliverOneWay(ctx context.Context, s *session, m protocol.Message) {
 const maxInitialize = 16 << 10
 
 // serveInitialize opens a session.
-func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p roundtrip.Principal, request *protocol.Request) {
+func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+	request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
-		rw.refuse(&fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge, id: request.ID,
-			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", maxInitialize)})
+		rw.refuse(&fault{status: http.StatusRequestEntityTooLarge,
+			reason: roundtrip.RefusedTooLarge, id: request.ID,
+			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes",
+				maxInitialize)})
 		return
 	}
 	s := &session{principal: p, cost: sessionCost + int64(len(request.Params))}
@@ -185,7 +193,8 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p roundtr
 		}
 	}()
 	// Params alias the body, which may be larger still.
-	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method, Params: bytes.Clone(request.Params)})
+	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method,
+		Params: bytes.Clone(request.Params)})
 	in.Private, in.Panicked = h.opts.Authenticate != nil, reportPanicOrAbort
 	noteSender(in, r)
 	response := h.srv.Serve(r.Context(), in)
@@ -236,7 +245,8 @@ func (s *session) sendUnrelated(_ context.Context, m protocol.Message) error {
 // changed, so that one that waits makes a second one redundant.
 func isRepeatable(method string) bool {
 	switch method {
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged, protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
 		return true
 	}
 	return false
@@ -245,7 +255,8 @@ func isRepeatable(method string) bool {
 // serveSessionRequests answers the requests of one POST. They go on when the client
 // disconnects: a disconnect is no cancellation (basic/transports, "Sending
 // Messages").
-func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session, d *legacyPost) {
+func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session,
+	d *legacyPost) {
 	if f := h.sessions.beginCalls(s, len(d.requests)); f != nil {
 		rw.refuse(f.withRequestID(d))
 		return
@@ -270,7 +281,8 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 // serveStatelessPost answers a legacy POST without a session (see
 // [Options].StatelessLegacy): nothing is known of the client but what this request
 // says.
-func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p roundtrip.Principal, d *legacyPost) {
+func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+	d *legacyPost) {
 	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))
 	if version == "" {
 		version = protocol.V20250326 // basic/transports, "Protocol Version Header"
@@ -296,7 +308,8 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p roun
 		c.in.Private = h.opts.Authenticate != nil
 		noteSender(c.in, r)
 		if d.batch && d.requests[i].Method == protocol.MethodInitialize {
-			c.in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: initialize must not be part of a batch"))
+			c.in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: initialize must not be part of a batch"))
 		}
 		c.done = end
 	}

@@ -55,7 +55,8 @@ func initializeBody(version string) string {
 }
 
 func (c *legacyClient) header(change ...string) http.Header {
-	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	h := http.Header{"Content-Type": {"application/json"},
+		"Accept": {"application/json, text/event-stream"}}
 	if c.session != "" {
 		h.Set("Mcp-Session-Id", c.session)
 		h.Set("MCP-Protocol-Version", c.version)
@@ -72,7 +73,8 @@ func (c *legacyClient) header(change ...string) http.Header {
 }
 
 // do sends a request whose response is read, if at all, by the caller.
-func (c *legacyClient) do(ctx context.Context, method, body string, change ...string) *http.Response {
+func (c *legacyClient) do(ctx context.Context, method, body string,
+	change ...string) *http.Response {
 	c.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, c.ts.URL, strings.NewReader(body))
 	if err != nil {
@@ -113,11 +115,13 @@ func (c *legacyClient) flow(method, body string, change ...string) *flow {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
 	response := c.do(ctx, method, body, change...)
-	f := &flow{TB: c.TB, Reader: sse.NewReader(response.Body, 0), response: response, cancel: cancel}
+	f := &flow{TB: c.TB, Reader: sse.NewReader(response.Body, 0), response: response,
+		cancel: cancel}
 	c.Cleanup(f.drop)
 	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
 		text, _ := io.ReadAll(response.Body)
-		c.Fatalf("got status %d and type %s, want a stream: %s", response.StatusCode, response.Header.Get("Content-Type"), text)
+		c.Fatalf("got status %d and type %s, want a stream: %s", response.StatusCode,
+			response.Header.Get("Content-Type"), text)
 	}
 	return f
 }
@@ -130,7 +134,8 @@ func (c *legacyClient) callFlow(id int, tool string) *flow {
 // listen opens a GET stream, or resumes one after lastEvent.
 func (c *legacyClient) listen(lastEvent string) *flow {
 	c.Helper()
-	return c.flow("GET", "", "Content-Type", "", "Accept", "text/event-stream", "Last-Event-ID", lastEvent)
+	return c.flow("GET", "", "Content-Type", "", "Accept", "text/event-stream", "Last-Event-ID",
+		lastEvent)
 }
 
 // drop breaks the connection.
@@ -211,49 +216,53 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 		}
 	}
 	// Sends progress 1, 2 and 3, one each time it is allowed to, and then ends.
-	server.AddRawTool(srv, server.Tool{Name: "steps"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		s.entered <- ctx
-		for i := range 3 {
+	server.AddRawTool(srv, server.Tool{Name: "steps"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			s.entered <- ctx
+			for i := range 3 {
+				if !wait(ctx) {
+					return server.Text("cancelled"), nil
+				}
+				if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
+					if ctx.Err() != nil {
+						s.ended <- context.Cause(ctx)
+					}
+					return nil, err
+				}
+			}
 			if !wait(ctx) {
 				return server.Text("cancelled"), nil
 			}
-			if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
-				if ctx.Err() != nil {
-					s.ended <- context.Cause(ctx)
-				}
+			return server.Text("all steps"), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "wait"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			s.entered <- ctx
+			if !wait(ctx) {
+				return server.Text("cancelled"), nil
+			}
+			return server.Text("waited"), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "elicit"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
+			if err != nil {
+				s.ended <- err
 				return nil, err
 			}
-		}
-		if !wait(ctx) {
-			return server.Text("cancelled"), nil
-		}
-		return server.Text("all steps"), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "wait"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		s.entered <- ctx
-		if !wait(ctx) {
-			return server.Text("cancelled"), nil
-		}
-		return server.Text("waited"), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "elicit"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
-		if err != nil {
-			s.ended <- err
-			return nil, err
-		}
-		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "reconnect"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.CloseStream(ctx, 50*time.Millisecond); err != nil {
-			return server.Text(err.Error()), nil
-		}
-		s.entered <- ctx
-		if !wait(ctx) {
-			return server.Text("cancelled"), nil
-		}
-		return server.Text("reconnected"), nil
-	})
+			return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "reconnect"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.CloseStream(ctx, 50*time.Millisecond); err != nil {
+				return server.Text(err.Error()), nil
+			}
+			s.entered <- ctx
+			if !wait(ctx) {
+				return server.Text("cancelled"), nil
+			}
+			return server.Text("reconnected"), nil
+		})
 	return srv, s
 }
 

@@ -38,7 +38,8 @@ func TestLegacyLifecycle(t *testing.T) {
 				t.Errorf("ping: got status %d: %s", got.status, got.body)
 			}
 			got := c.call(2, "echo")
-			if got.header.Get("Content-Type") != "application/json" || got.status != 200 || strings.Contains(got.body, "resultType") {
+			if got.header.Get("Content-Type") != "application/json" || got.status != 200 ||
+				strings.Contains(got.body, "resultType") {
 				t.Errorf("echo: got status %d: %s", got.status, got.body)
 			}
 			f := c.callFlow(3, "notify")
@@ -50,7 +51,8 @@ func TestLegacyLifecycle(t *testing.T) {
 				t.Errorf("DELETE: got status %d: %s", got.status, got.body)
 			}
 			for _, method := range []string{"POST", "GET", "DELETE"} {
-				if got := read(t, c.do(t.Context(), method, toolCall(4, "echo"))); got.status != 404 || got.Error == nil {
+				if got := read(t, c.do(t.Context(), method,
+					toolCall(4, "echo"))); got.status != 404 || got.Error == nil {
 					t.Errorf("%s after DELETE: got status %d: %s", method, got.status, got.body)
 				}
 			}
@@ -71,20 +73,28 @@ func TestLegacyStatuses(t *testing.T) {
 		code               int64
 	}{
 		{"no session", "POST", ping, []string{"Mcp-Session-Id", ""}, 400, -32600},
-		{"no session, no version", "POST", ping, []string{"Mcp-Session-Id", "", "MCP-Protocol-Version", ""}, 400, -32600},
+		{"no session, no version", "POST", ping,
+			[]string{"Mcp-Session-Id", "", "MCP-Protocol-Version", ""}, 400, -32600},
 		{"notification without session", "POST", note, []string{"Mcp-Session-Id", ""}, 400, -32600},
 		{"response without session", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{"Mcp-Session-Id", ""}, 400, -32600},
 		{"unknown session", "POST", ping, []string{"Mcp-Session-Id", "x"}, 404, -32001},
-		{"unknown session, initialize", "POST", initializeBody("2025-06-18"), []string{"Mcp-Session-Id", "x"}, 404, -32001},
+		{"unknown session, initialize", "POST", initializeBody("2025-06-18"),
+			[]string{"Mcp-Session-Id", "x"}, 404, -32001},
 		{"second initialize", "POST", initializeBody("2025-06-18"), nil, 200, -32600},
 		{"no version", "POST", ping, []string{"MCP-Protocol-Version", ""}, 200, 0},
-		{"version of another session", "POST", ping, []string{"MCP-Protocol-Version", "2025-11-25"}, 200, 0},
-		{"unknown version", "POST", ping, []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
+		{"version of another session", "POST", ping, []string{"MCP-Protocol-Version", "2025-11-25"},
+			200, 0},
+		{"unknown version", "POST", ping, []string{"MCP-Protocol-Version", "1999-01-01"}, 400,
+			-32022},
 		{"invalid version", "POST", ping, []string{"MCP-Protocol-Version", "x"}, 400, -32022},
-		{"unknown version, notification", "POST", note, []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
-		{"unknown version, GET", "GET", "", []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
-		{"unknown version, DELETE", "DELETE", "", []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
-		{"modern version without _meta", "POST", ping, []string{"MCP-Protocol-Version", "2026-07-28"}, 400, -32602},
+		{"unknown version, notification", "POST", note,
+			[]string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
+		{"unknown version, GET", "GET", "", []string{"MCP-Protocol-Version", "1999-01-01"}, 400,
+			-32022},
+		{"unknown version, DELETE", "DELETE", "", []string{"MCP-Protocol-Version", "1999-01-01"},
+			400, -32022},
+		{"modern version without _meta", "POST", ping,
+			[]string{"MCP-Protocol-Version", "2026-07-28"}, 400, -32602},
 		{"GET, modern", "GET", "", []string{"MCP-Protocol-Version", "2026-07-28"}, 405, -32600},
 		{"GET without session", "GET", "", []string{"Mcp-Session-Id", ""}, 400, -32600},
 		{"GET, unknown session", "GET", "", []string{"Mcp-Session-Id", "x"}, 404, -32001},
@@ -107,18 +117,22 @@ func TestLegacyStatuses(t *testing.T) {
 		{"missing params", "POST", `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, nil, 200, -32602},
 		{"wrong media type", "POST", ping, []string{"Content-Type", "text/plain"}, 415, -32600},
 		{"accepts JSON only", "POST", ping, []string{"Accept", "application/json"}, 406, -32600},
-		{"foreign origin", "POST", ping, []string{"Origin", "http://evil.example.com"}, 403, -32600},
-		{"foreign origin, GET", "GET", "", []string{"Origin", "http://evil.example.com"}, 403, -32600},
+		{"foreign origin", "POST", ping, []string{"Origin", "http://evil.example.com"}, 403,
+			-32600},
+		{"foreign origin, GET", "GET", "", []string{"Origin", "http://evil.example.com"}, 403,
+			-32600},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := read(t, c.do(t.Context(), tt.method, tt.body, tt.change...))
 			if got.status != tt.status || got.code() != tt.code {
-				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), tt.status, tt.code, got.body)
+				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(),
+					tt.status, tt.code, got.body)
 			}
 		})
 	}
-	for name, change := range map[string][]string{"two sessions": {c.session, c.session}, "two different sessions": {c.session, "x"}} {
+	for name, change := range map[string][]string{"two sessions": {c.session, c.session},
+		"two different sessions": {c.session, "x"}} {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL, strings.NewReader(ping))
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +157,8 @@ func TestInitializeRefused(t *testing.T) {
 	} {
 		got := read(t, c.post(body))
 		if got.Error == nil || got.header.Get("Mcp-Session-Id") != "" {
-			t.Errorf("%s: got status %d, session %q: %s", name, got.status, got.header.Get("Mcp-Session-Id"), got.body)
+			t.Errorf("%s: got status %d, session %q: %s", name, got.status,
+				got.header.Get("Mcp-Session-Id"), got.body)
 		}
 	}
 	// An unknown revision is answered with one that is known.
@@ -176,8 +191,10 @@ func TestModernOnly(t *testing.T) {
 	for mode, ts := range modes {
 		for _, tt := range tests {
 			t.Run(mode+"/"+tt.name, func(t *testing.T) {
-				got := do(t, ts, tt.method, headers("", "", "Mcp-Protocol-Version", tt.version, "Mcp-Method", ""), tt.body)
-				if got.status != tt.status || got.code() != tt.code || got.Error.Data.Requested != tt.requested {
+				got := do(t, ts, tt.method, headers("", "", "Mcp-Protocol-Version", tt.version,
+					"Mcp-Method", ""), tt.body)
+				if got.status != tt.status || got.code() != tt.code ||
+					got.Error.Data.Requested != tt.requested {
 					t.Errorf("got status %d: %s", got.status, got.body)
 				}
 				if tt.code == -32022 && len(got.Error.Data.Supported) == 0 {
@@ -202,7 +219,8 @@ func TestLegacyDisconnect(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			r, _ := http.NewRequestWithContext(ctx, "POST", ts.URL, strings.NewReader(toolCall(1, "steps")))
+			r, _ := http.NewRequestWithContext(ctx, "POST", ts.URL,
+				strings.NewReader(toolCall(1, "steps")))
 			r.Header = c.header()
 			if response, err := ts.Client().Do(r); err == nil {
 				response.Body.Close()
@@ -291,7 +309,8 @@ func TestSessionsAreBound(t *testing.T) {
 	} {
 		got := read(t, bob.do(t.Context(), request[0], request[1], request[2:]...))
 		// That there is such a session must not show.
-		none := read(t, bob.do(t.Context(), request[0], request[1], append(request[2:], "Mcp-Session-Id", "x")...))
+		none := read(t, bob.do(t.Context(), request[0], request[1],
+			append(request[2:], "Mcp-Session-Id", "x")...))
 		if got.status != 404 || none.status != 404 || got.body != none.body {
 			t.Errorf("%s: got status %d: %s", name, got.status, got.body)
 		}
@@ -342,7 +361,8 @@ func TestPush(t *testing.T) {
 	t.Run("nobody can hear it", func(t *testing.T) {
 		server.AddRawTool(srv, server.Tool{Name: "late"}, lateElicit(steps))
 		h := serverhttp.New(srv, nil)
-		session := serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+		session := serveDirect(t.Context(), h, "POST", "",
+			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-steps.entered
@@ -364,11 +384,12 @@ func TestPush(t *testing.T) {
 func TestDeleteWhileRunning(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	stubborn := make(chan struct{})
-	server.AddRawTool(srv, server.Tool{Name: "stubborn"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		steps.entered <- ctx
-		<-stubborn
-		return server.Text("at last"), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "stubborn"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			steps.entered <- ctx
+			<-stubborn
+			return server.Text("at last"), nil
+		})
 	ts, _ := serve(t, srv, nil)
 	for _, tool := range []string{"wait", "stubborn"} {
 		c := openSession(t, ts, "2025-11-25")
@@ -402,7 +423,8 @@ func TestInitializeSize(t *testing.T) {
 	var kept []*legacyClient
 	for range 20 {
 		padded := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
-		if got := read(t, padded.post(initializeBody("2025-11-25")+strings.Repeat(" ", padding))); got.status != 200 {
+		if got := read(t, padded.post(initializeBody("2025-11-25")+strings.Repeat(" ",
+			padding))); got.status != 200 {
 			t.Fatalf("got status %d", got.status)
 		}
 		kept = append(kept, padded)
@@ -416,19 +438,22 @@ func TestInitializeSize(t *testing.T) {
 // its request nor the others, and takes no more memory than it may.
 func TestLegacySlowReader(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "flood"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
-		for range 40 {
-			if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params}); err != nil {
-				steps.ended <- err
-				return nil, err
+	server.AddRawTool(srv, server.Tool{Name: "flood"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+			for range 40 {
+				if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
+					Params: params}); err != nil {
+					steps.ended <- err
+					return nil, err
+				}
 			}
-		}
-		steps.ended <- nil
-		return server.Text("flooded"), nil
-	})
+			steps.ended <- nil
+			return server.Text("flooded"), nil
+		})
 	const most = 2 << 20
-	ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond, MaxSessionBytes: most})
+	ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond,
+		MaxSessionBytes: most})
 	c := openSession(t, ts, "2025-11-25")
 	conn := dial(t, ts)
 	if err := conn.SetReadBuffer(4 << 10); err != nil {
@@ -574,7 +599,8 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	for _, version := range []string{"2024-11-05", "2025-06-18", "2025-11-25"} {
-		for mode, ts := range map[string]*legacyClient{"session": openSession(t, stateful, version), "stateless": openSession(t, stateless, version)} {
+		for mode, ts := range map[string]*legacyClient{"session": openSession(t, stateful, version),
+			"stateless": openSession(t, stateless, version)} {
 			got := read(t, ts.post(`[`+pingRequest(1)+`]`, "MCP-Protocol-Version", version))
 			if got.status != 400 || got.code() != -32600 {
 				t.Errorf("%s, %s: got status %d: %s", mode, version, got.status, got.body)

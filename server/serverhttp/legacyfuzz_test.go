@@ -16,7 +16,8 @@ import (
 func FuzzLegacy(f *testing.F) {
 	srv := newServer(f, nil)
 	h := serverhttp.New(srv, nil)
-	session := serveDirect(f.Context(), h, "POST", "", initializeBody("2025-03-26")).Header().Get("Mcp-Session-Id")
+	session := serveDirect(f.Context(), h, "POST", "",
+		initializeBody("2025-03-26")).Header().Get("Mcp-Session-Id")
 	if session == "" {
 		f.Fatal("no session")
 	}
@@ -46,7 +47,8 @@ func FuzzLegacy(f *testing.F) {
 		}
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
 		r.Method = method
-		r.Header = http.Header{"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {version}}
+		r.Header = http.Header{"Content-Type": {"application/json"},
+			"Mcp-Protocol-Version": {version}}
 		if last != "" {
 			r.Header["Last-Event-Id"] = []string{last}
 		}

@@ -13,19 +13,21 @@ import (
 
 func TestStatelessLegacy(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if name, ok := who.AcceptedContent(ctx); ok {
-			return server.Text("hello, " + name.Name), nil
-		}
-		return roundtrip.InputRequired(who.Elicit("Who?")), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "ask"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if name, ok := who.AcceptedContent(ctx); ok {
+				return server.Text("hello, " + name.Name), nil
+			}
+			return roundtrip.InputRequired(who.Elicit("Who?")), nil
+		})
 	ts, h := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
 	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
 	got := read(t, c.post(initializeBody("2025-11-25")))
 	if got.status != 200 || got.header.Get("Mcp-Session-Id") != "" || !strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
 		t.Errorf("initialize: got status %d: %s", got.status, got.body)
 	}
-	if strings.Contains(got.body, "listChanged") || strings.Contains(got.body, "subscribe") || strings.Contains(got.body, "logging") {
+	if strings.Contains(got.body, "listChanged") || strings.Contains(got.body, "subscribe") ||
+		strings.Contains(got.body, "logging") {
 		t.Errorf("initialize promises what needs a session: %s", got.body)
 	}
 	if got := read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); got.status != 202 {
@@ -54,13 +56,15 @@ func TestStatelessLegacy(t *testing.T) {
 	if err := <-steps.ended; err == nil {
 		t.Error("the push did not fail")
 	}
-	for _, method := range []string{"resources/subscribe", "resources/unsubscribe", "logging/setLevel"} {
+	for _, method := range []string{"resources/subscribe", "resources/unsubscribe",
+		"logging/setLevel"} {
 		if got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"uri":"test://a","level":"debug"}}`)); got.code() != -32601 {
 			t.Errorf("%s: got %s", method, got.body)
 		}
 	}
 	for _, method := range []string{"GET", "DELETE"} {
-		if got := read(t, c.do(t.Context(), method, "")); got.status != 405 || got.header.Get("Allow") != "POST" {
+		if got := read(t, c.do(t.Context(), method, "")); got.status != 405 ||
+			got.header.Get("Allow") != "POST" {
 			t.Errorf("%s: got status %d and Allow %q", method, got.status, got.header.Get("Allow"))
 		}
 	}
@@ -68,7 +72,8 @@ func TestStatelessLegacy(t *testing.T) {
 		t.Errorf("%d sessions are open", n)
 	}
 	// The other era is served as ever.
-	if got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")); got.status != 200 {
+	if got := do(t, ts, "POST", headers("server/discover", ""),
+		body("server/discover", "")); got.status != 200 {
 		t.Errorf("modern: got status %d: %s", got.status, got.body)
 	}
 }

@@ -24,7 +24,8 @@ const toTools = `"notifications":{"toolsListChanged":true}`
 
 // listenRequest spells a subscription by hand.
 func listenRequest(filter string) string {
-	return rawRequest(body(protocol.MethodListen, filter), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+protocol.MethodListen)
+	return rawRequest(body(protocol.MethodListen, filter), "MCP-Protocol-Version: 2026-07-28",
+		"Mcp-Method: "+protocol.MethodListen)
 }
 
 // subscribe opens a subscription on conn and returns its events once it has
@@ -38,7 +39,8 @@ func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 || got != "text/event-stream" {
+	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 ||
+		got != "text/event-stream" {
 		t.Fatalf("got status %d and %s, want a stream", response.StatusCode, got)
 	}
 	events := sse.NewReader(response.Body, 0)
@@ -74,9 +76,10 @@ func wantFinal(t testing.TB, events *sse.Reader) {
 const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
 
 func addTool(srv *server.Server, name string) {
-	server.AddRawTool(srv, server.Tool{Name: name}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text("x"), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: name},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("x"), nil
+		})
 }
 
 // TestListen has a subscription ended by all who can end it in good order.
@@ -85,9 +88,18 @@ func TestListen(t *testing.T) {
 		name string
 		end  func(srv *server.Server, h *serverhttp.Handler) error
 	}{
-		{"Server.Close", func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() }},
-		{"Server.Shutdown", func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Shutdown(t.Context()) }},
-		{"Handler.Shutdown", func(_ *server.Server, h *serverhttp.Handler) error { return h.Shutdown(t.Context()) }},
+		{"Server.Close", func(srv *server.Server,
+			_ *serverhttp.Handler) error {
+			return srv.Close()
+		}},
+		{"Server.Shutdown", func(srv *server.Server,
+			_ *serverhttp.Handler) error {
+			return srv.Shutdown(t.Context())
+		}},
+		{"Handler.Shutdown", func(_ *server.Server,
+			h *serverhttp.Handler) error {
+			return h.Shutdown(t.Context())
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := newServer(t, nil)
@@ -118,9 +130,12 @@ func TestListenIsRefused(t *testing.T) {
 		{"no filter", `"notifications":5`, 400, protocol.CodeInvalidParams},
 		{"too long", `"notifications":{"resourceSubscriptions":["` + strings.Repeat("x", server.MaxListenBytes) + `"]}`, 200, protocol.CodeInvalidParams},
 	} {
-		got := do(t, ts, "POST", headers(protocol.MethodListen, ""), body(protocol.MethodListen, test.params))
-		if got.status != test.status || got.code() != test.code || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: got status %d, %s, want %d with code %d", test.name, got.status, got.body, test.status, test.code)
+		got := do(t, ts, "POST", headers(protocol.MethodListen, ""),
+			body(protocol.MethodListen, test.params))
+		if got.status != test.status || got.code() != test.code ||
+			got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: got status %d, %s, want %d with code %d", test.name, got.status, got.body,
+				test.status, test.code)
 		}
 	}
 }
@@ -144,7 +159,8 @@ func ends() (server.Middleware, <-chan error) {
 func TestListenDisconnect(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		m, ended := ends()
-		ts, _ := serve(t, newServer(t, &server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}}), nil)
+		ts, _ := serve(t, newServer(t,
+			&server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}}), nil)
 		for range 3 {
 			conn := dial(t, ts)
 			subscribe(t, conn, toTools)
@@ -259,7 +275,8 @@ func TestListenKeepAlive(t *testing.T) {
 		interval time.Duration // the option
 		want     string
 	}{
-		{0, "event at 0s, comment at 25s, event at 40s, comment at 1m5s, comment at 1m30s, comment at 1m55s, event at 2m0s"},
+		{0, "event at 0s, comment at 25s, event at 40s, comment at 1m5s, comment at 1m30s, " +
+			"comment at 1m55s, event at 2m0s"},
 		{50 * time.Second, "event at 0s, event at 40s, comment at 1m30s, event at 2m0s"},
 		{-1, "event at 0s, event at 40s, event at 2m0s"},
 	} {
@@ -295,7 +312,8 @@ func TestListenKeepAlive(t *testing.T) {
 func TestDeadPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ended := ends()
-		srv := newServer(t, &server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}})
+		srv := newServer(t, &server.Options{MaxSubscriptions: 1,
+			Middleware: []server.Middleware{m}})
 		dial := pipes(t, serverhttp.New(srv, nil))
 		began := time.Now()
 		subscribe(t, dial(), toTools)
@@ -322,20 +340,24 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 		limit        string
 		fits         bool
 	}{
-		{"a principal, at the default", 0, byBearer, "mallory", server.DefaultMaxSubscriptions / 4, "principal", true},
+		{"a principal, at the default", 0, byBearer, "mallory", server.DefaultMaxSubscriptions / 4,
+			"principal", true},
 		{"anonymous callers beside others", 8, byBearer, "", 6, "principal", true},
 		{"anonymous callers where nobody authenticates", 8, nil, "", 8, "server", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				events := &eventList{}
-				h := serverhttp.New(newServer(t, &server.Options{MaxSubscriptions: tc.max, Observer: events}), &serverhttp.Options{Authenticate: tc.authenticate})
+				h := serverhttp.New(newServer(t,
+					&server.Options{MaxSubscriptions: tc.max, Observer: events}),
+					&serverhttp.Options{Authenticate: tc.authenticate})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer synctest.Wait()
 				defer cancel()
 				// listen returns the refusal, "" while the subscription is open.
 				listen := func(name string) string {
-					r := httptest.NewRequestWithContext(ctx, "POST", "/", strings.NewReader(body(protocol.MethodListen, toTools)))
+					r := httptest.NewRequestWithContext(ctx, "POST", "/",
+						strings.NewReader(body(protocol.MethodListen, toTools)))
 					r.Header = headers(protocol.MethodListen, "", "Authorization", name)
 					w, done := httptest.NewRecorder(), make(chan struct{})
 					go func() { h.ServeHTTP(w, r); close(done) }()
@@ -354,7 +376,8 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 				if n != tc.most || !strings.Contains(refusal, `"retryAfterMs":30000,"limit":"`+tc.limit+`"`) {
 					t.Errorf("%d subscriptions, then %s, want %d", n, refusal, tc.most)
 				}
-				if e := eventsOf[roundtrip.QuotaExceeded](events); len(e) != 1 || e[0].Resource != "subscriptions" || e[0].Limit != tc.limit {
+				if e := eventsOf[roundtrip.QuotaExceeded](events); len(e) != 1 ||
+					e[0].Resource != "subscriptions" || e[0].Limit != tc.limit {
 					t.Errorf("events %+v", e)
 				}
 				if got := listen("alice"); (got == "") != tc.fits {

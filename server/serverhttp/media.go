@@ -21,17 +21,21 @@ const (
 func checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
 		return &fault{status: http.StatusUnsupportedMediaType, reason: roundtrip.RefusedMediaType,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "Content-Type header must be %s, in UTF-8", typeJSON)}
+			err: protocol.Errorf(protocol.CodeInvalidRequest,
+				"Content-Type header must be %s, in UTF-8", typeJSON)}
 	}
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return &fault{status: http.StatusUnsupportedMediaType, reason: roundtrip.RefusedMediaType, header: "Accept-Encoding", value: "identity",
-				err: protocol.Errorf(protocol.CodeInvalidRequest, "Content-Encoding header must be identity or absent")}
+			return &fault{status: http.StatusUnsupportedMediaType,
+				reason: roundtrip.RefusedMediaType, header: "Accept-Encoding", value: "identity",
+				err: protocol.Errorf(protocol.CodeInvalidRequest,
+					"Content-Encoding header must be identity or absent")}
 		}
 	}
 	if !acceptsBoth(header["Accept"]) {
 		return &fault{status: http.StatusNotAcceptable, reason: roundtrip.RefusedAccept,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s and %s", typeJSON, typeEvents)}
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s and %s",
+				typeJSON, typeEvents)}
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func TestMediaTypes(t *testing.T) {
 		{"JSON", "Content-Type", []string{"application/json"}, 200},
 		{"JSON in UTF-8", "Content-Type", []string{"application/json; charset=utf-8"}, 200},
 		{"JSON in quoted UTF-8", "Content-Type", []string{`Application/JSON;charset="UTF-8"`}, 200},
-		{"JSON with another parameter", "Content-Type", []string{"application/json; profile=x"}, 200},
+		{"JSON with another parameter", "Content-Type", []string{"application/json; profile=x"},
+			200},
 		{"JSON in Latin 1", "Content-Type", []string{"application/json; charset=iso-8859-1"}, 415},
 		{"JSON in UTF-16", "Content-Type", []string{"application/json; charset=utf-16"}, 415},
 		{"no Content-Type", "Content-Type", nil, 415},
@@ -26,13 +27,15 @@ func TestMediaTypes(t *testing.T) {
 		{"JSON patch", "Content-Type", []string{"application/json-patch+json"}, 415},
 		{"prefix", "Content-Type", []string{"application/jsonx"}, 415},
 		{"two", "Content-Type", []string{"application/json", "application/json"}, 415},
-		{"broken parameter", "Content-Type", []string{"application/json; charset=utf-8; charset=utf-16"}, 415},
+		{"broken parameter", "Content-Type",
+			[]string{"application/json; charset=utf-8; charset=utf-16"}, 415},
 
 		{"both", "Accept", []string{"application/json, text/event-stream"}, 200},
 		{"both, other order", "Accept", []string{"text/event-stream,application/json"}, 200},
 		{"both, two lines", "Accept", []string{"application/json", "text/event-stream"}, 200},
 		{"both, upper case", "Accept", []string{"Application/JSON, Text/Event-Stream"}, 200},
-		{"both with weights", "Accept", []string{"application/json;q=0.5, text/event-stream; q=0.001"}, 200},
+		{"both with weights", "Accept",
+			[]string{"application/json;q=0.5, text/event-stream; q=0.001"}, 200},
 		{"no Accept", "Accept", nil, 200},
 		{"anything", "Accept", []string{"*/*"}, 200},
 		{"halves", "Accept", []string{"text/*, application/*"}, 200},
@@ -46,7 +49,8 @@ func TestMediaTypes(t *testing.T) {
 		{"events excluded, then anything", "Accept", []string{"text/event-stream;q=0, */*"}, 406},
 		{"JSON excluded by half", "Accept", []string{"*/*, application/*;q=0.0"}, 406},
 		{"weight out of range", "Accept", []string{"application/json;q=2, text/event-stream"}, 406},
-		{"weight not a number", "Accept", []string{"application/json;q=NaN, text/event-stream"}, 406},
+		{"weight not a number", "Accept", []string{"application/json;q=NaN, text/event-stream"},
+			406},
 		{"empty", "Accept", []string{""}, 406},
 		{"unterminated quote", "Accept", []string{`application/json, text/event-stream;p="\`}, 406},
 
@@ -62,7 +66,8 @@ func TestMediaTypes(t *testing.T) {
 			}
 			got := do(t, ts, "POST", h, body("server/discover", ""))
 			if got.status != tt.status {
-				t.Errorf("%s %q: got status %d, want %d: %s", tt.header, tt.values, got.status, tt.status, got.body)
+				t.Errorf("%s %q: got status %d, want %d: %s", tt.header, tt.values, got.status,
+					tt.status, got.body)
 			}
 			if tt.status != http.StatusOK && got.code() != -32600 {
 				t.Errorf("got code %d, want -32600", got.code())

@@ -175,7 +175,8 @@ func load(t *testing.T, url string, change func(i int)) (stop func()) {
 					t.Error(err)
 					return
 				}
-				if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != 200 && response.StatusCode != 503 {
+				if _, err := io.Copy(io.Discard, response.Body); err != nil ||
+					response.StatusCode != 200 && response.StatusCode != 503 {
 					t.Errorf("a call is answered %d, %v", response.StatusCode, err)
 				}
 				response.Body.Close()
@@ -198,7 +199,8 @@ const maxSessionMemory = 4 << 10
 func TestManyIdleSessions(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	timeout := manySessionsTimeout
-	ts, h := serve(t, srv, &serverhttp.Options{SessionTimeout: timeout, MaxSessions: 2 * manySessions})
+	ts, h := serve(t, srv, &serverhttp.Options{SessionTimeout: timeout,
+		MaxSessions: 2 * manySessions})
 	openSession(t, ts, "2025-11-25").call(1, "echo") // the connection and what is made once
 	before, goroutines := inUse(), runtime.NumGoroutine()
 	began := time.Now()
@@ -212,7 +214,8 @@ func TestManyIdleSessions(t *testing.T) {
 	// Those that have nothing but themselves to keep.
 	memory := (int64(inUse()) - int64(before)) / int64(manySessions)
 	running := runtime.NumGoroutine() - goroutines
-	t.Logf("%d sessions opened and used in %s: %d bytes each, %d goroutines more", manySessions, opened, memory, running)
+	t.Logf("%d sessions opened and used in %s: %d bytes each, %d goroutines more", manySessions,
+		opened, memory, running)
 	if memory > maxSessionMemory {
 		t.Errorf("an idle session takes %d bytes, want at most %d", memory, maxSessionMemory)
 	}
@@ -229,7 +232,8 @@ func TestManyIdleSessions(t *testing.T) {
 		c.call(1, "notify")
 		c.do(t.Context(), "GET", "", "Accept", "text/event-stream").Body.Close()
 	}
-	t.Logf("%d bytes of events are kept for %d sessions with streams", serverhttp.EventBytes(h), manySessions/10)
+	t.Logf("%d bytes of events are kept for %d sessions with streams", serverhttp.EventBytes(h),
+		manySessions/10)
 	for deadline := time.Now().Add(3 * timeout); serverhttp.Sessions(h) > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d sessions are left", serverhttp.Sessions(h))
@@ -241,7 +245,8 @@ func TestManyIdleSessions(t *testing.T) {
 	}
 	ts.Client().CloseIdleConnections()
 	left := int64(inUse()) - int64(before)
-	t.Logf("after they have expired: %d bytes, %d goroutines more", left, runtime.NumGoroutine()-goroutines)
+	t.Logf("after they have expired: %d bytes, %d goroutines more", left,
+		runtime.NumGoroutine()-goroutines)
 	// Tables stay as large as they have been.
 	if limit := int64(512<<10 + 100*manySessions); left > limit {
 		t.Errorf("expired sessions leave %d bytes behind, want at most %d", left, limit)

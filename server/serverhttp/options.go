@@ -197,8 +197,10 @@ func originSet(origins []string) map[string]bool {
 	set := make(map[string]bool, len(origins))
 	for _, origin := range origins {
 		if !isSpelledOrigin(origin) {
-			panic(fmt.Sprintf("serverhttp: AllowedOrigins: %q must be spelled as browsers spell an origin: scheme://host in lower case, "+
-				"with a port only where it is not the scheme's own, without a path or wildcard; or null", origin))
+			panic(fmt.Sprintf("serverhttp: AllowedOrigins: %q must be spelled as browsers spell "+
+				"an origin: scheme://host in lower case, "+
+				"with a port only where it is not the scheme's own, without a path or wildcard; "+
+				"or null", origin))
 		}
 		set[origin] = true
 	}
@@ -228,7 +230,8 @@ func hostSet(hosts []string) map[string]bool {
 			a, ok = parseAuthority("[" + name + "]")
 		}
 		if !ok || a.port != "" {
-			panic(fmt.Sprintf("serverhttp: AllowedHosts: %q must be a host name or address without port", name))
+			panic(fmt.Sprintf("serverhttp: AllowedHosts: %q must be a host name or address "+
+				"without port", name))
 		}
 		set[a.host] = true
 	}

@@ -19,8 +19,10 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	local := toLoopback(r)
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
 		return forbiddenFault(roundtrip.RefusedHost, r,
-			"Host header names a host that this endpoint does not answer to; its operator may add it to AllowedHosts",
-			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this endpoint by it")
+			"Host header names a host that this endpoint does not answer to; its operator may "+
+				"add it to AllowedHosts",
+			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this "+
+				"endpoint by it")
 	}
 	switch origins := r.Header["Origin"]; {
 	case len(origins) == 0:
@@ -29,13 +31,17 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):
 		return forbiddenFault(roundtrip.RefusedOrigin, r,
-			"Origin header names an origin that may not use this endpoint; its operator may add it to AllowedOrigins",
+			"Origin header names an origin that may not use this endpoint; its operator may add "+
+				"it to AllowedOrigins",
 			"add the origin to serverhttp.Options.AllowedOrigins if its pages may use this endpoint")
 	case h.mayBeRebound(r, origins[0], host):
 		return forbiddenFault(roundtrip.RefusedHost, r,
-			"Host header names a host that may be any web page's on this private address; its operator may add it to AllowedHosts",
-			"this is a plain http page of the same name on a private address, and a page that has rebound its name to that "+
-				"address looks the same: add the host, without port, to serverhttp.Options.AllowedHosts, or serve it over https")
+			"Host header names a host that may be any web page's on this private address; its "+
+				"operator may add it to AllowedHosts",
+			"this is a plain http page of the same name on a private address, and a page that "+
+				"has rebound its name to that "+
+				"address looks the same: add the host, without port, to "+
+				"serverhttp.Options.AllowedHosts, or serve it over https")
 	}
 	return nil
 }
@@ -72,10 +78,12 @@ func sharesOrigin(origin string, host authority) bool {
 
 // forbiddenFault refuses a request for where it comes from. advice is for the
 // operator, who also gets what the request says.
-func forbiddenFault(reason roundtrip.RefusalReason, r *http.Request, message, advice string) *fault {
+func forbiddenFault(reason roundtrip.RefusalReason, r *http.Request,
+	message, advice string) *fault {
 	return &fault{status: http.StatusForbidden, reason: reason,
-		err:   protocol.Errorf(protocol.CodeInvalidRequest, "%s", message),
-		cause: fmt.Errorf("host header %s, Origin %s: %s", clipSource(r.Host), clipSource(firstLine(r.Header["Origin"])), advice)}
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "%s", message),
+		cause: fmt.Errorf("host header %s, Origin %s: %s", clipSource(r.Host),
+			clipSource(firstLine(r.Header["Origin"])), advice)}
 }
 
 // clipSource quotes a Host or Origin without a user part, which may hold a

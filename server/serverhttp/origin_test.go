@@ -37,8 +37,10 @@ func TestSource(t *testing.T) {
 		{"::1 without port", none, "[::1]:8080", "[::1]", nil, true},
 		{"mapped", none, loopback, "[::ffff:127.0.0.1]:8080", nil, true},
 		{"rebound name", none, loopback, "evil.example.com:8080", nil, false},
-		{"rebound name with its own origin", none, loopback, "evil.example.com", []string{"http://evil.example.com"}, false},
-		{"name that starts like localhost", none, loopback, "localhost.evil.example.com", nil, false},
+		{"rebound name with its own origin", none, loopback, "evil.example.com",
+			[]string{"http://evil.example.com"}, false},
+		{"name that starts like localhost", none, loopback, "localhost.evil.example.com", nil,
+			false},
 		{"name that ends like localhost", none, loopback, "evil-localhost", nil, false},
 		{"address within a name", none, loopback, "127.0.0.1.example.com", nil, false},
 		{"user information", none, loopback, "localhost@evil.example.com", nil, false},
@@ -58,29 +60,44 @@ func TestSource(t *testing.T) {
 		{"loopback name elsewhere", open, lan, "localhost", nil, false},
 
 		{"same origin", none, lan, "mcp.example.com", []string{"https://mcp.example.com"}, true},
-		{"same origin with port", none, lan, "mcp.example.com:8443", []string{"https://mcp.example.com:8443"}, true},
-		{"same origin, default port", none, lan, "mcp.example.com:443", []string{"https://mcp.example.com"}, true},
-		{"same origin behind a proxy", none, lan, "mcp.example.com", []string{"http://mcp.example.com"}, true},
-		{"same host, other port", none, lan, "mcp.example.com", []string{"https://mcp.example.com:8443"}, false},
-		{"same host, port of the other scheme", none, lan, "mcp.example.com:80", []string{"https://mcp.example.com"}, false},
+		{"same origin with port", none, lan, "mcp.example.com:8443",
+			[]string{"https://mcp.example.com:8443"}, true},
+		{"same origin, default port", none, lan, "mcp.example.com:443",
+			[]string{"https://mcp.example.com"}, true},
+		{"same origin behind a proxy", none, lan, "mcp.example.com",
+			[]string{"http://mcp.example.com"}, true},
+		{"same host, other port", none, lan, "mcp.example.com",
+			[]string{"https://mcp.example.com:8443"}, false},
+		{"same host, port of the other scheme", none, lan, "mcp.example.com:80",
+			[]string{"https://mcp.example.com"}, false},
 		{"other origin", none, lan, "mcp.example.com", []string{"https://evil.example.com"}, false},
-		{"suffix", none, lan, "mcp.example.com", []string{"https://mcp.example.com.evil.com"}, false},
+		{"suffix", none, lan, "mcp.example.com", []string{"https://mcp.example.com.evil.com"},
+			false},
 		{"prefix", none, lan, "mcp.example.com", []string{"https://evilmcp.example.com"}, false},
 		{"path", none, lan, "mcp.example.com", []string{"https://mcp.example.com/x"}, false},
 		{"user", none, lan, "mcp.example.com", []string{"https://mcp.example.com@evil.com"}, false},
-		{"extension of the same host", none, lan, "abcdef", []string{"chrome-extension://abcdef"}, false},
-		{"loopback to loopback", none, loopback, "127.0.0.1:8080", []string{"http://localhost:6274"}, true},
-		{"loopback to a published port", none, lan, "localhost:8080", []string{"http://localhost:6274"}, true},
-		{"loopback to elsewhere", none, lan, "mcp.example.com", []string{"http://localhost:6274"}, false},
-		{"elsewhere to loopback", none, loopback, "localhost:8080", []string{"http://evil.example.com"}, false},
+		{"extension of the same host", none, lan, "abcdef", []string{"chrome-extension://abcdef"},
+			false},
+		{"loopback to loopback", none, loopback, "127.0.0.1:8080",
+			[]string{"http://localhost:6274"}, true},
+		{"loopback to a published port", none, lan, "localhost:8080",
+			[]string{"http://localhost:6274"}, true},
+		{"loopback to elsewhere", none, lan, "mcp.example.com", []string{"http://localhost:6274"},
+			false},
+		{"elsewhere to loopback", none, loopback, "localhost:8080",
+			[]string{"http://evil.example.com"}, false},
 		{"null", none, loopback, "localhost", []string{"null"}, false},
 		{"empty", none, loopback, "localhost", []string{""}, false},
-		{"two origins", none, loopback, "localhost", []string{"http://localhost", "http://localhost"}, false},
+		{"two origins", none, loopback, "localhost",
+			[]string{"http://localhost", "http://localhost"}, false},
 		{"no scheme", none, loopback, "localhost", []string{"localhost"}, false},
 		{"listed", open, loopback, "localhost", []string{"https://app.example.com"}, true},
-		{"listed with another port", open, loopback, "localhost", []string{"https://app.example.com:444"}, false},
-		{"listed with another scheme", open, loopback, "localhost", []string{"http://app.example.com"}, false},
-		{"listed extension", open, loopback, "localhost", []string{"chrome-extension://abcdef"}, true},
+		{"listed with another port", open, loopback, "localhost",
+			[]string{"https://app.example.com:444"}, false},
+		{"listed with another scheme", open, loopback, "localhost",
+			[]string{"http://app.example.com"}, false},
+		{"listed extension", open, loopback, "localhost", []string{"chrome-extension://abcdef"},
+			true},
 		{"listed null", open, loopback, "localhost", []string{"null"}, true},
 	}
 	srv := newServer(t, nil)
@@ -91,7 +108,8 @@ func TestSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := httptest.NewRequest("POST", "/mcp", strings.NewReader(body("server/discover", "")))
-			r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(addr)))
+			r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey,
+				net.Addr(addr)))
 			r.Header = headers("server/discover", "")
 			r.Host, r.Header["Origin"] = tt.host, tt.origin
 			w := httptest.NewRecorder()
@@ -121,9 +139,11 @@ func TestRebinding(t *testing.T) {
 		{own, "http://" + own, 200},
 		{own, "", 200},
 	} {
-		got := do(t, ts, "POST", headers("server/discover", "", "Host", tt.host, "Origin", tt.origin), body("server/discover", ""))
+		got := do(t, ts, "POST", headers("server/discover", "", "Host", tt.host, "Origin",
+			tt.origin), body("server/discover", ""))
 		if got.status != tt.status {
-			t.Errorf("Host %q, Origin %q: got status %d, want %d", tt.host, tt.origin, got.status, tt.status)
+			t.Errorf("Host %q, Origin %q: got status %d, want %d", tt.host, tt.origin, got.status,
+				tt.status)
 		}
 	}
 	// Nothing else is looked at, not even what the method would tell.
@@ -155,7 +175,8 @@ func (c elsewhereConn) LocalAddr() net.Addr { return c.local }
 // address of an internal server looks like a page of the same origin. Honest
 // sites are told apart by https, an address in place of the name, or the list.
 func TestRebindingOfPrivateAddresses(t *testing.T) {
-	none, hosts := &serverhttp.Options{}, &serverhttp.Options{AllowedHosts: []string{"mcp.corp.example"}}
+	none, hosts := &serverhttp.Options{},
+		&serverhttp.Options{AllowedHosts: []string{"mcp.corp.example"}}
 	origins := &serverhttp.Options{AllowedOrigins: []string{"http://mcp.corp.example"}}
 	const private, public, overlay = "192.168.7.7:80", "203.0.113.7:80", "100.101.7.7:80"
 	tests := []struct {
@@ -165,31 +186,46 @@ func TestRebindingOfPrivateAddresses(t *testing.T) {
 		status              int
 	}{
 		{"rebound", none, private, "evil.example.com", "http://evil.example.com", 403},
-		{"rebound, another port", none, "10.0.0.7:8080", "evil.example.com:8080", "http://evil.example.com:8080", 403},
-		{"rebound, 172.16/12", none, "172.17.0.2:80", "evil.example.com", "http://evil.example.com", 403},
-		{"rebound, overlay network", none, overlay, "evil.example.com", "http://evil.example.com", 403},
-		{"rebound, link-local", none, "169.254.7.7:80", "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, another port", none, "10.0.0.7:8080", "evil.example.com:8080",
+			"http://evil.example.com:8080", 403},
+		{"rebound, 172.16/12", none, "172.17.0.2:80", "evil.example.com", "http://evil.example.com",
+			403},
+		{"rebound, overlay network", none, overlay, "evil.example.com", "http://evil.example.com",
+			403},
+		{"rebound, link-local", none, "169.254.7.7:80", "evil.example.com",
+			"http://evil.example.com", 403},
 		{"rebound, IPv6", none, "[fd00::7]:80", "evil.example.com", "http://evil.example.com", 403},
-		{"rebound, IPv6 link-local", none, "[fe80::7]:80", "evil.example.com", "http://evil.example.com", 403},
-		{"rebound, mapped", none, "[::ffff:10.0.0.7]:80", "evil.example.com", "http://evil.example.com", 403},
-		{"name that looks like an address", none, private, "192.168.7.7.evil.example.com", "http://192.168.7.7.evil.example.com", 403},
-		{"name that begins like localhost", none, private, "localhost.evil.example.com", "http://localhost.evil.example.com", 403},
-		{"rebound beside a list", hosts, private, "evil.example.com", "http://evil.example.com", 403},
-		{"rebound beside origins", origins, private, "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, IPv6 link-local", none, "[fe80::7]:80", "evil.example.com",
+			"http://evil.example.com", 403},
+		{"rebound, mapped", none, "[::ffff:10.0.0.7]:80", "evil.example.com",
+			"http://evil.example.com", 403},
+		{"name that looks like an address", none, private, "192.168.7.7.evil.example.com",
+			"http://192.168.7.7.evil.example.com", 403},
+		{"name that begins like localhost", none, private, "localhost.evil.example.com",
+			"http://localhost.evil.example.com", 403},
+		{"rebound beside a list", hosts, private, "evil.example.com", "http://evil.example.com",
+			403},
+		{"rebound beside origins", origins, private, "evil.example.com", "http://evil.example.com",
+			403},
 		{"foreign page", none, private, "192.168.7.7", "http://evil.example.com", 403},
-		{"foreign page over https", none, private, "mcp.corp.example", "https://evil.example.com", 403},
+		{"foreign page over https", none, private, "mcp.corp.example", "https://evil.example.com",
+			403},
 
 		{"no page", none, private, "mcp.corp.example", "", 200},
 		{"service in a cluster", none, "10.1.2.3:80", "mcp.default.svc:80", "", 200},
 		{"address", none, private, "192.168.7.7", "http://192.168.7.7", 200},
 		{"IPv6 address", none, "[fd00::7]:80", "[fd00::7]", "http://[fd00::7]", 200},
-		{"published port of a container", none, "172.17.0.2:80", "localhost:8080", "http://localhost:8080", 200},
-		{"behind a proxy that ends TLS", none, private, "mcp.example.com", "https://mcp.example.com", 200},
+		{"published port of a container", none, "172.17.0.2:80", "localhost:8080",
+			"http://localhost:8080", 200},
+		{"behind a proxy that ends TLS", none, private, "mcp.example.com",
+			"https://mcp.example.com", 200},
 		{"listed host", hosts, private, "mcp.corp.example", "http://mcp.corp.example", 200},
 		{"listed origin", origins, private, "mcp.corp.example", "http://mcp.corp.example", 200},
 		{"public address", none, public, "mcp.example.com", "http://mcp.example.com", 200},
-		{"public address beside the overlay's", none, "100.128.7.7:80", "mcp.example.com", "http://mcp.example.com", 200},
-		{"public address that ends like one", none, "8.101.7.7:80", "mcp.example.com", "http://mcp.example.com", 200},
+		{"public address beside the overlay's", none, "100.128.7.7:80", "mcp.example.com",
+			"http://mcp.example.com", 200},
+		{"public address that ends like one", none, "8.101.7.7:80", "mcp.example.com",
+			"http://mcp.example.com", 200},
 	}
 	srv, _ := legacyServer(t, nil)
 	for _, tt := range tests {
@@ -202,14 +238,17 @@ func TestRebindingOfPrivateAddresses(t *testing.T) {
 			ts.Listener = elsewhere{ts.Listener, addr}
 			ts.Start()
 			t.Cleanup(ts.Close)
-			modern := do(t, ts, "POST", headers("server/discover", "", "Host", tt.host, "Origin", tt.origin), body("server/discover", ""))
-			legacy := do(t, ts, "POST", headers("", "", "Host", tt.host, "Origin", tt.origin, "Mcp-Method", "",
+			modern := do(t, ts, "POST", headers("server/discover", "", "Host", tt.host, "Origin",
+				tt.origin), body("server/discover", ""))
+			legacy := do(t, ts, "POST", headers("", "", "Host", tt.host, "Origin", tt.origin,
+				"Mcp-Method", "",
 				"Mcp-Protocol-Version", "2025-11-25"), initializeBody("2025-11-25"))
 			for era, got := range map[string]*reply{"modern": modern, "legacy": legacy} {
 				if got.status != tt.status {
 					t.Errorf("%s: got status %d, want %d: %s", era, got.status, tt.status, got.body)
 				}
-				if tt.status == 403 && !strings.Contains(got.body, "AllowedHosts") && !strings.Contains(got.body, "AllowedOrigins") {
+				if tt.status == 403 && !strings.Contains(got.body, "AllowedHosts") &&
+					!strings.Contains(got.body, "AllowedOrigins") {
 					t.Errorf("%s: %s does not say which option to set", era, got.body)
 				}
 			}

@@ -64,9 +64,11 @@ func fallible(value any) []panicCase {
 		}
 	}
 	return []panicCase{
-		{"observer of a panic", &server.Options{Observer: observer}, nil, protocol.MethodCallTool, "panic", 200},
+		{"observer of a panic", &server.Options{Observer: observer}, nil, protocol.MethodCallTool,
+			"panic", 200},
 		{"observer of the funnel", &server.Options{Roundtrip: roundtrip.Options{Observer: observer}}, nil, protocol.MethodCallTool, "panic", 200},
-		{"observer of an error", &server.Options{Observer: observer, Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
+		{"observer of an error", &server.Options{Observer: observer,
+			Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
 		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
 			if r.Header.Get("Mcp-Name") == "" {
 				return roundtrip.Principal{}, nil
@@ -110,16 +112,19 @@ func TestPanicsAreAnswered(t *testing.T) {
 			if tc.name == "Authenticate" {
 				id = "" // nothing has been read yet
 			}
-			if got.status != tc.status || got.code() != protocol.CodeInternalError || strings.Trim(string(got.ID), "nul") != id {
+			if got.status != tc.status || got.code() != protocol.CodeInternalError ||
+				strings.Trim(string(got.ID), "nul") != id {
 				t.Errorf("got status %d: %s, want an internal error", got.status, got.body)
 			}
 			if strings.Contains(got.body, "on purpose") {
 				t.Errorf("the client learns what the panic says: %s", got.body)
 			}
-			if !strings.Contains(text.String(), "on purpose") || !strings.Contains(text.String(), "panic_test.go") {
+			if !strings.Contains(text.String(), "on purpose") ||
+				!strings.Contains(text.String(), "panic_test.go") {
 				t.Errorf("logged %q, want the panic and its stack", text)
 			}
-			if got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")); got.Error != nil {
+			if got := do(t, ts, "POST", headers("server/discover", ""),
+				body("server/discover", "")); got.Error != nil {
 				t.Errorf("the next request: %s", got.body)
 			}
 		})
@@ -133,7 +138,8 @@ func TestAbortIsPassedOn(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
 			header, message := tc.request()
-			if response, err := ts.Client().Do(newRequest(t, ts, "POST", header, message)); err == nil {
+			if response, err := ts.Client().Do(newRequest(t, ts, "POST", header,
+				message)); err == nil {
 				t.Errorf("got %s", read(t, response).body)
 			}
 			if text.String() != "" {
@@ -150,12 +156,13 @@ func TestPanicOnAStream(t *testing.T) {
 			panic("in the observer")
 		}
 	})})
-	server.AddRawTool(srv, server.Tool{Name: "fall"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.Notify(ctx, progress(0)); err != nil {
-			t.Error(err)
-		}
-		panic("in the handler")
-	})
+	server.AddRawTool(srv, server.Tool{Name: "fall"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.Notify(ctx, progress(0)); err != nil {
+				t.Error(err)
+			}
+			panic("in the handler")
+		})
 	ts, _ := logged(t, serverhttp.New(srv, nil))
 	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"), body(protocol.MethodCallTool, `"name":"fall"`))
 	before, after, _ := strings.Cut(got.body, `"progress":0`)
@@ -175,8 +182,12 @@ func (w halfWriter) Write(p []byte) (int, error) {
 // TestPanicOfAWriter: what has been half written is not completed.
 func TestPanicOfAWriter(t *testing.T) {
 	h := serverhttp.New(newServer(t, nil), nil)
-	ts, text := logged(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(halfWriter{w}, r) }))
-	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/list", ""), body("tools/list", "")))
+	ts, text := logged(t, http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		h.ServeHTTP(halfWriter{w}, r)
+	}))
+	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/list", ""),
+		body("tools/list", "")))
 	if err == nil {
 		defer response.Body.Close()
 		if got, err := io.ReadAll(response.Body); err == nil {
@@ -204,16 +215,18 @@ func TestPanicOfInitialize(t *testing.T) {
 					return next(ctx, in)
 				}
 			}
-			srv := newServer(t, &server.Options{Middleware: []server.Middleware{fall}, Observer: observerFunc(func(roundtrip.Event) {
-				if broken.Load() {
-					panic(tc.value)
-				}
-			})})
+			srv := newServer(t, &server.Options{Middleware: []server.Middleware{fall},
+				Observer: observerFunc(func(roundtrip.Event) {
+					if broken.Load() {
+						panic(tc.value)
+					}
+				})})
 			broken.Store(true)
 			h := serverhttp.New(srv, &serverhttp.Options{MaxSessions: 1})
 			ts, _ := logged(t, h)
 			for range 2 {
-				r := newRequest(t, ts, "POST", (&legacyClient{}).header(), initializeBody("2025-11-25"))
+				r := newRequest(t, ts, "POST", (&legacyClient{}).header(),
+					initializeBody("2025-11-25"))
 				response, err := ts.Client().Do(r)
 				if tc.value == http.ErrAbortHandler {
 					if err == nil {
@@ -224,7 +237,8 @@ func TestPanicOfInitialize(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := read(t, response); got.code() != protocol.CodeInternalError || got.header.Get("Mcp-Session-Id") != "" {
+				if got := read(t, response); got.code() != protocol.CodeInternalError ||
+					got.header.Get("Mcp-Session-Id") != "" {
 					t.Errorf("got status %d: %s, want an internal error", got.status, got.body)
 				}
 			}

@@ -59,7 +59,8 @@ func TestParamHeaders(t *testing.T) {
 			h["Mcp-Param-Region"] = test.header
 			got := do(t, ts, "POST", h, body("tools/call", `"name":"run","arguments":`+test.arguments))
 			if got.status != test.status || got.code() != test.code {
-				t.Errorf("got %d %d, want %d %d; body %s", got.status, got.code(), test.status, test.code, got.body)
+				t.Errorf("got %d %d, want %d %d; body %s", got.status, got.code(), test.status,
+					test.code, got.body)
 			}
 			if test.code != 0 && !strings.Contains(got.Error.Message, "Mcp-Param-Region") {
 				t.Errorf("message %q does not name the header", got.Error.Message)
@@ -74,8 +75,10 @@ func TestParamHeaderNames(t *testing.T) {
 	addMirrored(srv)
 	ts, _ := serve(t, srv, nil)
 	for line, code := range map[string]int64{
-		"mcp-param-region: eu": 0, "MCP-PARAM-REGION:eu": 0, "mcp-param-region: us": protocol.CodeHeaderMismatch,
-		"Mcp-Param-Region: eu\r\nmcp-param-region: eu": protocol.CodeHeaderMismatch, "Mcp-Param-Regions: eu": protocol.CodeHeaderMismatch,
+		"mcp-param-region: eu": 0, "MCP-PARAM-REGION:eu": 0,
+		"mcp-param-region: us":                         protocol.CodeHeaderMismatch,
+		"Mcp-Param-Region: eu\r\nmcp-param-region: eu": protocol.CodeHeaderMismatch,
+		"Mcp-Param-Regions: eu":                        protocol.CodeHeaderMismatch,
 	} {
 		got := rawExchange(t, ts, rawRequest(body("tools/call", `"name":"run","arguments":{"region":"eu"}`),
 			"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: run", line))
@@ -88,7 +91,10 @@ func TestParamHeaderNames(t *testing.T) {
 // A tool that the caller may not see must not give itself away by its headers.
 func TestParamHeadersOfHiddenTool(t *testing.T) {
 	srv := newServer(t, &server.Options{
-		Visible: func(p roundtrip.Principal, _, name string) bool { return p.Subject == "admin" || name != "run" },
+		Visible: func(p roundtrip.Principal, _, name string) bool {
+			return p.Subject == "admin" ||
+				name != "run"
+		},
 	})
 	addMirrored(srv)
 	ts, _ := serve(t, srv, &serverhttp.Options{

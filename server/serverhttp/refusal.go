@@ -32,7 +32,8 @@ func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
 		return
 	}
 	first := d.broken[0]
-	h.reportRefusal(r, &fault{status: http.StatusOK, reason: roundtrip.RefusedMalformed, id: first.ID, err: first.Error})
+	h.reportRefusal(r, &fault{status: http.StatusOK, reason: roundtrip.RefusedMalformed,
+		id: first.ID, err: first.Error})
 }
 
 // maxCause is how much of the text of an authentication hook's error is kept.
@@ -52,7 +53,8 @@ func newHookError(r *http.Request, err error) error {
 	if len(text) > maxCause {
 		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
 	}
-	return &hookError{"serverhttp.Options.Authenticate: " + redact.MaskParts(text, requestSecrets(r)), err}
+	return &hookError{"serverhttp.Options.Authenticate: " +
+		redact.MaskParts(text, requestSecrets(r)), err}
 }
 
 // errorText returns the text of an error that is not ours, and may panic.
@@ -80,13 +82,16 @@ func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
 // that authenticate hand tokens on in headers such as X-Forwarded-Access-Token.
 func isPlainHeader(name string) bool {
 	switch name {
-	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
-		"Content-Length", "Content-Type", "Forwarded", "Host", "Origin", "Traceparent", "Tracestate", "User-Agent", "Via",
+	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection",
+		"Content-Encoding",
+		"Content-Length", "Content-Type", "Forwarded", "Host", "Origin", "Traceparent",
+		"Tracestate", "User-Agent", "Via",
 		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto",
 		headerVersion, headerMethod:
 		return true
 	}
-	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-") // what browsers say about themselves
+	// what browsers say about themselves
+	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-")
 }
 
 // requestSecrets returns what must not be repeated of a request. Where that is more

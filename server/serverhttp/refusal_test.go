@@ -63,22 +63,28 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 			return next(ctx, in)
 		}
 	}
-	srv, steps := legacyServer(t, &server.Options{Observer: seen, Middleware: []server.Middleware{count}})
+	srv, steps := legacyServer(t,
+		&server.Options{Observer: seen, Middleware: []server.Middleware{count}})
 	ts, h := serve(t, srv, &serverhttp.Options{
-		MaxBodyBytes: 32 << 10, MaxSessions: 2, MaxPrincipalSessions: 1, MaxSessionRequests: 1, AllowedHosts: []string{"localhost"},
+		MaxBodyBytes: 32 << 10, MaxSessions: 2, MaxPrincipalSessions: 1, MaxSessionRequests: 1,
+		AllowedHosts: []string{"localhost"},
 		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
 			switch token := r.Header.Get("Authorization"); token {
 			case "ann", "bob":
 				return roundtrip.Principal{Subject: token}, nil
 			case "weak":
-				return roundtrip.Principal{}, &serverhttp.AuthError{Status: 403, Err: fmt.Errorf("scope: %w", errRevoked)}
+				return roundtrip.Principal{},
+					&serverhttp.AuthError{Status: 403, Err: fmt.Errorf("scope: %w", errRevoked)}
 			case "nil":
 				return roundtrip.Principal{}, (*serverhttp.AuthError)(nil)
 			default:
 				if name, password, ok := r.BasicAuth(); ok {
-					return roundtrip.Principal{}, fmt.Errorf("password %s of %s: %w", password, name, errRevoked)
+					return roundtrip.Principal{},
+						fmt.Errorf("password %s of %s: %w", password, name, errRevoked)
 				}
-				return roundtrip.Principal{}, fmt.Errorf("token %q of cookie %v, forwarded %s: %w", token, r.Cookies(), r.Header.Get("X-Forwarded-Access-Token"), errRevoked)
+				return roundtrip.Principal{},
+					fmt.Errorf("token %q of cookie %v, forwarded %s: %w", token, r.Cookies(),
+						r.Header.Get("X-Forwarded-Access-Token"), errRevoked)
 			}
 		},
 	})
@@ -108,7 +114,8 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 func TestRefusalsAreObserved(t *testing.T) {
 	c, seen, passed, h := observed(t)
 	modern := func(change ...string) []string {
-		return append([]string{"Mcp-Session-Id", "", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, change...)
+		return append([]string{"Mcp-Session-Id", "", "Mcp-Protocol-Version", "2026-07-28",
+			"Mcp-Method", "tools/list"}, change...)
 	}
 	const listed = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
 	type refused struct {
@@ -127,35 +134,54 @@ func TestRefusalsAreObserved(t *testing.T) {
 		{"served", "POST", listed, modern(), 200, refused{}},
 		{"refused by the server", "POST", listed, modern("Mcp-Method", "x"), 400, refused{}},
 		{"no such tool", "POST", toolCall(1, "x"), nil, 200, refused{}},
-		{"host", "POST", listed, modern("Host", "evil.example.com"), 403, refused{"host", -32600, "", "AllowedHosts"}},
-		{"origin", "POST", listed, modern("Origin", "https://evil.example.com"), 403, refused{"origin", -32600, "", "AllowedOrigins"}},
+		{"host", "POST", listed, modern("Host", "evil.example.com"), 403,
+			refused{"host", -32600, "", "AllowedHosts"}},
+		{"origin", "POST", listed, modern("Origin", "https://evil.example.com"), 403,
+			refused{"origin", -32600, "", "AllowedOrigins"}},
 		{"origin, named", "POST", listed, modern("Origin", "https://evil.example.com"), 403, refused{"origin", -32600, "", `Origin "https://evil.example.com"`}},
-		{"preflight", "OPTIONS", "", modern("Origin", "https://evil.example.com", "Access-Control-Request-Method", "POST"), 403, refused{"origin", -32600, "", ""}},
-		{"token", "POST", listed, modern("Authorization", "stale"), 401, refused{"unauthenticated", -32600, "", "Options.Authenticate"}},
-		{"scope", "POST", listed, modern("Authorization", "weak"), 403, refused{"forbidden", -32600, "", "scope: the key is revoked"}},
-		{"nil error", "POST", listed, modern("Authorization", "nil"), 401, refused{"unauthenticated", -32600, "", "Unauthorized"}},
+		{"preflight", "OPTIONS", "",
+			modern("Origin", "https://evil.example.com", "Access-Control-Request-Method", "POST"),
+			403, refused{"origin", -32600, "", ""}},
+		{"token", "POST", listed, modern("Authorization", "stale"), 401,
+			refused{"unauthenticated", -32600, "", "Options.Authenticate"}},
+		{"scope", "POST", listed, modern("Authorization", "weak"), 403,
+			refused{"forbidden", -32600, "", "scope: the key is revoked"}},
+		{"nil error", "POST", listed, modern("Authorization", "nil"), 401,
+			refused{"unauthenticated", -32600, "", "Unauthorized"}},
 		{"method", "PUT", listed, modern(), 405, refused{"http_method", -32600, "", "POST"}},
-		{"media type", "POST", listed, modern("Content-Type", "text/plain"), 415, refused{"media_type", -32600, "", "Content-Type"}},
-		{"coding", "POST", listed, modern("Content-Encoding", "gzip"), 415, refused{"media_type", -32600, "", "Content-Encoding"}},
-		{"accept", "POST", listed, modern("Accept", "text/html"), 406, refused{"accept", -32600, "", "Accept"}},
-		{"too large", "POST", strings.Repeat(" ", 33<<10), modern(), 413, refused{"too_large", -32600, "", "MaxBodyBytes"}},
+		{"media type", "POST", listed, modern("Content-Type", "text/plain"), 415,
+			refused{"media_type", -32600, "", "Content-Type"}},
+		{"coding", "POST", listed, modern("Content-Encoding", "gzip"), 415,
+			refused{"media_type", -32600, "", "Content-Encoding"}},
+		{"accept", "POST", listed, modern("Accept", "text/html"), 406,
+			refused{"accept", -32600, "", "Accept"}},
+		{"too large", "POST", strings.Repeat(" ", 33<<10), modern(), 413,
+			refused{"too_large", -32600, "", "MaxBodyBytes"}},
 		{"no JSON", "POST", "{", modern(), 400, refused{"malformed", -32700, "", ""}},
 		{"no message", "POST", `{"jsonrpc":"2.0","id":7,"method":1}`, modern(), 400, refused{"malformed", -32600, "7", "method"}},
 		{"an answer", "POST", `{"jsonrpc":"2.0","id":7,"result":{}}`, modern(), 400, refused{"malformed", -32600, "", "responses"}},
 		{"notification of another version", "POST", `{"jsonrpc":"2.0","method":"x"}`, modern("Mcp-Protocol-Version", "2099-01-01"), 400, refused{"version", -32022, "", ""}},
 		{"notification of another method", "POST", `{"jsonrpc":"2.0","method":"x"}`, modern("Mcp-Method", "y"), 400, refused{"header_mismatch", -32020, "", "Mcp-Method"}},
-		{"GET of another version", "GET", "", []string{"Mcp-Protocol-Version", "2099-01-01"}, 400, refused{"version", -32022, "", ""}},
-		{"no session", "POST", pingRequest(3), []string{"Mcp-Session-Id", ""}, 400, refused{"no_session", -32600, "3", "Mcp-Session-Id"}},
-		{"lost session", "POST", pingRequest(3), []string{"Mcp-Session-Id", "x"}, 404, refused{"session_gone", -32001, "3", "SessionTimeout"}},
-		{"lost session, GET", "GET", "", []string{"Mcp-Session-Id", "x"}, 404, refused{"session_gone", -32001, "", ""}},
-		{"lost session, DELETE", "DELETE", "", []string{"Mcp-Session-Id", "x"}, 404, refused{"session_gone", -32001, "", ""}},
-		{"headers", "POST", toolCall(3, "echo"), []string{"Mcp-Name", "safe"}, 400, refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
-		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400, refused{"event_id", -32600, "", "MaxSessionBytes"}},
+		{"GET of another version", "GET", "", []string{"Mcp-Protocol-Version", "2099-01-01"}, 400,
+			refused{"version", -32022, "", ""}},
+		{"no session", "POST", pingRequest(3), []string{"Mcp-Session-Id", ""}, 400,
+			refused{"no_session", -32600, "3", "Mcp-Session-Id"}},
+		{"lost session", "POST", pingRequest(3), []string{"Mcp-Session-Id", "x"}, 404,
+			refused{"session_gone", -32001, "3", "SessionTimeout"}},
+		{"lost session, GET", "GET", "", []string{"Mcp-Session-Id", "x"}, 404,
+			refused{"session_gone", -32001, "", ""}},
+		{"lost session, DELETE", "DELETE", "", []string{"Mcp-Session-Id", "x"}, 404,
+			refused{"session_gone", -32001, "", ""}},
+		{"headers", "POST", toolCall(3, "echo"), []string{"Mcp-Name", "safe"}, 400,
+			refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
+		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400,
+			refused{"event_id", -32600, "", "MaxSessionBytes"}},
 		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200, refused{"malformed", -32600, "", ""}},
 		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`, nil, 429, refused{"too_many_requests", protocol.CodeBusy, "", "MaxSessionRequests"}},
 		{"long initialize", "POST", strings.Replace(initializeBody("2025-11-25"), `"version":"1"`, `"version":"`+strings.Repeat("1", 17<<10)+`"`, 1),
 			[]string{"Mcp-Session-Id", ""}, 413, refused{"too_large", -32602, "0", ""}},
-		{"a second session", "POST", initializeBody("2025-11-25"), []string{"Mcp-Session-Id", ""}, 503, refused{"too_many_sessions", protocol.CodeBusy, "0", "MaxPrincipalSessions"}},
+		{"a second session", "POST", initializeBody("2025-11-25"), []string{"Mcp-Session-Id", ""},
+			503, refused{"too_many_sessions", protocol.CodeBusy, "0", "MaxPrincipalSessions"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			seen.take()
@@ -181,8 +207,10 @@ func TestRefusalsAreObserved(t *testing.T) {
 			}
 			e := got[0]
 			host, _, err := net.SplitHostPort(e.RemoteAddr)
-			if e.Transport != "http" || e.Status != tt.status || e.Reason != tt.want.reason || e.RequestID != tt.want.id ||
-				host != "127.0.0.1" || err != nil || e.Err == nil || !strings.Contains(e.Err.Error(), tt.want.text) {
+			if e.Transport != "http" || e.Status != tt.status || e.Reason != tt.want.reason ||
+				e.RequestID != tt.want.id ||
+				host != "127.0.0.1" || err != nil || e.Err == nil ||
+				!strings.Contains(e.Err.Error(), tt.want.text) {
 				t.Errorf("got %+v, want %+v", e, tt.want)
 			}
 			if e.Code != tt.want.code {
@@ -206,7 +234,8 @@ func TestRefusalsAreObserved(t *testing.T) {
 			change = []string{"Mcp-Session-Id", ""}
 		}
 		read(t, c.post(body, change...))
-		if got := seen.take(); len(got) != 1 || got[0].Reason != roundtrip.RefusedClosing || got[0].Status != 503 {
+		if got := seen.take(); len(got) != 1 || got[0].Reason != roundtrip.RefusedClosing ||
+			got[0].Status != 503 {
 			t.Errorf("after the shutdown: got events %+v", got)
 		}
 	}
@@ -216,10 +245,12 @@ func TestRefusalsAreObserved(t *testing.T) {
 // the hook quotes it, an event does not repeat.
 func TestRefusalsTellNoSecrets(t *testing.T) {
 	c, seen, _, _ := observed(t)
-	const token, cookie, session = "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl", "5ecret-c00kie", "5ecret-5e55ion"
+	const token, cookie, session = "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl",
+		"5ecret-c00kie", "5ecret-5e55ion"
 	for name, change := range map[string][]string{
-		"token":                 {"Authorization", token},
-		"password":              {"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:5ecret"))},
+		"token": {"Authorization", token},
+		"password": {"Authorization", "Basic " +
+			base64.StdEncoding.EncodeToString([]byte("ann:5ecret"))},
 		"token and cookie":      {"Authorization", token, "Cookie", "sid=" + cookie},
 		"cookie alone":          {"Authorization", "", "Cookie", "sid=" + cookie + "; lang=en"},
 		"token of a proxy":      {"Authorization", "", "X-Forwarded-Access-Token", "5ecret-t0ken"},
@@ -280,12 +311,25 @@ func TestRefusalIsCheap(t *testing.T) {
 		},
 	})
 	for name, prepare := range map[string]func(r *http.Request){
-		"long error":     func(*http.Request) {},
-		"token":          func(r *http.Request) { r.Header.Set("Authorization", "Basic "+strings.Repeat("YTph", size/4)) },
-		"cookies":        func(r *http.Request) { r.Header.Set("Cookie", strings.Repeat("a=b;", size/4)) },
-		"query":          func(r *http.Request) { r.URL.RawQuery = strings.Repeat("a=b&", size/4) },
-		"foreign origin": func(r *http.Request) { r.Header.Set("Origin", "https://"+strings.Repeat("a", size)) },
-		"host":           func(r *http.Request) { r.Header.Set("Origin", "http://a"); r.Host = strings.Repeat("a", size) },
+		"long error": func(*http.Request) {},
+		"token": func(r *http.Request) {
+			r.Header.Set("Authorization", "Basic "+
+				strings.Repeat("YTph", size/4))
+		},
+		"cookies": func(r *http.Request) {
+			r.Header.Set("Cookie",
+				strings.Repeat("a=b;", size/4))
+		},
+		"query": func(r *http.Request) { r.URL.RawQuery = strings.Repeat("a=b&", size/4) },
+		"foreign origin": func(r *http.Request) {
+			r.Header.Set("Origin", "https://"+
+				strings.Repeat("a", size))
+		},
+		"host": func(r *http.Request) {
+			r.Header.Set("Origin",
+				"http://a")
+			r.Host = strings.Repeat("a", size)
+		},
 		"preflight": func(r *http.Request) {
 			r.Method = "OPTIONS"
 			r.Header.Set("Origin", page)

@@ -189,7 +189,8 @@ func (rw *responseWriter) writeResponse(status int, response *protocol.Response)
 	message, err := protocol.AppendMessage((*buf)[:0], response)
 	if err != nil { // cannot happen: the server encodes results
 		internal := &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
-		message, _ = protocol.AppendMessage((*buf)[:0], &protocol.Response{ID: response.ID, Error: internal})
+		message, _ = protocol.AppendMessage((*buf)[:0],
+			&protocol.Response{ID: response.ID, Error: internal})
 	}
 	*buf = message
 	rw.writeResponseText(status, buf)

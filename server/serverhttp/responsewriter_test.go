@@ -37,8 +37,9 @@ func (k *kept) keep(ctx context.Context, values ...json.RawMessage) {
 	}
 }
 
-// lending returns a server whose tool answers in every way that ends a loan: with a result of some size, with one that cannot be
-// encoded, with an error, by a panic, and after notifications that go on while the result is written.
+// lending returns a server whose tool answers in every way that ends a loan: with a result of some
+// size, with one that cannot be encoded, with an error, by a panic, and after notifications that go
+// on while the result is written.
 func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -48,30 +49,32 @@ func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 		How, Text string
 		N         int
 	}
-	server.AddTool(srv, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-		k.keep(ctx, call.Arguments, json.RawMessage(call.Meta.Extra))
-		switch in.How {
-		case "broken":
-			return &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)}, nil
-		case "error":
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", in.Text)
-		case "panic":
-			panic(in.Text)
-		case "stream":
-			_ = call.Notify(ctx, progress(0))
-			background.Go(func() {
-				for i := range 20 {
-					_ = call.Notify(context.WithoutCancel(ctx), progress(i+1))
-				}
-			})
-		}
-		return server.Text(strings.Repeat(in.Text, in.N)), nil
-	})
+	server.AddTool(srv, server.Tool{Name: "t"},
+		func(ctx context.Context, call *server.ToolCall, in input) (protocol.CallToolOutcome,
+			error) {
+			k.keep(ctx, call.Arguments, json.RawMessage(call.Meta.Extra))
+			switch in.How {
+			case "broken":
+				return &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)}, nil
+			case "error":
+				return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", in.Text)
+			case "panic":
+				panic(in.Text)
+			case "stream":
+				_ = call.Notify(ctx, progress(0))
+				background.Go(func() {
+					for i := range 20 {
+						_ = call.Notify(context.WithoutCancel(ctx), progress(i+1))
+					}
+				})
+			}
+			return server.Text(strings.Repeat(in.Text, in.N)), nil
+		})
 	return srv
 }
 
-// TestLend runs requests of all outcomes at the same time: no response has a byte of another, and what a handler keeps of its
-// request stays what it was.
+// TestLend runs requests of all outcomes at the same time: no response has a byte of another, and
+// what a handler keeps of its request stays what it was.
 func TestLend(t *testing.T) {
 	var k kept
 	var background, clients sync.WaitGroup
@@ -118,7 +121,8 @@ func TestLend(t *testing.T) {
 	}
 	for _, ctx := range k.ctx {
 		if ctx.Err() != context.Canceled || context.Cause(ctx) != context.Canceled {
-			t.Errorf("context after the answer: got %v, %v, want it cancelled", ctx.Err(), context.Cause(ctx))
+			t.Errorf("context after the answer: got %v, %v, want it cancelled", ctx.Err(),
+				context.Cause(ctx))
 		}
 	}
 }
@@ -129,8 +133,8 @@ type observerFunc func(roundtrip.Event)
 func (f observerFunc) Observe(_ context.Context, event roundtrip.Event) { f(event) }
 
 // TestNoCommentAfterTheRequest: a stream whose request ends in a panic that
-// is passed on, here an observer's, or with its goroutine, sends nothing more. Net/http has taken its memory back by then, and a comment would bring
-// the process down.
+// is passed on, here an observer's, or with its goroutine, sends nothing more. Net/http has taken
+// its memory back by then, and a comment would bring the process down.
 func TestNoCommentAfterTheRequest(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -149,13 +153,15 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				server.AddRawTool(srv, server.Tool{Name: "fall"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					if err := call.Notify(ctx, progress(0)); err != nil {
-						t.Error(err)
-					}
-					tc.tool()
-					return nil, nil
-				})
+				server.AddRawTool(srv, server.Tool{Name: "fall"},
+					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
+						error) {
+						if err := call.Notify(ctx, progress(0)); err != nil {
+							t.Error(err)
+						}
+						tc.tool()
+						return nil, nil
+					})
 				h := serverhttp.New(srv, &serverhttp.Options{KeepAlive: time.Second})
 				r := httptest.NewRequest("POST", "/mcp", strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
 				r.Header = headers(protocol.MethodCallTool, "fall")

@@ -101,16 +101,20 @@ func TestResume(t *testing.T) {
 				f := start(5, 1)
 				other := openSession(t, ts, version)
 				for _, id := range []string{
-					f.LastEventID(), "x", "0", "-1", "--", "a-1-1", f.LastEventID() + "0", f.LastEventID() + "99", " " + f.LastEventID() + "x",
+					f.LastEventID(), "x", "0", "-1", "--", "a-1-1", f.LastEventID() + "0",
+					f.LastEventID() + "99", " " + f.LastEventID() + "x",
 					strings.Replace(f.LastEventID(), "-", "-0", 1), strings.Repeat("9", 5000),
 				} {
-					if got := read(t, other.do(t.Context(), "GET", "", "Last-Event-ID", id)); got.status != 400 || got.code() != -32600 {
-						t.Errorf("%.40q in another session: got status %d: %s", id, got.status, got.body)
+					if got := read(t, other.do(t.Context(), "GET", "", "Last-Event-ID",
+						id)); got.status != 400 || got.code() != -32600 {
+						t.Errorf("%.40q in another session: got status %d: %s", id, got.status,
+							got.body)
 					}
 					if id == f.LastEventID() {
 						continue
 					}
-					if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", id)); got.status != 400 {
+					if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
+						id)); got.status != 400 {
 						t.Errorf("%.40q: got status %d: %s", id, got.status, got.body)
 					}
 				}
@@ -129,12 +133,13 @@ func TestResume(t *testing.T) {
 // TestPushSurvives answers a question that arrived on a second connection.
 func TestPushSurvives(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "progress, then ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.Progress(ctx, 1, 0, ""); err != nil {
-			return nil, err
-		}
-		return lateElicit(steps)(ctx, call)
-	})
+	server.AddRawTool(srv, server.Tool{Name: "progress, then ask"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.Progress(ctx, 1, 0, ""); err != nil {
+				return nil, err
+			}
+			return lateElicit(steps)(ctx, call)
+		})
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-06-18")
 	f := c.callFlow(1, "progress, then ask")
@@ -156,20 +161,22 @@ func TestPushSurvives(t *testing.T) {
 func TestEvicted(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	const size = 10 << 10
-	server.AddRawTool(srv, server.Tool{Name: "chatter"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.Progress(ctx, 1, 0, "first"); err != nil {
-			return nil, err
-		}
-		steps.entered <- ctx
-		<-steps.allow
-		for i := range 100 {
-			if err := call.Progress(ctx, float64(i+2), 0, strings.Repeat("x", size)); err != nil {
-				steps.ended <- err
+	server.AddRawTool(srv, server.Tool{Name: "chatter"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.Progress(ctx, 1, 0, "first"); err != nil {
 				return nil, err
 			}
-		}
-		return server.Text("chatted"), nil
-	})
+			steps.entered <- ctx
+			<-steps.allow
+			for i := range 100 {
+				if err := call.Progress(ctx, float64(i+2), 0,
+					strings.Repeat("x", size)); err != nil {
+					steps.ended <- err
+					return nil, err
+				}
+			}
+			return server.Text("chatted"), nil
+		})
 	for name, opts := range map[string]*serverhttp.Options{
 		"session": {MaxSessionBytes: 10 * size},
 		"total":   {MaxEventBytes: 10 * size},
@@ -187,8 +194,10 @@ func TestEvicted(t *testing.T) {
 			if used := serverhttp.EventBytes(h); used > 10*size {
 				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
 			}
-			if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", first)); got.status != 400 {
-				t.Errorf("resuming from what was dropped: got status %d: %.200s", got.status, got.body)
+			if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
+				first)); got.status != 400 {
+				t.Errorf("resuming from what was dropped: got status %d: %.200s", got.status,
+					got.body)
 			}
 			// A client that is connected gets it all, however much that is.
 			g := c.callFlow(2, "chatter")
@@ -248,7 +257,8 @@ func TestReconnect(t *testing.T) {
 	g.end()
 	// Older clients would not come back.
 	for _, version := range legacyVersions[:3] {
-		if got := openSession(t, ts, version).call(1, "reconnect"); len(got.Result.Content) != 1 || got.Result.Content[0].Text != server.ErrCannotClose.Error() {
+		if got := openSession(t, ts, version).call(1, "reconnect"); len(got.Result.Content) != 1 ||
+			got.Result.Content[0].Text != server.ErrCannotClose.Error() {
 			t.Errorf("%s: got %s", version, got.body)
 		}
 	}
@@ -262,13 +272,14 @@ func TestReconnect(t *testing.T) {
 func TestCloseStreamRefuses(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	var kept *server.ToolCall
-	server.AddRawTool(srv, server.Tool{Name: "negative"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.CloseStream(ctx, -1); err == nil {
-			t.Error("a negative retry is accepted")
-		}
-		kept = call
-		return server.Text("fine"), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "negative"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.CloseStream(ctx, -1); err == nil {
+				t.Error("a negative retry is accepted")
+			}
+			kept = call
+			return server.Text("fine"), nil
+		})
 	ts, _ := serve(t, srv, nil)
 	openSession(t, ts, "2025-11-25").call(1, "negative")
 	if err := kept.CloseStream(t.Context(), 0); !errors.Is(err, server.ErrEnded) {
@@ -283,7 +294,8 @@ func TestPriming(t *testing.T) {
 	for _, version := range legacyVersions {
 		c := openSession(t, ts, version)
 		got := c.call(1, "notify")
-		primed := strings.HasPrefix(got.body, "id: ") && strings.Contains(got.body[:strings.Index(got.body, "\n\n")+2], "\ndata: \n\n")
+		primed := strings.HasPrefix(got.body, "id: ") &&
+			strings.Contains(got.body[:strings.Index(got.body, "\n\n")+2], "\ndata: \n\n")
 		if want := version == "2025-11-25"; primed != want {
 			t.Errorf("%s: got primed %v, want %v: %s", version, primed, want, got.body)
 		}

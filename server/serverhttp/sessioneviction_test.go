@@ -58,9 +58,11 @@ func newTable(t *testing.T, opts serverhttp.Options) *table {
 	return &table{t, h, events, steps}
 }
 
-func (tb *table) do(ctx context.Context, method, name, session, body string) *httptest.ResponseRecorder {
+func (tb *table) do(ctx context.Context,
+	method, name, session, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	r.Header = http.Header{"Content-Type": {"application/json"},
+		"Accept": {"application/json, text/event-stream"}}
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
 	}
@@ -92,8 +94,10 @@ func (tb *table) openWith(name, initialize string) (session string, after time.D
 	}
 	err := json.Unmarshal(w.Body.Bytes(), &got)
 	after = time.Duration(got.Error.Data.RetryAfterMs) * time.Millisecond
-	if err != nil || w.Code != 503 || got.Error.Code != protocol.CodeBusy || w.Header().Get("Retry-After") != fmt.Sprint(after.Seconds()) {
-		tb.Errorf("%s: got status %d, Retry-After %q: %s", name, w.Code, w.Header().Get("Retry-After"), w.Body)
+	if err != nil || w.Code != 503 || got.Error.Code != protocol.CodeBusy ||
+		w.Header().Get("Retry-After") != fmt.Sprint(after.Seconds()) {
+		tb.Errorf("%s: got status %d, Retry-After %q: %s", name, w.Code,
+			w.Header().Get("Retry-After"), w.Body)
 	}
 	return "", after
 }
@@ -119,7 +123,8 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 		tb.status("", first) // now the second has been idle longest
 		time.Sleep(30 * time.Second)
 		fourth, _ := tb.open("")
-		got := [...]int{tb.status("", first), tb.status("", second), tb.status("", third), tb.status("", fourth)}
+		got := [...]int{tb.status("", first), tb.status("", second), tb.status("", third),
+			tb.status("", fourth)}
 		if want := [...]int{200, 404, 200, 200}; got != want {
 			t.Errorf("status of the sessions: got %v, want %v", got, want)
 		}
@@ -128,7 +133,8 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 			t.Errorf("evictions reported: %+v, want one after a minute", evicted)
 		}
 		refused := eventsOf[roundtrip.RequestRefused](tb.events)
-		if len(refused) == 0 || refused[0].Reason != roundtrip.RefusedSessions || !strings.Contains(refused[0].Err.Error(), "MaxSessions") {
+		if len(refused) == 0 || refused[0].Reason != roundtrip.RefusedSessions ||
+			!strings.Contains(refused[0].Err.Error(), "MaxSessions") {
 			t.Errorf("refusals reported: %+v, want one that names the option", refused)
 		}
 	})
@@ -153,7 +159,8 @@ func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		if s, _ := tb.open(""); s == "" || tb.status("", listening) != 404 || tb.status("", running) != 200 {
+		if s, _ := tb.open(""); s == "" || tb.status("", listening) != 404 ||
+			tb.status("", running) != 200 {
 			t.Errorf("got session %q; the one without a stream should be gone", s)
 		}
 		tb.steps.allow <- struct{}{}
@@ -165,14 +172,16 @@ func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 // when it has used up its own share.
 func TestAPrincipalMakesRoomForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable(t, serverhttp.Options{Authenticate: byBearer, MaxSessions: 8}) // 2 for each, 6 anonymous
+		// 2 for each, 6 anonymous
+		tb := newTable(t, serverhttp.Options{Authenticate: byBearer, MaxSessions: 8})
 		bob, _ := tb.open("bob")
 		time.Sleep(time.Second)
 		ann, _ := tb.open("ann")
 		tb.open("ann")
 		time.Sleep(time.Minute)
 		again, _ := tb.open("ann")
-		if got := [...]int{tb.status("bob", bob), tb.status("ann", ann), tb.status("ann", again)}; got != [...]int{200, 404, 200} {
+		if got := [...]int{tb.status("bob", bob), tb.status("ann", ann),
+			tb.status("ann", again)}; got != [...]int{200, 404, 200} {
 			t.Errorf("at the share: got status %v", got)
 		}
 		time.Sleep(time.Minute)
@@ -182,7 +191,8 @@ func TestAPrincipalMakesRoomForItself(t *testing.T) {
 		time.Sleep(time.Minute)
 		tb.status("ann", again)
 		second, _ := tb.open("bob") // at the total, with a session of his own that is idle
-		if got := [...]int{tb.status("bob", bob), tb.status("bob", second)}; got != [...]int{404, 200} {
+		if got := [...]int{tb.status("bob", bob), tb.status("bob", second)}; got != [...]int{404,
+			200} {
 			t.Errorf("at the total: got status %v, want that bob's own makes room", got)
 		}
 		if s, _ := tb.open("carol"); s == "" {
@@ -204,14 +214,16 @@ func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 		name, initialize string
 		mallory, anon    int
 	}{
-		{"number", initializeBody("2025-11-25"), serverhttp.DefaultMaxSessions / 4, serverhttp.DefaultMaxSessions * 3 / 4},
+		{"number", initializeBody("2025-11-25"), serverhttp.DefaultMaxSessions / 4,
+			serverhttp.DefaultMaxSessions * 3 / 4},
 		{"bytes", large, 865, 2595},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tb := newTable(t, serverhttp.Options{Authenticate: byBearer})
 				fill := func(name string) (n int) {
-					for s, _ := tb.openWith(name, tc.initialize); s != ""; s, _ = tb.openWith(name, tc.initialize) {
+					for s, _ := tb.openWith(name, tc.initialize); s != ""; s, _ = tb.openWith(name,
+						tc.initialize) {
 						n++
 					}
 					return n
@@ -252,7 +264,8 @@ func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-		r.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {alice}, "Authorization": {"alice"}, "Last-Event-Id": {first}}
+		r.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {alice},
+			"Authorization": {"alice"}, "Last-Event-Id": {first}}
 		w := httptest.NewRecorder()
 		tb.h.ServeHTTP(w, r)
 		if w.Code != 200 || !strings.Contains(w.Body.String(), "done") {

@@ -55,16 +55,18 @@ type sessionTable struct {
 	store        *replay.Store
 	events       *quota.Pool[roundtrip.Principal] // bytes that the logs keep
 
-	mu     sync.Mutex
-	byID   map[string]*session
-	idleOf map[roundtrip.Principal]*expiry.List[*session] // those in idle, by principal that has sessions
+	mu   sync.Mutex
+	byID map[string]*session
+	// those in idle, by principal that has sessions
+	idleOf map[roundtrip.Principal]*expiry.List[*session]
 	closed bool
 }
 
 func newSessions(o *Options) *sessionTable {
 	pool := func(total, share int64) *quota.Pool[roundtrip.Principal] {
 		return quota.New(quota.Options[roundtrip.Principal]{
-			Total: total, Share: share, Authenticates: o.Authenticate != nil, Local: roundtrip.Local(),
+			Total: total, Share: share, Authenticates: o.Authenticate != nil,
+			Local: roundtrip.Local(),
 		})
 	}
 	t := &sessionTable{
@@ -100,7 +102,8 @@ type eviction struct {
 // reserveRoom reserves room for a session that p is about to open. For that it
 // removes idle sessions from the table, which the caller has to end whether there is
 // room now or not.
-func (t *sessionTable) reserveRoom(p roundtrip.Principal, cost int64) (evicted []eviction, refused *sessionLimit) {
+func (t *sessionTable) reserveRoom(p roundtrip.Principal,
+	cost int64) (evicted []eviction, refused *sessionLimit) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
@@ -123,7 +126,8 @@ func (t *sessionTable) reserveRoom(p roundtrip.Principal, cost int64) (evicted [
 
 // takeRoomLocked counts a session of p, or returns the bound that it would exceed
 // and the option that sets it.
-func (t *sessionTable) takeRoomLocked(p roundtrip.Principal, cost int64) (limit quota.Limit, option string) {
+func (t *sessionTable) takeRoomLocked(p roundtrip.Principal,
+	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
 	case quota.Total:
 		return limit, "MaxSessions"
@@ -156,7 +160,8 @@ func (t *sessionTable) giveRoomLocked(p roundtrip.Principal, cost int64) {
 
 // oldestIdleLocked returns the session that has been idle longest: of those of p
 // if there is one, or if it is p's share that is used up.
-func (t *sessionTable) oldestIdleLocked(p roundtrip.Principal, limit quota.Limit) (s *session, since time.Time) {
+func (t *sessionTable) oldestIdleLocked(p roundtrip.Principal,
+	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
 		oldest := own.Oldest()
 		if oldest != nil && (limit == quota.Share || time.Since(oldest.Since()) >= minEvictIdle) {
@@ -185,7 +190,8 @@ func (n *sessionLimit) toFault() *fault {
 	}
 	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedSessions, n.limit, n.after, why)
 	f.principal = n.principal
-	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why, minEvictIdle, n.option)
+	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why,
+		minEvictIdle, n.option)
 	return f
 }
 
@@ -282,9 +288,11 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		f := busyFault(http.StatusTooManyRequests, roundtrip.RefusedRequests, limitSession, time.Second, "too many requests of this session are running")
+		f := busyFault(http.StatusTooManyRequests, roundtrip.RefusedRequests, limitSession,
+			time.Second, "too many requests of this session are running")
 		f.principal = s.principal
-		f.cause = fmt.Errorf("%d requests of this session are running (serverhttp.Options.MaxSessionRequests)", s.running)
+		f.cause = fmt.Errorf("%d requests of this session are running "+
+			"(serverhttp.Options.MaxSessionRequests)", s.running)
 		return f
 	}
 	s.running += n
@@ -404,7 +412,8 @@ func (s *session) endSession() {
 }
 
 func shutdownFault() *fault {
-	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second, "")
+	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second,
+		"")
 	f.err = waiting.RefuseClosing()
 	return f
 }

@@ -21,9 +21,12 @@ func TestMaxSessions(t *testing.T) {
 	ts, h := serve(t, srv, &serverhttp.Options{MaxSessions: 2})
 	first := openSession(t, ts, "2025-11-25")
 	openSession(t, ts, "2025-11-25")
-	got := read(t, (&legacyClient{TB: t, ts: ts, client: ts.Client()}).post(initializeBody("2025-11-25")))
-	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "0" {
-		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"), got.body)
+	got := read(t, (&legacyClient{TB: t, ts: ts,
+		client: ts.Client()}).post(initializeBody("2025-11-25")))
+	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
+		string(got.ID) != "0" {
+		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"),
+			got.body)
 	}
 	if got := first.call(1, "echo"); got.Error != nil {
 		t.Errorf("a session that was open: %s", got.body)
@@ -45,7 +48,8 @@ func TestMaxSessionRequests(t *testing.T) {
 		<-steps.entered
 	}
 	got := c.call(7, "echo")
-	if got.status != 429 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "7" {
+	if got.status != 429 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
+		string(got.ID) != "7" {
 		t.Errorf("got status %d: %s", got.status, got.body)
 	}
 	if got := read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)); got.status != 202 {
@@ -67,7 +71,8 @@ func TestMaxSessionRequests(t *testing.T) {
 }
 
 // serveDirect has h answer without a network, so that time can be the test's.
-func serveDirect(ctx context.Context, h http.Handler, method, session, body string) *httptest.ResponseRecorder {
+func serveDirect(ctx context.Context, h http.Handler,
+	method, session, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -86,7 +91,8 @@ func TestIdleTimeout(t *testing.T) {
 		h := serverhttp.New(srv, &serverhttp.Options{SessionTimeout: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		open := func() string {
-			return serveDirect(ctx, h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+			return serveDirect(ctx, h, "POST", "",
+				initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 		}
 		alive := func(session string) bool {
 			return serveDirect(ctx, h, "POST", session, `{"jsonrpc":"2.0","id":1,"method":"ping"}`).Code == 200
@@ -102,7 +108,8 @@ func TestIdleTimeout(t *testing.T) {
 			t.Error("a session expired early")
 		}
 		time.Sleep(59 * time.Minute)
-		if got := [...]bool{alive(idle), alive(used), serverhttp.Sessions(h) == 3}; got != [...]bool{false, true, true} {
+		if got := [...]bool{alive(idle), alive(used),
+			serverhttp.Sessions(h) == 3}; got != [...]bool{false, true, true} {
 			t.Errorf("after two hours: got %v", got)
 		}
 		steps.allow <- struct{}{}
@@ -127,7 +134,8 @@ func TestEventsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
 		h := serverhttp.New(srv, nil)
-		session := serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+		session := serveDirect(t.Context(), h, "POST", "",
+			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 		serveDirect(t.Context(), h, "POST", session, toolCall(1, "notify"))
 		if serverhttp.EventBytes(h) == 0 {
 			t.Error("nothing is kept")
@@ -163,7 +171,8 @@ func TestShutdownEndsSessions(t *testing.T) {
 	if got := read(t, c.do(t.Context(), "GET", "")); got.status != 503 {
 		t.Errorf("a new stream: got status %d: %s", got.status, got.body)
 	}
-	if got := read(t, (&legacyClient{TB: t, ts: ts, client: ts.Client()}).post(initializeBody("2025-11-25"))); got.status != 503 {
+	if got := read(t, (&legacyClient{TB: t, ts: ts,
+		client: ts.Client()}).post(initializeBody("2025-11-25"))); got.status != 503 {
 		t.Errorf("a new session: got status %d: %s", got.status, got.body)
 	}
 	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
@@ -247,14 +256,16 @@ func TestLostSessionIsRecognized(t *testing.T) {
 			<-steps.entered
 			read(t, c.do(t.Context(), "DELETE", ""))
 			if got := <-done; got.status != 404 || got.body != want {
-				t.Errorf("%s, the request that ran: got status %d: %s", c.version, got.status, got.body)
+				t.Errorf("%s, the request that ran: got status %d: %s", c.version, got.status,
+					got.body)
 			}
 			<-steps.ended
 		},
 	}
 	for _, version := range legacyVersions {
 		for how, lose := range lose {
-			c := &legacyClient{TB: t, ts: lasting, client: lasting.Client(), version: version, bearer: "ann"}
+			c := &legacyClient{TB: t, ts: lasting, client: lasting.Client(), version: version,
+				bearer: "ann"}
 			c.initialize()
 			lose(c)
 			for name, request := range map[string][]string{
@@ -268,8 +279,10 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				"DELETE":       {"DELETE", ""},
 			} {
 				got := read(t, c.do(t.Context(), request[0], request[1], request[2:]...))
-				if got.status != 404 || got.body != want || got.header.Get("Content-Type") != "application/json" {
-					t.Errorf("%s, %s session, %s: got status %d: %s", version, how, name, got.status, got.body)
+				if got.status != 404 || got.body != want ||
+					got.header.Get("Content-Type") != "application/json" {
+					t.Errorf("%s, %s session, %s: got status %d: %s", version, how, name,
+						got.status, got.body)
 				}
 			}
 		}

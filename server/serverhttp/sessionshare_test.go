@@ -23,14 +23,16 @@ func byBearer(r *http.Request) (roundtrip.Principal, error) {
 }
 
 // openings opens sessions as name until one is refused, most at most.
-func openings(t *testing.T, dial func(name string) *legacyClient, name string, most int) (open []*legacyClient) {
+func openings(t *testing.T, dial func(name string) *legacyClient, name string,
+	most int) (open []*legacyClient) {
 	t.Helper()
 	for range most {
 		c := dial(name)
 		got := read(t, c.post(initializeBody("2025-11-25")))
 		if got.status != 200 {
 			if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "0" || !strings.Contains(got.body, `"retryAfterMs":`) {
-				t.Errorf("%s: got status %d, Retry-After %q: %s", name, got.status, got.header.Get("Retry-After"), got.body)
+				t.Errorf("%s: got status %d, Retry-After %q: %s", name, got.status,
+					got.header.Get("Retry-After"), got.body)
 			}
 			break
 		}
@@ -50,9 +52,12 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 	}{
 		{"default", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8}, 2, 6},
 		{"few", serverhttp.Options{Authenticate: byBearer, MaxSessions: 3}, 1, 2},
-		{"set", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8, MaxPrincipalSessions: 5}, 5, 3},
-		{"all", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4, MaxPrincipalSessions: 4}, 4, 0},
-		{"more than there are", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4, MaxPrincipalSessions: 9}, 4, 0},
+		{"set", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8, MaxPrincipalSessions: 5},
+			5, 3},
+		{"all", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4, MaxPrincipalSessions: 4},
+			4, 0},
+		{"more than there are", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4,
+			MaxPrincipalSessions: 9}, 4, 0},
 		{"anonymous", serverhttp.Options{MaxSessions: 8}, 8, 0},
 		{"anonymous, set", serverhttp.Options{MaxSessions: 8, MaxPrincipalSessions: 3}, 8, 0},
 	} {
@@ -60,7 +65,8 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 			srv, _ := legacyServer(t, nil)
 			ts, _ := serve(t, srv, &tc.opts)
 			dial := func(name string) *legacyClient {
-				return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: name}
+				return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
+					bearer: name}
 			}
 			ann := openings(t, dial, "ann", 20)
 			if len(ann) != tc.ann {
@@ -97,7 +103,8 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	srv, _ := legacyServer(t, &server.Options{Middleware: []server.Middleware{fail}})
 	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: byBearer, MaxSessions: 8})
 	dial := func(name string) *legacyClient {
-		return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: name}
+		return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
+			bearer: name}
 	}
 	broken.Store(true)
 	for range 5 {
@@ -130,10 +137,16 @@ func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
 		h := serverhttp.New(srv, &serverhttp.Options{
-			Authenticate:         func(*http.Request) (roundtrip.Principal, error) { return roundtrip.Principal{Subject: "ann"}, nil },
+			Authenticate: func(*http.Request) (roundtrip.Principal,
+				error) {
+				return roundtrip.Principal{Subject: "ann"}, nil
+			},
 			MaxPrincipalSessions: 1, SessionTimeout: time.Hour,
 		})
-		open := func() int { return serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Code }
+		open := func() int {
+			return serveDirect(t.Context(), h, "POST", "",
+				initializeBody("2025-11-25")).Code
+		}
 		if got := [...]int{open(), open()}; got != [...]int{200, 503} {
 			t.Errorf("got status %v, want one session", got)
 		}

@@ -34,10 +34,12 @@ func badRequestFault(reason roundtrip.RefusalReason, format string, args ...any)
 
 // busyFault is the fault of a client that comes at a bad time, and may come again.
 // limit is the bound that was reached, if there is one.
-func busyFault(status int, reason roundtrip.RefusalReason, limit quota.Limit, retryAfter time.Duration, why string) *fault {
+func busyFault(status int, reason roundtrip.RefusalReason, limit quota.Limit,
+	retryAfter time.Duration, why string) *fault {
 	seconds := int64((retryAfter + time.Second - 1) / time.Second)
-	return &fault{status: status, reason: reason, header: "Retry-After", value: strconv.FormatInt(seconds, 10),
-		err: quota.Refuse(limit, retryAfter, "%s; try again in %ds", why, seconds)}
+	return &fault{status: status, reason: reason, header: "Retry-After",
+		value: strconv.FormatInt(seconds, 10),
+		err:   quota.Refuse(limit, retryAfter, "%s; try again in %ds", why, seconds)}
 }
 
 // statusOf returns the status of a response that is sent as JSON. Clients read

@@ -28,7 +28,8 @@ type gate struct {
 }
 
 func newGate() *gate {
-	return &gate{make(chan context.Context, 1), make(chan *server.ToolCall, 1), make(chan struct{}), make(chan error, 1)}
+	return &gate{make(chan context.Context, 1), make(chan *server.ToolCall, 1), make(chan struct{}),
+		make(chan error, 1)}
 }
 
 // server returns a server with the gate, and with a second one that notifies
@@ -36,16 +37,18 @@ func newGate() *gate {
 func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Server {
 	srv := newServer(t, &server.Options{Middleware: middleware})
 	server.AddRawTool(srv, server.Tool{Name: "gate"}, g.handle)
-	server.AddRawTool(srv, server.Tool{Name: "gate, streaming"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if err := call.Notify(ctx, progress(0)); err != nil {
-			return nil, err
-		}
-		return g.handle(ctx, call)
-	})
+	server.AddRawTool(srv, server.Tool{Name: "gate, streaming"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.Notify(ctx, progress(0)); err != nil {
+				return nil, err
+			}
+			return g.handle(ctx, call)
+		})
 	return srv
 }
 
-func (g *gate) handle(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+func (g *gate) handle(ctx context.Context,
+	call *server.ToolCall) (protocol.CallToolOutcome, error) {
 	g.calls <- call
 	g.entered <- ctx
 	select {
@@ -89,7 +92,8 @@ func TestStream(t *testing.T) {
 				t.Errorf("got status %d, want 200", got.status)
 			}
 			for key, want := range map[string]string{
-				"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no",
+				"Content-Type": "text/event-stream", "Cache-Control": "no-store",
+				"X-Accel-Buffering": "no",
 			} {
 				if value := got.header.Get(key); value != want {
 					t.Errorf("%s: got %q, want %q", key, value, want)
@@ -125,7 +129,8 @@ func TestStreamIsFlushed(t *testing.T) {
 	}
 	defer response.Body.Close()
 	reader := sse.NewReader(response.Body, 0)
-	if event, err := reader.Next(); err != nil || !strings.Contains(string(event.Data), "progress") {
+	if event, err := reader.Next(); err != nil ||
+		!strings.Contains(string(event.Data), "progress") {
 		t.Fatalf("got %q, %v, want progress", event.Data, err)
 	}
 	call := <-gate.calls
@@ -147,20 +152,22 @@ func TestStreamIsFlushed(t *testing.T) {
 // TestNotifyRefuses covers notifications that cannot be sent.
 func TestNotifyRefuses(t *testing.T) {
 	srv := newServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "bad"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		cancelled, cancel := context.WithCancel(ctx)
-		cancel()
-		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
-			t.Errorf("with a cancelled context: got %v", err)
-		}
-		if err := call.Notify(ctx, nil); err == nil {
-			t.Error("nil is accepted")
-		}
-		if err := call.Notify(ctx, &protocol.Notification{Method: "x", Params: []byte("[]")}); err == nil {
-			t.Error("params that are no object are accepted")
-		}
-		return server.Text("fine"), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "bad"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			cancelled, cancel := context.WithCancel(ctx)
+			cancel()
+			if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
+				t.Errorf("with a cancelled context: got %v", err)
+			}
+			if err := call.Notify(ctx, nil); err == nil {
+				t.Error("nil is accepted")
+			}
+			if err := call.Notify(ctx, &protocol.Notification{Method: "x",
+				Params: []byte("[]")}); err == nil {
+				t.Error("params that are no object are accepted")
+			}
+			return server.Text("fine"), nil
+		})
 	ts, _ := serve(t, srv, nil)
 	got := do(t, ts, "POST", headers("tools/call", "bad"), body("tools/call", `"name":"bad"`))
 	if got.header.Get("Content-Type") != "application/json" {
@@ -230,18 +237,21 @@ func TestDeadlineIsAnswered(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	failed := make(chan error, 1)
 	srv := newServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "flood"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
-		for {
-			if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params}); err != nil {
-				failed <- err
-				return nil, err
+	server.AddRawTool(srv, server.Tool{Name: "flood"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+			for {
+				if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
+					Params: params}); err != nil {
+					failed <- err
+					return nil, err
+				}
 			}
-		}
-	})
-	server.AddRawTool(srv, server.Tool{Name: "huge"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		return server.Text(strings.Repeat("x", 64<<20)), nil
-	})
+		})
+	server.AddRawTool(srv, server.Tool{Name: "huge"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text(strings.Repeat("x", 64<<20)), nil
+		})
 	for _, tool := range []string{"flood", "huge"} {
 		t.Run(tool, func(t *testing.T) {
 			ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond})
@@ -279,14 +289,17 @@ func TestHTTP2(t *testing.T) {
 	ts.EnableHTTP2 = true
 	ts.StartTLS()
 	t.Cleanup(ts.Close)
-	for tool, want := range map[string]string{"large": "application/json", "notify": "text/event-stream"} {
+	for tool, want := range map[string]string{"large": "application/json",
+		"notify": "text/event-stream"} {
 		r := newRequest(t, ts, "POST", headers("tools/call", " "+tool+"\t"), body("tools/call", `"name":"`+tool+`"`))
 		response, err := ts.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := response.Header.Get("Content-Type"); response.ProtoMajor != 2 || response.StatusCode != 200 || got != want {
-			t.Errorf("%s: got %s with status %d and type %s, want %s", tool, response.Proto, response.StatusCode, got, want)
+		if got := response.Header.Get("Content-Type"); response.ProtoMajor != 2 ||
+			response.StatusCode != 200 || got != want {
+			t.Errorf("%s: got %s with status %d and type %s, want %s", tool, response.Proto,
+				response.StatusCode, got, want)
 		}
 		read(t, response)
 	}

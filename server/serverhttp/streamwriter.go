@@ -17,10 +17,11 @@ type streamWriter struct {
 	rw      *responseWriter                // nil once the response has ended
 	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
 	reader  replay.Reader
-	batch   bool            // responses are an array
-	resumed bool            // it continues a stream
-	closing <-chan struct{} // closed when the server closes: flush what is queued, then end; nil: never
-	last    bool            // closing was closed
+	batch   bool // responses are an array
+	resumed bool // it continues a stream
+	// closed when the server closes: flush what is queued, then end; nil: never
+	closing <-chan struct{}
+	last    bool // closing was closed
 }
 
 func newConnection(rw *responseWriter) *streamWriter {

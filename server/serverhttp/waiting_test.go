@@ -33,42 +33,52 @@ var askingTools = []string{"push", "ask", "guard"}
 // askingServer has askingTools, and "report", which reports 1, asks and reports 2.
 func askingServer(t testing.TB, opts *server.Options) *server.Server {
 	srv, _ := legacyServer(t, opts)
-	server.AddRawTool(srv, server.Tool{Name: "push"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
-		if err != nil {
-			return nil, err
-		}
-		return server.Text("accept " + answer.Name), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "guard"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		answer, ok := roundtrip.AcceptedContent[name](ctx, "name")
-		if !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[name]("name", "Name?")), nil
-		}
-		return server.Text("accept " + answer.Name), nil
-	})
-	server.AddRawTool(srv, server.Tool{Name: "report"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		first := call.Progress(ctx, 1, 3, "one")
-		_, err := roundtrip.Ask[name](ctx, "name", "Name?")
-		second := call.Progress(ctx, 2, 3, "two")
-		return server.Text(fmt.Sprint("reported ", first, err, second)), nil
-	})
+	server.AddRawTool(srv, server.Tool{Name: "push"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "ask"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("accept " + answer.Name), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "guard"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			answer, ok := roundtrip.AcceptedContent[name](ctx, "name")
+			if !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[name]("name", "Name?")), nil
+			}
+			return server.Text("accept " + answer.Name), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "report"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			first := call.Progress(ctx, 1, 3, "one")
+			_, err := roundtrip.Ask[name](ctx, "name", "Name?")
+			second := call.Progress(ctx, 2, 3, "two")
+			return server.Text(fmt.Sprint("reported ", first, err, second)), nil
+		})
 	return srv
 }
 
 func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 	for _, tool := range askingTools {
 		for name, shutdown := range map[string]func(*server.Server, *serverhttp.Handler) error{
-			"handler": func(_ *server.Server, h *serverhttp.Handler) error { return h.Shutdown(t.Context()) },
-			"server":  func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Shutdown(t.Context()) },
-			"close":   func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() },
+			"handler": func(_ *server.Server,
+				h *serverhttp.Handler) error {
+				return h.Shutdown(t.Context())
+			},
+			"server": func(srv *server.Server,
+				_ *serverhttp.Handler) error {
+				return srv.Shutdown(t.Context())
+			},
+			"close": func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() },
 		} {
 			t.Run(tool+"/"+name, func(t *testing.T) {
 				srv := askingServer(t, nil)
@@ -95,15 +105,16 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 func TestShutdownWaitsForWork(t *testing.T) {
 	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
 	for _, tool := range []string{"work", "work, then ask"} {
-		server.AddRawTool(srv, server.Tool{Name: tool}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			entered <- struct{}{}
-			<-goOn
-			if tool == "work" {
-				return server.Text("worked"), nil
-			}
-			_, err := roundtrip.Ask[name](ctx, "name", "Name?")
-			return nil, err
-		})
+		server.AddRawTool(srv, server.Tool{Name: tool},
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				entered <- struct{}{}
+				<-goOn
+				if tool == "work" {
+					return server.Text("worked"), nil
+				}
+				_, err := roundtrip.Ask[name](ctx, "name", "Name?")
+				return nil, err
+			})
 	}
 	ts, h := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
@@ -131,7 +142,9 @@ func TestShutdownWaitsForWork(t *testing.T) {
 func TestHeartbeatsOfACallThatWaits(t *testing.T) {
 	for _, v := range []string{"2025-06-18", "2025-11-25"} {
 		t.Run(v, func(t *testing.T) {
-			ts, _ := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: 10 * time.Millisecond}}), nil)
+			ts, _ := serve(t, askingServer(t,
+				&server.Options{Roundtrip: roundtrip.Options{Heartbeat: 10 * time.Millisecond}}),
+				nil)
 			c := openSession(t, ts, v)
 			f := c.callFlow(1, "report")
 			f.expect(`"progress":1,"total":3,"message":"one"`)
@@ -139,14 +152,16 @@ func TestHeartbeatsOfACallThatWaits(t *testing.T) {
 			last := 1.0
 			for range 3 {
 				beat := progressOf(t, f.expect("notifications/progress"))
-				if beat.Progress <= last || beat.Progress >= 2 || *beat.Total != 3 || beat.Message != "waiting for an answer" {
+				if beat.Progress <= last || beat.Progress >= 2 || *beat.Total != 3 ||
+					beat.Message != "waiting for an answer" {
 					t.Fatalf("heartbeat %+v after %v", beat, last)
 				}
 				last = beat.Progress
 			}
 			c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
 			m := f.next()
-			for ; strings.Contains(m.raw, "waiting for an answer"); m = f.next() { // sent before the answer came
+			// sent before the answer came
+			for ; strings.Contains(m.raw, "waiting for an answer"); m = f.next() {
 			}
 			if p := progressOf(t, m); p.Progress != 2 || p.Message != "two" {
 				t.Errorf("the handler's next progress went out as %+v", p)
@@ -174,7 +189,8 @@ func progressOf(t *testing.T, m said) reported {
 }
 
 func TestNoHeartbeatsWithoutAToken(t *testing.T) {
-	ts, _ := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
+	ts, _ := serve(t, askingServer(t,
+		&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
 	c := openSession(t, ts, "2025-11-25")
 	f := c.flow("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
 	question := f.expect("elicitation/create")
@@ -186,7 +202,8 @@ func TestNoHeartbeatsWithoutAToken(t *testing.T) {
 // Heartbeats say nothing that a client which comes back must know, and a client
 // that never comes back must not fill the log with them.
 func TestHeartbeatsAreNotKept(t *testing.T) {
-	ts, h := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
+	ts, h := serve(t, askingServer(t,
+		&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
 	c := openSession(t, ts, "2025-11-25")
 	f := c.callFlow(1, "ask")
 	question := f.expect("elicitation/create")
@@ -207,7 +224,8 @@ func TestHeartbeatsAreNotKept(t *testing.T) {
 func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
-			ts, _ := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{MaxWaiting: 1}}), nil)
+			ts, _ := serve(t, askingServer(t,
+				&server.Options{Roundtrip: roundtrip.Options{MaxWaiting: 1}}), nil)
 			gone := openSession(t, ts, "2025-11-25")
 			f := gone.callFlow(1, tool)
 			question := f.expect("elicitation/create")
@@ -225,7 +243,8 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 			for range 100 { // until the handler has noticed
 				response := other.post(toolCall(2, tool))
 				if response.Header.Get("Content-Type") == "text/event-stream" {
-					second = &flow{TB: t, Reader: sse.NewReader(response.Body, 0), response: response, cancel: func() {}}
+					second = &flow{TB: t, Reader: sse.NewReader(response.Body, 0),
+						response: response, cancel: func() {}}
 					question = second.expect("elicitation/create")
 					break
 				}
@@ -264,7 +283,8 @@ func (w *asked) Write(p []byte) (int, error) {
 // until that is gone.
 func wait(ctx context.Context, h http.Handler, session string, body []byte, left *sync.WaitGroup) {
 	r := httptest.NewRequestWithContext(ctx, "POST", "/", bytes.NewReader(body))
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {session}}
+	r.Header = http.Header{"Content-Type": {"application/json"},
+		"Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {session}}
 	w := &asked{header: http.Header{}, seen: make(chan struct{})}
 	left.Go(func() { h.ServeHTTP(w, r) })
 	<-w.seen
@@ -285,7 +305,8 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 			h := serverhttp.New(askingServer(t, nil), nil)
 			var ids []string
 			for range sessions {
-				ids = append(ids, serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id"))
+				ids = append(ids, serveDirect(t.Context(), h, "POST", "",
+					initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id"))
 			}
 			waitAlone(t.Context(), h, ids[0], []byte(toolCall(calls, tool))) // what is made once
 			objectsBefore, stacksBefore := memoryInUse()
@@ -293,13 +314,17 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 				waitAlone(t.Context(), h, ids[i%sessions], []byte(toolCall(i, tool)))
 			}
 			objectsNow, stacksNow := memoryInUse()
-			objects, stack := int64(objectsNow-objectsBefore)/calls, int64(stacksNow-stacksBefore)/calls
-			t.Logf("%d bytes of objects and %d of stack for each of %d calls that wait", objects, stack, calls)
+			objects, stack := int64(objectsNow-objectsBefore)/calls,
+				int64(stacksNow-stacksBefore)/calls
+			t.Logf("%d bytes of objects and %d of stack for each of %d calls that wait", objects,
+				stack, calls)
 			if objects > maxWaitObjects && !testmode.Race {
-				t.Errorf("a call that waits takes %d bytes of objects, want at most %d", objects, maxWaitObjects)
+				t.Errorf("a call that waits takes %d bytes of objects, want at most %d", objects,
+					maxWaitObjects)
 			}
 			if stack > maxWaitStack && !testmode.Race {
-				t.Errorf("a call that waits takes %d bytes of stack, want at most %d", stack, maxWaitStack)
+				t.Errorf("a call that waits takes %d bytes of stack, want at most %d", stack,
+					maxWaitStack)
 			}
 			if err := h.Shutdown(t.Context()); err != nil {
 				t.Error(err)
@@ -325,8 +350,10 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
 			var came bodies
-			h := serverhttp.New(askingServer(t, &server.Options{Middleware: []server.Middleware{came.note}}), nil)
-			session := serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+			h := serverhttp.New(askingServer(t,
+				&server.Options{Middleware: []server.Middleware{came.note}}), nil)
+			session := serveDirect(t.Context(), h, "POST", "",
+				initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 			ctx, leave := context.WithCancel(t.Context())
 			var left sync.WaitGroup
 			for i := range calls {
@@ -396,14 +423,15 @@ func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
 			srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
-			server.AddRawTool(srv, server.Tool{Name: "ask, then work"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				if _, err := roundtrip.Ask[name](ctx, "name", "Name?"); err != nil {
-					return nil, err
-				}
-				entered <- struct{}{}
-				<-goOn
-				return server.Text("worked"), nil
-			})
+			server.AddRawTool(srv, server.Tool{Name: "ask, then work"},
+				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+					if _, err := roundtrip.Ask[name](ctx, "name", "Name?"); err != nil {
+						return nil, err
+					}
+					entered <- struct{}{}
+					<-goOn
+					return server.Text("worked"), nil
+				})
 			ts, _ := serve(t, srv, &serverhttp.Options{MaxSessionRequests: 2})
 			c := openSession(t, ts, "2025-11-25")
 			var waits []*flow
@@ -414,24 +442,28 @@ func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 					which = "ask, then work"
 				}
 				f := c.callFlow(i, which)
-				waits, questions = append(waits, f), append(questions, f.expect("elicitation/create").ID)
+				waits, questions = append(waits, f),
+					append(questions, f.expect("elicitation/create").ID)
 			}
 			if got := c.call(10, "echo"); got.status != 200 {
-				t.Errorf("six people think, and a plain call gets status %d: %s", got.status, got.body)
+				t.Errorf("six people think, and a plain call gets status %d: %s", got.status,
+					got.body)
 			}
 			for _, id := range questions[3:] {
 				c.answer(id, `{"action":"accept","content":{"name":"Ann"}}`)
 				<-entered
 			}
 			if got := c.call(11, "echo"); got.status != 429 {
-				t.Errorf("three calls work with a limit of 2, and a further one gets status %d: %s", got.status, got.body)
+				t.Errorf("three calls work with a limit of 2, and a further one gets status %d: %s",
+					got.status, got.body)
 			}
 			close(goOn)
 			for _, id := range questions[:3] {
 				c.answer(id, `{"action":"accept","content":{"name":"Ann"}}`)
 			}
 			for i, f := range waits {
-				if answer := f.next(); !strings.Contains(answer.raw, "accept") && !strings.Contains(answer.raw, "worked") {
+				if answer := f.next(); !strings.Contains(answer.raw, "accept") &&
+					!strings.Contains(answer.raw, "worked") {
 					t.Errorf("call %d: %s", i, answer.raw)
 				}
 				f.end()

@@ -9,11 +9,15 @@ import (
 
 // Groups are the names of all groups.
 func Groups() []string {
-	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, SessionsGroup, WaitingGroup, RouterGroup, RetrofitGroup, LoadGroup, StartGroup}
+	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, SessionsGroup,
+		WaitingGroup, RouterGroup, RetrofitGroup, LoadGroup, StartGroup}
 }
 
 // Ops are the operations of all groups that have any.
-func Ops() []measure.Op { return concat(Handler(), Growth(), Client(), Legacy(), Router(), Retrofit()) }
+func Ops() []measure.Op {
+	return concat(Handler(), Growth(), Client(), Legacy(), Router(),
+		Retrofit())
+}
 
 // All returns the cases of some groups, in the order of [Groups]. Cleanup
 // removes what they need.
@@ -35,6 +39,7 @@ func All(groups []string) (list []measure.Case, cleanup func(), err error) {
 		}
 		list = append(list, programs...)
 	}
-	list = slices.DeleteFunc(list, func(c measure.Case) bool { return !slices.Contains(groups, c.Group) })
+	list = slices.DeleteFunc(list,
+		func(c measure.Case) bool { return !slices.Contains(groups, c.Group) })
 	return list, cleanup, nil
 }

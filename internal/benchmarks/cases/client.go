@@ -23,24 +23,27 @@ func Client() (ops []measure.Op) {
 		args             map[string]any
 	}{
 		{EchoRow, wire.Echo, wire.Hello, map[string]any{"message": wire.Hello, "upper": false}},
-		{TwoLegsRow, wire.Deploy, wire.Deployed(wire.Environment, wire.Release), map[string]any{"environment": wire.Environment, "version": wire.Release}},
+		{TwoLegsRow, wire.Deploy, wire.Deployed(wire.Environment, wire.Release),
+			map[string]any{"environment": wire.Environment, "version": wire.Release}},
 	} {
 		for _, c := range peers.Clients() {
-			ops = append(ops, measure.Op{Group: ClientGroup, Row: row.name, Peer: c.Name, Start: func() (func() error, func(), error) {
-				ctx := context.Background()
-				caller, err := c.Dial(ctx, "http://127.0.0.1/mcp", &http.Client{Transport: newStub()})
-				if err != nil {
-					return nil, nil, err
-				}
-				do := func() error {
-					got, err := caller.Call(ctx, row.tool, row.args)
-					if err == nil && got != row.want {
-						err = fmt.Errorf("got %q, want %q", got, row.want)
+			ops = append(ops, measure.Op{Group: ClientGroup, Row: row.name, Peer: c.Name,
+				Start: func() (func() error, func(), error) {
+					ctx := context.Background()
+					caller, err := c.Dial(ctx, "http://127.0.0.1/mcp",
+						&http.Client{Transport: newStub()})
+					if err != nil {
+						return nil, nil, err
 					}
-					return err
-				}
-				return do, func() { _ = caller.Close() }, nil
-			}})
+					do := func() error {
+						got, err := caller.Call(ctx, row.tool, row.args)
+						if err == nil && got != row.want {
+							err = fmt.Errorf("got %q, want %q", got, row.want)
+						}
+						return err
+					}
+					return do, func() { _ = caller.Close() }, nil
+				}})
 		}
 	}
 	return ops
@@ -90,8 +93,9 @@ func (s *stub) RoundTrip(r *http.Request) (*http.Response, error) {
 		body = append(append(append(body, start...), id[:end]...), a.rest...)
 		return &http.Response{
 			Status: "200 OK", StatusCode: 200, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
-			Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+			Header:        http.Header{"Content-Type": {"application/json"}},
+			ContentLength: int64(len(body)),
+			Body:          io.NopCloser(bytes.NewReader(body)), Request: r,
 		}, nil
 	}
 	return nil, fmt.Errorf("an unexpected request: %s", s.request.Bytes())

@@ -44,7 +44,8 @@ func Handler() []measure.Op {
 		each(HandlerGroup, Leg2Row, answering(wire.DeployCall, deployAnswer(0))),
 		each(HandlerGroup, FlowRow, flow(wire.DeployCall, deployAnswer(0))),
 		eachOf(peers.Observed(), HandlerGroup, ObservedEchoRow, plain(wire.EchoCall)),
-		eachOf(peers.Observed(), HandlerGroup, ObservedFlowRow, flow(wire.DeployCall, deployAnswer(0))),
+		eachOf(peers.Observed(), HandlerGroup, ObservedFlowRow,
+			flow(wire.DeployCall, deployAnswer(0))),
 	)
 }
 
@@ -57,16 +58,20 @@ func Growth() []measure.Op {
 		bytes int
 	}{{"64 KiB", 64 << 10}, {"1 MiB", 1 << 20}} {
 		ops = append(ops, concat(
-			each(GrowthGroup, size.name+" string", plain(func() wire.Call { return wire.SinkText(size.bytes) })),
-			each(GrowthGroup, size.name+" objects", plain(func() wire.Call { return wire.SinkObjects(size.bytes) })),
-			each(GrowthGroup, size.name+" answer", answering(wire.DeployCall, deployAnswer(size.bytes))),
+			each(GrowthGroup, size.name+" string",
+				plain(func() wire.Call { return wire.SinkText(size.bytes) })),
+			each(GrowthGroup, size.name+" objects",
+				plain(func() wire.Call { return wire.SinkObjects(size.bytes) })),
+			each(GrowthGroup, size.name+" answer",
+				answering(wire.DeployCall, deployAnswer(size.bytes))),
 		)...)
 	}
 	for _, n := range []int{10, 100} {
 		first := func() wire.Call { return wire.SurveyCall(n) }
 		ops = append(ops, concat(
 			each(GrowthGroup, fmt.Sprintf("%d questions", n), asking(first)),
-			each(GrowthGroup, fmt.Sprintf("%d answers", n), answering(first, func() wire.Call { return wire.SurveyAnswer(n) })),
+			each(GrowthGroup, fmt.Sprintf("%d answers", n),
+				answering(first, func() wire.Call { return wire.SurveyAnswer(n) })),
 		)...)
 	}
 	return ops
@@ -95,10 +100,11 @@ func each(group, row string, work workload) []measure.Op {
 
 func eachOf(servers []peers.Server, group, row string, work workload) (ops []measure.Op) {
 	for _, s := range servers {
-		ops = append(ops, measure.Op{Group: group, Row: row, Peer: s.Name, Start: func() (func() error, func(), error) {
-			do, err := work(drive.NewHandler(s.New()))
-			return do, func() {}, err
-		}})
+		ops = append(ops, measure.Op{Group: group, Row: row, Peer: s.Name,
+			Start: func() (func() error, func(), error) {
+				do, err := work(drive.NewHandler(s.New()))
+				return do, func() {}, err
+			}})
 	}
 	return ops
 }

@@ -28,22 +28,26 @@ func Legacy() (ops []measure.Op) {
 		of   func(peers.Server) func() http.Handler
 		do   func(*drive.Session) error
 	}{
-		{SessionEchoRow, func(s peers.Server) func() http.Handler { return s.Legacy }, (*drive.Session).Echo},
-		{PushRow, func(s peers.Server) func() http.Handler { return s.Legacy }, (*drive.Session).Push},
-		{PushInPlaceRow, func(s peers.Server) func() http.Handler { return s.InPlace }, (*drive.Session).Push},
+		{SessionEchoRow, func(s peers.Server) func() http.Handler { return s.Legacy },
+			(*drive.Session).Echo},
+		{PushRow, func(s peers.Server) func() http.Handler { return s.Legacy },
+			(*drive.Session).Push},
+		{PushInPlaceRow, func(s peers.Server) func() http.Handler { return s.InPlace },
+			(*drive.Session).Push},
 	} {
 		for _, s := range peers.Servers() {
 			serve := row.of(s)
 			if serve == nil {
 				continue
 			}
-			ops = append(ops, measure.Op{Group: LegacyGroup, Row: row.name, Peer: s.Name, Start: func() (func() error, func(), error) {
-				session, err := drive.NewHandler(serve()).Open()
-				if err != nil {
-					return nil, nil, err
-				}
-				return func() error { return row.do(session) }, session.Close, nil
-			}})
+			ops = append(ops, measure.Op{Group: LegacyGroup, Row: row.name, Peer: s.Name,
+				Start: func() (func() error, func(), error) {
+					session, err := drive.NewHandler(serve()).Open()
+					if err != nil {
+						return nil, nil, err
+					}
+					return func() error { return row.do(session) }, session.Close, nil
+				}})
 		}
 	}
 	return ops
@@ -64,7 +68,10 @@ func Sessions() (list []measure.Case) {
 		for _, s := range peers.Servers() {
 			if s.Legacy != nil {
 				list = append(list, measure.Case{Group: SessionsGroup, Row: row.name, Peer: s.Name,
-					Run: func(time.Duration) (measure.Sample, error) { return row.run(s.Legacy()) }})
+					Run: func(time.Duration) (measure.Sample,
+						error) {
+						return row.run(s.Legacy())
+					}})
 			}
 		}
 	}

@@ -19,8 +19,9 @@ const connections = 64
 // long as other cases, for the sake of p99.
 func Load() (list []measure.Case) {
 	for _, s := range peers.Servers() {
-		list = append(list, measure.Case{Group: LoadGroup, Row: "flow, 64 connections", Peer: s.Name,
-			Run: func(d time.Duration) (measure.Sample, error) { return loadOne(s.Name, 10*d) }})
+		list = append(list, measure.Case{Group: LoadGroup, Row: "flow, 64 connections",
+			Peer: s.Name,
+			Run:  func(d time.Duration) (measure.Sample, error) { return loadOne(s.Name, 10*d) }})
 	}
 	return list
 }

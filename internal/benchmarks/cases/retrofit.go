@@ -26,10 +26,11 @@ func Retrofit() (ops []measure.Op) {
 				name string
 				new  func() http.Handler
 			}{{"as it is", r.Without}, {"with rondo", r.With}} {
-				ops = append(ops, measure.Op{Group: RetrofitGroup, Row: r.Name + ", " + row.name, Peer: side.name, Start: func() (func() error, func(), error) {
-					do, err := row.work(drive.NewHandler(side.new()))
-					return do, func() {}, err
-				}})
+				ops = append(ops, measure.Op{Group: RetrofitGroup, Row: r.Name + ", " + row.name,
+					Peer: side.name, Start: func() (func() error, func(), error) {
+						do, err := row.work(drive.NewHandler(side.new()))
+						return do, func() {}, err
+					}})
 			}
 		}
 	}

@@ -26,13 +26,14 @@ const ElicitationRow = "one elicitation"
 // process, which answers at once.
 func Router() []measure.Op {
 	op := func(row string, recorded bool) measure.Op {
-		return measure.Op{Group: RouterGroup, Row: row, Peer: peers.Rondo, Start: func() (func() error, func(), error) {
-			g, err := newGateway(recorded)
-			if err != nil {
-				return nil, nil, err
-			}
-			return g.elicit, g.stop, nil
-		}}
+		return measure.Op{Group: RouterGroup, Row: row, Peer: peers.Rondo,
+			Start: func() (func() error, func(), error) {
+				g, err := newGateway(recorded)
+				if err != nil {
+					return nil, nil, err
+				}
+				return g.elicit, g.stop, nil
+			}}
 	}
 	return []measure.Op{op(ElicitationRow, true), op("without log and metrics", false)}
 }
@@ -41,14 +42,15 @@ func Router() []measure.Op {
 // which no goroutine waits with it: the call of the client that it belongs to
 // and the question, 10 000 of them.
 func Pending() []measure.Case {
-	return []measure.Case{{Group: RouterGroup, Row: "pending elicitation", Peer: peers.Rondo, Run: func(time.Duration) (measure.Sample, error) {
-		g, err := newGateway(true)
-		if err != nil {
-			return nil, err
-		}
-		defer g.stop()
-		return kept(10_000, g.offer)
-	}}}
+	return []measure.Case{{Group: RouterGroup, Row: "pending elicitation", Peer: peers.Rondo,
+		Run: func(time.Duration) (measure.Sample, error) {
+			g, err := newGateway(true)
+			if err != nil {
+				return nil, err
+			}
+			defer g.stop()
+			return kept(10_000, g.offer)
+		}}}
 }
 
 // A gateway is a router with one client, which accepts whatever it is asked.
@@ -60,10 +62,12 @@ type gateway struct {
 }
 
 func newGateway(recorded bool) (*gateway, error) {
-	opts := elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1}
+	opts := elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
+		MaxPerUpstream: -1}
 	if recorded {
 		encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-		opts.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel))
+		opts.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+			zapcore.InfoLevel))
 		opts.Registerer = prometheus.NewRegistry()
 	}
 	router, err := elicitation.New(&opts)
@@ -73,7 +77,8 @@ func newGateway(recorded bool) (*gateway, error) {
 	g := &gateway{router: router, params: fmt.Appendf(nil, `{"mode":"form","message":%q,"requestedSchema":%s}`,
 		wire.Question(wire.Environment, wire.Release), wire.ConfirmSchema)}
 	g.session, err = router.Attach(elicitation.SessionInfo{
-		ID: "session", Principal: elicitation.Principal{Issuer: "https://id.example", Subject: "alice"},
+		ID: "session", Principal: elicitation.Principal{Issuer: "https://id.example",
+			Subject: "alice"},
 		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
 	})
 	if err == nil {
@@ -83,7 +88,8 @@ func newGateway(recorded bool) (*gateway, error) {
 }
 
 func (g *gateway) begin() (*elicitation.Call, error) {
-	return g.router.Begin(context.Background(), elicitation.Origin{Session: g.session}, elicitation.Frames(g), "upstream")
+	return g.router.Begin(context.Background(), elicitation.Origin{Session: g.session},
+		elicitation.Frames(g), "upstream")
 }
 
 // Deliver is the client.

@@ -26,9 +26,11 @@ func Start() (list []measure.Case, cleanup func(), err error) {
 		return nil, nil, err
 	}
 	cleanup = func() { _ = os.RemoveAll(dir) }
-	for _, kind := range []struct{ row, ldflags string }{{"examples/everything", ""}, {"stripped", "-s -w"}} {
+	for _, kind := range []struct{ row, ldflags string }{{"examples/everything", ""},
+		{"stripped", "-s -w"}} {
 		program := filepath.Join(dir, strings.ReplaceAll(kind.row, "/", "-"))
-		if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", kind.ldflags, "-o", program, everything).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", kind.ldflags, "-o",
+			program, everything).CombinedOutput(); err != nil {
 			cleanup()
 			return nil, nil, fmt.Errorf("%s: %w\n%s", everything, err, out)
 		}

@@ -28,16 +28,19 @@ type Handler struct {
 
 // NewHandler returns a driver of h.
 func NewHandler(h http.Handler) *Handler {
-	return &Handler{handler: h, base: connection(context.Background()), url: &url.URL{Path: "/mcp"}, headers: map[string]http.Header{}}
+	return &Handler{handler: h, base: connection(context.Background()), url: &url.URL{Path: "/mcp"},
+		headers: map[string]http.Header{}}
 }
 
 // connection returns a context as net/http makes for a connection.
 func connection(ctx context.Context) context.Context {
-	return context.WithValue(ctx, http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
+	return context.WithValue(ctx, http.LocalAddrContextKey,
+		net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
 }
 
 // request returns a request as net/http would have read it.
-func (d *Handler) request(ctx context.Context, method string, header http.Header, b *body) *http.Request {
+func (d *Handler) request(ctx context.Context, method string, header http.Header,
+	b *body) *http.Request {
 	return (&http.Request{
 		Method: method, URL: d.url, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: b, ContentLength: int64(b.Len()),

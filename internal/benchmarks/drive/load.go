@@ -33,7 +33,8 @@ func Flows(addr string, n int, d time.Duration, first, second wire.Call) (*Load,
 			return nil, err
 		}
 		defer conn.Close()
-		workers[i] = worker{conn: conn, first: first, second: second, took: make([]time.Duration, 0, 1<<14)}
+		workers[i] = worker{conn: conn, first: first, second: second,
+			took: make([]time.Duration, 0, 1<<14)}
 	}
 	for i := range workers {
 		running.Go(func() { errs[i] = workers[i].run(&phase) })

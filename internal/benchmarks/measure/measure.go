@@ -104,7 +104,8 @@ func repeat(do func() error, d time.Duration) (int, error) {
 }
 
 // Run measures all cases once a round. Before each it calls progress, whose error ends it.
-func Run(cases []Case, rounds int, d time.Duration, progress func(round int, c Case) error) (*Table, error) {
+func Run(cases []Case, rounds int, d time.Duration,
+	progress func(round int, c Case) error) (*Table, error) {
 	t := newTable()
 	for round := range rounds {
 		for _, c := range cases {

@@ -34,7 +34,8 @@ func (t *Table) add(c Case, s Sample) {
 	if !slices.Contains(t.peers[c.Group], c.Peer) {
 		t.peers[c.Group] = append(t.peers[c.Group], c.Peer)
 	}
-	for _, m := range []Metric{CPU, Allocs, Bytes, Rate, P50, P99, Memory, Time, Size} { // in this order
+	// in this order
+	for _, m := range []Metric{CPU, Allocs, Bytes, Rate, P50, P99, Memory, Time, Size} {
 		if value, ok := s[m]; ok {
 			l := t.line(c.Group, c.Row, m)
 			l.values[c.Peer] = append(l.values[c.Peer], value)
@@ -58,9 +59,11 @@ func (t *Table) line(group, row string, m Metric) *line {
 // lines whose spread is too large to be quoted.
 func (t *Table) Print(w io.Writer) (unsteady []string) {
 	for _, group := range t.groups {
-		lines := slices.DeleteFunc(slices.Clone(t.lines), func(l *line) bool { return l.group != group })
+		lines := slices.DeleteFunc(slices.Clone(t.lines),
+			func(l *line) bool { return l.group != group })
 		columns := t.peers[group]
-		fmt.Fprintf(w, "\n### %s\n\n| | | %s | spread |\n|---|---|%s---:|\n", group, strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
+		fmt.Fprintf(w, "\n### %s\n\n| | | %s | spread |\n|---|---|%s---:|\n", group,
+			strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
 		for i, l := range lines {
 			row := l.row
 			if i > 0 && lines[i-1].row == row {
@@ -75,7 +78,8 @@ func (t *Table) Print(w io.Writer) (unsteady []string) {
 			mark := ""
 			if spread > MaxSpread && l.metric.noisy() {
 				mark = " (!)"
-				unsteady = append(unsteady, fmt.Sprintf("%s: %s: %s: %.0f %%", group, l.row, l.metric, 100*spread))
+				unsteady = append(unsteady, fmt.Sprintf("%s: %s: %s: %.0f %%", group, l.row,
+					l.metric, 100*spread))
 			}
 			fmt.Fprintf(w, " %.0f %%%s |\n", 100*spread, mark)
 		}

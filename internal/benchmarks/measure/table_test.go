@@ -16,10 +16,11 @@ func scripted(row, peer string, m measure.Metric, values ...float64) measure.Cas
 	if row == "alone" {
 		group = "another group"
 	}
-	return measure.Case{Group: group, Row: row, Peer: peer, Run: func(time.Duration) (measure.Sample, error) {
-		i++
-		return measure.Sample{m: values[i-1]}, nil
-	}}
+	return measure.Case{Group: group, Row: row, Peer: peer,
+		Run: func(time.Duration) (measure.Sample, error) {
+			i++
+			return measure.Sample{m: values[i-1]}, nil
+		}}
 }
 
 // The machine is half as fast in the second round, which changes no ratio;
@@ -67,10 +68,12 @@ func TestTable(t *testing.T) {
 
 func TestRunEndsWithTheFirstError(t *testing.T) {
 	wrong := errors.New("a wrong answer")
-	op := measure.Op{Group: "group", Row: "row", Peer: "peer", Start: func() (func() error, func(), error) {
-		return func() error { return wrong }, func() {}, nil
-	}}
-	if _, err := measure.Run([]measure.Case{op.Case()}, 1, time.Millisecond, func(int, measure.Case) error { return nil }); !errors.Is(err, wrong) {
+	op := measure.Op{Group: "group", Row: "row", Peer: "peer",
+		Start: func() (func() error, func(), error) {
+			return func() error { return wrong }, func() {}, nil
+		}}
+	if _, err := measure.Run([]measure.Case{op.Case()}, 1, time.Millisecond,
+		func(int, measure.Case) error { return nil }); !errors.Is(err, wrong) {
 		t.Errorf("got %v, want %v", err, wrong)
 	}
 }

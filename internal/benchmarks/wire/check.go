@@ -27,7 +27,8 @@ func Check(do Do, seals bool, questions int) error {
 		}
 	}
 	for _, note := range []int{0, 64 << 10, 1 << 20} {
-		if err := c.flow(DeployCall(), DeployAnswer(note), Deployed(Environment, Release), ConfirmKey); err != nil {
+		if err := c.flow(DeployCall(), DeployAnswer(note), Deployed(Environment, Release),
+			ConfirmKey); err != nil {
 			return err
 		}
 	}
@@ -36,7 +37,8 @@ func Check(do Do, seals bool, questions int) error {
 		for i := range keys {
 			keys[i] = SurveyKey(i)
 		}
-		if err := c.flow(SurveyCall(n), SurveyAnswer(n), Surveyed(Environment, n), keys...); err != nil {
+		if err := c.flow(SurveyCall(n), SurveyAnswer(n), Surveyed(Environment, n),
+			keys...); err != nil {
 			return err
 		}
 	}
@@ -75,7 +77,8 @@ func (c checker) get(call Call, state []byte) (*result, error) {
 	if err := json.Unmarshal(Message(body), &m); err != nil {
 		return nil, fmt.Errorf("%s: status %d: %v: %.300s", call.Tool, status, err, body)
 	}
-	if status != 200 || m.Error != nil || m.Result == nil || m.JSONRPC != "2.0" || string(m.ID) != "1000000000" {
+	if status != 200 || m.Error != nil || m.Result == nil || m.JSONRPC != "2.0" ||
+		string(m.ID) != "1000000000" {
 		return nil, fmt.Errorf("%s: status %d: %.300s", call.Tool, status, body)
 	}
 	return m.Result, nil
@@ -86,7 +89,8 @@ func (c checker) says(call Call, state []byte, want string) error {
 	if err != nil {
 		return err
 	}
-	if got.Type != "complete" || got.IsError || len(got.Content) != 1 || got.Content[0].Type != "text" || got.Content[0].Text != want {
+	if got.Type != "complete" || got.IsError || len(got.Content) != 1 ||
+		got.Content[0].Type != "text" || got.Content[0].Text != want {
 		return fmt.Errorf("%s: got %+v, want the text %q", call.Tool, *got, want)
 	}
 	return nil
@@ -99,18 +103,22 @@ func (c checker) asks(call Call, keys ...string) ([]byte, error) {
 		return nil, err
 	}
 	if got.Type != "input_required" || len(got.Asked) != len(keys) || got.State == "" {
-		return nil, fmt.Errorf("%s: got %+v, want %d questions and a state", call.Tool, *got, len(keys))
+		return nil, fmt.Errorf("%s: got %+v, want %d questions and a state", call.Tool, *got,
+			len(keys))
 	}
 	for _, key := range keys {
 		q, message := got.Asked[key], Question(Environment, "v")
 		if call.Tool == Deploy {
 			message = Question(Environment, Release)
 		}
-		if q.Method != "elicitation/create" || q.Params.Mode != "form" || q.Params.Message != message {
-			return nil, fmt.Errorf("%s: %s: got %+v, want a form that says %q", call.Tool, key, q, message)
+		if q.Method != "elicitation/create" || q.Params.Mode != "form" ||
+			q.Params.Message != message {
+			return nil, fmt.Errorf("%s: %s: got %+v, want a form that says %q", call.Tool, key, q,
+				message)
 		}
 		if !sameJSON(q.Params.Schema, []byte(ConfirmSchema)) {
-			return nil, fmt.Errorf("%s: %s: got the form %s, want %s", call.Tool, key, q.Params.Schema, ConfirmSchema)
+			return nil, fmt.Errorf("%s: %s: got the form %s, want %s", call.Tool, key,
+				q.Params.Schema, ConfirmSchema)
 		}
 	}
 	return []byte(got.State), nil
@@ -135,7 +143,8 @@ func (c checker) refuses() error {
 		if changed[i]++; changed[i] > 'a' {
 			changed[i] = 'A'
 		}
-		if got, err := c.get(DeployAnswer(0), changed); err == nil && got.Type == "complete" && !got.IsError {
+		if got, err := c.get(DeployAnswer(0), changed); err == nil && got.Type == "complete" &&
+			!got.IsError {
 			return fmt.Errorf("%s: a changed state is accepted", Deploy)
 		}
 	}

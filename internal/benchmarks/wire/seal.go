@@ -47,7 +47,8 @@ func digest(arguments string) []byte {
 // Seal returns the state of a call of a tool. Arguments spell what the call is
 // about; the call that answers has to have the same.
 func (s *Sealer) Seal(tool, arguments string) string {
-	plain, err := json.Marshal(claims{time.Now().Add(10 * time.Minute).Unix(), tool, digest(arguments)})
+	plain, err := json.Marshal(claims{time.Now().Add(10 * time.Minute).Unix(), tool,
+		digest(arguments)})
 	if err != nil {
 		panic(err) // internal error: the struct can be marshalled
 	}
@@ -70,7 +71,8 @@ func (s *Sealer) Open(state, tool, arguments string) error {
 	if err := json.Unmarshal(plain, &c); err != nil {
 		return errState
 	}
-	if c.Tool != tool || c.Expires < time.Now().Unix() || string(c.Arguments) != string(digest(arguments)) {
+	if c.Tool != tool || c.Expires < time.Now().Unix() ||
+		string(c.Arguments) != string(digest(arguments)) {
 		return errState
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 
 // machine says where the numbers are from: the processor, Go, and the commit.
 func machine() string {
-	return fmt.Sprintf("%s, %d processors, %s %s/%s, commit %s", processor(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit())
+	return fmt.Sprintf("%s, %d processors, %s %s/%s, commit %s", processor(), runtime.NumCPU(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, commit())
 }
 
 func processor() string {
@@ -19,7 +20,8 @@ func processor() string {
 		return "unknown processor"
 	}
 	for line := range strings.Lines(string(info)) {
-		if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
+		if name, value, found := strings.Cut(line, ":"); found &&
+			strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}
@@ -33,7 +35,8 @@ func commit() string {
 		return "unknown"
 	}
 	hash := strings.TrimSpace(string(out))
-	if changes, err := exec.Command("git", "status", "--porcelain", "-uno").Output(); err != nil || len(changes) > 0 {
+	if changes, err := exec.Command("git", "status", "--porcelain", "-uno").Output(); err != nil ||
+		len(changes) > 0 {
 		hash += "+"
 	}
 	return hash

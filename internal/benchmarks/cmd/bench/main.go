@@ -29,11 +29,16 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 10, "how many `times` each case is measured")
-	d := flag.Duration("time", 100*time.Millisecond, "how `long` each time; load takes ten times as long")
+	d := flag.Duration("time", 100*time.Millisecond,
+		"how `long` each time; load takes ten times as long")
 	short := flag.Bool("short", false, "three rounds of 30 ms, for a glance")
-	groups := flag.String("groups", strings.Join(cases.Groups(), ","), "the groups of rows to measure, separated by `commas`")
-	part := flag.Bool("part", false, "measure in this process, and print the tables alone; started once for each group")
-	serve := flag.String("serve", "", "be the server of this `peer` on a port of its own until the standard input ends; load starts it")
+	groups := flag.String("groups", strings.Join(cases.Groups(), ","),
+		"the groups of rows to measure, separated by `commas`")
+	part := flag.Bool("part", false,
+		"measure in this process, and print the tables alone; started once for each group")
+	serve := flag.String("serve", "",
+		"be the server of this `peer` on a port of its own until the standard input ends; load "+
+			"starts it")
 	flag.Parse()
 	if *short {
 		*rounds, *d = 3, 30*time.Millisecond
@@ -81,10 +86,12 @@ func compareAll(ctx context.Context, groups []string, rounds int, d time.Duratio
 		return err
 	}
 	fmt.Println(machine())
-	fmt.Printf("%d rounds of %s; medians, in brackets the ratio to the first column that has the row.\n", rounds, d)
+	fmt.Printf("%d rounds of %s; medians, in brackets the ratio to the first column that has the "+
+		"row.\n", rounds, d)
 	began := time.Now()
 	for _, group := range groups {
-		cmd := exec.CommandContext(ctx, self, "-part", "-groups", group, "-rounds", strconv.Itoa(rounds), "-time", d.String())
+		cmd := exec.CommandContext(ctx, self, "-part", "-groups", group, "-rounds",
+			strconv.Itoa(rounds), "-time", d.String())
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s: %w", group, err)
@@ -102,7 +109,8 @@ func check() error {
 		}
 	}
 	for _, r := range peers.Retrofits() {
-		if err := wire.Check(drive.NewHandler(r.With()).Do, true, peers.MaxRetrofitSurvey); err != nil {
+		if err := wire.Check(drive.NewHandler(r.With()).Do, true,
+			peers.MaxRetrofitSurvey); err != nil {
 			return fmt.Errorf("%s with rondo answers wrongly: %w", r.Name, err)
 		}
 	}
@@ -125,7 +133,8 @@ func compare(ctx context.Context, groups []string, rounds int, d time.Duration) 
 		return err
 	}
 	for _, line := range table.Print(os.Stdout) {
-		fmt.Fprintf(os.Stderr, "bench: unsteady, run again on a quieter machine or with more rounds: %s\n", line)
+		fmt.Fprintf(os.Stderr, "bench: unsteady, run again on a quieter machine or with more "+
+			"rounds: %s\n", line)
 	}
 	return nil
 }

@@ -14,10 +14,12 @@ import (
 func Dial(ctx context.Context, endpoint string, hc *http.Client) (wire.Caller, error) {
 	c := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1.0.0"}, &mcp.ClientOptions{
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}},
+				nil
 		},
 	})
-	session, err := c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: hc}, nil)
+	session, err := c.Connect(ctx,
+		&mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: hc}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,8 @@ func Retrofit() http.Handler {
 }
 
 func elicit(ctx context.Context, r request, in wire.DeployArgs) (result, any, error) {
-	answer, err := gosdk.Elicit(gosdk.WithKey(ctx, wire.ConfirmKey), r.Session, ask(wire.Question(in.Environment, in.Version)))
+	answer, err := gosdk.Elicit(gosdk.WithKey(ctx, wire.ConfirmKey), r.Session,
+		ask(wire.Question(in.Environment, in.Version)))
 	if err != nil {
 		return nil, nil, err
 	}

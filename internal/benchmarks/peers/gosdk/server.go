@@ -32,7 +32,8 @@ func NewLegacy() http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
 }
 
-func newServer(deploy func(context.Context, request, wire.DeployArgs) (result, any, error)) *mcp.Server {
+func newServer(deploy func(context.Context, request, wire.DeployArgs) (result, any,
+	error)) *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1.0.0"}, nil)
 	t := tools{sealer: wire.NewSealer()}
 	add(srv, wire.Echo, wire.EchoSchema, echo)
@@ -42,8 +43,10 @@ func newServer(deploy func(context.Context, request, wire.DeployArgs) (result, a
 	return srv
 }
 
-func add[T any](srv *mcp.Server, name, schema string, f func(context.Context, request, T) (result, any, error)) {
-	mcp.AddTool(srv, &mcp.Tool{Name: name, Description: name, InputSchema: json.RawMessage(schema)}, f)
+func add[T any](srv *mcp.Server, name, schema string,
+	f func(context.Context, request, T) (result, any, error)) {
+	mcp.AddTool(srv, &mcp.Tool{Name: name, Description: name, InputSchema: json.RawMessage(schema)},
+		f)
 }
 
 // tools are those that leave something with the client, which the library
@@ -55,7 +58,8 @@ func text(s string) result {
 }
 
 func ask(message string) *mcp.ElicitParams {
-	return &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
+	return &mcp.ElicitParams{Mode: "form", Message: message,
+		RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
 }
 
 func approved(r mcp.InputResponse) bool {
@@ -78,8 +82,9 @@ func (t *tools) deploy(_ context.Context, r request, in wire.DeployArgs) (result
 	answer, ok := r.Params.InputResponses[wire.ConfirmKey]
 	if !ok {
 		return &mcp.CallToolResult{
-			InputRequests: mcp.InputRequestMap{wire.ConfirmKey: ask(wire.Question(in.Environment, in.Version))},
-			RequestState:  t.sealer.Seal(wire.Deploy, about),
+			InputRequests: mcp.InputRequestMap{wire.ConfirmKey: ask(wire.Question(in.Environment,
+				in.Version))},
+			RequestState: t.sealer.Seal(wire.Deploy, about),
 		}, nil, nil
 	}
 	if err := t.sealer.Open(r.Params.RequestState, wire.Deploy, about); err != nil {
@@ -97,7 +102,8 @@ func (t *tools) survey(_ context.Context, r request, in wire.SurveyArgs) (result
 		for i := range in.N {
 			questions[wire.SurveyKey(i)] = ask(wire.Question(in.Environment, "v"))
 		}
-		return &mcp.CallToolResult{InputRequests: questions, RequestState: t.sealer.Seal(wire.Survey, in.Environment)}, nil, nil
+		return &mcp.CallToolResult{InputRequests: questions,
+			RequestState: t.sealer.Seal(wire.Survey, in.Environment)}, nil, nil
 	}
 	if err := t.sealer.Open(r.Params.RequestState, wire.Survey, in.Environment); err != nil {
 		return nil, nil, err

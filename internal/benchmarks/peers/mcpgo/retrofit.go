@@ -28,7 +28,8 @@ func elicit(ctx context.Context, r request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := mcpgo.Elicit(ctx, wire.ConfirmKey, mcp.ElicitationRequest{Params: ask(wire.Question(environment, version))})
+	answer, err := mcpgo.Elicit(ctx, wire.ConfirmKey,
+		mcp.ElicitationRequest{Params: ask(wire.Question(environment, version))})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,8 @@ func quiet() server.StreamableHTTPOption {
 // newServer returns a server whose Deploy is that function, or returns its
 // question if there is none.
 func newServer(deploy server.ToolHandlerFunc) *server.MCPServer {
-	srv := server.NewMCPServer("bench", "1.0.0", server.WithToolCapabilities(true), server.WithElicitation())
+	srv := server.NewMCPServer("bench", "1.0.0", server.WithToolCapabilities(true),
+		server.WithElicitation())
 	t := &tools{sealer: wire.NewSealer()}
 	if deploy == nil {
 		deploy = t.deploy
@@ -64,7 +65,8 @@ type tools struct {
 }
 
 func ask(message string) mcp.ElicitationParams {
-	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: message, RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
+	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: message,
+		RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
 }
 
 func approved(e *mcp.ElicitationResult) bool {
@@ -147,7 +149,8 @@ func (t *tools) push(ctx context.Context, r request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := t.srv.RequestElicitation(ctx, mcp.ElicitationRequest{Params: ask(wire.Question(environment, version))})
+	answer, err := t.srv.RequestElicitation(ctx,
+		mcp.ElicitationRequest{Params: ask(wire.Question(environment, version))})
 	if err != nil {
 		return nil, err
 	}

@@ -35,14 +35,16 @@ type server struct {
 const place = "STATE"
 
 func newServer(seals bool) http.Handler {
-	s := &server{sealer: wire.NewSealer(), seals: seals, json: []string{"application/json"}, survey: map[int][]byte{}, surveyed: map[int][]byte{}}
+	s := &server{sealer: wire.NewSealer(), seals: seals, json: []string{"application/json"},
+		survey: map[int][]byte{}, surveyed: map[int][]byte{}}
 	s.hello, s.ok = complete(wire.Hello), complete("ok")
 	s.deployed = complete(wire.Deployed(wire.Environment, wire.Release))
 	state := s.sealer.Seal(wire.Deploy, wire.Environment+wire.Release)
 	if seals {
 		state = place
 	}
-	s.deploy = required(question(wire.ConfirmKey, wire.Question(wire.Environment, wire.Release)), state)
+	s.deploy = required(question(wire.ConfirmKey, wire.Question(wire.Environment, wire.Release)),
+		state)
 	for _, n := range []int{1, 10, 100} {
 		var b []byte
 		for i := range n {
@@ -137,7 +139,8 @@ func (s *server) answer(q *request) ([]byte, error) {
 func (s *server) answerDeploy(arguments json.RawMessage, state string) ([]byte, error) {
 	switch {
 	case state == "" && s.seals:
-		return bytes.Replace(s.deploy, []byte(place), []byte(s.sealer.Seal(wire.Deploy, string(arguments))), 1), nil
+		return bytes.Replace(s.deploy, []byte(place),
+			[]byte(s.sealer.Seal(wire.Deploy, string(arguments))), 1), nil
 	case state == "":
 		return s.deploy, nil
 	case s.seals:

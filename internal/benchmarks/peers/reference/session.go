@@ -14,7 +14,8 @@ import (
 // stream of its call and waits there. A session is what waits for answers, and
 // nothing outlives the request that began it.
 func NewLegacy() http.Handler {
-	s := &legacy{sessions: map[string]*session{}, json: []string{"application/json"}, events: []string{"text/event-stream"}}
+	s := &legacy{sessions: map[string]*session{}, json: []string{"application/json"},
+		events: []string{"text/event-stream"}}
 	s.hello, s.deployed = spoken(wire.Hello), spoken(wire.Deployed(wire.Environment, wire.Release))
 	s.question = fmt.Appendf(nil, `,"method":"elicitation/create","params":{"mode":"form","message":%q,"requestedSchema":%s}}`,
 		wire.Question(wire.Environment, wire.Release), wire.ConfirmSchema)
@@ -125,7 +126,8 @@ func (s *legacy) deploy(w http.ResponseWriter, r *http.Request, x *session, m *i
 	}
 	select {
 	case raw := <-answer:
-		if err := json.Unmarshal(raw, &result); err != nil || result.Action != "accept" || !result.Content.Approve {
+		if err := json.Unmarshal(raw, &result); err != nil || result.Action != "accept" ||
+			!result.Content.Approve {
 			return
 		}
 	case <-r.Context().Done():

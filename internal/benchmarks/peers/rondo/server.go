@@ -35,7 +35,8 @@ func New() http.Handler { return newServer(deploy, &server.Options{}) }
 // metrics.
 func NewObserved() http.Handler {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	log := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)), nil)
+	log := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+		zapcore.InfoLevel)), nil)
 	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		panic(err) // internal error: the registry is empty
@@ -52,7 +53,8 @@ func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options
 
 type deployer func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome, error)
 
-func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts *server.Options) http.Handler {
+func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer,
+	opts *server.Options) http.Handler {
 	opts.Info = protocol.Implementation{Name: "bench", Version: "1.0.0"}
 	srv, err := server.New(opts)
 	if err != nil {
@@ -60,13 +62,16 @@ func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts *se
 	}
 	add(srv, wire.Echo, wire.EchoSchema, echo)
 	add(srv, wire.Sink, wire.SinkSchema, sink)
-	add(srv, wire.Deploy, wire.DeploySchema, deploy(roundtrip.MustQuestion[approval](wire.ConfirmKey)))
+	add(srv, wire.Deploy, wire.DeploySchema,
+		deploy(roundtrip.MustQuestion[approval](wire.ConfirmKey)))
 	add(srv, wire.Survey, wire.SurveySchema, survey)
 	return serverhttp.New(srv, nil)
 }
 
-func add[T any](srv *server.Server, name, schema string, f func(context.Context, *server.ToolCall, T) (outcome, error)) {
-	server.AddTool(srv, server.Tool{Name: name, Description: name, InputSchema: json.RawMessage(schema)}, f)
+func add[T any](srv *server.Server, name, schema string,
+	f func(context.Context, *server.ToolCall, T) (outcome, error)) {
+	server.AddTool(srv, server.Tool{Name: name, Description: name,
+		InputSchema: json.RawMessage(schema)}, f)
 }
 
 func echo(_ context.Context, _ *server.ToolCall, in wire.EchoArgs) (outcome, error) {
@@ -84,7 +89,8 @@ func deploy(confirm *roundtrip.FormQuestion[approval]) deployer {
 	return func(ctx context.Context, _ *server.ToolCall, in wire.DeployArgs) (outcome, error) {
 		switch a := confirm.Answer(ctx); {
 		case a.Outcome != roundtrip.Accepted:
-			return roundtrip.InputRequired(confirm.Elicit(wire.Question(in.Environment, in.Version))), nil
+			return roundtrip.InputRequired(confirm.Elicit(wire.Question(in.Environment,
+				in.Version))), nil
 		case !a.Content.Approve:
 			return server.Text("not deployed"), nil
 		}
@@ -109,8 +115,10 @@ func survey(ctx context.Context, _ *server.ToolCall, in wire.SurveyArgs) (outcom
 	missing := make([]roundtrip.Item, 0, in.N)
 	for i := range in.N {
 		key := wire.SurveyKey(i)
-		if a := roundtrip.Answer[approval](ctx, key); a.Outcome != roundtrip.Accepted || !a.Content.Approve {
-			missing = append(missing, roundtrip.Elicit[approval](key, wire.Question(in.Environment, "v")))
+		if a := roundtrip.Answer[approval](ctx, key); a.Outcome != roundtrip.Accepted ||
+			!a.Content.Approve {
+			missing = append(missing, roundtrip.Elicit[approval](key,
+				wire.Question(in.Environment, "v")))
 		}
 	}
 	if len(missing) > 0 {
