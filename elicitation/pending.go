@@ -19,7 +19,9 @@ const busTimeout = 2 * time.Second
 // state is where a question stands:
 //
 //	Created → Delivered → Completed | TimedOut | Cancelled | Failed
-//	Created ──────────────────────↗
+//	Created → TimedOut | Cancelled | Failed
+//
+// A reply to a question in Created emits EventDelivered first.
 type state uint8
 
 const (
@@ -347,9 +349,10 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if out.err != nil {
 		result.Err = out.err
 	}
-	// Stop waits for a heartbeat in flight: after done, since a stuck one must not
-	// hold up the answer.
-	defer p.call.endWaiting().Stop()
+	heartbeats := p.call.endWaiting() // no further one begins
+	// Stop waits for one in flight: after done, since a stuck one must not hold up the
+	// answer.
+	defer heartbeats.Stop()
 	p.done(result)
 	return true
 }

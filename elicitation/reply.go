@@ -13,7 +13,8 @@ import (
 // A Disposition says what became of a client's reply.
 type Disposition int
 
-// The dispositions. Only Accepted has reached the upstream as an answer.
+// The dispositions. [Router.Complete] returns any of them. [Router.Progress] returns
+// Accepted when the timeout was extended, never Invalid, and otherwise the same.
 const (
 	// Unknown: no question has, or lately had, this id.
 	Unknown Disposition = iota
@@ -96,7 +97,7 @@ func (r *Router) completeLocally(from From, reply *protocol.Response) Dispositio
 // hears of it through ElicitOptions.Progress. The token of a question is the id
 // of its request.
 //
-// Accepted means just that. Progress about anything else is Unknown, and the
+// Accepted means that the timeout was extended. Progress about anything else is Unknown, and the
 // host's own business. The error is that of the bus, as for [Router.Complete].
 func (r *Router) Progress(
 	ctx context.Context, from From, n *protocol.Notification,

@@ -198,8 +198,9 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	r.freeSlotLocked(c)
 }
 
-// lookUpQuestion returns the pending question with an id if it was put to the sender,
-// else what becomes of the reply.
+// lookUpQuestion returns the pending question with an id if it was put to the sender.
+// Otherwise it returns nil and what becomes of the reply; beside a question the
+// disposition means nothing.
 func (r *Router) lookUpQuestion(from From, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]

@@ -27,27 +27,28 @@ type claims struct {
 	round         int // the round that asked
 	roundsIgnored int // rounds in a row whose answers were all dropped
 	issued        time.Time
-	expires       time.Time
-	deadline      time.Time
+	expires       time.Time // of this round, never after deadline
+	deadline      time.Time // of the flow, the same in all rounds
 
-	asked   []pendingQuestion
+	asked   []carriedQuestion
 	answers []*answer
 	state   json.RawMessage
 
-	// Of flow style.
+	// Of flow style, in which the handler is straight-line code; empty in guard
+	// style, which has nothing to do with a [Guard].
 	version string
 	memos   []memo
 
-	sealed []byte // what the claims were read from; nil for those being written
+	encoded []byte // the plaintext that they were decoded from; nil for those being written
 }
 
-// A pendingQuestion is a question that was asked and waits for its answer.
-type pendingQuestion struct {
+// A carriedQuestion is what a state says of a question that was asked with it.
+type carriedQuestion struct {
 	key    string
 	kind   protocol.InputKind
 	digest [32]byte        // of the form, zero for other kinds
 	schema json.RawMessage // of a RawForm, else nil
-	mark   journalMark
+	mark   journalMark     // of its wording, and invalid answers in a row
 }
 
 // claimsLayout is the first byte of claims. A release that changes what the
@@ -207,7 +208,7 @@ var (
 	errClaimsLayout = errors.New("request state: claims in a layout that this release does not read")
 )
 
-// decodeClaims reads what append wrote. It is given authenticated bytes, but a
+// decodeClaims reads what appendTo wrote. It is given authenticated bytes, but a
 // Sealer may be anybody's, so it trusts nothing. Text that is the same in like,
 // which is the usual case, is taken from there instead of being copied.
 func decodeClaims(data []byte, like *claims) (*claims, error) {
@@ -231,7 +232,7 @@ func decodeClaims(data []byte, like *claims) (*claims, error) {
 	c.round, c.roundsIgnored = r.readCount(1<<16), r.readCount(1<<16)
 	c.issued, c.expires, c.deadline = r.readTime(), r.readTime(), r.readTime()
 	if n := r.readCount(len(data)); n > 0 {
-		c.asked = make([]pendingQuestion, 0, min(n, 64))
+		c.asked = make([]carriedQuestion, 0, min(n, 64))
 		for range n {
 			if r.bad {
 				break
@@ -345,8 +346,8 @@ func (r *claimsReader) readKind() protocol.InputKind {
 	return kindCodes[code]
 }
 
-func (r *claimsReader) readAsked() pendingQuestion {
-	q := pendingQuestion{key: r.readString(), kind: r.readKind()}
+func (r *claimsReader) readAsked() carriedQuestion {
+	q := carriedQuestion{key: r.readString(), kind: r.readKind()}
 	if q.kind == protocol.KindElicitForm {
 		copy(q.digest[:], r.readBytes(len(q.digest)))
 		q.schema = r.readOptional()
@@ -396,8 +397,8 @@ func (r *claimsReader) readMark() (m journalMark) {
 	return m
 }
 
-// scratch holds buffers for canonical forms. They are as large as the largest
-// arguments seen, so big ones are not kept.
+// canonicalBuffers holds buffers for canonical forms. One grows to the largest
+// arguments seen, so those over maxCanonicalBuffer are not kept.
 var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxCanonicalBuffer = 64 << 10

@@ -58,7 +58,7 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
 		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
 		round: 2, roundsIgnored: 0, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
-		asked: []pendingQuestion{
+		asked: []carriedQuestion{
 			{key: "confirm", kind: protocol.KindElicitForm, digest: confirmForm.Digest()},
 			{key: "extra", kind: protocol.KindElicitForm, digest: extraForm.Digest(),
 				schema: extraForm.Schema()},
@@ -117,7 +117,7 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
 		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
 		round: 3, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
-		asked: []pendingQuestion{
+		asked: []carriedQuestion{
 			{key: "confirm", kind: protocol.KindElicitForm, digest: f.Digest(),
 				mark: marked("confirm", "confirm eu", true)},
 			{key: "extra", kind: protocol.KindElicitURL},

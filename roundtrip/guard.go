@@ -38,7 +38,8 @@ type Guard interface {
 	// there is, and a [*QuotaError] when there is no room for another claim.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
 	// Commit records the outcome of the claim, to be handed out again to an
-	// exact replay. A nil outcome says that the leg has ended without one.
+	// exact replay. A nil outcome says that the request ended without
+	// one.
 	Commit(ctx context.Context, id string, outcome []byte) error
 	// Release gives the claim up: the handler never started.
 	Release(ctx context.Context, id string) error
@@ -73,7 +74,7 @@ type claim struct {
 	fingerprint [32]byte
 	recorded    *recordedOutcome // nil: none
 	made        time.Time
-	ended       bool // the leg has, with an outcome or without
+	ended       bool // its request has, with an outcome or without
 }
 
 // A recordedOutcome is in two lists, to be forgotten oldest first.
@@ -82,8 +83,8 @@ type recordedOutcome struct {
 	inAll, inOwn *list.Element
 }
 
-// runningFor is how long a claim that has not been ended counts as one whose leg is
-// running: legs take less, those that hold a request for a visit included.
+// runningFor is how long a claim that has not been ended counts as one whose request
+// is being served. That takes less, even where Await holds the request for a visit.
 const runningFor = 2 * time.Minute
 
 // NewMemoryGuard returns a guard that remembers at most max unexpired states,
@@ -214,7 +215,7 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 	}
 	// Of what the state says and not of its text: a Sealer that accepts two
 	// spellings of a token must not make two states of one.
-	sum := sha256.Sum256(c.sealed)
+	sum := sha256.Sum256(c.encoded)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
 	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(r.responses),

@@ -282,7 +282,7 @@ func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRe
 	if err != nil {
 		return
 	}
-	p.reportAnswered(ctx, &pendingQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m},
+	p.reportAnswered(ctx, &carriedQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m},
 		outcome, waited)
 }
 

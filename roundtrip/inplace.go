@@ -314,7 +314,7 @@ func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Ques
 		}
 		r.mu.Unlock()
 		if due {
-			p.reportAnswered(ctx, &pendingQuestion{key: a.key, kind: a.kind, digest: a.digest,
+			p.reportAnswered(ctx, &carriedQuestion{key: a.key, kind: a.kind, digest: a.digest,
 				mark: a.mark}, a.outcome, waited)
 		}
 	}

@@ -127,7 +127,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	before := 0
 	// no answer of use came
 	if i := slices.IndexFunc(r.asked,
-		func(q pendingQuestion) bool { return q.key == key }); i >= 0 {
+		func(q carriedQuestion) bool { return q.key == key }); i >= 0 {
 		before = r.asked[i].mark.invalid
 	}
 	for _, d := range r.dropped {

@@ -148,7 +148,7 @@ func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 	if err != nil {
 		return nil, &rejection{ReasonMalformed, err}
 	}
-	c.sealed = plaintext
+	c.encoded = plaintext
 	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
@@ -184,7 +184,7 @@ func (e *exchange) checkBinding(c *claims) Reason {
 	case c.audience != e.funnel.opts.Audience:
 		return ReasonAudience
 	}
-	if err := e.digestArguments(); err != nil || c.arguments != e.arguments {
+	if err := e.ensureArgumentsDigest(); err != nil || c.arguments != e.arguments {
 		return ReasonArguments
 	}
 	return ""
@@ -202,8 +202,8 @@ func checkFreshness(c *claims, now time.Time) Reason {
 	return ""
 }
 
-// digestArguments makes sure that the digest of the call's arguments is known.
-func (e *exchange) digestArguments() (err error) {
+// ensureArgumentsDigest makes sure that the digest of the call's arguments is known.
+func (e *exchange) ensureArgumentsDigest() (err error) {
 	if !e.digested {
 		e.arguments, err = digestArguments(e.call.Arguments)
 		e.digested = err == nil
@@ -240,7 +240,9 @@ const (
 // error.
 type rejection struct {
 	reason Reason
-	err    error // of the sealer, for unwrapping in tests and logs
+	// err is of the sealer, the store or the decoder of claims; nil for authentic
+	// claims that do not fit the call.
+	err error
 }
 
 func (r *rejection) Error() string {

@@ -40,8 +40,8 @@ type Pusher interface {
 // run it returns what the client gets.
 //
 // Questions wait under the parent of ctx, because each has a timer of its own that ends with
-// the flow, see questionTimeout; so none of the contexts between is realized for them. The
-// frames from here to the Pusher are parked for as long as a person needs, so what prepares
+// the flow, see questionTimeout. A lazy context between would have to create a real one to
+// be waited for. The frames from here to the Pusher are parked for as long as a person needs, so what prepares
 // and what fails is in functions that are not inlined.
 func (r *run) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
@@ -129,9 +129,9 @@ func answerOne(ctx context.Context, key string, answer json.RawMessage,
 func (p *questioner) pushSeveral(ctx *lazyctx.Context,
 	requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
-	var legs sync.WaitGroup
+	var pushes sync.WaitGroup
 	for i, q := range requests {
-		legs.Go(func() {
+		pushes.Go(func() {
 			one := &lazyctx.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
@@ -143,7 +143,7 @@ func (p *questioner) pushSeveral(ctx *lazyctx.Context,
 			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
 		})
 	}
-	legs.Wait()
+	pushes.Wait()
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

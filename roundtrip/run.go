@@ -36,7 +36,7 @@ type run struct {
 
 	mu      sync.Mutex
 	answers []*answer
-	asked   []pendingQuestion // in the run before
+	asked   []carriedQuestion // in the run before
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flow           // nil in guard style

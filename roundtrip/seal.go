@@ -60,7 +60,7 @@ func (r *run) askReturned(ctx context.Context,
 			gaveUp(r.funnel.opts.MaxRounds, requestKeys(requests), r.answeredKeys(),
 				r.lastFaultText(d.questions)))
 	}
-	if err := r.digestArguments(); err != nil {
+	if err := r.ensureArgumentsDigest(); err != nil {
 		// Nothing can be bound to them. They came from the client.
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
@@ -161,10 +161,10 @@ func (r *run) nextClaims(d *draft, now time.Time) claims {
 		c.state = d.state
 	}
 	if len(d.questions) > 0 {
-		c.asked = make([]pendingQuestion, 0, len(d.questions))
+		c.asked = make([]carriedQuestion, 0, len(d.questions))
 	}
 	for _, q := range d.questions {
-		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(),
+		a := carriedQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(),
 			mark: q.mark}
 		_, a.mark.invalid = r.faultOf(q.key)
 		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time

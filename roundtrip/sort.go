@@ -85,7 +85,7 @@ func (r *run) sortAnswers(ctx context.Context) {
 const maxUnsolicited = 256
 
 // findAsked returns the question that the run before asked under key, nil if there is none.
-func (r *run) findAsked(key string) *pendingQuestion {
+func (r *run) findAsked(key string) *carriedQuestion {
 	if r.prior == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (r *run) findAsked(key string) *pendingQuestion {
 	return nil
 }
 
-func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.RawMessage) {
+func (r *run) acceptAnswer(ctx context.Context, q *carriedQuestion, result json.RawMessage) {
 	outcome, content, err := interpret(q.kind, result)
 	if err != nil {
 		r.dropAnswer(q.key, DropMalformed)
@@ -114,7 +114,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.
 }
 
 // reportAnswered reports what a person has decided.
-func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, outcome Outcome,
+func (p *questioner) reportAnswered(ctx context.Context, q *carriedQuestion, outcome Outcome,
 	waited time.Duration) {
 	p.observe(ctx, Answered{
 		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,

@@ -61,10 +61,12 @@ type pushTable struct {
 // A pendingPush is one question that the client has been sent. Its id is its
 // progress token, too.
 type pendingPush struct {
-	id       protocol.ID
-	pusher   *pusher
-	extend   func()
-	answered chan struct{} // closed by whoever takes the push off the table
+	id     protocol.ID
+	pusher *pusher
+	extend func()
+	// answered is closed by completePush, and never for a question that its own Push
+	// withdraws.
+	answered chan struct{}
 
 	// The answer, once there is one.
 	result json.RawMessage
@@ -168,8 +170,9 @@ type pusher struct {
 	version protocol.Version
 	channel *requestChannel
 	back    BackSender
-	// leaving is held for reading while a question is withdrawn, so that the
-	// request is not over before the client knows.
+	// withdrawing is held for reading while a question is withdrawn.
+	// withdrawRemaining locks it and so waits for those: the request is not over
+	// before the client knows.
 	withdrawing sync.RWMutex
 }
 

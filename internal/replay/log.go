@@ -1,7 +1,8 @@
-// Package replay keeps what a server sends to the client of a session until the
-// client has received it, so that a client whose connection broke can resume
-// ("Resumability and Redelivery" of the Streamable HTTP transport, revisions
-// 2025-03-26 to 2025-11-25).
+// Package replay keeps what a server sends to the client of a session, so that a
+// client whose connection broke can resume ("Resumability and Redelivery" of the
+// Streamable HTTP transport, revisions 2025-03-26 to 2025-11-25). No receipt
+// reaches a server: an event is kept until it is evicted, its stream has been over
+// for a while, or the session ends.
 //
 //	handler ── Send ──→ Stream ── Next ──→ Reader ──→ HTTP response
 //	                      └─ kept for ─ Resume ─→ another Reader
@@ -53,23 +54,24 @@ var (
 
 // LogOptions describe the log of a session.
 type LogOptions struct {
-	Store   *Store
+	Shared  *Shared
 	Account Account
 	// Tag begins the ids of all events. It should be random.
 	Tag string
 }
 
 // A Log holds the messages for the client of one session, by stream, until they
-// are received or evicted. All methods may be called concurrently.
+// are evicted or forgotten with their stream. All methods may be called
+// concurrently.
 //
 // The zero Log keeps nothing: its streams cannot be resumed. It serves clients
 // without a session.
 type Log struct {
-	store   *Store // nil: nothing is counted
-	account Account
-	tag     string // "": nothing is kept, nothing can be resumed
-	prime   bool
-	over    chan struct{} // closed by End, nil: never
+	shared      *Shared // nil: nothing is counted
+	account     Account
+	tag         string // "": nothing is kept, nothing can be resumed
+	prime       bool
+	endedSignal chan struct{} // closed by End, nil: never
 
 	mu         sync.Mutex
 	streams    []*Stream // those that have a number, ascending
@@ -81,7 +83,7 @@ type Log struct {
 
 // NewLog returns the log of a session.
 func NewLog(o LogOptions) *Log {
-	return &Log{store: o.Store, account: o.Account, tag: o.Tag, over: make(chan struct{})}
+	return &Log{shared: o.Shared, account: o.Account, tag: o.Tag, endedSignal: make(chan struct{})}
 }
 
 // PrimeStreams has each stream begin with an event without data, whose id lets the
@@ -100,16 +102,16 @@ func (l *Log) End() {
 	if l.ended {
 		return
 	}
-	if l.store != nil {
+	if l.shared != nil {
 		l.account.Give(l.bytes)
 		for _, s := range l.streams {
-			l.store.ended.Remove(&s.entry)
+			l.shared.ended.Remove(&s.entry)
 		}
 	}
 	l.bytes, l.ended = 0, true
 	l.streams, l.listeners = nil, nil
-	if l.over != nil {
-		close(l.over)
+	if l.endedSignal != nil {
+		close(l.endedSignal)
 	}
 }
 
@@ -146,7 +148,7 @@ func (l *Log) registerLocked(s *Stream) {
 }
 
 func (l *Log) countLocked(n int64) {
-	if l.store == nil || l.ended {
+	if l.shared == nil || l.ended {
 		return
 	}
 	l.bytes += n
@@ -180,11 +182,11 @@ func (l *Log) removeLocked(s *Stream) {
 // that are evicted for the total belong to other logs, so that part runs without
 // the lock. All that adds events or detaches a reader goes through update.
 func (l *Log) update(change func() error) error {
-	over, err := l.updateOnce(change)
-	if !over {
+	exceeded, err := l.updateOnce(change)
+	if !exceeded {
 		return err
 	}
-	l.store.evictEnded(l.account)
+	l.shared.evictEnded(l.account)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// The last resort: nothing else has ended, so who adds pays.
@@ -194,28 +196,28 @@ func (l *Log) update(change func() error) error {
 
 // updateOnce enforces the bound of this log, and reports whether another bound is
 // exceeded.
-func (l *Log) updateOnce(change func() error) (over bool, err error) {
+func (l *Log) updateOnce(change func() error) (exceeded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err = change()
-	if l.store == nil || l.ended {
+	if l.shared == nil || l.ended {
 		return false, err
 	}
-	l.evictWhileLocked(func() bool { return l.bytes > l.store.maxLogBytes })
+	l.evictWhileLocked(func() bool { return l.bytes > l.shared.maxLogBytes })
 	return l.account.FindExceeded() != quota.None, err
 }
 
 // evictWhileLocked evicts events, and streams that have ended and are empty, while
-// over reports true. It evicts events that were sent or whose stream has no reader
+// exceeded reports true. It evicts events that were sent or whose stream has no reader
 // at present; those that an attached reader has yet to send stay.
-func (l *Log) evictWhileLocked(over func() bool) {
-	for i := 0; i < len(l.streams) && over(); {
+func (l *Log) evictWhileLocked(exceeded func() bool) {
+	for i := 0; i < len(l.streams) && exceeded(); {
 		s := l.streams[i]
-		for over() && s.canDropLocked() {
+		for exceeded() && s.canDropLocked() {
 			s.dropOldestLocked()
 		}
 		if s.done && len(s.events) == 0 && s.reader == nil {
-			l.store.ended.Remove(&s.entry)
+			l.shared.ended.Remove(&s.entry)
 			l.removeLocked(s) // the next stream is now at i
 		} else {
 			i++

@@ -7,8 +7,8 @@ import (
 )
 
 // A Reader takes the messages of one stream for one HTTP response. One goroutine
-// calls Next, Wait's channels and Detach; Wake and BeginEvents may be called by
-// others.
+// calls Next, Release and Detach, and waits on Woken and LogEnded; Wake and
+// BeginEvents may be called by others.
 type Reader struct {
 	stream *Stream // since it was attached
 
@@ -46,7 +46,7 @@ func (r *Reader) Wake() {
 func (r *Reader) Woken() <-chan struct{} { return r.wake }
 
 // LogEnded returns a channel that is closed when the log ends.
-func (r *Reader) LogEnded() <-chan struct{} { return r.stream.log.over }
+func (r *Reader) LogEnded() <-chan struct{} { return r.stream.log.endedSignal }
 
 // IsListener reports whether the stream carries messages that relate to no
 // request.
@@ -72,7 +72,8 @@ type Batch struct {
 	IsStream bool
 	// Over reports that nothing follows in this response.
 	Over bool
-	// Cut reports that the session ended before the stream did.
+	// Cut reports that responses are missing: the session ended before the stream
+	// did, or the stream was removed.
 	Cut bool
 
 	log       *Log

@@ -33,7 +33,7 @@ func (a account) FindExceeded() quota.Limit { return a.pool.FindExceeded("owner"
 
 func newLog(perLog, total int64) testLog {
 	a := account{quota.New(quota.Options[string]{Total: total, Share: -1})}
-	return testLog{replay.NewLog(replay.LogOptions{Store: replay.NewStore(perLog, 5*time.Minute),
+	return testLog{replay.NewLog(replay.LogOptions{Shared: replay.NewShared(perLog, 5*time.Minute),
 		Account: a, Tag: "t"}), a}
 }
 
@@ -357,10 +357,10 @@ func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
 // the streams of one that has ended.
 func TestAnEndedLogLeavesNothingInItsStore(t *testing.T) {
 	a := account{quota.New(quota.Options[string]{Total: 1 << 20, Share: -1})}
-	store := replay.NewStore(1<<20, time.Hour)
+	store := replay.NewShared(1<<20, time.Hour)
 	defer store.Stop()
 	endLog := func() (kept weak.Pointer[replay.Stream]) {
-		log := testLog{replay.NewLog(replay.LogOptions{Store: store, Account: a, Tag: "t"}), a}
+		log := testLog{replay.NewLog(replay.LogOptions{Shared: store, Account: a, Tag: "t"}), a}
 		c := log.openPost(1)
 		if err := c.send(t.Context(), "question"); err != nil {
 			t.Fatal(err)

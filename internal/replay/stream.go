@@ -13,7 +13,9 @@ type Stream struct {
 	log *Log
 
 	// The rest is guarded by log.mu. The position of an event counts from 1.
-	number  uint64   // 0: no event was sent yet, so a lone response may go out as JSON
+	// number is given by registerLocked; 0: nothing has made it a stream of events
+	// yet, and its responses may go out as a JSON body.
+	number  uint64
 	dropped uint64   // events that were dropped; the position of events[0] is one more
 	events  [][]byte // JSON texts, in order
 	sent    uint64   // the position up to which the present or last reader took events
@@ -23,7 +25,7 @@ type Stream struct {
 	requests int     // that are to be answered on this stream
 	done     bool    // nothing will be added any more
 	wasRead  bool    // it had a reader once
-	cut      bool    // a response came after the end of the session
+	cut      bool    // a response could not be added: the session or the stream was over
 	stale    bool    // to be removed once its reader has detached
 	removed  bool    // from the log
 	entry    expiry.Entry[*Stream]
@@ -214,8 +216,8 @@ func (s *Stream) addLocked(message []byte) {
 // a while.
 func (s *Stream) endLocked() {
 	s.done = true
-	if s.number != 0 && s.log.store != nil {
-		s.log.store.ended.Add(&s.entry, s)
+	if s.number != 0 && s.log.shared != nil {
+		s.log.shared.ended.Add(&s.entry, s)
 	}
 	s.wakeReaderLocked()
 }

@@ -63,7 +63,7 @@ func (h *Handler) beginCalls(ctx context.Context, s *session,
 func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call,
 	d *legacyPost) {
 	h.reportBroken(r, d)
-	c := newConnection(rw)
+	c := newStreamWriter(rw)
 	c.batch = d.batch
 	s := log.OpenStream(len(calls)+len(d.broken), &c.reader)
 	for _, response := range d.broken {
@@ -72,9 +72,9 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 	for i := range calls {
 		call := &calls[i]
 		call.stream, call.id = s, call.in.Request.ID
-		call.in.Back = sessionChannel{statelessChannel{call}}
+		call.in.Back = sessionChannel{notifyChannel{call}}
 		if !log.IsResumable() {
-			call.in.Back = statelessChannel{call} // answers could not find their way to a question
+			call.in.Back = notifyChannel{call} // answers could not find their way to a question
 		}
 		go func() {
 			stack.Grow()
@@ -132,13 +132,14 @@ func encodeResponse(response *protocol.Response) []byte {
 	return message
 }
 
-// A statelessChannel sends to a client without a session: notifications alone, since
-// its answers to questions could not be matched to a call.
-type statelessChannel struct{ *call }
+// A notifyChannel sends notifications on the stream of a request. It is all that a
+// client without a session gets, since its answers to questions could not be matched
+// to a call; sessionChannel adds requests.
+type notifyChannel struct{ *call }
 
 // Notify sends a notification on the stream of the request. That the client is
 // gone is no reason for a handler to stop, and no error.
-func (b statelessChannel) Notify(ctx context.Context, n *protocol.Notification) error {
+func (b notifyChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
 	}
@@ -148,7 +149,7 @@ func (b statelessChannel) Notify(ctx context.Context, n *protocol.Notification) 
 	return nil
 }
 
-func (b statelessChannel) sendMessage(ctx context.Context, m protocol.Message) error {
+func (b notifyChannel) sendMessage(ctx context.Context, m protocol.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (b statelessChannel) sendMessage(ctx context.Context, m protocol.Message) e
 }
 
 // SendTransient implements [server.TransientSender].
-func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
+func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -173,13 +174,13 @@ func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notific
 }
 
 // A sessionChannel sends to the client of a session.
-type sessionChannel struct{ statelessChannel }
+type sessionChannel struct{ notifyChannel }
 
 var (
 	_ server.BackSender      = sessionChannel{}
 	_ server.TextSender      = sessionChannel{}
 	_ server.StreamCloser    = sessionChannel{}
-	_ server.TransientSender = statelessChannel{}
+	_ server.TransientSender = notifyChannel{}
 )
 
 // Send sends any message but a response. A request that the client can never

@@ -91,7 +91,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p roundtrip.Prin
 		return
 	}
 	defer h.sessions.releaseSession(s)
-	c := newConnection(rw)
+	c := newStreamWriter(rw)
 	var err error
 	if last := r.Header[headerLastEvent]; len(last) > 0 {
 		c.resumed = true

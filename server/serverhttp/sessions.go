@@ -52,7 +52,7 @@ type sessionTable struct {
 	maxRunning   int
 	count, bytes *quota.Pool[roundtrip.Principal] // of sessions, those that are opening included
 	idle         *expiry.Queue[*session]
-	store        *replay.Store
+	logs         *replay.Shared
 	events       *quota.Pool[roundtrip.Principal] // bytes that the logs keep
 
 	mu   sync.Mutex
@@ -73,7 +73,7 @@ func newSessions(o *Options) *sessionTable {
 		maxRunning: o.MaxSessionRequests,
 		count:      pool(int64(o.MaxSessions), int64(o.MaxPrincipalSessions)),
 		bytes:      pool(o.MaxHandshakeBytes, quota.ShareOf(o.MaxHandshakeBytes)),
-		store:      replay.NewStore(o.MaxSessionBytes, eventLife),
+		logs:       replay.NewShared(o.MaxSessionBytes, eventLife),
 		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
 		byID:       map[string]*session{},
 		idleOf:     map[roundtrip.Principal]*expiry.List[*session]{},
@@ -226,7 +226,7 @@ func (t *sessionTable) endIdleLocked(s *session) {
 // newLog returns the log of a session of p, which must be ended.
 func (t *sessionTable) newLog(p roundtrip.Principal) *replay.Log {
 	return replay.NewLog(replay.LogOptions{
-		Store: t.store, Account: eventAccount{t.events, p}, Tag: rand.Text()[:6],
+		Shared: t.logs, Account: eventAccount{t.events, p}, Tag: rand.Text()[:6],
 	})
 }
 
@@ -390,7 +390,7 @@ func (t *sessionTable) endAll() {
 	}
 	t.mu.Unlock()
 	t.idle.Stop()
-	t.store.Stop()
+	t.logs.Stop()
 	for _, s := range all {
 		s.endSession()
 	}

@@ -24,7 +24,7 @@ type streamWriter struct {
 	last    bool // closing was closed
 }
 
-func newConnection(rw *responseWriter) *streamWriter {
+func newStreamWriter(rw *responseWriter) *streamWriter {
 	c := &streamWriter{rw: rw}
 	c.reader.Init()
 	return c

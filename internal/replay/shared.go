@@ -7,31 +7,32 @@ import (
 	"github.com/rondo-mcp/rondo/internal/quota"
 )
 
-// A Store is what all logs of an endpoint share: the bound on the bytes of one
-// log, and the streams that have ended, which are the first to be evicted when
-// the logs together hold too much.
-type Store struct {
+// Shared is what all logs of an endpoint have in common: the bound on the bytes of
+// one log, and the queue of the streams that have ended, which are the first to be
+// evicted when the logs together hold too much. The events themselves are in the
+// streams.
+type Shared struct {
 	maxLogBytes int64
 	ended       *expiry.Queue[*Stream]
 }
 
-// NewStore returns a store whose logs keep at most maxLogBytes each. The events of
+// NewShared returns what logs share that keep at most maxLogBytes each. The events of
 // a stream that has ended are kept for endedStreamLife, for a client that has not
 // received all of them.
-func NewStore(maxLogBytes int64, endedStreamLife time.Duration) *Store {
-	return &Store{
+func NewShared(maxLogBytes int64, endedStreamLife time.Duration) *Shared {
+	return &Shared{
 		maxLogBytes: maxLogBytes,
 		ended:       expiry.NewQueue(endedStreamLife, (*Stream).forget),
 	}
 }
 
 // Stop ends the timer of the store, after the last log has ended.
-func (s *Store) Stop() { s.ended.Stop() }
+func (s *Shared) Stop() { s.ended.Stop() }
 
 // evictEnded evicts streams that have ended until the total of all logs is within
 // its bound. It is called without any lock held. When no stream has ended, the
 // total stays exceeded, and the log that grew pays (see Log.update).
-func (s *Store) evictEnded(account Account) {
+func (s *Shared) evictEnded(account Account) {
 	for account.FindExceeded() == quota.Total {
 		oldest, ok := s.ended.RemoveOldest()
 		if !ok {
