@@ -36,7 +36,9 @@ func (b *budget) runLimited(
 
 // A humanClock measures the time in which at least one question is open while
 // requests run. A legacy server asks during a request and has to wait for the
-// person, so this time does not count against the server.
+// person, so this time does not count against the server. There is one for a
+// client: an open question, whichever call it belongs to, stops the time of all
+// calls. Questions of modern rounds are answered between requests.
 type humanClock struct {
 	mu    sync.Mutex
 	open  int       // number of open questions
@@ -78,8 +80,9 @@ func (h *humanClock) elapsedTime() time.Duration {
 	return h.total
 }
 
-// withTimeout is context.WithTimeout, but time in which a question is open does
-// not count. The function used returns the time that has counted so far. The
+// withTimeout returns a context that is cancelled, with the cause
+// [context.DeadlineExceeded], after a time in which no question is open. It has no
+// Deadline. The function used returns the time that has counted so far. The
 // caller must call stop.
 func (h *humanClock) withTimeout(
 	ctx context.Context, left time.Duration,

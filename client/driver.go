@@ -132,8 +132,10 @@ const (
 
 // sendWithBusyRetry sends one leg, and sends it again while the server says
 // that it is busy and when to come back ([protocol.CodeBusy] with
-// retryAfterMs). The retry is safe: a server refuses so before it does
-// anything. It does not wait beyond the deadline of the call.
+// retryAfterMs). The retry assumes that a refused request has had no effect. A
+// server may also refuse when a handler is about to ask its first question; what
+// the handler did before is then done again. Options.NoBusyRetry turns the retry
+// off. It does not wait beyond the deadline of the call.
 func (c *Client) sendWithBusyRetry(
 	ctx context.Context, k *call, l leg,
 ) (result protocol.Result, err error) {

@@ -150,11 +150,12 @@ type Options struct {
 	// [DefaultMaxPushes], negative: no limit of its own. Half of
 	// [protocol.MaxBackCalls] is the maximum in any case.
 	MaxPushes int
-	// PushFailed is called for every question of a legacy server that got
-	// no answer, with a [*QuestionError] if it was refused, else an
-	// [*AnswerError]. The server gets an error too, without the reason why
-	// a handler failed. With modern servers the call fails instead. It may
-	// be called concurrently, and may be nil.
+	// PushFailed is called for a question of a legacy server that must not be
+	// put to a handler, with a [*QuestionError], or whose handler failed, with
+	// an [*AnswerError]. It is not called for requests that are malformed,
+	// undeclared, one too many, or withdrawn. The server gets an error too,
+	// without the reason why a handler failed. With modern servers the call
+	// fails instead. It may be called concurrently, and may be nil.
 	PushFailed func(context.Context, error)
 
 	// Experimental and Extensions are declared with the capabilities: JSON

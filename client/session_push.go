@@ -58,7 +58,8 @@ func (p *pushHandler) answerPush(
 	var result json.RawMessage
 	t.runHandler(ctx, func(r json.RawMessage, e error) { result, err = r, e })
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // withdrawn: the server expects no response
+		// Withdrawn, or the client or the connection is closing: no response is due.
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
 		c.questions.reportPushFailure(ctx, err)
@@ -100,8 +101,9 @@ func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
 	h.opts.PushFailed(ctx, err)
 }
 
-// preparePush checks a request and binds it to its handler. The refusal is for
-// the server, err for Options.PushFailed.
+// preparePush checks a request and binds it to its handler. The refusal, if any, is
+// for the server; err, nil for malformed or undeclared requests, is for
+// Options.PushFailed.
 func (p *pushHandler) preparePush(
 	origin Origin, req *protocol.Request,
 ) (t questionTask, refusal *protocol.Error, err error) {

@@ -70,10 +70,11 @@ type Options struct {
 	// up what is silent for a minute wait as long as a person needs. 0: 15 s,
 	// negative: none are sent.
 	Heartbeat time.Duration
-	// MaxWaiting is how many calls may wait for a person at once. They do not
-	// run, so limits on what runs leave them out; a call that would wait beyond
-	// this limit is refused with [protocol.CodeBusy] before anything is asked. 0:
-	// DefaultMaxWaiting, negative: no limit.
+	// MaxWaiting is how many calls that have begun to wait for a person may be
+	// unfinished. A call keeps its place until it ends, also while it runs on
+	// after an answer. Limits on what runs leave out a call while it waits; a call
+	// that would wait beyond this limit is refused with [protocol.CodeBusy] before
+	// anything is asked. 0: DefaultMaxWaiting, negative: no limit.
 	MaxWaiting int
 	// MaxWaitingPerPrincipal is how many of them may be one authenticated
 	// principal's, 0: DefaultMaxWaitingPerPrincipal, negative: no limit.

@@ -5,7 +5,7 @@ import "github.com/rondo-mcp/rondo/protocol"
 // answerDiscover answers server/discover: what the server is, speaks and offers.
 func (s *Server) answerDiscover(in *Incoming) *protocol.DiscoverResult {
 	return &protocol.DiscoverResult{
-		SupportedVersions: supportedVersions(),
+		SupportedVersions: modernVersions(),
 		Capabilities:      s.declaredCapabilities(),
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{

@@ -44,11 +44,12 @@ func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) 
 	return in
 }
 
-// supportedVersions are the revisions that this server speaks.
-func supportedVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+// modernVersions are the revisions that this server serves without a session.
+func modernVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
-// checkRequest returns why a request may not be dispatched, nil if it may. The
-// version comes first: what a method or a key means depends on it.
+// checkRequest returns why a request may not be dispatched, nil if it may.
+// initialize, which declares no version in _meta, is refused first. Then the version:
+// what a method or a key means depends on it.
 func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protocol.Error {
 	switch {
 	case method == protocol.MethodInitialize:
@@ -57,7 +58,7 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
-		return protocol.UnsupportedVersion(string(meta.Version), supportedVersions())
+		return protocol.UnsupportedVersion(string(meta.Version), modernVersions())
 	case !s.offersMethod(method):
 		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
 			clipQuoted(method))
@@ -72,10 +73,10 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 // are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
 	e := protocol.Errorf(protocol.CodeMethodNotFound,
-		"method not found: initialize; this server supports %v", supportedVersions())
+		"method not found: initialize; this server supports %v", modernVersions())
 	return e.WithData(struct {
 		Supported []protocol.Version `json:"supported"`
-	}{supportedVersions()})
+	}{modernVersions()})
 }
 
 // modernEra is the era of revision 2026-07-28: each request stands for itself, and

@@ -83,8 +83,8 @@ func (p *Pool[K]) ForceTake(account K, n int64) {
 	p.addLocked(account, n)
 }
 
-// FindExceeded returns the bound that an account has passed, be it by
-// [Pool.ForceTake].
+// FindExceeded returns the bound that is exceeded now, as after [Pool.ForceTake]: the
+// share of the account, or the total of all, whoever exceeded it; None if neither.
 func (p *Pool[K]) FindExceeded(account K) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()

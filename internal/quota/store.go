@@ -27,8 +27,9 @@ type StoreOptions[V any] struct {
 }
 
 // A Store holds values by id until they expire, each on behalf of an account,
-// and bounds their number and size in all and by account. It forgets what has
-// expired before it does anything else, and nothing else unless it is told to.
+// and bounds their number and size in all and by account. Get and Put first forget
+// what has expired; the other methods count it until then. Nothing else is forgotten
+// unless the caller says so.
 //
 // It has no lock: the caller must not use it concurrently.
 type Store[V any] struct {

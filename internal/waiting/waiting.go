@@ -2,8 +2,8 @@
 // waits for a person. While it does, clocks stop and slots are given back, and
 // whoever shuts down can end the wait without ending calls that work.
 //
-// Whatever puts a question to a person calls [Begin] and, when the question is
-// answered or withdrawn, the function that Begin returns. What surrounds a call
+// Whatever puts a question to a person calls [Wait.Begin] and, when the question is
+// answered or withdrawn, [Wait.End]. What surrounds a call
 // (middleware, a transport, a router) puts a [Watch] into its context and is told
 // when the call begins and ends to wait. A call waits while any of its questions
 // is open, however many goroutines ask.
@@ -182,8 +182,8 @@ func (w *Watch) removeWait(one *Wait) {
 	}
 }
 
-// End ends the waits of the calls under the watch, and those that begin later.
-// Calls that do not wait go on.
+// End withdraws the questions of the waits under the watch, and of those that begin
+// later, where they can be withdrawn. Calls that do not wait go on.
 func (w *Watch) End(cause error) {
 	w.mu.Lock()
 	if w.ended == nil {

@@ -48,7 +48,8 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 		"MCP-Protocol-Version header is missing; this server supports %v", modernVersions())
 }
 
-// replaceRefusal returns in with another refusal than the one it may carry. What
+// replaceRefusal returns a new request with what observers and logs need of in, and
+// e as its refusal. It has no era: [server.Server.Serve] serves it as modern. What
 // [server.Server.Admit] found in the body does not count when the headers
 // contradict the body or name another era.
 func replaceRefusal(in *server.Incoming, e *protocol.Error) *server.Incoming {
@@ -56,6 +57,7 @@ func replaceRefusal(in *server.Incoming, e *protocol.Error) *server.Incoming {
 		Request: in.Request, Params: in.Params, Meta: in.Meta, Version: in.Version,
 		Target:    in.Target,
 		Principal: in.Principal, Private: in.Private, Back: in.Back,
+		RemoteAddr: in.RemoteAddr, TraceParent: in.TraceParent, Credential: in.Credential,
 		DraftErrorCodes: in.DraftErrorCodes,
 	}
 	refused.Refuse(e)

@@ -353,3 +353,41 @@ func TestRefusalIsCheap(t *testing.T) {
 		}
 	}
 }
+
+// A request that its headers contradict reaches middleware with what a log says of the
+// sender, and with what it must not say.
+func TestRefusedRequestsKeepTheirSender(t *testing.T) {
+	var got *server.Incoming
+	keep := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			got = in
+			return next(ctx, in)
+		}
+	}
+	srv, err := server.New(&server.Options{Middleware: []server.Middleware{keep}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts, _ := serve(t, srv, nil)
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL,
+		strings.NewReader(body(protocol.MethodListTools, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = headers(protocol.MethodListPrompts, "") // contradicts the body
+	r.Header.Set("Authorization", "Bearer secret")
+	r.Header.Set("Traceparent", trace)
+	response, err := ts.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusBadRequest || got == nil {
+		t.Fatalf("got status %d and the request %v, want a refusal", response.StatusCode, got)
+	}
+	if got.RemoteAddr == "" || got.TraceParent != trace || got.Credential != "Bearer secret" {
+		t.Errorf("got %q, %q, %q, want address, trace and credential",
+			got.RemoteAddr, got.TraceParent, got.Credential)
+	}
+}
