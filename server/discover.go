@@ -1,11 +1,14 @@
 package server
 
-import "github.com/rondo-mcp/rondo/protocol"
+import (
+	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/protocol"
+)
 
 // answerDiscover answers server/discover: what the server is, speaks and offers.
 func (s *Server) answerDiscover(in *Incoming) *protocol.DiscoverResult {
 	return &protocol.DiscoverResult{
-		SupportedVersions: modernVersions(),
+		SupportedVersions: revision.Modern(),
 		Capabilities:      s.declaredCapabilities(),
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{

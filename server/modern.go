@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -44,9 +45,6 @@ func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) 
 	return in
 }
 
-// modernVersions are the revisions that this server serves without a session.
-func modernVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
-
 // checkRequest returns why a request may not be dispatched, nil if it may.
 // initialize, which declares no version in _meta, is refused first. Then the version:
 // what a method or a key means depends on it.
@@ -58,7 +56,7 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
-		return protocol.UnsupportedVersion(string(meta.Version), modernVersions())
+		return protocol.UnsupportedVersion(string(meta.Version), revision.Modern())
 	case !s.offersMethod(method):
 		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
 			clipQuoted(method))
@@ -73,10 +71,10 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 // are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
 	e := protocol.Errorf(protocol.CodeMethodNotFound,
-		"method not found: initialize; this server supports %v", modernVersions())
+		"method not found: initialize; this server supports %v", revision.Modern())
 	return e.WithData(struct {
 		Supported []protocol.Version `json:"supported"`
-	}{modernVersions()})
+	}{revision.Modern()})
 }
 
 // modernEra is the era of revision 2026-07-28: each request stands for itself, and

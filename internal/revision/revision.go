@@ -7,6 +7,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// Modern returns the revisions that are served without a session.
+func Modern() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+
 // IsNamedIn reports whether the _meta of params names a revision, which
 // requests of revisions without a handshake do and no others (basic/index,
 // "_meta"). Params have passed [jsonx.Check], or are part of something that

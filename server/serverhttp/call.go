@@ -124,12 +124,7 @@ func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
 		return nil
 	}
-	message, err := protocol.AppendMessage(nil, response)
-	if err != nil { // cannot happen: the server encodes results
-		message, _ = protocol.AppendMessage(nil,
-			&protocol.Response{ID: response.ID, Error: internalError()})
-	}
-	return message
+	return appendResponse(nil, response)
 }
 
 // A notifyChannel sends notifications on the stream of a request. It is all that a

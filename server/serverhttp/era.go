@@ -4,12 +4,10 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
-
-// modernVersions are the revisions that are served without a session.
-func modernVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
 // eraOf tells by which era's rules a message wants to be served. declared is
 // the version in its _meta, lines are the MCP-Protocol-Version headers.
@@ -39,13 +37,13 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 				requested = text
 			}
 		}
-		return protocol.UnsupportedVersion(requested, modernVersions())
+		return protocol.UnsupportedVersion(requested, revision.Modern())
 	}
 	if requested != "" {
-		return protocol.UnsupportedVersion(requested, modernVersions())
+		return protocol.UnsupportedVersion(requested, revision.Modern())
 	}
 	return protocol.Errorf(protocol.CodeHeaderMismatch,
-		"MCP-Protocol-Version header is missing; this server supports %v", modernVersions())
+		"MCP-Protocol-Version header is missing; this server supports %v", revision.Modern())
 }
 
 // replaceRefusal returns a new request with what observers and logs need of in, and

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/replay"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -20,7 +21,7 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p roundt
 	}
 	if eraOf("", lines) == protocol.Modern {
 		rw.refuse(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedVersion,
-			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), modernVersions())})
+			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), revision.Modern())})
 		return
 	}
 	if r.Method == http.MethodGet {

@@ -206,7 +206,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	if err := h.srv.Notify(r.Context(), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			e = protocol.Errorf(protocol.CodeInternalError, "internal error")
+			e = internalError()
 		}
 		rw.refuse(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, err: e})
 		return

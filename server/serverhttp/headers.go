@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -62,7 +63,7 @@ func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 		return repeatedHeader("MCP-Protocol-Version")
 	case declared == "":
 		if v := protocol.Version(value); v != protocol.V20260728 {
-			return protocol.UnsupportedVersion(value, modernVersions())
+			return protocol.UnsupportedVersion(value, revision.Modern())
 		}
 	case value == "":
 		return missingHeader("MCP-Protocol-Version")
@@ -111,7 +112,7 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 	if v := protocol.Version(trimSpace(firstLine(version))); len(version) > 1 {
 		return repeatedHeader("MCP-Protocol-Version")
 	} else if v != "" && v != protocol.V20260728 {
-		return protocol.UnsupportedVersion(string(v), modernVersions())
+		return protocol.UnsupportedVersion(string(v), revision.Modern())
 	}
 	if lines := header[headerMethod]; len(lines) > 0 {
 		return vetMethod(lines, n.Method)
