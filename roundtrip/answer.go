@@ -9,6 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // An Outcome says what became of a question.
@@ -41,6 +42,9 @@ func (o Outcome) String() string {
 	}
 	return fmt.Sprintf("outcome %d", int(o))
 }
+
+// decision is the outcome as events have it, which tell of answers that a person has given.
+func (o Outcome) decision() event.Decision { return event.Decision(o.String()) }
 
 // A Reply is the answer to one question.
 type Reply[T any] struct {

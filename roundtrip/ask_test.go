@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // TestAskDependentQuestions asks three questions each of which depends on the
@@ -128,8 +129,8 @@ func TestRefusals(t *testing.T) {
 					if j.traffic() != 1 {
 						t.Errorf("asked %d times", j.traffic())
 					}
-					for _, end := range all[roundtrip.FlowEnded](j.events) {
-						if end.How != roundtrip.EndRefused {
+					for _, end := range all[event.FlowEnded](j.events) {
+						if end.How != event.EndRefused {
 							t.Errorf("end %+v", end)
 						}
 					}

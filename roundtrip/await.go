@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // MaxVisitHold is how long [Await] holds a request of a modern revision. Proxies
@@ -173,7 +174,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	}
 	cause := context.Cause(&w.Context)
 	if p.isLegacy() {
-		r.endWith(&ending{cause, refuseVisit(key, cause), EndFailed})
+		r.endWith(&ending{cause, refuseVisit(key, cause), event.EndFailed})
 	}
 	return false, r.endOfLegacyWait(p, cause)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A Call is one arrival of a multi round-trip request: the first leg of a flow
@@ -19,7 +20,7 @@ type Call struct {
 	Arguments    json.RawMessage
 	Capabilities protocol.ClientCapabilities
 	// Principal is who calls; the zero value is anonymous.
-	Principal Principal
+	Principal protocol.Principal
 	// Responses and State are the retry members of the request. Calls of legacy
 	// revisions have none: what a host passes there is dropped unread.
 	Responses protocol.InputResponses
@@ -66,7 +67,7 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 type questioner struct {
 	funnel *Funnel
 	call   *Call
-	where  Where
+	where  event.Where
 	until  time.Time // when the flow of a legacy call ends; zero: its context decides
 	wait   *callWait
 	visits *visitTable // nil outside of an exchange
@@ -90,12 +91,12 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 
 func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.Legacy }
 
-func (p *questioner) observe(ctx context.Context, event Event) {
-	p.funnel.opts.Observer.Observe(ctx, event)
+func (p *questioner) observe(ctx context.Context, e event.Event) {
+	p.funnel.opts.Observer.Observe(ctx, e)
 }
 
-func (p *questioner) observeIfAny(ctx context.Context, event Event) {
-	if event != nil {
-		p.observe(ctx, event)
+func (p *questioner) observeIfAny(ctx context.Context, e event.Event) {
+	if e != nil {
+		p.observe(ctx, e)
 	}
 }

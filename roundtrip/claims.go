@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/owner"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // claims is what a sealed state says: for whom and for which request it is, until when it is
 // valid, what was asked and answered, and the author's own data. Its layout is written down in
 // internal/design/0011-claims-layout.md.
 type claims struct {
-	principal Principal
+	principal protocol.Principal
 	method    string
 	target    string
 	audience  string
@@ -35,7 +37,7 @@ type claims struct {
 	state   json.RawMessage
 
 	// Of flow style, in which the handler is straight-line code; empty in guard
-	// style, which has nothing to do with a [Guard].
+	// style, which has nothing to do with a [store.Guard].
 	version string
 	memos   []memo
 
@@ -98,7 +100,7 @@ func kindCode(kind protocol.InputKind) byte {
 // appendTo writes the claims. Every string is length-prefixed, so that no two
 // different claims have the same encoding.
 func (c *claims) appendTo(dst []byte) []byte {
-	dst = append(dst, claimsLayout, principalCode(c.principal))
+	dst = append(dst, claimsLayout, owner.Kind(c.principal))
 	dst = appendField(dst, c.principal.Issuer)
 	dst = appendField(dst, c.principal.Subject)
 	dst = appendField(dst, c.method)
@@ -192,17 +194,6 @@ func appendField[T string | json.RawMessage](dst []byte, value T) []byte {
 	return append(dst, value...)
 }
 
-// principalCode keeps the three sorts of principal apart whatever their names.
-func principalCode(p Principal) byte {
-	switch {
-	case p.local:
-		return 2
-	case p.Anonymous():
-		return 0
-	}
-	return 1
-}
-
 var (
 	errClaims       = errors.New("request state: malformed claims")
 	errClaimsLayout = errors.New("request state: claims in a layout that this release does not read")
@@ -220,9 +211,12 @@ func decodeClaims(data []byte, like *claims) (*claims, error) {
 	}
 	c := &claims{}
 	code := r.readByte()
-	c.principal = Principal{Issuer: r.readExpected(like.principal.Issuer),
-		Subject: r.readExpected(like.principal.Subject), local: code == 2}
-	if principalCode(c.principal) != code {
+	if code == owner.LocalKind {
+		c.principal = protocol.LocalPrincipal()
+	}
+	c.principal.Issuer = r.readExpected(like.principal.Issuer)
+	c.principal.Subject = r.readExpected(like.principal.Subject)
+	if owner.Kind(c.principal) != code {
 		return nil, errClaims
 	}
 	c.method, c.target, c.audience = r.readExpected(like.method), r.readExpected(like.target),
@@ -428,7 +422,7 @@ func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 
 // digestQuestion returns what stands for a question in events.
 func digestQuestion(kind protocol.InputKind, key string, form [32]byte,
-	m journalMark) (d QuestionDigest) {
+	m journalMark) (d event.QuestionDigest) {
 	var few [192]byte
 	text := append(few[:0], "rondo question 1\x00"...)
 	text = append(append(append(text, kind...), 0), key...)

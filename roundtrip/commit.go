@@ -22,7 +22,7 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // OnCommit has fn run after the handler has completed the flow, its result has
-// passed all checks, and a [Guard], if there is one, has recorded it: at most
+// passed all checks, and a [store.Guard], if there is one, has recorded it: at most
 // once for every outcome that is handed to the client, never in a round that
 // asks, nor when the handler fails or returns an error result. A guard that
 // cannot record the outcome changes nothing, since the client gets it and the

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // TestOnCommit runs what was registered in the round that completes, in order,
@@ -18,7 +20,7 @@ func TestOnCommit(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			var ran []string
-			j := newJourney(t, m, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, nil,
+			j := newJourney(t, m, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, nil,
 				func(ctx context.Context) (protocol.Result, error) {
 					note := func(text string) {
 						err := roundtrip.OnCommit(ctx, func(cleanup context.Context) {
@@ -126,13 +128,13 @@ func TestOnCommitPanics(t *testing.T) {
 		return say("done")
 	})
 	if got := c.done(); got != "done" || !ran ||
-		one[roundtrip.HandlerPanicked](t, c.events).Value != "no" {
+		one[event.HandlerPanicked](t, c.events).Value != "no" {
 		t.Errorf("got %q, %v", got, ran)
 	}
 }
 
 // unwriting is a guard that claims and records nothing.
-type unwriting struct{ *roundtrip.MemoryGuard }
+type unwriting struct{ *store.MemoryGuard }
 
 func (unwriting) Commit(context.Context, string, []byte) error { return errors.New("no space") }
 
@@ -140,7 +142,7 @@ func (unwriting) Commit(context.Context, string, []byte) error { return errors.N
 // belongs to it happens, once; the state is spent.
 func TestOnCommitWithoutRecord(t *testing.T) {
 	ran := 0
-	c := newClient(t, roundtrip.Options{Guard: unwriting{roundtrip.NewMemoryGuard(0)}},
+	c := newClient(t, roundtrip.Options{Guard: unwriting{store.NewMemoryGuard(0)}},
 		func(ctx context.Context) (protocol.Result, error) {
 			if _, err := reasonOf(ctx, "k"); err != nil {
 				return nil, err
@@ -155,7 +157,7 @@ func TestOnCommitWithoutRecord(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	c.fails(protocol.CodeBusy) // as far as the guard knows the leg still runs
-	if one[roundtrip.ServerBug](t, c.events); ran != 1 {
+	if one[event.ServerBug](t, c.events); ran != 1 {
 		t.Errorf("ran %d times", ran)
 	}
 }

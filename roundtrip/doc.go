@@ -60,7 +60,7 @@
 // then gives up. What is random, costly or changes with time goes through
 // [Memo]. A leg can be run twice, when its response is lost or its state sent
 // again, so a payment takes an [IdempotencyKey]; with other answers, too, unless
-// there is a [Guard], so the key names the amount. And no library can stop code
+// there is a [store.Guard], so the key names the amount. And no library can stop code
 // that takes neither context nor error into account: it will run in a round that
 // asks, although nobody is told that it succeeded.
 //
@@ -76,7 +76,7 @@
 // A question that cannot be put to the client, or that nobody answers, ends the
 // call with a refusal that says why, in both styles and also for hosts that push
 // ([Funnel.Push]): a handler that drops the error does not get to say that it went
-// on. [PushFailed] tells the observer. A handler that can do without an answer
+// on. [event.PushFailed] tells the observer. A handler that can do without an answer
 // looks first, with [CanAsk], or says so with [IfPossible].
 //
 // A person who agrees to visit a URL is not done there. [Await] waits for that.
@@ -93,13 +93,13 @@
 //
 // Sealing does not make a state single-use: until it expires, the same client
 // can present it again, and the handler runs again. Where that matters,
-// configure a [Guard]. Nor does it prove that a person answered, which is the
+// configure a [store.Guard]. Nor does it prove that a person answered, which is the
 // client's word. The states of anonymous HTTP callers are bearer tokens:
 // whoever holds one may continue the flow.
 //
-// The key decides who can open a state. Without a configured [Sealer] it is
+// The key decides who can open a state. Without a configured [keys.Sealer] it is
 // random and dies with the process; give replicas a shared one with
-// [KeyringFromEnv]. Services that share a key are told apart by
+// [keys.KeyringFromEnv]. Services that share a key are told apart by
 // [Options].Audience, which is required then.
 //
 // # When a person takes time

@@ -8,6 +8,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // ErrNoRound is returned, wrapped with what is wrong, by the calls of flow style
@@ -25,10 +27,6 @@ var ErrPending = errors.New("the question is being asked; the handler runs again
 // then.
 var ErrNotFinished = errors.New("the visit is not finished")
 
-// ErrStateGone is what a [StateStore] answers for an id that it does not hold,
-// or no longer.
-var ErrStateGone = errors.New("state store: no such state")
-
 // A DeclinedError says that the person declined the question Key.
 type DeclinedError struct{ Key string }
 
@@ -44,7 +42,7 @@ func (e *CancelledError) Error() string { return "cancelled: " + e.Key }
 
 // A JournalError says that the handler does not ask the same in every round, or
 // asks twice under one key. The flow ends: whatever the handler returns, the
-// client gets an internal error, and the observer a [ServerBug] with this.
+// client gets an internal error, and the observer a [event.ServerBug] with this.
 type JournalError struct {
 	Key     string
 	Problem string
@@ -88,41 +86,6 @@ func (e *AnswerError) Error() string {
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// A SpentError says that a state has been claimed before.
-type SpentError struct {
-	// Outcome is what was recorded for it, nil while the first claim is still
-	// running or when the answers presented now differ from those then.
-	Outcome []byte
-	// Running says that the answers are those of the first claim and that its leg
-	// has not ended, as far as the guard knows. The client is told to come back
-	// soon, instead of that the state is spent.
-	Running bool
-}
-
-// Error says that the state was used.
-func (e *SpentError) Error() string { return "request state has been used" }
-
-// A QuotaError says that a [Guard] or a [StateStore] has no room. It has stored
-// nothing. The client gets [protocol.CodeBusy] and may send the request again
-// after RetryAfter.
-type QuotaError struct {
-	// Resource is what has no room, for logs: "guard" or "store".
-	Resource string
-	// Limit is "principal" when the caller has used up its share, "server" when
-	// all callers together have used up everything.
-	Limit string
-	// RetryAfter is when there may be room again, 0: in a second.
-	RetryAfter time.Duration
-}
-
-// Error tells which bound was reached.
-func (e *QuotaError) Error() string {
-	if e.Limit == string(quota.Share) {
-		return e.Resource + ": the principal has used up its share"
-	}
-	return e.Resource + ": full"
-}
-
 // refusedWith reports whether err is a refusal of the sort E.
 func refusedWith[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
@@ -136,7 +99,7 @@ const defaultQuotaRetry = time.Second
 // returns what the client learns: for want of room when to come back, otherwise
 // an internal error.
 func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
-	full, ok := errors.AsType[*QuotaError](err)
+	full, ok := errors.AsType[*store.QuotaError](err)
 	if !ok {
 		return r.reportBug(ctx, err)
 	}
@@ -144,7 +107,7 @@ func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	if after <= 0 {
 		after = defaultQuotaRetry
 	}
-	r.observe(ctx, QuotaExceeded{r.where, full.Resource, full.Limit, after})
+	r.observe(ctx, event.QuotaExceeded{Where: r.where, Resource: full.Resource, Limit: full.Limit, RetryAfter: after})
 	whose, what := "", "send the request again"
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // play is a client in few words: it makes a call, answers what it is asked out
@@ -22,7 +23,7 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 	}
 	call := roundtrip.Call{
 		Version: protocol.V20260728, Method: protocol.MethodCallTool, Target: "deploy",
-		Principal: roundtrip.Local(),
+		Principal: protocol.LocalPrincipal(),
 		Capabilities: protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		},
@@ -274,7 +275,7 @@ func ExampleFunnel_Do() {
 		Method:       protocol.MethodCallTool,
 		Target:       "deploy",
 		Arguments:    json.RawMessage(`{"env":"prod"}`),
-		Principal:    roundtrip.Principal{Issuer: "https://issuer.example", Subject: "ada"},
+		Principal:    protocol.Principal{Issuer: "https://issuer.example", Subject: "ada"},
 		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
 	}
 	first, err := funnel.Do(context.Background(), call, handler)
@@ -312,7 +313,7 @@ func ExampleKeyringFromEnv() {
 	os.Setenv("EXAMPLE_STATE_KEYS", "2026-10:"+secret)
 	defer os.Unsetenv("EXAMPLE_STATE_KEYS")
 
-	ring, err := roundtrip.KeyringFromEnv("EXAMPLE_STATE_KEYS")
+	ring, err := keys.KeyringFromEnv("EXAMPLE_STATE_KEYS")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -321,7 +322,7 @@ func ExampleKeyringFromEnv() {
 		Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 
-	_, err = roundtrip.KeyringFromEnv("EXAMPLE_OTHER_KEYS")
+	_, err = keys.KeyringFromEnv("EXAMPLE_OTHER_KEYS")
 	fmt.Println(err)
 	// Output:
 	// seal.Keyring(ids=2026-10, secrets redacted) <nil>

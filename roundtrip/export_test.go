@@ -24,13 +24,6 @@ func (f *Funnel) StatelessCallers() int {
 	return f.stateless.counts.Len()
 }
 
-// Bytes returns what the recorded outcomes take.
-func (g *MemoryGuard) Bytes() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return int(g.claims.Bytes())
-}
-
 // VectorClaims are the claims of the test vectors: fixed in everything, so that
 // a change of the layout shows.
 type VectorClaims struct {
@@ -146,7 +139,7 @@ func HandleOf(secret byte) []byte {
 }
 
 // Unlock returns where the store keeps what a handle stands for, and how.
-func Unlock(p Principal, handle, plaintext []byte) (id string, data []byte) {
-	id, box := p.deriveStoreKey(handle)
+func Unlock(p protocol.Principal, handle, plaintext []byte) (id string, data []byte) {
+	id, box := deriveStoreKey(p, handle)
 	return id, box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 }

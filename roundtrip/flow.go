@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A flow is what one run of the handler has done in flow style; guard style has one
@@ -46,7 +47,7 @@ func (f *flow) asksClient() bool { return len(f.pending) > 0 || f.stateOnly }
 type ending struct {
 	err     error    // what the handler gets for every further call
 	refusal *refusal // what the client gets; nil: err is a bug of the server
-	how     FlowEnd
+	how     event.FlowEnd
 }
 
 // activeFlowLocked returns the flow of the run and creates it if need be. It fails if the
@@ -87,7 +88,9 @@ func (r *run) startFlowLocked() {
 }
 
 // failLocked ends the run with a mistake of the server.
-func (r *run) failLocked(err error) error { return r.endLocked(&ending{err: err, how: EndFailed}) }
+func (r *run) failLocked(err error) error {
+	return r.endLocked(&ending{err: err, how: event.EndFailed})
+}
 
 // endLocked fixes the outcome of the run, cancels the handler's context and withdraws the
 // questions that are open. It returns the error that the handler gets. An outcome that is
@@ -105,7 +108,7 @@ func (r *run) endLocked(e *ending) error {
 }
 
 // endWithText ends the run with a text for the person or the model.
-func (r *run) endWithText(code int64, how FlowEnd, text string) error {
+func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})

@@ -13,6 +13,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // misbehaving are handlers that do anything with the error of Ask but return it.
@@ -81,7 +83,7 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	for name, then := range misbehaving {
 		for _, method := range families {
 			t.Run(name+" "+method, func(t *testing.T) {
-				c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+				c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 					func(ctx context.Context) (protocol.Result, error) {
 						if _, err := reasonOf(ctx, "k"); err != nil {
 							if !errors.Is(err, roundtrip.ErrPending) {
@@ -104,7 +106,7 @@ func TestPendingIsOutOfBand(t *testing.T) {
 				if name == "panics" || name == "panics with nothing" {
 					panics = 1
 				}
-				if got := len(all[roundtrip.HandlerPanicked](c.events)); got != panics {
+				if got := len(all[event.HandlerPanicked](c.events)); got != panics {
 					t.Errorf("%d panics reported, want %d", got, panics)
 				}
 			})

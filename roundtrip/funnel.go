@@ -8,6 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // A Funnel is the path that every multi round-trip request takes from its
@@ -32,13 +34,10 @@ func NewFunnel(opts Options) (*Funnel, error) {
 			"RequireSharedKey")
 	}
 	if opts.Sealer == nil && !opts.Plain {
-		opts.Sealer = EphemeralKeyring()
+		opts.Sealer = keys.EphemeralKeyring()
 	}
-	if opts.Observer == nil {
-		opts.Observer = observers(nil)
-	}
-	list, many := opts.Observer.(observers)
-	silent := many && len(list) == 0
+	opts.Observer = event.Observers(opts.Observer)
+	silent := opts.Observer == event.Discard
 	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
 	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), HardMaxStateBytes)
 	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)
@@ -52,8 +51,8 @@ func NewFunnel(opts Options) (*Funnel, error) {
 		return nil, err
 	}
 	if ring, ok := opts.Sealer.(keyNamer); ok {
-		if event := keysAtStart(ring); event != nil {
-			opts.Observer.Observe(context.Background(), event)
+		if e := keysAtStart(ring); e != nil {
+			opts.Observer.Observe(context.Background(), e)
 		}
 	}
 	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil

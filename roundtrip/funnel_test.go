@@ -15,6 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // forged pretends to be a result by embedding one.
@@ -136,7 +139,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 		})
 		c.ask("k")
 		_, _ = c.answer("k", accepted).send()
-		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndFailed ||
+		if end := one[event.FlowEnded](t, c.events); end.How != event.EndFailed ||
 			end.Legs != 2 {
 			t.Errorf("%s: end %+v", name, end)
 		}
@@ -330,7 +333,7 @@ func TestPanics(t *testing.T) {
 					e.Data != nil {
 					t.Errorf("the client learns %q %s", e.Message, e.Data)
 				}
-				p := one[roundtrip.HandlerPanicked](t, c.events)
+				p := one[event.HandlerPanicked](t, c.events)
 				if p.Value == nil || !strings.Contains(string(p.Stack), "roundtrip") ||
 					p.Method != method {
 					t.Errorf("event %+v", p)
@@ -419,7 +422,7 @@ func TestCheckOutput(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, returns(&protocol.CallToolResult{}, nil))
 	c.call.CheckOutput = func(json.RawMessage) error { panic("check") }
 	c.fails(protocol.CodeInternalError)
-	one[roundtrip.HandlerPanicked](t, c.events)
+	one[event.HandlerPanicked](t, c.events)
 }
 
 // TestHandBuilt is what a gateway returns: its upstream's questions and state.
@@ -483,11 +486,11 @@ func TestGate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sealed := false
-			keys := roundtrip.EphemeralKeyring()
+			names := keys.EphemeralKeyring()
 			sealer := &fakeSealer{seal: func(b []byte) (string,
 				error) {
 				sealed = true
-				return keys.Seal(t.Context(), b)
+				return names.Seal(t.Context(), b)
 			}}
 			c := newClient(t, roundtrip.Options{Sealer: sealer}, asks(tc.items...))
 			declared, err := protocol.DecodeClientCapabilities([]byte(tc.declared))
@@ -510,9 +513,9 @@ func TestGate(t *testing.T) {
 			if sealed {
 				t.Error("state was sealed for a question that is not asked")
 			}
-			if event := one[roundtrip.CapabilityRefused](t,
-				c.events); event.Missing.String() != want.String() {
-				t.Errorf("event %+v", event)
+			if e := one[event.CapabilityRefused](t,
+				c.events); e.Missing.String() != want.String() {
+				t.Errorf("event %+v", e)
 			}
 		})
 	}
@@ -566,16 +569,16 @@ func TestContext(t *testing.T) {
 
 type ctxObserver struct{ t *testing.T }
 
-func (o ctxObserver) Observe(ctx context.Context, event roundtrip.Event) {
-	if _, start := event.(roundtrip.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
-		o.t.Errorf("the context of %T lacks the request's value", event)
+func (o ctxObserver) Observe(ctx context.Context, e event.Event) {
+	if _, start := e.(event.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
+		o.t.Errorf("the context of %T lacks the request's value", e)
 	}
 }
 
 // TestOneFunnelManyGoroutines takes flows of its own through each.
 func TestOneFunnelManyGoroutines(t *testing.T) {
 	question := roundtrip.MustQuestion[Confirmation]("k")
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0),
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0),
 		Observer: &events{}})
 	if err != nil {
 		t.Fatal(err)
@@ -660,6 +663,6 @@ func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 		c.ask("k", "added")
 		c.answer("k", declined, "added", `{"roots":[]}`).ask("k", "added") // and not a refusal
 		time.Sleep(time.Minute)
-		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), roundtrip.ReasonExpired)
+		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), event.ReasonExpired)
 	})
 }

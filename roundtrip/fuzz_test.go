@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // seedsOrFail keeps a fuzz target from running on nothing.
@@ -26,7 +27,7 @@ func seedsOrFail[T any](f *testing.F, seeds []T) {
 // may let through. What it takes it must write again as it was.
 func FuzzClaims(f *testing.F) {
 	local := honest()
-	local.Call.Principal = roundtrip.Local()
+	local.Call.Principal = protocol.LocalPrincipal()
 	full := appended(f, honest())
 	seedsOrFail(f, [][]byte{full, appended(f, local), full[:len(full)/2],
 		bytes.Repeat([]byte{0xff}, 80), append([]byte{3, 0}, make([]byte, 70)...)})
@@ -41,7 +42,7 @@ func FuzzClaims(f *testing.F) {
 			seal: func([]byte) (string, error) { return "x", nil },
 		}, Audience: honest().Audience}, vectorHandler)
 		c.call.State = protocol.StateText("x")
-		if _, err := c.send(); err != nil && len(all[roundtrip.StateRejected](c.events)) != 1 {
+		if _, err := c.send(); err != nil && len(all[event.StateRejected](c.events)) != 1 {
 			t.Errorf("refused with %v, unreported", err)
 		}
 	})

@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
 	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // readDraft returns what the author of a result said and checks it. Results built by
@@ -176,7 +178,7 @@ func (p *questioner) checkClient(ctx context.Context,
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
 	}
 	if !missing.IsZero() {
-		p.observe(ctx, CapabilityRefused{p.where, missing})
+		p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: missing})
 		return nil, protocol.MissingCapabilities(missing)
 	}
 	return p.withoutContext(requests), nil
@@ -212,8 +214,8 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
 	case p.funnel.opts.RefuseLegacy:
-		p.observe(ctx, ServerBug{p.where,
-			fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
+		p.observe(ctx, event.ServerBug{Where: p.where,
+			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
 				p.call.Version)})
 		return nil, &refusal{code: protocol.CodeCannotAsk,
 			text: "this request asks questions, which needs a client of revision 2026-07-28"}
@@ -227,7 +229,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
 	}
 	if !missing.IsZero() {
-		p.observe(ctx, CapabilityRefused{p.where, missing})
+		p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: missing})
 		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " +
 			missing.String() + "; use a client that does"}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // guard is a handler that only checks for consent.
@@ -54,7 +55,7 @@ func TestNoNagging(t *testing.T) {
 				if len(c.shown) != 1 {
 					t.Errorf("shown %v, want it once", c.shown)
 				}
-				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRefused ||
+				if end := one[event.FlowEnded](t, c.events); end.How != event.EndRefused ||
 					end.Legs != 2 || end.Flow == "" {
 					t.Errorf("end %+v", end)
 				}

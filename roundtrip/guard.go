@@ -1,202 +1,18 @@
 package roundtrip
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/owner"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
-
-// A Guard makes states single-use: each is claimed before its answers are
-// used, and remembered until it expires. Without a guard an authentic state
-// may be presented again until it expires, which is fine for handlers whose
-// effects can be repeated and required by the protocol's statelessness.
-//
-// A guard knows of states only: a request without one, whose answers are taken
-// because the host accepts unsolicited ones ([Call].AcceptCold), passes it as
-// often as it is sent.
-//
-// Implementations shared between replicas must claim atomically. All methods
-// may be called concurrently. An error refuses the request: a guard that
-// cannot be asked must not let anything through.
-type Guard interface {
-	// Claim takes the state id for the caller until it is committed or
-	// released. fingerprint identifies the answers presented with it. The
-	// claim must be remembered until the time given, committed or not.
-	//
-	// owner is a digest of the principal, "" for all anonymous callers: a client
-	// can spend states as fast as it can send requests, so each owner gets a
-	// share of the room and no more. One id always comes with the same owner.
-	//
-	// It returns a [*SpentError] when the id was claimed before, whatever room
-	// there is, and a [*QuotaError] when there is no room for another claim.
-	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
-	// Commit records the outcome of the claim, to be handed out again to an
-	// exact replay. A nil outcome says that the request ended without
-	// one.
-	Commit(ctx context.Context, id string, outcome []byte) error
-	// Release gives the claim up: the handler never started.
-	Release(ctx context.Context, id string) error
-}
-
-// MaxGuardEntries is how many unexpired states a [MemoryGuard] remembers by
-// default. At the limit new claims are refused: forgetting one would let it be
-// used twice. With rounds of an hour, the default, one principal may spend 33
-// states a second for ever, and all together four times as many. Each takes
-// about 250 bytes.
-const MaxGuardEntries = 500_000
-
-// MaxGuardBytes is how much of recorded outcomes a [MemoryGuard] keeps, over
-// all of its entries. Beyond it the oldest outcomes are forgotten. Their states
-// stay spent, but a replay is refused instead of getting its outcome again.
-const MaxGuardBytes = 64 << 20
-
-// A MemoryGuard is a [Guard] for a single process. One principal may use a
-// quarter of its entries and bytes. Anonymous callers may together use
-// everything, or all but a quarter once somebody authenticates; what belongs to
-// [Local] may use everything.
-type MemoryGuard struct {
-	mu       sync.Mutex
-	claims   *quota.Store[claim]
-	outcomes list.List             // of *claimEntry with an outcome, oldest first
-	byOwner  map[string]*list.List // the same of each owner
-}
-
-type claimEntry = quota.Entry[claim]
-
-type claim struct {
-	fingerprint [32]byte
-	recorded    *recordedOutcome // nil: none
-	made        time.Time
-	ended       bool // its request has, with an outcome or without
-}
-
-// A recordedOutcome is in two lists, to be forgotten oldest first.
-type recordedOutcome struct {
-	data         []byte
-	inAll, inOwn *list.Element
-}
-
-// runningFor is how long a claim that has not been ended counts as one whose request
-// is being served. That takes less, even where Await holds the request for a visit.
-const runningFor = 2 * time.Minute
-
-// NewMemoryGuard returns a guard that remembers at most max unexpired states,
-// or [MaxGuardEntries] if max is 0.
-func NewMemoryGuard(max int) *MemoryGuard {
-	if max <= 0 {
-		max = MaxGuardEntries
-	}
-	g := &MemoryGuard{byOwner: map[string]*list.List{}}
-	g.claims = quota.NewStore(quota.StoreOptions[claim]{
-		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().ownerDigest(),
-		Removed: g.forgetOutcomeLocked,
-	})
-	return g
-}
-
-// Claim implements [Guard].
-func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32]byte,
-	until time.Time) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := g.claims.Get(id); e != nil {
-		switch {
-		case e.Value.fingerprint != fingerprint:
-			return &SpentError{}
-		case e.Value.recorded == nil:
-			return &SpentError{Running: !e.Value.ended && time.Since(e.Value.made) < runningFor}
-		}
-		return &SpentError{Outcome: e.Value.recorded.data}
-	}
-	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint, made: time.Now()}, 0,
-		until); limit != quota.None {
-		return &QuotaError{Resource: "guard", Limit: string(limit),
-			RetryAfter: g.claims.RetryAfter()}
-	}
-	return nil
-}
-
-// Commit implements [Guard].
-func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := g.claims.Get(id)
-	if e == nil {
-		return errors.New("guard: commit without a claim")
-	}
-	e.Value.ended = true
-	if r := e.Value.recorded; r != nil { // a second commit replaces the first
-		g.dropOutcomeLocked(e)
-	}
-	if outcome != nil && g.makeRoomLocked(e, int64(len(outcome))) {
-		g.recordOutcomeLocked(e, append([]byte{}, outcome...))
-	}
-	return nil
-}
-
-// Release implements [Guard].
-func (g *MemoryGuard) Release(_ context.Context, id string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := g.claims.Get(id); e != nil && e.Value.recorded == nil {
-		g.claims.Remove(e)
-	}
-	return nil
-}
-
-// makeRoomLocked gives e room for an outcome of some size. It forgets older
-// outcomes for that: the owner's own where its share is used up. It reports false,
-// and forgets nothing, where all of them would not make enough.
-func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
-	if !g.claims.CanEverResize(e, size) {
-		return false
-	}
-	for {
-		oldest := g.outcomes.Front()
-		switch g.claims.Resize(e, size) {
-		case quota.None:
-			return true
-		case quota.Share:
-			oldest = g.byOwner[e.Owner()].Front() // only outcomes have a size
-		}
-		g.dropOutcomeLocked(oldest.Value.(*claimEntry))
-	}
-}
-
-func (g *MemoryGuard) recordOutcomeLocked(e *claimEntry, outcome []byte) {
-	own := g.byOwner[e.Owner()]
-	if own == nil {
-		own = list.New()
-		g.byOwner[e.Owner()] = own
-	}
-	e.Value.recorded = &recordedOutcome{outcome, g.outcomes.PushBack(e), own.PushBack(e)}
-}
-
-// dropOutcomeLocked forgets the outcome of a claim, which stays.
-func (g *MemoryGuard) dropOutcomeLocked(e *claimEntry) {
-	g.forgetOutcomeLocked(e)
-	g.claims.Resize(e, 0)
-}
-
-func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
-	r := e.Value.recorded
-	if r == nil {
-		return
-	}
-	e.Value.recorded = nil
-	g.outcomes.Remove(r.inAll)
-	own := g.byOwner[e.Owner()]
-	if own.Remove(r.inOwn); own.Len() == 0 {
-		delete(g.byOwner, e.Owner())
-	}
-}
 
 // claimState claims the state with the guard, if there is one. It is called after everything
 // about the state has been verified and before its answers are used, so a refused request
@@ -218,13 +34,13 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 	sum := sha256.Sum256(c.encoded)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(r.responses),
+	err := guard.Claim(ctx, id, owner.Digest(c.principal), fingerprint(r.responses),
 		c.expires.Add(clockSkew))
 	if err == nil {
 		r.claimID = id
 		return nil, nil
 	}
-	spent, ok := errors.AsType[*SpentError](err)
+	spent, ok := errors.AsType[*store.SpentError](err)
 	if !ok {
 		// A guard that cannot answer lets nothing through.
 		return nil, r.reportUnserved(ctx, err)
@@ -232,15 +48,15 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 	if spent.Outcome != nil {
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
 			spent.Outcome); err == nil {
-			r.observe(ctx, FlowEnded{r.where, c.round + 1, EndReplayed})
+			r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.round + 1, How: event.EndReplayed})
 			return result, nil
 		}
 	}
 	if spent.Running {
-		r.observe(ctx, LegRunning{r.where})
+		r.observe(ctx, event.LegRunning{Where: r.where})
 		return nil, refuseCopy()
 	}
-	return nil, r.reportRejection(ctx, &rejection{reason: ReasonReplayed})
+	return nil, r.reportRejection(ctx, &rejection{reason: event.ReasonReplayed})
 }
 
 // copyRetryAfter is when to send such a copy again: most rounds take less.
@@ -263,10 +79,10 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	// The newest revision can encode every outcome, questions included.
 	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result)
 	if err != nil {
-		e.observe(ctx, ServerBug{e.where, err})
+		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
 		return
 	}
-	e.endClaim(ctx, func(ctx context.Context, guard Guard,
+	e.endClaim(ctx, func(ctx context.Context, guard store.Guard,
 		id string) error {
 		return guard.Commit(ctx, id, data)
 	})
@@ -275,7 +91,7 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 // releaseClaim ends a claim without an outcome. If the handler never started the claim is
 // given up, and the state can be used again.
 func (e *exchange) releaseClaim(ctx context.Context) {
-	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
+	e.endClaim(ctx, func(ctx context.Context, guard store.Guard, id string) error {
 		if !e.started {
 			return guard.Release(ctx, id)
 		}
@@ -286,12 +102,12 @@ func (e *exchange) releaseClaim(ctx context.Context) {
 // endClaim ends the claim, once. The client may have gone, so the context is not cancelled
 // with the call's: the guard must learn that the state is spent.
 func (e *exchange) endClaim(ctx context.Context,
-	end func(ctx context.Context, guard Guard, id string) error) {
+	end func(ctx context.Context, guard store.Guard, id string) error) {
 	id := e.claimID
 	if e.claimID = ""; id == "" {
 		return
 	}
 	if err := end(context.WithoutCancel(ctx), e.funnel.opts.Guard, id); err != nil {
-		e.observe(ctx, ServerBug{e.where, err})
+		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
 	}
 }

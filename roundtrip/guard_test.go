@@ -13,6 +13,9 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // charge is a handler whose effect must not happen twice.
@@ -28,7 +31,7 @@ func charge(charges *int) roundtrip.Handler {
 
 func TestGuardReplay(t *testing.T) {
 	charges := 0
-	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, charge(&charges))
+	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, charge(&charges))
 	c.ask("k")
 	retry := c.call
 	if got := c.answer("k", accepted).done(); got != "charge 1" {
@@ -46,8 +49,8 @@ func TestGuardReplay(t *testing.T) {
 	if c.runs != runs || charges != 1 {
 		t.Errorf("the handler ran for a replay: %d charges", charges)
 	}
-	for _, end := range all[roundtrip.FlowEnded](c.events)[1:] {
-		if end.How != roundtrip.EndReplayed || end.Legs != 2 {
+	for _, end := range all[event.FlowEnded](c.events)[1:] {
+		if end.How != event.EndReplayed || end.Legs != 2 {
 			t.Errorf("end %+v", end)
 		}
 	}
@@ -55,18 +58,18 @@ func TestGuardReplay(t *testing.T) {
 	// The same state with other answers is a fork.
 	for _, other := range []string{declined, `{"action":"accept","content":{"reason":"else"}}`} {
 		c.call = retry
-		frozen(t, c.answer("k", other), roundtrip.ReasonReplayed)
+		frozen(t, c.answer("k", other), event.ReasonReplayed)
 	}
 	c.call = retry
-	frozen(t, c.answer(), roundtrip.ReasonReplayed)
+	frozen(t, c.answer(), event.ReasonReplayed)
 	c.call = retry
-	frozen(t, c.answer("k", accepted, "more", `1`), roundtrip.ReasonReplayed)
+	frozen(t, c.answer("k", accepted, "more", `1`), event.ReasonReplayed)
 }
 
 // TestGuardReplaysQuestions hands out the same questions and the same state.
 func TestGuardReplaysQuestions(t *testing.T) {
 	charges := 0
-	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, charge(&charges))
+	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, charge(&charges))
 	c.ask("k")
 	retry := c.call
 	first := c.answer("k", declined).ask("k")
@@ -94,7 +97,7 @@ func TestWithoutAGuard(t *testing.T) {
 
 // TestGuardOrderOfAnswers does not matter to whether a replay is exact.
 func TestGuardOrderOfAnswers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 		func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("a", "?"),
@@ -105,13 +108,13 @@ func TestGuardOrderOfAnswers(t *testing.T) {
 	c.ask("a", "b")
 	c.answer("a", accepted, "b", declined).done()
 	c.answer("b", declined, "a", accepted).done()
-	frozen(t, c.answer("a", declined, "b", accepted), roundtrip.ReasonReplayed)
+	frozen(t, c.answer("a", declined, "b", accepted), event.ReasonReplayed)
 }
 
 // TestGuardOneWinner has many clients present one state at the same time.
 func TestGuardOneWinner(t *testing.T) {
 	var runs atomic.Int32
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +192,9 @@ func TestGuardIsTakenAfterVerification(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
 	c.ask("k")
 	c.call.Target = "other"
-	frozen(t, c, roundtrip.ReasonTarget)
+	frozen(t, c, event.ReasonTarget)
 	c.call.State = protocol.StateText("%%%")
-	frozen(t, c, roundtrip.ReasonMalformed)
+	frozen(t, c, event.ReasonMalformed)
 	if len(guard.log) != 0 {
 		t.Errorf("the guard was asked: %v", guard.log)
 	}
@@ -217,7 +220,7 @@ func TestGuardCommit(t *testing.T) {
 	if got := fmt.Sprint(guard.log); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	contains(t, one[roundtrip.ServerBug](t, c.events).Err.Error(), "the disk is full")
+	contains(t, one[event.ServerBug](t, c.events).Err.Error(), "the disk is full")
 }
 
 // TestGuardAfterAFailure keeps the claim, whatever the handler did before.
@@ -231,7 +234,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 		"nil result": func() (protocol.Result, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 				func(ctx context.Context) (protocol.Result, error) {
 					if roundtrip.Number(ctx) == 1 {
 						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
@@ -244,7 +247,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 				t.Fatal("no error")
 			}
 			c.call = retry
-			frozen(t, c.answer("k", accepted), roundtrip.ReasonReplayed)
+			frozen(t, c.answer("k", accepted), event.ReasonReplayed)
 		})
 	}
 }
@@ -254,8 +257,8 @@ func TestGuardAfterAFailure(t *testing.T) {
 func TestGuardRelease(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		guard := &fakeGuard{}
-		boom := observerFunc(func(event roundtrip.Event) {
-			if _, resumed := event.(roundtrip.Resumed); resumed && early {
+		boom := observerFunc(func(e event.Event) {
+			if _, resumed := e.(event.Resumed); resumed && early {
 				panic("observer")
 			}
 		})
@@ -278,9 +281,9 @@ func TestGuardRelease(t *testing.T) {
 	}
 }
 
-type observerFunc func(roundtrip.Event)
+type observerFunc func(event.Event)
 
-func (f observerFunc) Observe(_ context.Context, event roundtrip.Event) { f(event) }
+func (f observerFunc) Observe(_ context.Context, e event.Event) { f(e) }
 
 // TestGuardRemembersForTheSlowestClock claims for longer than the state lives,
 // because another replica's clock may be behind.
@@ -303,198 +306,13 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 	})
 }
 
-func TestMemoryGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		g := roundtrip.NewMemoryGuard(2)
-		later := time.Now().Add(time.Minute)
-		claim := func(id string) error { return g.Claim(ctx, id, "", [32]byte{1}, later) }
-		for _, id := range []string{"a", "b"} {
-			if err := claim(id); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var spent *roundtrip.SpentError
-		var full *roundtrip.QuotaError
-		if err := claim("c"); !errors.As(err, &full) || full.Limit != "server" ||
-			full.RetryAfter != time.Minute {
-			t.Errorf("a full guard says %v, want that there is room in a minute", err)
-		}
-		if err := claim("a"); !errors.As(err, &spent) || spent.Outcome != nil || !spent.Running {
-			t.Errorf("a claim that runs: %v", err)
-		}
-		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) ||
-			spent.Running {
-			t.Errorf("a fork of a claim that runs: %v", err)
-		}
-		if err := g.Commit(ctx, "a", []byte("outcome")); err != nil {
-			t.Error(err)
-		}
-		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" ||
-			spent.Running {
-			t.Errorf("a spent one: %v", err)
-		}
-		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) ||
-			spent.Outcome != nil {
-			t.Errorf("a fork: %v, outcome %q", err, spent.Outcome)
-		}
-		if err := g.Release(ctx, "a"); err != nil {
-			t.Error(err)
-		}
-		if err := claim("a"); !errors.As(err, &spent) {
-			t.Error("a committed claim was released")
-		}
-		if err := g.Release(ctx, "b"); err != nil {
-			t.Error(err)
-		}
-		if err := claim("c"); err != nil {
-			t.Errorf("a released claim leaves no room: %v", err)
-		}
-		if err := g.Commit(ctx, "nobody", nil); err == nil {
-			t.Error("Commit without a claim succeeds")
-		}
-
-		time.Sleep(time.Minute + time.Second)
-		later = time.Now().Add(time.Minute)
-		for _, id := range []string{"d", "a"} {
-			if err := claim(id); err != nil {
-				t.Errorf("%s: expired claims leave no room: %v", id, err)
-			}
-		}
-		if n := g.Bytes(); n != 0 {
-			t.Errorf("%d bytes are kept for outcomes that are forgotten", n)
-		}
-	})
-}
-
-// TestMemoryGuardForgetsTheOldestOutcomes keeps the claims whose outcomes there
-// is no room for any more.
-func TestMemoryGuardForgetsTheOldestOutcomes(t *testing.T) {
-	for _, tc := range []struct {
-		name, owner string
-		size        int
-	}{
-		{"anonymous callers, all there is", "", roundtrip.MaxGuardBytes / 2},
-		{"one principal, its share", "ann", roundtrip.MaxGuardBytes / 8},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			g := roundtrip.NewMemoryGuard(0)
-			later := time.Now().Add(time.Hour)
-			claim := func(id, owner string) error {
-				return g.Claim(t.Context(), id, owner,
-					[32]byte{}, later)
-			}
-			kept := func(id, owner string) bool {
-				spent, ok := errors.AsType[*roundtrip.SpentError](claim(id, owner))
-				if !ok {
-					t.Errorf("%s can be claimed again", id)
-				}
-				return ok && spent.Outcome != nil
-			}
-			commit := func(id, owner string, size int) {
-				if err := claim(id, owner); err != nil {
-					t.Fatal(err)
-				}
-				for range 2 { // a second commit replaces the first
-					if err := g.Commit(t.Context(), id, make([]byte, size)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			commit("other", "bob", 10)
-			for i := range 3 {
-				commit(fmt.Sprint(i), tc.owner, tc.size)
-			}
-			if got, want := [...]bool{kept("0", tc.owner), kept("2", tc.owner)}, [...]bool{false,
-				true}; got != want {
-				t.Errorf("outcomes kept, the first and the last: %v, want %v", got, want)
-			}
-			if tc.owner != "" && !kept("other", "bob") {
-				t.Error("the outcome of somebody else was forgotten")
-			}
-			commit("huge", tc.owner, roundtrip.MaxGuardBytes+1)
-			if kept("huge", tc.owner) {
-				t.Error("an outcome is kept that is larger than all the room")
-			}
-		})
-	}
-}
-
-// TestMemoryGuardShares: one principal cannot lock others out, at the defaults.
-func TestMemoryGuardShares(t *testing.T) {
-	g := roundtrip.NewMemoryGuard(0)
-	later := time.Now().Add(time.Hour)
-	fill := func(owner string) (n int, limit string) {
-		for {
-			err := g.Claim(t.Context(), owner+"/"+fmt.Sprint(n), owner, [32]byte{}, later)
-			if full, ok := errors.AsType[*roundtrip.QuotaError](err); ok {
-				return n, full.Limit
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			n++
-		}
-	}
-	// What is spent in an hour at 28 a second, by one principal, is not refused.
-	const honest = 28 * 62 * 60
-	for i := range honest {
-		if err := g.Claim(t.Context(), "honest/"+fmt.Sprint(i), "ann", [32]byte{},
-			later); err != nil {
-			t.Fatalf("claim %d: %v", i, err)
-		}
-	}
-	for _, tc := range []struct {
-		owner string
-		want  int
-	}{
-		{"ann", roundtrip.MaxGuardEntries/4 - honest},
-		{"", roundtrip.MaxGuardEntries * 3 / 4},
-	} {
-		if n, limit := fill(tc.owner); n != tc.want || limit != "principal" {
-			t.Errorf("%q got %d claims more, refused by %q, want %d, its share", tc.owner, n, limit,
-				tc.want)
-		}
-	}
-}
-
-// TestMemoryGuardEndsWithoutOutcome: a leg that has failed does not run, and one
-// of which nothing is heard does not run for ever.
-func TestMemoryGuardEndsWithoutOutcome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, g, later := t.Context(), roundtrip.NewMemoryGuard(0), time.Now().Add(time.Hour)
-		var spent *roundtrip.SpentError
-		for _, id := range []string{"failed", "silent"} {
-			if err := g.Claim(ctx, id, "", [32]byte{}, later); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := g.Commit(ctx, "failed", nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Claim(ctx, "failed", "", [32]byte{}, later); !errors.As(err, &spent) ||
-			spent.Running || spent.Outcome != nil {
-			t.Errorf("failed: %+v", spent)
-		}
-		time.Sleep(2*time.Minute - time.Nanosecond)
-		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) ||
-			!spent.Running {
-			t.Errorf("silent: %+v", spent)
-		}
-		time.Sleep(time.Nanosecond)
-		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) ||
-			spent.Running {
-			t.Errorf("silent for long: %+v", spent)
-		}
-	})
-}
-
 // TestCopiesOfARunningLeg: the client of a leg that is served already is told when
 // to come back, and then gets the outcome; but only who would have been served,
 // with the same answers.
 func TestCopiesOfARunningLeg(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	events := &events{}
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0),
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0),
 		Observer: events})
 	if err != nil {
 		t.Fatal(err)
@@ -531,12 +349,12 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	if e := fails(call); e.Code != protocol.CodeBusy || string(e.Data) != `{"retryAfterMs":1000}` {
 		t.Errorf("a copy: %v, data %s", e, e.Data)
 	}
-	if n := len(all[roundtrip.LegRunning](events)); n != 1 {
+	if n := len(all[event.LegRunning](events)); n != 1 {
 		t.Errorf("%d events, want 1", n)
 	}
 	for name, change := range map[string]func(*roundtrip.Call){
 		"other answers":   func(c *roundtrip.Call) { c.Responses = answers("k", declined) },
-		"other caller":    func(c *roundtrip.Call) { c.Principal = roundtrip.Local() },
+		"other caller":    func(c *roundtrip.Call) { c.Principal = protocol.LocalPrincipal() },
 		"other target":    func(c *roundtrip.Call) { c.Target = "other" },
 		"other arguments": func(c *roundtrip.Call) { c.Arguments = []byte(`{"other":1}`) },
 		"tampered state": func(c *roundtrip.Call) {
@@ -557,7 +375,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := funnel.Do(t.Context(), call, handler); err != nil ||
-		len(all[roundtrip.LegRunning](events)) != 1 {
+		len(all[event.LegRunning](events)) != 1 {
 		t.Errorf("after the end: %v, %v", again, err)
 	}
 }
@@ -567,7 +385,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 func TestCopiesOfALegThatHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan bool)
-		opts := roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), RoundTTL: time.Minute}
+		opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), RoundTTL: time.Minute}
 		c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
@@ -607,7 +425,7 @@ func TestCopiesOfALegThatHasExpired(t *testing.T) {
 
 // lenient is a Sealer that takes a token for the same with spaces behind it, as
 // one made of a lenient base64 decoder does.
-type lenient struct{ *roundtrip.Keyring }
+type lenient struct{ *keys.Keyring }
 
 func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {
 	return l.Keyring.Open(ctx, strings.TrimRight(text, " "))
@@ -616,8 +434,8 @@ func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {
 // TestOtherSpellingOfSpentState: a guard is about states, however a Sealer lets
 // them be spelled.
 func TestOtherSpellingOfSpentState(t *testing.T) {
-	opts := roundtrip.Options{Sealer: lenient{roundtrip.EphemeralKeyring()},
-		Guard: roundtrip.NewMemoryGuard(0)}
+	opts := roundtrip.Options{Sealer: lenient{keys.EphemeralKeyring()},
+		Guard: store.NewMemoryGuard(0)}
 	paid := 0
 	c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "pay"); !ok {

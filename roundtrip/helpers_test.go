@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -25,30 +26,30 @@ type Confirmation struct {
 // events is an observer that remembers.
 type events struct {
 	mu   sync.Mutex
-	list []roundtrip.Event
+	list []event.Event
 }
 
-func (e *events) Observe(_ context.Context, event roundtrip.Event) {
+func (e *events) Observe(_ context.Context, happened event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.list = append(e.list, event)
+	e.list = append(e.list, happened)
 }
 
 // all returns the events of one type, oldest first.
-func all[T roundtrip.Event](e *events) []T {
+func all[T event.Event](e *events) []T {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []T
-	for _, event := range e.list {
-		if event, ok := event.(T); ok {
-			out = append(out, event)
+	for _, e := range e.list {
+		if e, ok := e.(T); ok {
+			out = append(out, e)
 		}
 	}
 	return out
 }
 
 // one returns the only event of its type.
-func one[T roundtrip.Event](t testing.TB, e *events) T {
+func one[T event.Event](t testing.TB, e *events) T {
 	t.Helper()
 	list := all[T](e)
 	if len(list) != 1 {
@@ -79,7 +80,7 @@ func toolCall() roundtrip.Call {
 		Target:       "deploy",
 		Arguments:    json.RawMessage(`{"env":"prod"}`),
 		Capabilities: capable(),
-		Principal:    roundtrip.Principal{Issuer: "https://issuer.example", Subject: "ada"},
+		Principal:    protocol.Principal{Issuer: "https://issuer.example", Subject: "ada"},
 	}
 }
 
@@ -95,7 +96,7 @@ func capable() protocol.ClientCapabilities {
 func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) *client {
 	t.Helper()
 	c := &client{t: t, call: toolCall(), events: &events{}}
-	opts.Observer = roundtrip.Observers(c.events, opts.Observer)
+	opts.Observer = event.Observers(c.events, opts.Observer)
 	if opts.Audience == "" { // demanded beside a shared key
 		opts.Audience = "test"
 	}
@@ -223,12 +224,12 @@ func (c *client) fails(code int64) *protocol.Error {
 // told. The client learns nothing of it.
 func (c *client) bug() string {
 	c.t.Helper()
-	before := len(all[roundtrip.ServerBug](c.events))
+	before := len(all[event.ServerBug](c.events))
 	e := c.fails(protocol.CodeInternalError)
 	if e.Message != "internal error" || e.Data != nil {
 		c.t.Errorf("the client learns %q and %s of a server's mistake", e.Message, e.Data)
 	}
-	bugs := all[roundtrip.ServerBug](c.events)
+	bugs := all[event.ServerBug](c.events)
 	if len(bugs) != before+1 {
 		c.t.Fatalf("%d bugs reported, want 1: %+v", len(bugs)-before, c.events.list)
 	}

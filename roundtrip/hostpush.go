@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Push puts one question to the client while call runs: the push API of hosts
@@ -176,7 +177,7 @@ func (p *questioner) preparePush(ctx context.Context,
 	}
 	if err := p.checkPush(question); err != nil {
 		if !err.Missing.IsZero() {
-			p.observe(ctx, CapabilityRefused{p.where, err.Missing})
+			p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: err.Missing})
 		}
 		return nil, nil, err
 	}
@@ -261,7 +262,7 @@ func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRe
 	accepted, err := acceptForm(fields, raw)
 	if invalid, ok := errors.AsType[*AnswerError](err); ok {
 		fault := fields.Explain(invalid.Err)
-		p.observe(ctx, AnswerInvalid{Where: p.where, Field: fault.Field, Rule: Rule(fault.Rule)})
+		p.observe(ctx, event.AnswerInvalid{Where: p.where, Field: fault.Field, Rule: event.Rule(fault.Rule)})
 	}
 	return accepted, err
 }
@@ -297,7 +298,7 @@ func (p *questioner) checkPushedURL(ctx context.Context, question protocol.Input
 	if refusal == nil {
 		return nil
 	}
-	p.observe(ctx, ServerBug{p.where, refusal})
+	p.observe(ctx, event.ServerBug{Where: p.where, Err: refusal})
 	return refusal.Wire()
 }
 
@@ -335,9 +336,9 @@ func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.Input
 	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil {
 		return // withdrawn by the handler, which chose to do without
 	}
-	p.observe(ctx, PushFailed{p.where, kind, err, tolerated || r == nil})
+	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: tolerated || r == nil})
 	if r != nil && !tolerated {
-		r.endWith(&ending{err, cannotAsk(err), EndFailed})
+		r.endWith(&ending{err, cannotAsk(err), event.EndFailed})
 	}
 }
 
@@ -348,7 +349,7 @@ func endInvalidPush(ctx context.Context, err error) error {
 	if r == nil {
 		return err
 	}
-	e := &ending{err: err, how: EndFailed}
+	e := &ending{err: err, how: event.EndFailed}
 	if wire, ok := protocol.AsError(err); ok {
 		e.refusal = &refusal{wire: wire, always: true}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const planSchema = `{"type":"object","properties":{"region":{"type":"string","enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
@@ -202,9 +203,9 @@ func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
 }
 
 // observeFunc is a function that is an observer.
-type observeFunc func(context.Context, roundtrip.Event)
+type observeFunc func(context.Context, event.Event)
 
-func (f observeFunc) Observe(ctx context.Context, e roundtrip.Event) { f(ctx, e) }
+func (f observeFunc) Observe(ctx context.Context, e event.Event) { f(ctx, e) }
 
 // Whoever is told of a question by a client or an observer finds the id of the request in
 // the context, as handlers do.
@@ -228,9 +229,9 @@ func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 					t.Errorf("%s finds the id %q, want %q", who, got, id)
 				}
 			}
-			observer := observeFunc(func(ctx context.Context, e roundtrip.Event) {
+			observer := observeFunc(func(ctx context.Context, e event.Event) {
 				switch e.(type) {
-				case roundtrip.WaitBegan, roundtrip.WaitEnded, roundtrip.Answered:
+				case event.WaitBegan, event.WaitEnded, event.Answered:
 					check(ctx, fmt.Sprintf("%T", e))
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // askInPlace puts questions to the client of a legacy revision and waits until all are
@@ -56,7 +57,7 @@ func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquir
 		return nil, r.failInPlace(ctx, inquiries, asked, failed)
 	}
 	if ignored >= maxRoundsIgnored {
-		return nil, r.endWithText(protocol.CodeFlowEnded, EndFailed,
+		return nil, r.endWithText(protocol.CodeFlowEnded, event.EndFailed,
 			"the client keeps sending answers that cannot be used: their shape is wrong; not "+
 				"asking again: use a client that answers in the shape of the question, and start "+
 				"the call again")
@@ -67,7 +68,7 @@ func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquir
 		return nil, err
 	}
 	if text := r.tooOftenInvalid(asked); text != "" {
-		return nil, r.endWithText(protocol.CodeFlowEnded, EndInvalid, text)
+		return nil, r.endWithText(protocol.CodeFlowEnded, event.EndInvalid, text)
 	}
 	return missing, nil
 }
@@ -161,7 +162,7 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	}
 	if r.ctx.Err() != nil { // waiting need not end with it
 		cause := context.Cause(&r.ctx)
-		return nil, r.endLocked(&ending{cause, cannotAsk(cause), EndFailed})
+		return nil, r.endLocked(&ending{cause, cannotAsk(cause), event.EndFailed})
 	}
 	limit := r.funnel.opts.MaxRounds
 	if f.rounds == 0 || f.answered {
@@ -177,7 +178,7 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(),
 		r.lastFaultTextLocked(missing))
 	return nil, r.endLocked(&ending{errors.New(text),
-		&refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
+		&refusal{code: protocol.CodeFlowEnded, text: text}, event.EndRounds})
 }
 
 // endInPlace notes that a question of the current round is answered: the next one begins a
@@ -215,7 +216,7 @@ func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Questi
 		r.reportInPlace(ctx, p, missing, time.Since(began))
 	}
 	if len(dropped) > 0 {
-		p.observe(ctx, AnswersDropped{p.where, dropped})
+		p.observe(ctx, event.AnswersDropped{Where: p.where, Dropped: dropped})
 	}
 	return usable
 }
@@ -226,7 +227,7 @@ func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Questi
 //go:noinline
 func (r *run) prepareInPlace(
 	ctx context.Context, p *questioner, missing []Question, roundsLeft int,
-) (requests protocol.InputRequests, asked Event, err error) {
+) (requests protocol.InputRequests, asked event.Event, err error) {
 	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
 	d.fillResult(&asks)
 	if err := p.checkDraft(&d, &asks); err != nil {
@@ -236,10 +237,10 @@ func (r *run) prepareInPlace(
 	}
 	requests, no := p.checkLegacyClient(ctx, asks.InputRequests)
 	if no != nil {
-		return nil, nil, r.endWithText(no.code, EndFailed, no.text)
+		return nil, nil, r.endWithText(no.code, event.EndFailed, no.text)
 	}
 	if !p.funnel.silent {
-		asked = InputRequested{
+		asked = event.InputRequested{
 			Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing),
 			RoundsLeft: roundsLeft,
 		}
@@ -276,7 +277,7 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 
 // recordInPlace records what the client answered.
 func (r *run) recordInPlace(missing []Question,
-	responses protocol.InputResponses) (usable bool, dropped []Dropped) {
+	responses protocol.InputResponses) (usable bool, dropped []event.Dropped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -285,7 +286,7 @@ func (r *run) recordInPlace(missing []Question,
 	for i, q := range missing {
 		outcome, content, err := interpret(q.request.Kind(), responses[i].Result)
 		if err != nil {
-			dropped = append(dropped, Dropped{q.key, DropMalformed})
+			dropped = append(dropped, event.Dropped{Key: q.key, Reason: event.DropMalformed})
 			continue
 		}
 		a := &answer{

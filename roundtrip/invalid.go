@@ -8,6 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // MaxInvalidAnswers is after how many answers to one question that did not fit
@@ -47,31 +48,31 @@ func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return
 	}
-	for _, event := range r.takeFindings(p) {
-		p.observe(ctx, event)
+	for _, e := range r.takeFindings(p) {
+		p.observe(ctx, e)
 	}
 }
 
 // takeFindings returns the events that are due, each once.
-func (r *run) takeFindings(p *questioner) []Event {
+func (r *run) takeFindings(p *questioner) []event.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var events []Event
+	var events []event.Event
 	for _, a := range r.answers {
 		if a.round != r.number {
 			continue
 		}
 		if a.unsolicited && a.outcome > Missing && a.outcome < Invalid && !a.announced {
 			a.announced = true
-			events = append(events, Answered{
-				Where: p.where, Key: a.key, Kind: a.kind, Outcome: a.outcome,
+			events = append(events, event.Answered{
+				Where: p.where, Key: a.key, Kind: a.kind, Decision: a.outcome.decision(),
 				Principal: p.call.Principal, Unsolicited: true,
 			})
 		}
 		if a.fault != nil && !a.faultReported {
 			a.faultReported = true
-			events = append(events, AnswerInvalid{p.where, a.key, a.fault.Field,
-				Rule(a.fault.Rule)})
+			events = append(events, event.AnswerInvalid{Where: p.where, Key: a.key, Field: a.fault.Field,
+				Rule: event.Rule(a.fault.Rule)})
 		}
 	}
 	return events
@@ -131,7 +132,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 		before = r.asked[i].mark.invalid
 	}
 	for _, d := range r.dropped {
-		if d.Key == key && d.Reason == DropMalformed {
+		if d.Key == key && d.Reason == event.DropMalformed {
 			return unreadableFault(), before
 		}
 	}

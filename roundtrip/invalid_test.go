@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Payment is a form that is easily filled in wrongly.
@@ -104,19 +105,19 @@ func TestRepeatedQuestionSaysWhy(t *testing.T) {
 			t.Errorf("shown\n%s\nwant\n%s", shown, want)
 		}
 		var broken []string
-		for _, e := range all[roundtrip.AnswerInvalid](events) {
+		for _, e := range all[event.AnswerInvalid](events) {
 			broken = append(broken, e.Key+" "+e.Field+" "+string(e.Rule))
 		}
 		if got, want := strings.Join(broken,
 			", "), "pay amount minimum, pay agree required"; got != want {
 			t.Errorf("events %s, want %s", got, want)
 		}
-		asked := all[roundtrip.InputRequested](events)
-		digests := map[roundtrip.QuestionDigest]bool{}
+		asked := all[event.InputRequested](events)
+		digests := map[event.QuestionDigest]bool{}
 		for _, e := range asked {
 			digests[e.Questions[0].Digest] = true
 		}
-		for _, e := range all[roundtrip.Answered](events) {
+		for _, e := range all[event.Answered](events) {
 			digests[e.QuestionDigest] = true
 		}
 		if len(digests) != 1 || len(asked) != 3 {
@@ -133,7 +134,7 @@ func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
 		if n := len(s.messages); n != roundtrip.MaxInvalidAnswers {
 			t.Errorf("asked %d times, want %d", n, roundtrip.MaxInvalidAnswers)
 		}
-		if n := len(all[roundtrip.AnswerInvalid](events)); n != roundtrip.MaxInvalidAnswers {
+		if n := len(all[event.AnswerInvalid](events)); n != roundtrip.MaxInvalidAnswers {
 			t.Errorf("%d events, want %d", n, roundtrip.MaxInvalidAnswers)
 		}
 	})
@@ -231,7 +232,7 @@ func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
 		call.State = asked.RequestState
 		call.Responses = answers("pay", `{"action":"accept","content":{"amount":0,"agree":true}}`)
 	}
-	if end := one[roundtrip.FlowEnded](t, events); end.How != roundtrip.EndInvalid {
+	if end := one[event.FlowEnded](t, events); end.How != event.EndInvalid {
 		t.Errorf("end %+v", end)
 	}
 }
@@ -249,7 +250,7 @@ func TestVisitsAreNotInvalid(t *testing.T) {
 			t.Errorf("shown %q", m)
 		}
 	}
-	if n := len(all[roundtrip.AnswerInvalid](c.events)); n != 0 {
+	if n := len(all[event.AnswerInvalid](c.events)); n != 0 {
 		t.Errorf("%d events", n)
 	}
 }

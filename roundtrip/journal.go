@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A journalMark is what the journal of a flow keeps of a question besides its key, kind, form
@@ -124,7 +125,7 @@ func (r *run) recordAnswerLocked(a *answer) {
 
 // FlowVersion declares the version of the handler's flow. A round
 // whose state was sealed under another version starts over: answers and memos
-// are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
+// are forgotten, [DroppedAnswers] lists the answers with [event.DropVersion], and
 // everything is asked anew. Round number and [IdempotencyKey] stay, so that a
 // flow which starts over for ever still ends, and an effect of the older version
 // is not repeated under another name.
@@ -172,7 +173,7 @@ func (r *run) fixVersionLocked() {
 func (r *run) adoptVersionLocked(version string) {
 	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {
-			r.dropped = append(r.dropped, Dropped{a.key, DropVersion})
+			r.dropped = append(r.dropped, event.Dropped{Key: a.key, Reason: event.DropVersion})
 		}
 		r.answers, r.memos, r.state = nil, nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // TestChangedQuestion: an answer counts for the question that was asked. One
@@ -91,7 +92,7 @@ func TestChangedQuestion(t *testing.T) {
 			c.answer("k", tc.answer).ask("k")
 			n = 3
 			contains(t, c.answer("k", tc.answer).bug(), `key "k"`, "another one in every round")
-			journal := all[roundtrip.ServerBug](c.events)
+			journal := all[event.ServerBug](c.events)
 			if e, ok := errors.AsType[*roundtrip.JournalError](journal[len(journal)-1].Err); !ok ||
 				e.Key != "k" {
 				t.Errorf("got %v, want a JournalError", journal)
@@ -227,7 +228,7 @@ func TestNoConvergence(t *testing.T) {
 				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
 			}
 			if m.replay {
-				if end := one[roundtrip.FlowEnded](t, j.events); end.How != roundtrip.EndRounds {
+				if end := one[event.FlowEnded](t, j.events); end.How != event.EndRounds {
 					t.Errorf("end %+v", end)
 				}
 			}
@@ -365,7 +366,7 @@ func TestFlowVersion(t *testing.T) {
 			if got := c.answer("b", form("newer")).done(); got != "2 new newer 43 []" {
 				t.Errorf("got %q", got)
 			}
-			if end := one[roundtrip.FlowEnded](t, c.events); end.Legs != 5 {
+			if end := one[event.FlowEnded](t, c.events); end.Legs != 5 {
 				t.Errorf("the flow took %d legs, want 5: rounds go on counting", end.Legs)
 			}
 		})
@@ -385,8 +386,8 @@ func TestFlowVersionLists(t *testing.T) {
 		}
 		names[name] = true
 		if dropped := roundtrip.DroppedAnswers(ctx); version == "2" &&
-			(len(dropped) != 1 || dropped[0] != roundtrip.Dropped{Key: "a",
-				Reason: roundtrip.DropVersion}) {
+			(len(dropped) != 1 || dropped[0] != event.Dropped{Key: "a",
+				Reason: event.DropVersion}) {
 			t.Errorf("dropped %v", dropped)
 		}
 		_, err = reasonOf(ctx, "a")

@@ -21,7 +21,7 @@ import (
 //
 // Memo saves repetition and no more: a response that is lost on its way, or a
 // state that is presented again, runs fn again. What must not happen twice needs
-// an [IdempotencyKey], or a [Guard]. Fn is not run once the round is pending:
+// an [IdempotencyKey], or a [store.Guard]. Fn is not run once the round is pending:
 // then Memo returns [ErrPending]. If fn itself asks, Memo also returns
 // ErrPending and stores nothing, so that a refusal which fn ignores is not kept
 // for all later rounds.
@@ -143,7 +143,7 @@ func (r *run) failMemo(key, problem string) error {
 // characters of base64url.
 //
 // Key must say all that the answers decide about the effect, such as the amount
-// that is charged. Without a [Guard] a client can present an earlier state of
+// that is charged. Without a [store.Guard] a client can present an earlier state of
 // the flow once more, with other answers: under a key that is the same for all
 // of them the bank would take the second, larger order for the first, which is
 // paid.

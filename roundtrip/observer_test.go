@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // TestAnsweredOnceAPerson: every decision is told once, whichever way the
@@ -43,23 +44,23 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 		for _, answer := range []string{accepted, declined, cancelled} {
 			inEveryMode(t, roundtrip.Options{}, person{"confirm": answer, "visit": `{"action":"accept"}`}, handler,
 				func(t *testing.T, m mode, j *journey, _ protocol.Result, _ error) {
-					list := all[roundtrip.Answered](j.events)
+					list := all[event.Answered](j.events)
 					if len(list) != 2 {
 						t.Fatalf("%s %s: %d events, want 2: %+v", style, answer, len(list), list)
 					}
 					visit, confirm := list[0], list[1]
 					if visit.Key != "visit" || visit.Kind != protocol.KindElicitURL ||
-						visit.Outcome != roundtrip.Accepted {
+						visit.Decision != event.Accepted {
 						t.Errorf("visit: %+v", visit)
 					}
-					want := map[string]roundtrip.Outcome{accepted: roundtrip.Accepted,
-						declined: roundtrip.Declined, cancelled: roundtrip.Cancelled}[answer]
-					if confirm.Key != "confirm" || confirm.Outcome != want ||
+					want := map[string]event.Decision{accepted: event.Accepted,
+						declined: event.Declined, cancelled: event.Cancelled}[answer]
+					if confirm.Key != "confirm" || confirm.Decision != want ||
 						confirm.Principal.Subject != "ada" || confirm.Unsolicited ||
 						confirm.Request == "" {
 						t.Errorf("confirm: %+v, want %v", confirm, want)
 					}
-					asked := all[roundtrip.InputRequested](j.events)
+					asked := all[event.InputRequested](j.events)
 					if asked[1].Questions[0].Digest != confirm.QuestionDigest ||
 						confirm.QuestionDigest == visit.QuestionDigest {
 						t.Errorf("digests %s, %s, asked %s", visit.QuestionDigest,
@@ -79,21 +80,21 @@ func TestAnsweredOfPush(t *testing.T) {
 	if !errors.As(err, new(*roundtrip.AnswerError)) {
 		t.Errorf("got %v", err)
 	}
-	answered, invalid := one[roundtrip.Answered](t, c.events),
-		one[roundtrip.AnswerInvalid](t, c.events)
-	if answered.Key != "" || answered.Outcome != roundtrip.Accepted ||
-		answered.QuestionDigest == (roundtrip.QuestionDigest{}) {
+	answered, invalid := one[event.Answered](t, c.events),
+		one[event.AnswerInvalid](t, c.events)
+	if answered.Key != "" || answered.Decision != event.Accepted ||
+		answered.QuestionDigest == (event.QuestionDigest{}) {
 		t.Errorf("%+v", answered)
 	}
-	if invalid.Field != "n" || invalid.Rule != roundtrip.RuleMinimum {
+	if invalid.Field != "n" || invalid.Rule != event.RuleMinimum {
 		t.Errorf("%+v", invalid)
 	}
 	h.answer = says(declined)
 	if _, err := c.funnel.Push(t.Context(), c.call, question); err != nil {
 		t.Error(err)
 	}
-	if list := all[roundtrip.Answered](c.events); len(list) != 2 ||
-		list[1].Outcome != roundtrip.Declined {
+	if list := all[event.Answered](c.events); len(list) != 2 ||
+		list[1].Decision != event.Declined {
 		t.Errorf("%+v", list)
 	}
 }
@@ -102,8 +103,8 @@ func TestAnsweredUnsolicited(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
 	c.call.AcceptCold = true
 	c.answer("k", accepted, "nobody reads this", accepted).done()
-	if a := one[roundtrip.Answered](t, c.events); !a.Unsolicited || a.Key != "k" ||
-		a.Outcome != roundtrip.Accepted {
+	if a := one[event.Answered](t, c.events); !a.Unsolicited || a.Key != "k" ||
+		a.Decision != event.Accepted {
 		t.Errorf("%+v", a)
 	}
 }
@@ -124,7 +125,7 @@ func TestAnsweredTellsTheWait(t *testing.T) {
 				j.call.Responses = answers(asked.InputRequests[0].Key, declined)
 				j.send()
 			}
-			if a := one[roundtrip.Answered](t, j.events); a.Waited != time.Minute {
+			if a := one[event.Answered](t, j.events); a.Waited != time.Minute {
 				t.Errorf("%s: waited %v", m.name, a.Waited)
 			}
 		})
@@ -192,13 +193,13 @@ func TestIgnoredDecline(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inEveryMode(t, roundtrip.Options{}, person{"confirm": tc.answer}, tc.handler,
 				func(t *testing.T, _ mode, j *journey, _ protocol.Result, err error) {
-					list := all[roundtrip.DeclineIgnored](j.events)
+					list := all[event.DeclineIgnored](j.events)
 					if err != nil || (len(list) == 1) != tc.ignored || len(list) > 1 {
 						t.Fatalf("%v, events %+v", err, list)
 					}
 					if tc.ignored && (list[0].Key != "confirm" ||
-						list[0].Outcome != roundtrip.Declined &&
-							list[0].Outcome != roundtrip.Cancelled) {
+						list[0].Decision != event.Declined &&
+							list[0].Decision != event.Cancelled) {
 						t.Errorf("%+v", list[0])
 					}
 				})
@@ -240,7 +241,7 @@ func TestHandlerFailedIsReported(t *testing.T) {
 					j.call.Credential = "Bearer header-credential"
 					result, err := j.end(p)
 					text, e := failureText(t, result, err),
-						one[roundtrip.HandlerFailed](t, j.events)
+						one[event.HandlerFailed](t, j.events)
 					if e.Text != `cause: no [redacted] in [redacted] for Bearer [redacted] of "[redacted]"` || !errors.Is(e.Err, cause) || e.Request == "" {
 						t.Errorf("event %+v", e)
 					}
@@ -268,7 +269,7 @@ func TestErrorsThatAreNoFailures(t *testing.T) {
 		c := newClient(t, roundtrip.Options{HideErrors: true},
 			func(context.Context) (protocol.Result, error) { return nil, fail })
 		result, err := c.send()
-		if n := len(all[roundtrip.HandlerFailed](c.events)); n != 0 {
+		if n := len(all[event.HandlerFailed](c.events)); n != 0 {
 			t.Errorf("%s: %d events", name, n)
 		}
 		if text := fmt.Sprint(show(result), err); strings.Contains(text, "internal failure") {
@@ -312,7 +313,7 @@ func TestPanicsAreMasked(t *testing.T) {
 	c := newClient(t, roundtrip.Options{},
 		func(context.Context) (protocol.Result, error) { panic("no idea of prod") })
 	c.fails(protocol.CodeInternalError)
-	if e := one[roundtrip.HandlerPanicked](t, c.events); e.Text != "no idea of [redacted]" ||
+	if e := one[event.HandlerPanicked](t, c.events); e.Text != "no idea of [redacted]" ||
 		e.Value != "no idea of prod" || !strings.Contains(string(e.Stack), "observer_test.go") {
 		t.Errorf("%q %v %s", e.Text, e.Value, e.Stack)
 	}
@@ -324,14 +325,14 @@ func TestKeysAreNamed(t *testing.T) {
 	older, newer := ring(t, "k1"), ring(t, "k2")
 	c := newClient(t, roundtrip.Options{Sealer: older}, consent)
 	c.ask("k")
-	if e := one[roundtrip.KeysEnabled](t, c.events); e.Primary != "k1" ||
+	if e := one[event.KeysEnabled](t, c.events); e.Primary != "k1" ||
 		fmt.Sprint(e.Enabled) != "[k1]" {
 		t.Errorf("%+v", e)
 	}
 	later := newClient(t, roundtrip.Options{Sealer: newer}, consent)
 	later.call.State = c.call.State
 	later.answer("k", accepted).fails(protocol.CodeInvalidParams)
-	if e := one[roundtrip.StateRejected](t, later.events); e.Reason != roundtrip.ReasonUnknownKey ||
+	if e := one[event.StateRejected](t, later.events); e.Reason != event.ReasonUnknownKey ||
 		e.KeyID != "k1" {
 		t.Errorf("%+v", e)
 	}
@@ -347,8 +348,8 @@ func TestRequestID(t *testing.T) {
 	})
 	c.ask("k")
 	c.answer("k", accepted).done()
-	asked, resumed := one[roundtrip.InputRequested](t, c.events),
-		one[roundtrip.Resumed](t, c.events)
+	asked, resumed := one[event.InputRequested](t, c.events),
+		one[event.Resumed](t, c.events)
 	if len(seen) != 2 || seen[0] == "" || seen[0] == seen[1] || asked.Request != seen[0] ||
 		resumed.Request != seen[1] {
 		t.Errorf("handlers saw %v, events %q and %q", seen, asked.Request, resumed.Request)
@@ -380,10 +381,10 @@ func TestEventsOfPlainCalls(t *testing.T) {
 		events *events
 		ends   int
 	}{"plain": {c.events, 0}, "modern": {asking.events, 1}, "in place": {live.events, 0}} {
-		if n := len(all[roundtrip.FlowEnded](tc.events)); n != tc.ends {
+		if n := len(all[event.FlowEnded](tc.events)); n != tc.ends {
 			t.Errorf("%s: %d flows ended, want %d", name, n, tc.ends)
 		}
-		if list := all[roundtrip.AnswersDropped](tc.events); len(list) != 0 {
+		if list := all[event.AnswersDropped](tc.events); len(list) != 0 {
 			t.Errorf("%s: %+v", name, list)
 		}
 	}

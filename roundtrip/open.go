@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // openState opens the first run of the exchange. It unseals the state that came with the call,
@@ -27,7 +29,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	}
 	if e.funnel.opts.Plain {
 		if len(text) > e.funnel.opts.MaxStateBytes {
-			return nil, nil, e.reportRejection(ctx, &rejection{reason: ReasonTooLong})
+			return nil, nil, e.reportRejection(ctx, &rejection{reason: event.ReasonTooLong})
 		}
 		return r, nil, nil
 	}
@@ -106,7 +108,7 @@ func (r *run) resumeFlow(ctx context.Context, c *claims, stateBytes int) {
 	r.asked, r.state, r.memos, r.version = c.asked, c.state, c.memos, c.version
 	r.id, r.identified = c.flow, true
 	if !r.funnel.silent {
-		r.observe(ctx, Resumed{r.where, time.Since(c.issued), stateBytes})
+		r.observe(ctx, event.Resumed{Where: r.where, Waited: time.Since(c.issued), StateBytes: stateBytes})
 	}
 }
 
@@ -122,7 +124,7 @@ func (e *exchange) nameFlow(flow [16]byte) {
 // says nothing about the state, only that the store could not be read.
 func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
 	if len(text) > e.funnel.opts.MaxStateBytes {
-		return nil, &rejection{reason: ReasonTooLong}
+		return nil, &rejection{reason: event.ReasonTooLong}
 	}
 	plaintext, err := e.funnel.opts.Sealer.Open(ctx, text)
 	if err != nil {
@@ -143,17 +145,17 @@ func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 		audience: r.funnel.opts.Audience,
 	})
 	if errors.Is(err, errClaimsLayout) {
-		return nil, &rejection{ReasonVersion, err}
+		return nil, &rejection{event.ReasonVersion, err}
 	}
 	if err != nil {
-		return nil, &rejection{ReasonMalformed, err}
+		return nil, &rejection{event.ReasonMalformed, err}
 	}
 	c.encoded = plaintext
 	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
 	if reason := checkFreshness(c, time.Now()); reason != "" {
-		if r.funnel.opts.RestartExpired && reason != ReasonFuture {
+		if r.funnel.opts.RestartExpired && reason != event.ReasonFuture {
 			r.restartFlow()
 			return nil, nil
 		}
@@ -165,7 +167,7 @@ func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 // restartFlow drops what came with an expired state, so that the handler starts over.
 func (r *run) restartFlow() {
 	for _, response := range r.responses {
-		r.dropped = append(r.dropped, Dropped{response.Key, DropExpired})
+		r.dropped = append(r.dropped, event.Dropped{Key: response.Key, Reason: event.DropExpired})
 	}
 	r.responses, r.received = nil, protocol.RequestState{}
 }
@@ -173,31 +175,31 @@ func (r *run) restartFlow() {
 // checkBinding returns which property of the call differs from the one that the state was
 // sealed for, empty for none. The digest of the arguments comes last, because it costs the
 // most.
-func (e *exchange) checkBinding(c *claims) Reason {
+func (e *exchange) checkBinding(c *claims) event.Reason {
 	switch {
 	case c.principal != e.call.Principal:
-		return ReasonPrincipal
+		return event.ReasonPrincipal
 	case c.method != e.call.Method:
-		return ReasonMethod
+		return event.ReasonMethod
 	case c.target != e.call.Target:
-		return ReasonTarget
+		return event.ReasonTarget
 	case c.audience != e.funnel.opts.Audience:
-		return ReasonAudience
+		return event.ReasonAudience
 	}
 	if err := e.ensureArgumentsDigest(); err != nil || c.arguments != e.arguments {
-		return ReasonArguments
+		return event.ReasonArguments
 	}
 	return ""
 }
 
-func checkFreshness(c *claims, now time.Time) Reason {
+func checkFreshness(c *claims, now time.Time) event.Reason {
 	switch {
 	case c.issued.After(now.Add(clockSkew)):
-		return ReasonFuture
+		return event.ReasonFuture
 	case !now.Before(c.deadline):
-		return ReasonFlowExpired
+		return event.ReasonFlowExpired
 	case !now.Before(c.expires):
-		return ReasonExpired
+		return event.ReasonExpired
 	}
 	return ""
 }
@@ -211,35 +213,10 @@ func (e *exchange) ensureArgumentsDigest() (err error) {
 	return err
 }
 
-// A Reason says why a requestState was refused. It is for the server's own
-// log; clients get one frozen error whatever the reason.
-type Reason string
-
-// The reasons.
-const (
-	ReasonTooLong          Reason = "too_long"
-	ReasonMalformed        Reason = "malformed"
-	ReasonVersion          Reason = "unknown_format_version"
-	ReasonUnknownKey       Reason = "unknown_key"
-	ReasonForeignEphemeral Reason = "foreign_ephemeral"
-	ReasonTampered         Reason = "authentication_failed"
-	ReasonExpired          Reason = "expired"
-	ReasonFlowExpired      Reason = "flow_expired"
-	ReasonFuture           Reason = "issued_in_the_future"
-	ReasonPrincipal        Reason = "other_principal"
-	ReasonMethod           Reason = "other_method"
-	ReasonTarget           Reason = "other_target"
-	ReasonAudience         Reason = "other_audience"
-	ReasonArguments        Reason = "other_arguments"
-	ReasonReplayed         Reason = "replayed"
-	ReasonSealer           Reason = "refused_by_sealer"
-	ReasonGone             Reason = "not_in_store"
-)
-
 // A rejection is a refused state. The reason goes to the observer; the client gets the frozen
 // error.
 type rejection struct {
-	reason Reason
+	reason event.Reason
 	// err is of the sealer, the store or the decoder of claims; nil for authentic
 	// claims that do not fit the call.
 	err error
@@ -257,16 +234,16 @@ func (r *rejection) Unwrap() error { return r.err }
 // reportRejection reports why a state is refused and returns the frozen error, which is the
 // same for every reason but for its reference.
 func (e *exchange) reportRejection(ctx context.Context, err error) error {
-	event := StateRejected{Where: e.where, Reference: newReference(), Reason: ReasonSealer,
-		Err: err}
+	rejected := event.StateRejected{Where: e.where, Reference: newReference(),
+		Reason: event.ReasonSealer, Err: err}
 	if refused, ok := errors.AsType[*rejection](err); ok {
-		event.Reason, event.Err = refused.reason, refused.err
+		rejected.Reason, rejected.Err = refused.reason, refused.err
 		if named, ok := errors.AsType[*seal.KeyError](refused.err); ok {
-			event.KeyID = named.ID
+			rejected.KeyID = named.ID
 		}
 	}
-	e.observe(ctx, event)
-	return invalidState(event.Reference)
+	e.observe(ctx, rejected)
+	return invalidState(rejected.Reference)
 }
 
 // invalidState is the one error for every refused state. It says nothing that

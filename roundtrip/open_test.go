@@ -11,16 +11,20 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // frozen sends a state that must be refused for reason, and checks that the
 // client learns nothing but a reference, which the observer has too.
-func frozen(t testing.TB, c *client, reason roundtrip.Reason) {
+func frozen(t testing.TB, c *client, reason event.Reason) {
 	t.Helper()
 	runs := c.runs
-	before := len(all[roundtrip.StateRejected](c.events))
+	before := len(all[event.StateRejected](c.events))
 	state, _ := c.call.State.Text()
 	e := c.fails(protocol.CodeInvalidParams)
 	if e.Message != "Invalid or expired requestState" {
@@ -34,7 +38,7 @@ func frozen(t testing.TB, c *client, reason roundtrip.Reason) {
 	if _, err := uuid.Parse(data["reference"]); err != nil {
 		t.Errorf("reference: %v", err)
 	}
-	list := all[roundtrip.StateRejected](c.events)
+	list := all[event.StateRejected](c.events)
 	if len(list) != before+1 {
 		t.Fatalf("%d rejections reported, want 1", len(list)-before)
 	}
@@ -71,7 +75,7 @@ func TestTamperedStates(t *testing.T) {
 				Audience: honest().Audience}, vectorHandler)
 			c.call.State = protocol.StateText(changed)
 			e := c.fails(protocol.CodeInvalidParams)
-			if len(all[roundtrip.StateRejected](c.events)) != 1 || c.runs != 0 ||
+			if len(all[event.StateRejected](c.events)) != 1 || c.runs != 0 ||
 				e.Message != "Invalid or expired requestState" {
 				t.Errorf("%s: %v, %d runs", what, e, c.runs)
 			}
@@ -96,7 +100,7 @@ func TestStateOfAnotherProcess(t *testing.T) {
 	a, b := newClient(t, roundtrip.Options{}, consent), newClient(t, roundtrip.Options{}, consent)
 	a.ask("k")
 	b.call.State = a.call.State
-	frozen(t, b.answer("k", accepted), roundtrip.ReasonForeignEphemeral)
+	frozen(t, b.answer("k", accepted), event.ReasonForeignEphemeral)
 }
 
 func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
@@ -121,11 +125,11 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 	}}
 	c := newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 100}, consent)
 	c.call.State = protocol.StateText(strings.Repeat("A", 101))
-	frozen(t, c, roundtrip.ReasonTooLong)
+	frozen(t, c, event.ReasonTooLong)
 
 	c = newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 1 << 30}, consent)
 	c.call.State = protocol.StateText(strings.Repeat("A", roundtrip.HardMaxStateBytes+1))
-	frozen(t, c, roundtrip.ReasonTooLong)
+	frozen(t, c, event.ReasonTooLong)
 }
 
 // TestStateOverTheCap names what is too large, and never its content.
@@ -187,24 +191,24 @@ func TestExpiresIn(t *testing.T) {
 		opts   roundtrip.Options
 		limits []time.Duration
 		last   time.Duration // in which the answer is in time
-		reason roundtrip.Reason
+		reason event.Reason
 	}{
-		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, roundtrip.ReasonExpired},
+		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, event.ReasonExpired},
 		{"option", roundtrip.Options{RoundTTL: time.Minute}, []time.Duration{0}, time.Minute,
-			roundtrip.ReasonExpired},
+			event.ReasonExpired},
 		{"set on one", roundtrip.Options{}, []time.Duration{0, 5 * time.Minute}, 5 * time.Minute,
-			roundtrip.ReasonExpired},
+			event.ReasonExpired},
 		{"longer than the default", roundtrip.Options{}, []time.Duration{3 * time.Hour},
-			3 * time.Hour, roundtrip.ReasonExpired},
+			3 * time.Hour, event.ReasonExpired},
 		{"shortest of those set", roundtrip.Options{},
 			[]time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour,
-			roundtrip.ReasonExpired},
+			event.ReasonExpired},
 		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour,
-			roundtrip.ReasonExpired},
+			event.ReasonExpired},
 		{"cut at the flow's end", roundtrip.Options{FlowTTL: 10 * time.Minute},
-			[]time.Duration{20 * time.Minute}, 10 * time.Minute, roundtrip.ReasonFlowExpired},
+			[]time.Duration{20 * time.Minute}, 10 * time.Minute, event.ReasonFlowExpired},
 		{"cut at the default end", roundtrip.Options{}, []time.Duration{100 * time.Hour},
-			24 * time.Hour, roundtrip.ReasonFlowExpired},
+			24 * time.Hour, event.ReasonFlowExpired},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -233,7 +237,7 @@ func TestFlowDeadlineIsAbsolute(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		c.answer("q1", accepted).ask("q2")
 		time.Sleep(40 * time.Minute)
-		frozen(t, c.answer("q2", accepted), roundtrip.ReasonFlowExpired)
+		frozen(t, c.answer("q2", accepted), event.ReasonFlowExpired)
 	})
 }
 
@@ -257,7 +261,7 @@ func TestRestartExpired(t *testing.T) {
 		first := c.call
 		time.Sleep(2 * time.Hour)
 		c.answer("k", accepted).ask("k")
-		if d := one[roundtrip.AnswersDropped](t,
+		if d := one[event.AnswersDropped](t,
 			c.events); fmt.Sprint(d.Dropped) != "[{k expired}]" {
 			t.Errorf("dropped %v", d.Dropped)
 		}
@@ -271,13 +275,13 @@ func TestRestartExpired(t *testing.T) {
 		// Only time is forgiven.
 		c.call = first
 		c.call.Principal.Subject = "bob"
-		frozen(t, c, roundtrip.ReasonPrincipal)
+		frozen(t, c, event.ReasonPrincipal)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1"),
 			Audience: honest().Audience}, vectorHandler)
 		c.call.State = protocol.StateText(seal(t, ring(t, "k1"), appended(t, honest())))
-		frozen(t, c, roundtrip.ReasonFuture)
+		frozen(t, c, event.ReasonFuture)
 	})
 }
 
@@ -309,11 +313,11 @@ func TestForeignSealer(t *testing.T) {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
 		contains(t, c.bug(), tc.want)
 	}
-	for junk, reason := range map[string]roundtrip.Reason{
-		"": roundtrip.ReasonMalformed, "\x03": roundtrip.ReasonMalformed, "\x03\x00" +
-			strings.Repeat("\x00", 60): roundtrip.ReasonMalformed,
-		"junk": roundtrip.ReasonVersion, "\x01": roundtrip.ReasonVersion,
-		strings.Repeat("\xff", 100): roundtrip.ReasonVersion,
+	for junk, reason := range map[string]event.Reason{
+		"": event.ReasonMalformed, "\x03": event.ReasonMalformed, "\x03\x00" +
+			strings.Repeat("\x00", 60): event.ReasonMalformed,
+		"junk": event.ReasonVersion, "\x01": event.ReasonVersion,
+		strings.Repeat("\xff", 100): event.ReasonVersion,
 	} {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return []byte(junk), nil }}}, consent)
 		c.call.State = protocol.StateText("x")
@@ -321,8 +325,8 @@ func TestForeignSealer(t *testing.T) {
 	}
 	c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return nil, down }}}, consent)
 	c.call.State = protocol.StateText("x")
-	frozen(t, c, roundtrip.ReasonSealer)
-	if r := one[roundtrip.StateRejected](t, c.events); !errors.Is(r.Err, down) {
+	frozen(t, c, event.ReasonSealer)
+	if r := one[event.StateRejected](t, c.events); !errors.Is(r.Err, down) {
 		t.Errorf("the observer is told %v, want what the sealer said", r.Err)
 	}
 }
@@ -353,7 +357,7 @@ func TestPlain(t *testing.T) {
 		t.Errorf("got %q, want %q: empty is not absent", got, want)
 	}
 	c.call.State = protocol.StateText(strings.Repeat("x", 101))
-	frozen(t, c, roundtrip.ReasonTooLong)
+	frozen(t, c, event.ReasonTooLong)
 }
 
 func TestPlainMistakes(t *testing.T) {
@@ -372,8 +376,8 @@ func TestPlainMistakes(t *testing.T) {
 	newClient(t, plain, handler(roundtrip.PlainState(""))).ask()
 	newClient(t, plain, handler(roundtrip.ListRoots("r"))).ask("r")
 	for name, opts := range map[string]roundtrip.Options{
-		"sealer":     {Plain: true, Sealer: roundtrip.EphemeralKeyring()},
-		"guard":      {Plain: true, Guard: roundtrip.NewMemoryGuard(0)},
+		"sealer":     {Plain: true, Sealer: keys.EphemeralKeyring()},
+		"guard":      {Plain: true, Guard: store.NewMemoryGuard(0)},
 		"shared key": {Plain: true, RequireSharedKey: true},
 	} {
 		if _, err := roundtrip.NewFunnel(opts); err == nil {
@@ -386,7 +390,7 @@ func TestPlainMistakes(t *testing.T) {
 func TestLossyHost(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
 	c.call.State = protocol.StateText("")
-	frozen(t, c, roundtrip.ReasonMalformed)
+	frozen(t, c, event.ReasonMalformed)
 	c.call.Lossy = true
 	c.ask("k")
 	if got := c.answer("k", accepted).done(); got != "done" {
@@ -399,7 +403,7 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
 	c.call.Arguments = json.RawMessage(`{"n":1,"n":2}`)
 	contains(t, c.fails(protocol.CodeInvalidParams).Message, "arguments")
-	if bugs := all[roundtrip.ServerBug](c.events); len(bugs) != 0 {
+	if bugs := all[event.ServerBug](c.events); len(bugs) != 0 {
 		t.Errorf("the client's mistake is reported as the server's: %v", bugs)
 	}
 }
@@ -459,8 +463,8 @@ func TestKeysChangeUnderAFlow(t *testing.T) {
 		return say(text)
 	}
 	var call roundtrip.Call
-	for i, keys := range [][]string{{"k1"}, {"k1", "k2"}, {"k2", "k1"}, {"k2", "k3"}} {
-		c := newClient(t, roundtrip.Options{Sealer: ring(t, keys...)}, handler)
+	for i, names := range [][]string{{"k1"}, {"k1", "k2"}, {"k2", "k1"}, {"k2", "k3"}} {
+		c := newClient(t, roundtrip.Options{Sealer: ring(t, names...)}, handler)
 		if i == 0 {
 			c.ask("a")
 		} else {

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"net/url"
 	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // The defaults of [Options].
@@ -27,7 +31,7 @@ type Options struct {
 	// Sealer protects state that clients carry. Nil: a random key that only
 	// this process has, so that states die with it and other replicas refuse
 	// them. Calls of legacy revisions keep theirs and do not ask for a seal.
-	Sealer Sealer
+	Sealer keys.Sealer
 	// RequireSharedKey refuses an ephemeral key, for fleets.
 	RequireSharedKey bool
 	// Plain turns sealing off: handlers set requestState themselves with
@@ -42,15 +46,15 @@ type Options struct {
 	Audience string
 	// Guard makes states that clients carry single-use. Nil: they may be
 	// replayed until they expire.
-	Guard Guard
+	Guard store.Guard
 	// Observer receives the events of the funnel. Nil: none are made.
-	Observer Observer
+	Observer event.Observer
 	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
 	MaxRounds int
 	// MaxStateBytes bounds requestState, in both directions, before it is
 	// decoded. 0: DefaultMaxStateBytes; never more than HardMaxStateBytes. In
 	// legacy revisions, whose clients carry none, a state counts as long as a
-	// [Keyring] would make it.
+	// [keys.Keyring] would make it.
 	MaxStateBytes int
 	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
 	RoundTTL time.Duration
@@ -99,13 +103,13 @@ type Options struct {
 	ReplayOnLegacy bool
 	// StateStore keeps states that pass MaxStateBytes. Nil: such a flow ends
 	// with an error. Replicas must share it.
-	StateStore StateStore
+	StateStore store.StateStore
 	// MaxStoredBytes bounds one state in the StateStore. 0:
 	// DefaultMaxStoredBytes.
 	MaxStoredBytes int
 	// HideErrors keeps the texts of errors that handlers return, other than
 	// [*protocol.Error], from clients: they get a reference, which the observer
-	// gets as well ([HandlerFailed]). Of an error that wraps a person's refusal they
+	// gets as well ([event.HandlerFailed]). Of an error that wraps a person's refusal they
 	// get that alone. Set it where texts tell of what is behind the server, and
 	// strangers call it.
 	HideErrors bool
@@ -143,19 +147,19 @@ func (o *Options) checkKey() error {
 	return nil
 }
 
-// keyNamer is a [Sealer] that knows its keys, as [Keyring] is.
+// keyNamer is a [keys.Sealer] that knows its keys, as [keys.Keyring] is.
 type keyNamer interface {
 	Ephemeral() bool
 	Primary() string
 }
 
 // keysAtStart returns what an operator is to know of the keys, nil for nothing.
-func keysAtStart(ring keyNamer) Event {
+func keysAtStart(ring keyNamer) event.Event {
 	if ring.Ephemeral() {
-		return EphemeralKey{ring.Primary()}
+		return event.EphemeralKey{KeyID: ring.Primary()}
 	}
 	if all, ok := ring.(interface{ IDs() []string }); ok {
-		return KeysEnabled{ring.Primary(), all.IDs()}
+		return event.KeysEnabled{Primary: ring.Primary(), Enabled: all.IDs()}
 	}
 	return nil
 }
@@ -166,3 +170,8 @@ func orDefault[T int | time.Duration](value, byDefault T) T {
 	}
 	return value
 }
+
+// DefaultMaxStoredBytes bounds one state that a [store.StateStore] is given. It is
+// large enough for some hundred answers and small enough to be read once a
+// round.
+const DefaultMaxStoredBytes = 1 << 20

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // decideOutcome turns what the handler returned into what the client gets, or into questions.
@@ -35,11 +36,11 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 		}
 	}
 	if err != nil && refusedBy(err) {
-		r.reportFlowEnd(ctx, EndRefused)
+		r.reportFlowEnd(ctx, event.EndRefused)
 		return r.refuseFlow(protocol.CodeRefused, r.refusalText(err)+adviceOn(err))
 	}
 	if err != nil {
-		r.reportFlowEnd(ctx, EndFailed)
+		r.reportFlowEnd(ctx, event.EndFailed)
 		return r.answerError(ctx, err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
@@ -49,7 +50,7 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 		return nil, r.reportBug(ctx, err)
 	}
 	r.reportIgnoredRefusals(ctx, result)
-	r.reportFlowEnd(ctx, EndComplete)
+	r.reportFlowEnd(ctx, event.EndComplete)
 	return result, nil
 }
 
@@ -143,10 +144,10 @@ func completes(result protocol.Result, err error) bool {
 // refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
 func (r *run) refuseInvalidAnswer(ctx context.Context,
 	unfit *AnswerError) (protocol.Result, error) {
-	r.observe(ctx, ServerBug{r.where,
-		errors.Join(errors.New("the handler completes although the last answer was not valid"),
+	r.observe(ctx, event.ServerBug{Where: r.where,
+		Err: errors.Join(errors.New("the handler completes although the last answer was not valid"),
 			unfit)})
-	r.reportFlowEnd(ctx, EndFailed)
+	r.reportFlowEnd(ctx, event.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+
 		"; call again and answer the question anew")
 }
@@ -154,9 +155,9 @@ func (r *run) refuseInvalidAnswer(ctx context.Context,
 // refuseUnfinished ends a run that would complete although a visit is not
 // finished.
 func (r *run) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
-	r.observe(ctx, ServerBug{r.where,
-		fmt.Errorf("the handler completes although the visit %q is not finished", key)})
-	r.reportFlowEnd(ctx, EndFailed)
+	r.observe(ctx, event.ServerBug{Where: r.where,
+		Err: fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	r.reportFlowEnd(ctx, event.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded,
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
@@ -191,7 +192,7 @@ func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result)
 		return
 	}
 	for _, a := range r.unreadRefusals() {
-		r.observe(ctx, DeclineIgnored{r.where, a.key, a.outcome})
+		r.observe(ctx, event.DeclineIgnored{Where: r.where, Key: a.key, Decision: a.outcome.decision()})
 	}
 }
 
@@ -240,7 +241,7 @@ func (r *run) answerLegacyURLs(ctx context.Context,
 	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
 	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
-		r.observe(ctx, CapabilityRefused{r.where, missing})
+		r.observe(ctx, event.CapabilityRefused{Where: r.where, Missing: missing})
 		return r.refuseFlow(protocol.CodeCannotAsk,
 			"the client cannot be asked to visit a URL, which this request needs; use a client "+
 				"of revision 2025-11-25 or later that declares elicitation.url")
@@ -278,11 +279,11 @@ func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error
 		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
 		fallthrough
 	case err != nil:
-		r.observe(ctx, ServerBug{r.where, err})
+		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
 		return internalError()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
 		if refusal := r.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
-			r.observe(ctx, ServerBug{r.where, refusal})
+			r.observe(ctx, event.ServerBug{Where: r.where, Err: refusal})
 			return refusal.Wire()
 		}
 	}
@@ -360,8 +361,8 @@ func errorResult(text string) *protocol.CallToolResult {
 // reportBug reports a mistake of the server, which ends the flow, and returns what the client
 // gets.
 func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
-	r.observe(ctx, ServerBug{r.where, err})
-	r.reportFlowEnd(ctx, EndFailed)
+	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
+	r.reportFlowEnd(ctx, event.EndFailed)
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
@@ -369,9 +370,9 @@ func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 }
 
 // reportFlowEnd reports the end of a flow that took more than one round.
-func (r *run) reportFlowEnd(ctx context.Context, how FlowEnd) {
+func (r *run) reportFlowEnd(ctx context.Context, how event.FlowEnd) {
 	if r.prior != nil && !r.funnel.silent {
-		r.observe(ctx, FlowEnded{r.where, r.where.Round, how})
+		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: r.where.Round, How: how})
 	}
 }
 
@@ -379,16 +380,16 @@ func (r *run) reportFlowEnd(ctx context.Context, how FlowEnd) {
 // gets.
 func (r *run) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
-	event := HandlerFailed{Where: r.where, Err: err}
+	e := event.HandlerFailed{Where: r.where, Err: err}
 	if r.funnel.opts.HideErrors {
-		event.Reference = newReference()
+		e.Reference = newReference()
 	}
 	if !r.funnel.silent {
-		event.Text = r.maskSecrets(text)
-		r.observe(ctx, event)
+		e.Text = r.maskSecrets(text)
+		r.observe(ctx, e)
 	}
 	if r.funnel.opts.HideErrors {
-		return "internal failure; reference " + event.Reference +
+		return "internal failure; reference " + e.Reference +
 			"; try again later, and give the reference to the operator of the server if it fails " +
 			"again"
 	}
@@ -398,11 +399,11 @@ func (r *run) reportFailure(ctx context.Context, err error) string {
 // reportPanic reports a panic. The deferred function that recovered it must call it, so that
 // the stack shows where the panic began.
 func (r *run) reportPanic(ctx context.Context, v any) {
-	event := HandlerPanicked{Where: r.where, Value: v}
+	e := event.HandlerPanicked{Where: r.where, Value: v}
 	if !r.funnel.silent {
-		event.Text, event.Stack = r.maskSecrets(fmt.Sprint(v)), debug.Stack()
+		e.Text, e.Stack = r.maskSecrets(fmt.Sprint(v)), debug.Stack()
 	}
-	r.observe(ctx, event)
+	r.observe(ctx, e)
 }
 
 // maskSecrets removes from a text that the handler wrote what the call brought: arguments,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // TestTextsSayWhatToDo brings about each text of the funnel's own that a model or
@@ -129,7 +130,7 @@ func TestInvalidResultBesideAQuestion(t *testing.T) {
 					return wrong, nil
 				})
 			c.bug()
-			if n := len(all[roundtrip.HandlerPanicked](c.events)); n != 0 {
+			if n := len(all[event.HandlerPanicked](c.events)); n != 0 {
 				t.Errorf("%d panics", n)
 			}
 		})

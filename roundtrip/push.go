@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // DefaultHumanTimeout is how long one question that is pushed to a client of a
@@ -66,7 +67,7 @@ func (r *run) pushReturned(
 func (r *run) refuseRounds(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (protocol.Result, error) {
-	r.reportFlowEnd(ctx, EndRounds)
+	r.reportFlowEnd(ctx, event.EndRounds)
 	text := gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", "")
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
@@ -77,12 +78,12 @@ func (r *run) refuseRounds(
 //go:noinline
 func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,
 	err error) (protocol.Result, error) {
-	failed := PushFailed{Where: r.where, Err: err}
+	failed := event.PushFailed{Where: r.where, Err: err}
 	if len(asks.InputRequests) > 0 {
 		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
 	r.observe(ctx, failed)
-	r.reportFlowEnd(ctx, EndFailed)
+	r.reportFlowEnd(ctx, event.EndFailed)
 	return r.answerRefusal(cannotAsk(err))
 }
 
@@ -90,7 +91,7 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 // of them has failed. It observes asked, if not nil, once the call may wait: a call that may
 // not has asked nothing.
 func (p *questioner) pushAll(
-	ctx context.Context, requests protocol.InputRequests, asked Event,
+	ctx context.Context, requests protocol.InputRequests, asked event.Event,
 ) (protocol.InputResponses, error) {
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // TestReturnedQuestionsTakeThreeRounds takes three rounds in each family.
@@ -44,7 +46,7 @@ func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
 				if h.traffic() != 3 || c.runs != 4 {
 					t.Errorf("%d questions in %d runs, want 3 in 4", h.traffic(), c.runs)
 				}
-				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndComplete ||
+				if end := one[event.FlowEnded](t, c.events); end.How != event.EndComplete ||
 					end.Legs != 4 {
 					t.Errorf("end %+v", end)
 				}
@@ -147,7 +149,7 @@ func TestLegacyGateComesBeforeTraffic(t *testing.T) {
 		if h.traffic() != 0 {
 			t.Fatalf("%d questions were shown", h.traffic())
 		}
-		one[roundtrip.CapabilityRefused](t, c.events)
+		one[event.CapabilityRefused](t, c.events)
 	}
 }
 
@@ -183,7 +185,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 				if h.traffic() != 0 {
 					t.Errorf("%d questions were shown", h.traffic())
 				}
-				if bugs := all[roundtrip.ServerBug](c.events); (len(bugs) == 1) != tc.opts.RefuseLegacy {
+				if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != tc.opts.RefuseLegacy {
 					t.Errorf("bugs %v; only a shim that is off is one", bugs)
 				}
 			})
@@ -433,7 +435,7 @@ func TestLegacyStateStays(t *testing.T) {
 	if got := c.done(); got != "done" {
 		t.Errorf("got %q", got)
 	}
-	resumed := all[roundtrip.Resumed](c.events)
+	resumed := all[event.Resumed](c.events)
 	if len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow ||
 		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
@@ -494,7 +496,7 @@ func TestLegacyStateExpires(t *testing.T) {
 			return willing(ctx, q, extend)
 		}
 		c.fails(protocol.CodeInvalidParams)
-		if r := one[roundtrip.StateRejected](t, c.events); r.Reason != roundtrip.ReasonExpired {
+		if r := one[event.StateRejected](t, c.events); r.Reason != event.ReasonExpired {
 			t.Errorf("reason %s", r.Reason)
 		}
 	})
@@ -551,7 +553,7 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 
 // countingGuard counts what a guard is asked.
 type countingGuard struct {
-	roundtrip.Guard
+	store.Guard
 	claims, commits, releases int
 }
 
@@ -574,7 +576,7 @@ func (g *countingGuard) Release(ctx context.Context, id string) error {
 // TestLegacyGuard: what does not leave the call is not there twice, so nobody
 // need be asked whether it is.
 func TestLegacyGuard(t *testing.T) {
-	guard := &countingGuard{Guard: roundtrip.NewMemoryGuard(0)}
+	guard := &countingGuard{Guard: store.NewMemoryGuard(0)}
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
 			switch n := roundtrip.Number(ctx); n {
@@ -785,7 +787,7 @@ func TestLegacyErrorCodes(t *testing.T) {
 	} {
 		c, _ := newLegacy(t, tc.v, roundtrip.Options{}, returns(nil, protocol.Errorf(tc.code, "m")))
 		c.fails(tc.want)
-		if bugs := all[roundtrip.ServerBug](c.events); (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
+		if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
 			t.Errorf("code %d: bugs %v", tc.code, bugs)
 		}
 	}
@@ -801,5 +803,5 @@ func TestLegacyPanics(t *testing.T) {
 			return ask(roundtrip.ListRoots("r"))
 		})
 	c.fails(protocol.CodeInternalError)
-	one[roundtrip.HandlerPanicked](t, c.events)
+	one[event.HandlerPanicked](t, c.events)
 }

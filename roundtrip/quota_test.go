@@ -11,6 +11,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // busy sends what must be refused for want of room, and returns which bound was
@@ -25,7 +27,7 @@ func (c *client) busy() (limit string, after time.Duration) {
 	if err := json.Unmarshal(e.Data, &data); err != nil || data.RetryAfterMs <= 0 {
 		c.t.Errorf("data %s does not tell when to come back", e.Data)
 	}
-	if bugs := all[roundtrip.ServerBug](c.events); len(bugs) > 0 {
+	if bugs := all[event.ServerBug](c.events); len(bugs) > 0 {
 		c.t.Errorf("the refusal counts as a bug: %v", bugs)
 	}
 	return data.Limit, time.Duration(data.RetryAfterMs) * time.Millisecond
@@ -45,10 +47,10 @@ func pay(ctx context.Context) (protocol.Result, error) {
 // else at the same moment goes through.
 func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := roundtrip.NewMemoryGuard(8) // 2 for each
+		guard := store.NewMemoryGuard(8) // 2 for each
 		flow := func(subject string) *client {
 			c := newClient(t, roundtrip.Options{Guard: guard}, pay)
-			c.call.Principal = roundtrip.Principal{Subject: subject}
+			c.call.Principal = protocol.Principal{Subject: subject}
 			c.ask("why")
 			return c.answer("why", form("a reason"))
 		}
@@ -61,7 +63,7 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 			t.Errorf("refused by %q for %v after %d runs, want its share, a minute, 1", limit,
 				after, mallory.runs)
 		}
-		if e := one[roundtrip.QuotaExceeded](t, mallory.events); e.Resource != "guard" ||
+		if e := one[event.QuotaExceeded](t, mallory.events); e.Resource != "guard" ||
 			e.Limit != "principal" {
 			t.Errorf("event %+v", e)
 		}
@@ -87,7 +89,7 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 // TestAReplayNeedsNoRoom: that a guard is full does not keep an outcome from who
 // asks for it again.
 func TestAReplayNeedsNoRoom(t *testing.T) {
-	guard := roundtrip.NewMemoryGuard(4) // 1 for each
+	guard := store.NewMemoryGuard(4) // 1 for each
 	c, other := newClient(t, roundtrip.Options{Guard: guard}, pay),
 		newClient(t, roundtrip.Options{Guard: guard}, pay)
 	c.ask("why")
@@ -104,10 +106,10 @@ func TestAReplayNeedsNoRoom(t *testing.T) {
 // TestAFullStoreSaysWhenToComeBack, in the one era in which clients carry the
 // state; calls of the other need no store.
 func TestAFullStoreSaysWhenToComeBack(t *testing.T) {
-	store := roundtrip.NewMemoryStateStore(4) // 1 for each
+	kept := store.NewMemoryStateStore(4) // 1 for each
 	flow := func(subject string) *client {
-		c := newClient(t, roundtrip.Options{StateStore: store}, large)
-		c.call.Principal = roundtrip.Principal{Subject: subject}
+		c := newClient(t, roundtrip.Options{StateStore: kept}, large)
+		c.call.Principal = protocol.Principal{Subject: subject}
 		return c
 	}
 	mallory := flow("mallory")
@@ -120,13 +122,13 @@ func TestAFullStoreSaysWhenToComeBack(t *testing.T) {
 	}
 	alice := flow("alice")
 	alice.ask("a")
-	if got := one[roundtrip.QuotaExceeded](t, mallory.events); got.Resource != "store" ||
+	if got := one[event.QuotaExceeded](t, mallory.events); got.Resource != "store" ||
 		got.Flow == "" {
 		t.Errorf("event %+v", got)
 	}
 	for _, m := range modes[1:] {
 		p := person{"a": form("one"), "b": form("two")}
-		j := newJourney(t, m, roundtrip.Options{StateStore: store}, p, large)
+		j := newJourney(t, m, roundtrip.Options{StateStore: kept}, p, large)
 		j.call.Principal = mallory.call.Principal
 		if result, err := j.end(p); err != nil || show(result) != "21000 one two" {
 			t.Errorf("%s: got %q, %v", m.name, show(result), err)
@@ -136,13 +138,13 @@ func TestAFullStoreSaysWhenToComeBack(t *testing.T) {
 
 // TestNoPrincipalFillsAStoreForOthers, at the defaults.
 func TestNoPrincipalFillsAStoreForOthers(t *testing.T) {
-	s := roundtrip.NewMemoryStateStore(0)
+	s := store.NewMemoryStateStore(0)
 	later := time.Now().Add(time.Hour)
 	n := 0
 	for err := error(nil); err == nil; n++ {
 		err = s.Put(t.Context(), fmt.Sprint("m", n), "mallory", []byte("state"), later)
 	}
-	if n-1 != roundtrip.MaxStoreEntries/4 {
+	if n-1 != store.MaxStoreEntries/4 {
 		t.Errorf("one principal stored %d states", n-1)
 	}
 	for _, owner := range []string{"alice", ""} {
@@ -155,7 +157,7 @@ func TestNoPrincipalFillsAStoreForOthers(t *testing.T) {
 // TestOutcomesOfAnonymousCallersKeepNobodyOut: they may hold more bytes than their
 // share when the first principal comes, but a claim takes none.
 func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
-	guard, later := roundtrip.NewMemoryGuard(0), time.Now().Add(time.Hour)
+	guard, later := store.NewMemoryGuard(0), time.Now().Add(time.Hour)
 	claim := func(id, owner string) {
 		t.Helper()
 		if err := guard.Claim(t.Context(), id, owner, [32]byte{}, later); err != nil {
@@ -170,7 +172,7 @@ func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
 	}
 	for i := range 4 {
 		claim(fmt.Sprint(i), "")
-		commit(fmt.Sprint(i), roundtrip.MaxGuardBytes/4)
+		commit(fmt.Sprint(i), store.MaxGuardBytes/4)
 	}
 	claim("of ann", "ann")
 	claim("next", "")
@@ -178,7 +180,7 @@ func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
 	for id, want := range map[string]bool{"0": false, "1": false, "2": true, "3": true,
 		"next": true} {
 		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
-		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok ||
+		if spent, ok := errors.AsType[*store.SpentError](err); !ok ||
 			(spent.Outcome != nil) != want {
 			t.Errorf("a replay of %s: got %v, recorded: want %v", id, err, want)
 		}
@@ -187,12 +189,12 @@ func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
 
 // TestAnOutcomeThatCannotBeKept leaves those alone that are.
 func TestAnOutcomeThatCannotBeKept(t *testing.T) {
-	guard, later := roundtrip.NewMemoryGuard(0), time.Now().Add(time.Hour)
+	guard, later := store.NewMemoryGuard(0), time.Now().Add(time.Hour)
 	for _, owner := range []string{"", "ann"} {
 		for _, c := range []struct {
 			id   string
 			size int
-		}{{"small", 1000}, {"huge", roundtrip.MaxGuardBytes + 1}} {
+		}{{"small", 1000}, {"huge", store.MaxGuardBytes + 1}} {
 			if err := guard.Claim(t.Context(), owner+c.id, owner, [32]byte{}, later); err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +205,7 @@ func TestAnOutcomeThatCannotBeKept(t *testing.T) {
 	}
 	for id, want := range map[string]int{"small": 1000, "huge": 0, "annsmall": 1000, "annhuge": 0} {
 		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
-		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok ||
+		if spent, ok := errors.AsType[*store.SpentError](err); !ok ||
 			len(spent.Outcome) != want {
 			t.Errorf("a replay of %s: got %v, want %d recorded bytes", id, err, want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // insatiable asks something new in every round.
@@ -21,7 +22,7 @@ func TestRoundCap(t *testing.T) {
 			key := fmt.Sprint("q", n)
 			c.ask(key)
 			c.answer(key, accepted)
-			asked := all[roundtrip.InputRequested](c.events)
+			asked := all[event.InputRequested](c.events)
 			if got := asked[n-1].RoundsLeft; got != tc.want-n {
 				t.Errorf("cap %d: RoundsLeft is %d in round %d", tc.want, got, n)
 			}
@@ -31,7 +32,7 @@ func TestRoundCap(t *testing.T) {
 		}
 		contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
 			fmt.Sprint("q", tc.want+1))
-		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRounds ||
+		if end := one[event.FlowEnded](t, c.events); end.How != event.EndRounds ||
 			end.Legs != tc.want+1 {
 			t.Errorf("end %+v", end)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A run is one execution of the handler, one round of its flow. It travels in the
@@ -32,12 +33,12 @@ type run struct {
 	answersDropped int                     // of the responses
 	// claims for the next run of the call, in legacy revisions
 	localState []byte
-	requested  Event // that its questions go out, nil if nobody observes
+	requested  event.Event // that its questions go out, nil if nobody observes
 
 	mu      sync.Mutex
 	answers []*answer
 	asked   []carriedQuestion // in the run before
-	dropped []Dropped
+	dropped []event.Dropped
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flow           // nil in guard style
 	closed  bool            // the handler has returned
@@ -138,7 +139,7 @@ func (r *run) executeSingle(
 // stack shows where the panic began.
 func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
-	r.reportFlowEnd(ctx, EndFailed)
+	r.reportFlowEnd(ctx, event.EndFailed)
 	return nil, internalError()
 }
 
@@ -254,3 +255,9 @@ func (c *handlerContext) Value(key any) any {
 	}
 	return c.current().Value(key)
 }
+
+// RequestID returns the id of the request that ctx belongs to, as events and
+// log entries have it, for authors who log as well. It is random, names one leg
+// of a flow and means nothing to the client. It is empty where nothing observes
+// or logs.
+func RequestID(ctx context.Context) string { return requestid.From(ctx) }

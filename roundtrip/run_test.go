@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // TestContextOfTheRequest: a handler's context ends with the request's, for its
@@ -72,7 +73,7 @@ func TestGoexit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			paid := 0
 			var kept context.Context
-			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)},
+			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 				func(ctx context.Context) (protocol.Result, error) {
 					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
 					if _, err := reasonOf(ctx, "k"); err != nil {
@@ -114,8 +115,8 @@ func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			for turn := range 20 {
 				var left sync.WaitGroup
-				opts := roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0),
-					StateStore: roundtrip.NewMemoryStateStore(0), MaxStateBytes: 600}
+				opts := roundtrip.Options{Guard: store.NewMemoryGuard(0),
+					StateStore: store.NewMemoryStateStore(0), MaxStateBytes: 600}
 				j := newJourney(t, m, opts, nil,
 					func(ctx context.Context) (protocol.Result, error) {
 						start := make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // askReturned turns the questions of the outcome into the result that the client gets, or that
@@ -23,20 +24,20 @@ func (r *run) askReturned(ctx context.Context,
 		return nil, r.reportBug(ctx, err)
 	}
 	if refused := r.repeatsRefusedQuestion(d); refused != nil {
-		r.reportFlowEnd(ctx, EndRefused)
+		r.reportFlowEnd(ctx, event.EndRefused)
 		return r.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
 	}
 	r.checkUnread(d.questions)
 	r.reportFindings(ctx, &r.questioner)
 	if text := r.tooOftenInvalid(d.questions); text != "" {
-		r.reportFlowEnd(ctx, EndInvalid)
+		r.reportFlowEnd(ctx, event.EndInvalid)
 		return r.refuseFlow(protocol.CodeFlowEnded, text)
 	}
 	requests, refused := asks.InputRequests, error(nil)
 	if r.isLegacy() {
 		var no *refusal
 		if requests, no = r.checkLegacyClient(ctx, requests); no != nil {
-			r.reportFlowEnd(ctx, EndFailed)
+			r.reportFlowEnd(ctx, event.EndFailed)
 			return r.refuseFlow(no.code, no.text)
 		}
 	} else if requests, refused = r.checkClient(ctx, requests); refused != nil {
@@ -52,7 +53,7 @@ func (r *run) askReturned(ctx context.Context,
 		return r.buildInputRequired(ctx, asks, d, requests, d.plain)
 	}
 	if r.number > r.funnel.opts.MaxRounds {
-		r.reportFlowEnd(ctx, EndRounds)
+		r.reportFlowEnd(ctx, event.EndRounds)
 		if text := r.giveVisitUp(r.funnel.opts.MaxRounds); text != "" {
 			return r.refuseFlow(protocol.CodeFlowEnded, text)
 		}
@@ -66,7 +67,7 @@ func (r *run) askReturned(ctx context.Context,
 	}
 	next := r.nextClaims(d, time.Now())
 	if r.clientLosesState(&next) {
-		r.reportFlowEnd(ctx, EndStateLost)
+		r.reportFlowEnd(ctx, event.EndStateLost)
 		return r.refuseFlow(protocol.CodeFlowEnded,
 			"the client keeps sending answers that cannot be used: it loses the requestState "+
 				"that belongs to them, or their shape is wrong; not asking again: use a client "+
@@ -93,8 +94,8 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 		if !r.funnel.opts.Plain {
 			left = r.funnel.opts.MaxRounds - r.number
 		}
-		r.requested = InputRequested{r.where, requestKinds(requests), askedQuestions(d.questions),
-			len(text), left}
+		r.requested = event.InputRequested{Where: r.where, Kinds: requestKinds(requests), Questions: askedQuestions(d.questions),
+			StateBytes: len(text), RoundsLeft: left}
 		if !r.isLegacy() {
 			r.observe(ctx, r.requested)
 		}
@@ -103,12 +104,12 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 		Meta: asks.Meta}, nil
 }
 
-func askedQuestions(questions []Question) []AskedQuestion {
-	list := make([]AskedQuestion, len(questions))
+func askedQuestions(questions []Question) []event.AskedQuestion {
+	list := make([]event.AskedQuestion, len(questions))
 	for i := range questions {
 		q := &questions[i]
 		kind := q.request.Kind()
-		list[i] = AskedQuestion{q.key, kind, digestQuestion(kind, q.key, q.formDigest(), q.mark)}
+		list[i] = event.AskedQuestion{Key: q.key, Kind: kind, Digest: digestQuestion(kind, q.key, q.formDigest(), q.mark)}
 	}
 	return list
 }
@@ -231,7 +232,7 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 	return text, nil
 }
 
-// sealBytes is about how many bytes a [Keyring] adds to claims: nonce, tag and key id. The id
+// sealBytes is about how many bytes a [keys.Keyring] adds to claims: nonce, tag and key id. The id
 // may be longer.
 const sealBytes = 48
 

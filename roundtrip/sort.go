@@ -8,38 +8,16 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/recent"
-)
-
-// A Dropped answer came with a request and was not used.
-type Dropped struct {
-	Key    string
-	Reason DropReason
-}
-
-// A DropReason says why an answer was dropped.
-type DropReason string
-
-// The reasons.
-const (
-	// DropUnsolicited: the answer is to a question that this flow did not ask,
-	// or the client lost the state that proves that it did.
-	DropUnsolicited DropReason = "unsolicited"
-	// DropMalformed: the answer has not the shape that its question requires.
-	DropMalformed DropReason = "malformed"
-	// DropExpired: the state was authentic but too old, and the flow restarted.
-	DropExpired DropReason = "expired"
-	// DropVersion: the answer was given to another version of the flow; see
-	// [FlowVersion].
-	DropVersion DropReason = "flow_version"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // DroppedAnswers lists the answers of this round that were not used, in the
 // order in which they came.
-func DroppedAnswers(ctx context.Context) []Dropped {
+func DroppedAnswers(ctx context.Context) []event.Dropped {
 	if r := runFrom(ctx); r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return append([]Dropped(nil), r.dropped...)
+		return append([]event.Dropped(nil), r.dropped...)
 	}
 	return nil
 }
@@ -62,7 +40,7 @@ func (r *run) sortAnswers(ctx context.Context) {
 		q := r.findAsked(response.Key)
 		switch {
 		case r.findAnswerLocked(response.Key) != nil:
-			r.dropAnswer(response.Key, DropUnsolicited) // has been answered
+			r.dropAnswer(response.Key, event.DropUnsolicited) // has been answered
 		case q != nil:
 			r.acceptAnswer(ctx, q, response.Result)
 		case unsolicited > 0:
@@ -71,11 +49,11 @@ func (r *run) sortAnswers(ctx context.Context) {
 				key: response.Key, content: response.Result, round: r.number, unsolicited: true,
 			})
 		default:
-			r.dropAnswer(response.Key, DropUnsolicited)
+			r.dropAnswer(response.Key, event.DropUnsolicited)
 		}
 	}
 	if len(r.dropped) > 0 {
-		r.observe(ctx, AnswersDropped{r.where, r.dropped})
+		r.observe(ctx, event.AnswersDropped{Where: r.where, Dropped: r.dropped})
 	}
 }
 
@@ -100,7 +78,7 @@ func (r *run) findAsked(key string) *carriedQuestion {
 func (r *run) acceptAnswer(ctx context.Context, q *carriedQuestion, result json.RawMessage) {
 	outcome, content, err := interpret(q.kind, result)
 	if err != nil {
-		r.dropAnswer(q.key, DropMalformed)
+		r.dropAnswer(q.key, event.DropMalformed)
 		return
 	}
 	r.answers = append(r.answers, &answer{
@@ -116,15 +94,16 @@ func (r *run) acceptAnswer(ctx context.Context, q *carriedQuestion, result json.
 // reportAnswered reports what a person has decided.
 func (p *questioner) reportAnswered(ctx context.Context, q *carriedQuestion, outcome Outcome,
 	waited time.Duration) {
-	p.observe(ctx, Answered{
-		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,
+	p.observe(ctx, event.Answered{
+		Where: p.where, Key: q.key, Kind: q.kind, Decision: outcome.decision(),
+		Principal:      p.call.Principal,
 		QuestionDigest: digestQuestion(q.kind, q.key, q.digest, q.mark), Waited: waited,
 	})
 }
 
-func (r *run) dropAnswer(key string, reason DropReason) {
+func (r *run) dropAnswer(key string, reason event.DropReason) {
 	r.answersDropped++
-	r.dropped = append(r.dropped, Dropped{key, reason})
+	r.dropped = append(r.dropped, event.Dropped{Key: key, Reason: reason})
 }
 
 // allAnswersDropped reports whether answers came and none of them could be used.

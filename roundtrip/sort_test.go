@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // reader asks one question of each kind and says what it reads of the answers.
@@ -105,7 +106,7 @@ func TestHostileAnswers(t *testing.T) {
 			if got := c.answer(tc.answers...).done(); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
-			dropped := all[roundtrip.AnswersDropped](c.events)
+			dropped := all[event.AnswersDropped](c.events)
 			if (len(dropped) == 1) != !strings.HasSuffix(tc.want, "[]") || len(dropped) > 1 {
 				t.Errorf("events of dropped answers: %+v", dropped)
 			}
@@ -122,7 +123,7 @@ func TestUnsolicitedWithoutState(t *testing.T) {
 		return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 	})
 	c.answer("k", accepted).ask("k")
-	if d := one[roundtrip.AnswersDropped](t,
+	if d := one[event.AnswersDropped](t,
 		c.events); fmt.Sprint(d.Dropped) != "[{k unsolicited}]" {
 		t.Errorf("dropped %v", d.Dropped)
 	}
@@ -290,7 +291,7 @@ func TestClientWithWrongKeys(t *testing.T) {
 	c.ask("k")
 	c.answer("wrong", accepted).ask("k")
 	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndStateLost ||
+	if end := one[event.FlowEnded](t, c.events); end.How != event.EndStateLost ||
 		end.Legs != 3 {
 		t.Errorf("end %+v", end)
 	}

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // shelf is a store that remembers what it was given, and can be told to lie.
@@ -46,7 +47,7 @@ func (s *shelf) Get(_ context.Context, id string) ([]byte, error) {
 		return s.get(id, data)
 	}
 	if !ok {
-		return nil, roundtrip.ErrStateGone
+		return nil, store.ErrStateGone
 	}
 	return data, nil
 }
@@ -73,21 +74,21 @@ func large(ctx context.Context) (protocol.Result, error) {
 // TestStateStore takes a flow past the cap. What goes over the wire stays
 // small, what the store sees says nothing.
 func TestStateStore(t *testing.T) {
-	for name, store := range map[string]roundtrip.StateStore{"memory": roundtrip.NewMemoryStateStore(0), "shelf": newShelf()} {
+	for name, kept := range map[string]store.StateStore{"memory": store.NewMemoryStateStore(0), "shelf": newShelf()} {
 		t.Run(name, func(t *testing.T) {
-			opts := roundtrip.Options{StateStore: store, Guard: roundtrip.NewMemoryGuard(0)}
+			opts := roundtrip.Options{StateStore: kept, Guard: store.NewMemoryGuard(0)}
 			inEveryMode(t, opts, person{"a": form("one"), "b": form("two")}, large,
 				func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
 					if show(result) != "21000 one two" || err != nil {
 						t.Errorf("got %q, %v; events %+v", show(result), err, j.events.list)
 					}
-					for _, asked := range all[roundtrip.InputRequested](j.events) {
+					for _, asked := range all[event.InputRequested](j.events) {
 						if asked.StateBytes > 400 {
 							t.Errorf("%d bytes on the wire", asked.StateBytes)
 						}
 					}
 				})
-			if s, ok := store.(*shelf); ok {
+			if s, ok := kept.(*shelf); ok {
 				if len(s.data) != 2 { // two rounds in the mode whose client carries the state
 					t.Errorf("%d states stored, want 2", len(s.data))
 				}
@@ -127,37 +128,37 @@ func TestStoredStateIsBound(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		spoil  func(s *shelf, c *client)
-		reason roundtrip.Reason
+		reason event.Reason
 	}{
-		{"gone", func(s *shelf, _ *client) { s.data = nil }, roundtrip.ReasonGone},
+		{"gone", func(s *shelf, _ *client) { s.data = nil }, event.ReasonGone},
 		{"other principal", func(_ *shelf, c *client) { c.call.Principal.Subject = "bob" },
-			roundtrip.ReasonGone},
-		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = roundtrip.Principal{} },
-			roundtrip.ReasonGone},
+			event.ReasonGone},
+		{"anonymous", func(_ *shelf, c *client) { c.call.Principal = protocol.Principal{} },
+			event.ReasonGone},
 		{"other tool", func(_ *shelf, c *client) { c.call.Target = "delete" },
-			roundtrip.ReasonTarget},
+			event.ReasonTarget},
 		{"other arguments", func(_ *shelf, c *client) { c.call.Arguments = nil },
-			roundtrip.ReasonArguments},
+			event.ReasonArguments},
 		{"changed", func(s *shelf, _ *client) {
 			for _, data := range s.data {
 				data[len(data)/2] ^= 1
 			}
-		}, roundtrip.ReasonTampered},
+		}, event.ReasonTampered},
 		{"cut", func(s *shelf, _ *client) {
 			s.get = func(_ string, data []byte) ([]byte, error) { return data[:10], nil }
-		}, roundtrip.ReasonTampered},
+		}, event.ReasonTampered},
 		{"empty", func(s *shelf, _ *client) {
 			s.get = func(string, []byte) ([]byte,
 				error) {
 				return nil, nil
 			}
-		}, roundtrip.ReasonTampered},
+		}, event.ReasonTampered},
 		{"flooded", func(s *shelf, _ *client) {
 			s.get = func(string, []byte) ([]byte,
 				error) {
 				return make([]byte, roundtrip.DefaultMaxStoredBytes+17), nil
 			}
-		}, roundtrip.ReasonTooLong},
+		}, event.ReasonTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newShelf()
@@ -187,7 +188,7 @@ func TestStoredStateIsBound(t *testing.T) {
 			return nil, errors.New("no other")
 		}
 		c.call.State = mine
-		frozen(t, c.answer("a", accepted), roundtrip.ReasonTampered)
+		frozen(t, c.answer("a", accepted), event.ReasonTampered)
 		if first == "" {
 			t.Error("nothing stored")
 		}
@@ -198,7 +199,7 @@ func TestStoredStateIsBound(t *testing.T) {
 		c.ask("a")
 		other := newClient(t, roundtrip.Options{Sealer: ring}, large)
 		other.call = c.call
-		frozen(t, other.answer("a", accepted), roundtrip.ReasonMalformed)
+		frozen(t, other.answer("a", accepted), event.ReasonMalformed)
 	})
 }
 
@@ -222,87 +223,6 @@ func TestStateStoreFails(t *testing.T) {
 	c.answer("a", accepted).ask("b") // later it may go on
 }
 
-func TestMemoryStateStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		s := roundtrip.NewMemoryStateStore(2)
-		put := func(id string, size int, d time.Duration) error {
-			return s.Put(ctx, id, "owner of "+id, make([]byte, size), time.Now().Add(d))
-		}
-		for _, id := range []string{"a", "b"} {
-			if err := put(id, 10, time.Minute); err != nil {
-				t.Error(err)
-			}
-		}
-		if put("a", 1, time.Minute) == nil {
-			t.Error("an id was put twice")
-		}
-		if err := put("c", 1, time.Minute); !refusedFor(err, "server") {
-			t.Errorf("full: %v", err)
-		}
-		if data, err := s.Get(ctx, "a"); err != nil || len(data) != 10 {
-			t.Errorf("got %d bytes, %v", len(data), err)
-		}
-		if _, err := s.Get(ctx, "c"); !errors.Is(err, roundtrip.ErrStateGone) {
-			t.Errorf("unknown: %v", err)
-		}
-		time.Sleep(time.Minute)
-		if _, err := s.Get(ctx, "a"); !errors.Is(err, roundtrip.ErrStateGone) {
-			t.Errorf("expired: %v", err)
-		}
-		if err := put("c", 1, time.Minute); err != nil {
-			t.Errorf("after expiry: %v", err)
-		}
-		s = roundtrip.NewMemoryStateStore(0)
-		for range 2 { // the second time shows that room comes back
-			for _, id := range []string{"a", "b", "c", "d"} {
-				if err := put(id, roundtrip.MaxStoreBytes/4, time.Minute); err != nil {
-					t.Error(err)
-				}
-			}
-			if put("e", 1, time.Minute) == nil {
-				t.Error("more bytes than are allowed")
-			}
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
-// refusedFor reports whether err tells that a bound is reached and when to come
-// back.
-func refusedFor(err error, limit string) bool {
-	full, ok := errors.AsType[*roundtrip.QuotaError](err)
-	return ok && full.Limit == limit && full.RetryAfter == time.Minute
-}
-
-// TestMemoryStateStoreShares: one principal cannot take all the room.
-func TestMemoryStateStoreShares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := roundtrip.NewMemoryStateStore(8)
-		put := func(owner, id string, size int) error {
-			return s.Put(t.Context(), id, owner, make([]byte, size), time.Now().Add(time.Minute))
-		}
-		for _, id := range []string{"a", "b"} {
-			if err := put("greedy", id, 10); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := put("greedy", "c", 1); !refusedFor(err, "principal") {
-			t.Errorf("a third state: %v", err)
-		}
-		if err := put("modest", "d", 10); err != nil {
-			t.Errorf("another principal: %v", err)
-		}
-		time.Sleep(time.Minute)
-		if err := put("greedy", "c", roundtrip.MaxStoreBytes/4); err != nil {
-			t.Errorf("after expiry: %v", err)
-		}
-		if err := put("greedy", "e", 1); !refusedFor(err, "principal") {
-			t.Error("more bytes than its share")
-		}
-	})
-}
-
 // TestStoreIsToldTheOwner: states of one principal have one owner, those of
 // anonymous callers none.
 func TestStoreIsToldTheOwner(t *testing.T) {
@@ -312,7 +232,7 @@ func TestStoreIsToldTheOwner(t *testing.T) {
 			func(context.Context) (protocol.Result, error) {
 				return ask(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
 			})
-		c.call.Principal = roundtrip.Principal{Subject: subject}
+		c.call.Principal = protocol.Principal{Subject: subject}
 		c.ask("why")
 	}
 	if o := s.seen; len(o) != 4 || o[0] != o[1] || o[0] == o[2] || o[3] != "" || len(o[0]) != 64 {

@@ -21,6 +21,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // updating reports whether the flag -update is set, which package wiretest
@@ -51,18 +53,18 @@ func clock(offset string) time.Time {
 	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d)
 }
 
-func ring(t testing.TB, ids ...string) *roundtrip.Keyring {
+func ring(t testing.TB, ids ...string) *keys.Keyring {
 	t.Helper()
-	keys := make([]roundtrip.Key, len(ids))
+	names := make([]keys.Key, len(ids))
 	for i, id := range ids {
 		// The secret is made of its id, so that nobody takes it for a real one.
-		key, err := roundtrip.NewKey(id, bytes.Repeat([]byte(id), 32))
+		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 32))
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys[i] = key
+		names[i] = key
 	}
-	r, err := roundtrip.NewKeyring(keys[0], keys[1:]...)
+	r, err := keys.NewKeyring(names[0], names[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func ring(t testing.TB, ids ...string) *roundtrip.Keyring {
 }
 
 // seal returns text as sealed by sealer.
-func seal(t testing.TB, sealer roundtrip.Sealer, plaintext []byte) string {
+func seal(t testing.TB, sealer keys.Sealer, plaintext []byte) string {
 	t.Helper()
 	text, err := sealer.Seal(t.Context(), plaintext)
 	if err != nil {
@@ -119,11 +121,11 @@ func vectors(t testing.TB) []vector {
 		}
 		out = append(out, v)
 	}
-	anonymous, local := roundtrip.Principal{}, roundtrip.Local()
-	sealedFor := func(p roundtrip.Principal) func(*roundtrip.VectorClaims) {
+	anonymous, local := protocol.Principal{}, protocol.LocalPrincipal()
+	sealedFor := func(p protocol.Principal) func(*roundtrip.VectorClaims) {
 		return func(c *roundtrip.VectorClaims) { c.Call.Principal = p }
 	}
-	by := func(p roundtrip.Principal) func(*vector) { return func(v *vector) { v.call.Principal = p } }
+	by := func(p protocol.Principal) func(*vector) { return func(v *vector) { v.call.Principal = p } }
 	token := func(f func(string) string) func(*vector) { return func(v *vector) { v.token = f(v.token) } }
 	arguments := func(raw string) func(*vector) {
 		return func(v *vector) { v.call.Arguments = json.RawMessage(raw) }
@@ -167,7 +169,7 @@ func vectors(t testing.TB) []vector {
 	add("retired key", "unknown_key", "1h30m", nil,
 		func(v *vector) { v.token = seal(t, ring(t, "k0"), appended(t, honest())) })
 	add("key of another process", "foreign_ephemeral", "1h30m", nil, func(v *vector) {
-		v.token = seal(t, roundtrip.EphemeralKeyring(), appended(t, honest()))
+		v.token = seal(t, keys.EphemeralKeyring(), appended(t, honest()))
 	})
 	for _, layout := range []byte{0, 1, 2, 4} {
 		add(fmt.Sprintf("claims of layout %d", layout), "unknown_format_version", "1h30m", nil,
@@ -194,20 +196,20 @@ func vectors(t testing.TB) []vector {
 	add("issued in the future", "issued_in_the_future", "57m59.999s", nil, nil)
 
 	add("other subject", "other_principal", "1h30m", nil,
-		by(roundtrip.Principal{Issuer: "https://issuer.example", Subject: "bob"}))
+		by(protocol.Principal{Issuer: "https://issuer.example", Subject: "bob"}))
 	add("other issuer", "other_principal", "1h30m", nil,
-		by(roundtrip.Principal{Issuer: "https://evil.example", Subject: "ada"}))
+		by(protocol.Principal{Issuer: "https://evil.example", Subject: "ada"}))
 	add("authenticated by anonymous", "other_principal", "1h30m", nil, by(anonymous))
 	add("anonymous by authenticated", "other_principal", "1h30m", sealedFor(anonymous), nil)
 	add("local by anonymous", "other_principal", "1h30m", sealedFor(local), by(anonymous))
 	add("anonymous by local", "other_principal", "1h30m", sealedFor(anonymous), by(local))
 	add("named local", "other_principal", "1h30m", sealedFor(local),
-		by(roundtrip.Principal{Subject: "local"}))
+		by(protocol.Principal{Subject: "local"}))
 	add("boundary of issuer and subject moved", "other_principal", "1h30m",
-		sealedFor(roundtrip.Principal{Issuer: "a", Subject: "bc"}),
-		by(roundtrip.Principal{Issuer: "ab", Subject: "c"}))
+		sealedFor(protocol.Principal{Issuer: "a", Subject: "bc"}),
+		by(protocol.Principal{Issuer: "ab", Subject: "c"}))
 	add("boundary moved to nothing", "other_principal", "1h30m",
-		sealedFor(roundtrip.Principal{Issuer: "abc"}), by(roundtrip.Principal{Subject: "abc"}))
+		sealedFor(protocol.Principal{Issuer: "abc"}), by(protocol.Principal{Subject: "abc"}))
 	add("other tool", "other_target", "1h30m", nil, func(v *vector) { v.call.Target = "delete" })
 	add("tool in another case", "other_target", "1h30m", nil,
 		func(v *vector) { v.call.Target = "Deploy" })
@@ -297,14 +299,14 @@ func (v vector) check(t *testing.T) {
 		if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		if resumed := one[roundtrip.Resumed](t,
+		if resumed := one[event.Resumed](t,
 			c.events); resumed.Waited != v.at.Sub(clock("1h")) ||
 			resumed.StateBytes != len(v.token) {
 			t.Errorf("resumed after %v with %d bytes", resumed.Waited, resumed.StateBytes)
 		}
 		return
 	}
-	frozen(t, c, roundtrip.Reason(v.want))
+	frozen(t, c, event.Reason(v.want))
 }
 
 func vectorHandler(ctx context.Context) (protocol.Result, error) {
@@ -321,7 +323,7 @@ func vectorHandler(ctx context.Context) (protocol.Result, error) {
 func TestTheLayoutOfClaims(t *testing.T) {
 	const path = "testdata/state/claims.txt"
 	local := honest()
-	local.Call.Principal, local.Call.Arguments, local.Audience = roundtrip.Local(), nil, ""
+	local.Call.Principal, local.Call.Arguments, local.Audience = protocol.LocalPrincipal(), nil, ""
 	var text bytes.Buffer
 	text.WriteString("# Plaintext of sealed states, layout 3, guard style, in hexadecimal. " +
 		"Written by go test -run Claims -update.\n")
@@ -364,7 +366,7 @@ func formatVectors(list []vector) []byte {
 		"literals.\n")
 	for _, v := range list {
 		principal := fmt.Sprintf("%q %q", v.call.Principal.Issuer, v.call.Principal.Subject)
-		if v.call.Principal == roundtrip.Local() {
+		if v.call.Principal == protocol.LocalPrincipal() {
 			principal = "local"
 		}
 		token := strconv.QuoteToASCII(v.token)
@@ -401,8 +403,8 @@ func parseVectors(t testing.TB, text []byte) []vector {
 			case "audience":
 				v.aud = value
 			case "principal":
-				if v.call.Principal = roundtrip.Local(); value != "local" {
-					v.call.Principal = roundtrip.Principal{}
+				if v.call.Principal = protocol.LocalPrincipal(); value != "local" {
+					v.call.Principal = protocol.Principal{}
 					_, err = fmt.Sscanf(value, "%q %q", &v.call.Principal.Issuer,
 						&v.call.Principal.Subject)
 				}
@@ -596,14 +598,14 @@ func TestTheLayoutIsAsDescribed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys := ring(t, "k1")
-			c := newClient(t, roundtrip.Options{Sealer: keys}, handler)
+			names := ring(t, "k1")
+			c := newClient(t, roundtrip.Options{Sealer: names}, handler)
 			c.call.Arguments = json.RawMessage(`{ "b": [1.0, -0, 1E5], "\u0061": "\/" }`)
 			if _, err := c.send(); err != nil {
 				t.Fatal(err)
 			}
 			text, _ := c.call.State.Text()
-			plaintext, err := keys.Open(t.Context(), text)
+			plaintext, err := names.Open(t.Context(), text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -706,8 +708,8 @@ func FuzzFlowClaims(f *testing.F) {
 			seal: func([]byte) (string, error) { return "x", nil },
 		}, Audience: honest().Audience}, flowVectorHandler)
 		c.call.State = protocol.StateText("x")
-		if _, err := c.send(); err != nil && len(all[roundtrip.StateRejected](c.events)) != 1 &&
-			len(all[roundtrip.ServerBug](c.events)) != 1 {
+		if _, err := c.send(); err != nil && len(all[event.StateRejected](c.events)) != 1 &&
+			len(all[event.ServerBug](c.events)) != 1 {
 			t.Errorf("refused with %v, unreported", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The defaults of the limits on calls that wait for a person.
@@ -52,8 +53,8 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 
 // waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
-	calls    *quota.Pool[Principal]
-	bytes    *quota.Pool[Principal]
+	calls    *quota.Pool[protocol.Principal]
+	bytes    *quota.Pool[protocol.Principal]
 	sessions *quota.Pool[any]
 }
 
@@ -66,13 +67,13 @@ func newWaitQuotas(o *Options) waitQuotas {
 	}
 	bytes := limit(o.MaxWaitingBytes, DefaultMaxWaitingBytes)
 	return waitQuotas{
-		calls: quota.New(quota.Options[Principal]{
+		calls: quota.New(quota.Options[protocol.Principal]{
 			Total: limit(int64(o.MaxWaiting), DefaultMaxWaiting),
 			Share: limit(int64(o.MaxWaitingPerPrincipal), DefaultMaxWaitingPerPrincipal),
-			Local: Local(),
+			Local: protocol.LocalPrincipal(),
 		}),
-		bytes: quota.New(quota.Options[Principal]{Total: bytes, Share: quota.ShareOf(bytes),
-			Local: Local()}),
+		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes, Share: quota.ShareOf(bytes),
+			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[any]{
 			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
 		}),
@@ -112,11 +113,11 @@ type waitRefusedError struct{ wire *protocol.Error }
 func (e *waitRefusedError) Error() string { return e.wire.Error() }
 func (e *waitRefusedError) Unwrap() error { return e.wire }
 
-// resourceWaiting is the room for calls that wait, in [QuotaExceeded].
+// resourceWaiting is the room for calls that wait, in [event.QuotaExceeded].
 const resourceWaiting = "waiting"
 
 func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
-	p.observe(ctx, QuotaExceeded{p.where, resourceWaiting, string(limit), waitRetryAfter})
+	p.observe(ctx, event.QuotaExceeded{Where: p.where, Resource: resourceWaiting, Limit: string(limit), RetryAfter: waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
@@ -195,7 +196,7 @@ func (c *callWait) stopBeatsLocked() {
 func (p *questioner) sendHeartbeat(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.observe(ctx, HandlerPanicked{Where: p.where, Value: v, Stack: debug.Stack()})
+			p.observe(ctx, event.HandlerPanicked{Where: p.where, Value: v, Stack: debug.Stack()})
 		}
 	}()
 	p.call.Heartbeat(ctx)
@@ -251,7 +252,7 @@ func (p *questioner) beginWaitingIn(ctx context.Context, r *run) (*openWait, err
 		}
 	}()
 	if first {
-		p.observe(ctx, WaitBegan{p.where})
+		p.observe(ctx, event.WaitBegan{Where: p.where})
 	}
 	w.watched.Begin(ctx, &w.Context)
 	begun = true
@@ -271,7 +272,7 @@ func (w *openWait) endWaiting() {
 	w.Cancel(nil)
 	defer w.watched.End()
 	if last {
-		w.questioner.observe(&w.Context, WaitEnded{w.questioner.where, waited})
+		w.questioner.observe(&w.Context, event.WaitEnded{Where: w.questioner.where, Waited: waited})
 	}
 }
 

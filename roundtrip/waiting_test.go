@@ -16,6 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // askers are the ways in which a handler asks a client of a legacy revision one
@@ -101,7 +102,7 @@ func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest,
 	}
 }
 
-func (w *waiter) call(who roundtrip.Principal, session any) roundtrip.Call {
+func (w *waiter) call(who protocol.Principal, session any) roundtrip.Call {
 	call := toolCall()
 	call.Version, call.Principal, call.Session, call.Push = protocol.V20251125, who, session, w
 	return call
@@ -138,8 +139,8 @@ func (w *waiter) wantRoom(calls, bytes, sessions int64) {
 	}
 }
 
-var ann, bob = roundtrip.Principal{Issuer: "https://id.example",
-	Subject: "ann"}, roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
+var ann, bob = protocol.Principal{Issuer: "https://id.example",
+	Subject: "ann"}, protocol.Principal{Issuer: "https://id.example", Subject: "bob"}
 
 // wantBusy checks the refusal of a call that may not wait.
 func wantBusy(t testing.TB, err error, limit string) {
@@ -196,7 +197,7 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					call, handler := make(c.next)
 					_, err := w.funnel.Do(t.Context(), call, handler)
 					wantBusy(t, err, c.limit)
-					refused := all[roundtrip.QuotaExceeded](w.events)
+					refused := all[event.QuotaExceeded](w.events)
 					if len(refused) != 1 || refused[0].Resource != "waiting" ||
 						refused[0].Limit != c.limit || refused[0].RetryAfter != 5*time.Second {
 						t.Errorf("observed %+v, want the refusal of a wait", refused)
@@ -204,7 +205,7 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					if len(w.asked) > 0 {
 						t.Error("the question went out all the same")
 					}
-					if n := len(all[roundtrip.InputRequested](w.events)); n > len(c.there) {
+					if n := len(all[event.InputRequested](w.events)); n > len(c.there) {
 						t.Errorf("%d calls are recorded as having asked, and only %d have", n,
 							len(c.there))
 					}
@@ -358,7 +359,7 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 			t.Errorf("told %v, want %s and the wait for the returned question", told, want)
 		}
 		// What observers hear is the same.
-		began, ended := all[roundtrip.WaitBegan](w.events), all[roundtrip.WaitEnded](w.events)
+		began, ended := all[event.WaitBegan](w.events), all[event.WaitEnded](w.events)
 		if len(began) != 2 || len(ended) != 2 || ended[0].Waited != 2500*time.Millisecond ||
 			began[0].Method != protocol.MethodCallTool || ended[1].Target != "deploy" {
 			t.Errorf("observed %+v and %+v, want two waits, the first of 2.5 s", began, ended)
@@ -403,7 +404,7 @@ func TestHeartbeatsWhileACallWaits(t *testing.T) {
 					if !slices.Equal(at, c.want) {
 						t.Errorf("heartbeats after %v, want %v", at, c.want)
 					}
-					if panics := len(all[roundtrip.HandlerPanicked](w.events)); panics != min(1,
+					if panics := len(all[event.HandlerPanicked](w.events)); panics != min(1,
 						len(c.want)) {
 						t.Errorf("%d panics were reported", panics)
 					}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -118,7 +119,7 @@ func TestAnyAnswerIsSurvived(t *testing.T) {
 
 func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 	h := newHarness(t, nil)
-	var dropped []roundtrip.Dropped
+	var dropped []event.Dropped
 	server.AddRawTool(h.Server, server.Tool{Name: "ask"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			dropped = roundtrip.DroppedAnswers(ctx)
@@ -126,8 +127,8 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 		})
 	forged := answers(`"n":{"action":"accept","content":{"n":1}}`)
 	h.call("ask", "", forged).asks("n")
-	if want := (roundtrip.Dropped{Key: "n",
-		Reason: roundtrip.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
+	if want := (event.Dropped{Key: "n",
+		Reason: event.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
 		t.Errorf("dropped answers are %v, want %v", dropped, want)
 	}
 	// A tool may accept them for clients that lose the state.

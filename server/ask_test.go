@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -43,11 +44,11 @@ func pushes() map[string]func(ctx context.Context, call *server.ToolCall) error 
 }
 
 // failedPushes returns the events of questions that nobody answered.
-func failedPushes(seen *events) (list []roundtrip.PushFailed) {
+func failedPushes(seen *events) (list []event.PushFailed) {
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	for _, e := range seen.list {
-		if failed, ok := e.(roundtrip.PushFailed); ok {
+		if failed, ok := e.(event.PushFailed); ok {
 			list = append(list, failed)
 		}
 	}

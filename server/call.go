@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A Call is what the calls of tools, prompts and resources have in common: who
@@ -18,7 +19,7 @@ type Call struct {
 	// Version is the revision that the request is served in.
 	Version protocol.Version
 	// Principal is who sends the request.
-	Principal roundtrip.Principal
+	Principal protocol.Principal
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
@@ -80,7 +81,7 @@ func (s *Server) checkNeeds(ctx context.Context, in *Incoming,
 		return nil
 	}
 	s.opts.Observer.Observe(ctx,
-		roundtrip.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
+		event.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
 	return in.era.refuseCapabilities(missing)
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -45,7 +44,7 @@ func TestCompletion(t *testing.T) {
 	}
 	h := completing(t, nil, func(_ context.Context, c *server.CompleteCall) ([]string, error) {
 		if c.Argument != "a" || c.Version != protocol.V20260728 ||
-			c.Principal != roundtrip.Local() {
+			c.Principal != protocol.LocalPrincipal() {
 			t.Errorf("call is %+v", c)
 		}
 		values := []string{c.Value + "1", c.Value + "2"}

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Handle serves a request that arrives in process, as sent by the principal of ctx
@@ -90,7 +90,7 @@ func (s *Server) endRequest(l *activeRequest) {
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
-	response.Error = s.refuseAndReport(ctx, "", roundtrip.RefusedClosing, response.ID,
+	response.Error = s.refuseAndReport(ctx, "", event.RefusedClosing, response.ID,
 		waiting.RefuseClosing())
 }
 
@@ -125,7 +125,7 @@ func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,
-				roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
+				event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
 			result, err = nil, internalError()
 		}
 	}()
@@ -167,6 +167,6 @@ func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *prot
 // reportBug reports a mistake of the server to the observer and returns the error
 // that the client gets.
 func (s *Server) reportBug(ctx context.Context, in *Incoming, err error) *protocol.Error {
-	s.opts.Observer.Observe(ctx, roundtrip.ServerBug{Where: in.eventWhere(), Err: err})
+	s.opts.Observer.Observe(ctx, event.ServerBug{Where: in.eventWhere(), Err: err})
 	return internalError()
 }

@@ -68,7 +68,7 @@
 // and may act upon; so do arguments that do not match the schema. A plain error
 // of a prompt or resource becomes a JSON-RPC error with its text, and a
 // [*protocol.Error] is one, everywhere, with code and data as they are. Observers
-// get the text of plain errors ([roundtrip.HandlerFailed]), and clients a reference
+// get the text of plain errors ([event.HandlerFailed]), and clients a reference
 // in its place where [roundtrip.Options].HideErrors is set. Want of room is
 // [protocol.CodeBusy] with retryAfterMs in its data: the client may come back. What
 // only the program can be blamed for, a panic, a nil result, content that

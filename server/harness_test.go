@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -34,7 +34,7 @@ func newHarness(t *testing.T, opts *server.Options) *harness {
 		o = *opts
 	}
 	seen := &events{}
-	o.Observer = roundtrip.Observers(o.Observer, seen)
+	o.Observer = event.Observers(o.Observer, seen)
 	s, err := server.New(&o)
 	if err != nil {
 		t.Fatal(err)
@@ -46,13 +46,13 @@ func newHarness(t *testing.T, opts *server.Options) *harness {
 // events records what the observer is told.
 type events struct {
 	mu   sync.Mutex
-	list []roundtrip.Event
+	list []event.Event
 }
 
-func (e *events) Observe(_ context.Context, event roundtrip.Event) {
+func (e *events) Observe(_ context.Context, happened event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.list = append(e.list, event)
+	e.list = append(e.list, happened)
 }
 
 // bugs returns the texts of the server's mistakes.
@@ -60,8 +60,8 @@ func (e *events) bugs() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []string
-	for _, event := range e.list {
-		if bug, ok := event.(roundtrip.ServerBug); ok {
+	for _, e := range e.list {
+		if bug, ok := e.(event.ServerBug); ok {
 			all = append(all, bug.Err.Error())
 		}
 	}
@@ -71,8 +71,8 @@ func (e *events) bugs() string {
 func (e *events) panicked() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.list, func(event roundtrip.Event) bool {
-		_, ok := event.(roundtrip.HandlerPanicked)
+	return slices.ContainsFunc(e.list, func(e event.Event) bool {
+		_, ok := e.(event.HandlerPanicked)
 		return ok
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A Handler answers one request. What it returns goes to the client: an
@@ -41,8 +41,8 @@ type Incoming struct {
 	// that the request is about; empty for other methods.
 	Target string
 	// Principal is who sends the request. Transports set it; it starts as
-	// [roundtrip.Local].
-	Principal roundtrip.Principal
+	// [protocol.LocalPrincipal].
+	Principal protocol.Principal
 	// RequestID names the request in events and logs; see
 	// [roundtrip.RequestID]. A server that has an observer makes one up for a
 	// request that has none. A transport may set it to something of its own that
@@ -65,7 +65,7 @@ type Incoming struct {
 	// answered with an internal error. It may panic itself, which goes on to the
 	// caller of [Server.Serve], for transports to which some values mean
 	// something. Nil: nobody.
-	Panicked func(ctx context.Context, p roundtrip.HandlerPanicked)
+	Panicked func(ctx context.Context, p event.HandlerPanicked)
 
 	// Private keeps lists out of caches that several users share. Transports
 	// that authenticate set it.
@@ -135,8 +135,8 @@ func (in *Incoming) Abandoned() bool {
 }
 
 // eventWhere describes the request in events.
-func (in *Incoming) eventWhere() roundtrip.Where {
-	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
+func (in *Incoming) eventWhere() event.Where {
+	return event.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
 		Request: in.RequestID}
 }
 
@@ -144,16 +144,16 @@ type principalKey struct{}
 
 // WithPrincipal returns a context under which [Server.Handle] serves requests
 // as sent by p, for hosts that know who calls in process. Without it callers in
-// process are [roundtrip.Local].
-func WithPrincipal(ctx context.Context, p roundtrip.Principal) context.Context {
+// process are [protocol.LocalPrincipal].
+func WithPrincipal(ctx context.Context, p protocol.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-func principalFrom(ctx context.Context) roundtrip.Principal {
-	if p, ok := ctx.Value(principalKey{}).(roundtrip.Principal); ok {
+func principalFrom(ctx context.Context) protocol.Principal {
+	if p, ok := ctx.Value(principalKey{}).(protocol.Principal); ok {
 		return p
 	}
-	return roundtrip.Local()
+	return protocol.LocalPrincipal()
 }
 
 // An activeRequest is all that one request needs from its arrival to its response,

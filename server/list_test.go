@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-var anonymous = roundtrip.Principal{}
+var anonymous = protocol.Principal{}
 
 // names returns the names of a list's entries.
 func (r reply) names(list string) []string {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // Admit decodes the parameters of a request and checks what can be checked
@@ -17,7 +16,7 @@ func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admitRequest(
 
 func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) *Incoming {
 	in := newActiveRequest()
-	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, roundtrip.Local(), s
+	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, protocol.LocalPrincipal(), s
 	in.era = modernEra{s}
 	in.DraftErrorCodes = s.opts.DraftErrorCodes
 	if req == nil {

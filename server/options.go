@@ -6,6 +6,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The defaults of [Options].
@@ -39,7 +40,7 @@ type Options struct {
 	// Middleware wraps every request, outermost first.
 	Middleware []Middleware
 	// Observer is told what happens, beside Roundtrip.Observer. Nil: nobody.
-	Observer roundtrip.Observer
+	Observer event.Observer
 	// PageSize is how many definitions a page of a list holds, 0:
 	// DefaultPageSize, negative: all.
 	PageSize int
@@ -55,7 +56,7 @@ type Options struct {
 	// listens for it. Lists are then never shared between principals in caches.
 	// Calls may overlap; it is asked for a whole list at a time and must be
 	// quick. Nil: everybody sees everything.
-	Visible func(p roundtrip.Principal, list, name string) bool
+	Visible func(p protocol.Principal, list, name string) bool
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
 	// DefaultMaxSubscriptions. One authenticated principal may have a quarter of
 	// them; anonymous clients together may have all where the transport does not
@@ -100,7 +101,7 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.Info.Version = "0.0.0"
 	}
 	opts.observed = opts.Roundtrip.Observer != nil || opts.Observer != nil
-	opts.Observer = roundtrip.Observers(opts.Roundtrip.Observer, opts.Observer)
+	opts.Observer = event.Observers(opts.Roundtrip.Observer, opts.Observer)
 	opts.Roundtrip.Observer = opts.Observer
 	if opts.PageSize == 0 {
 		opts.PageSize = DefaultPageSize

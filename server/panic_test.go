@@ -12,23 +12,23 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
 // panickingObserver is an observer that should not have been written.
 type panickingObserver struct{}
 
-func (panickingObserver) Observe(_ context.Context, event roundtrip.Event) {
-	if _, ok := event.(roundtrip.HandlerPanicked); ok {
+func (panickingObserver) Observe(_ context.Context, e event.Event) {
+	if _, ok := e.(event.HandlerPanicked); ok {
 		panic("in the observer")
 	}
 }
 
 // observing is an observer.
-type observing func(roundtrip.Event)
+type observing func(event.Event)
 
-func (f observing) Observe(_ context.Context, event roundtrip.Event) { f(event) }
+func (f observing) Observe(_ context.Context, e event.Event) { f(e) }
 
 // TestStdioPanicOutsideHandlers: what panics beside handlers ends its request
 // and not the process, which has other clients.
@@ -80,9 +80,9 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		}
 	}
 	srv, err := server.New(&server.Options{Middleware: []server.Middleware{fall},
-		Observer: observing(func(event roundtrip.Event) {
-			if _, ok := event.(roundtrip.EphemeralKey); !ok {
-				panic(event)
+		Observer: observing(func(e event.Event) {
+			if _, ok := e.(event.EphemeralKey); !ok {
+				panic(e)
 			}
 		})})
 	if err != nil {
@@ -109,12 +109,12 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		t.Errorf("notification after the answer: %v, want ErrEnded", err)
 	}
 
-	x := srv.NewSession(roundtrip.Local(), nil)
+	x := srv.NewSession(protocol.LocalPrincipal(), nil)
 	var told []string
 	send := func(method, params string) *protocol.Response {
 		in := x.Admit(&protocol.Request{ID: protocol.IntID(4), Method: method,
 			Params: json.RawMessage(params)})
-		in.Panicked = func(_ context.Context, p roundtrip.HandlerPanicked) {
+		in.Panicked = func(_ context.Context, p event.HandlerPanicked) {
 			if len(p.Stack) > 0 {
 				told = append(told, p.Method)
 			}
@@ -156,7 +156,7 @@ func TestPanicOfTheTransport(t *testing.T) {
 			panic("in the handler")
 		})
 	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)})
-	in.Panicked = func(_ context.Context, p roundtrip.HandlerPanicked) { panic(p.Value) }
+	in.Panicked = func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) }
 	wantPanic(t, "in the observer", func() { srv.Serve(t.Context(), in) })
 	if err := srv.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -167,11 +167,11 @@ func TestPanicOfTheTransport(t *testing.T) {
 // told to nobody, reported, and the next news are sent.
 func TestSessionNewsOutlivePanics(t *testing.T) {
 	broken, told := true, make(chan struct{})
-	h := newHarness(t, &server.Options{Observer: observing(func(event roundtrip.Event) {
-		if _, ok := event.(roundtrip.HandlerPanicked); ok {
+	h := newHarness(t, &server.Options{Observer: observing(func(e event.Event) {
+		if _, ok := e.(event.HandlerPanicked); ok {
 			close(told)
 		}
-	}), Visible: func(_ roundtrip.Principal, _, name string) bool {
+	}), Visible: func(_ protocol.Principal, _, name string) bool {
 		if broken && name == "test://secret" {
 			panic("on purpose")
 		}
@@ -199,8 +199,8 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 // TestSessionNewsOutliveTheTransport: what sends the news panics, once.
 func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	told, sent := make(chan string, 1), make(chan string, 1)
-	h := newHarness(t, &server.Options{Observer: observing(func(event roundtrip.Event) {
-		if p, ok := event.(roundtrip.HandlerPanicked); ok {
+	h := newHarness(t, &server.Options{Observer: observing(func(e event.Event) {
+		if p, ok := e.(event.HandlerPanicked); ok {
 			told <- p.Method
 		}
 	})})
@@ -209,7 +209,7 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	}
 	server.AddRawTool(h.Server, server.Tool{Name: "a"}, tool)
 	broken := true
-	x := h.NewSession(roundtrip.Local(), func(_ context.Context, m protocol.Message) error {
+	x := h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
 		if broken {
 			broken = false
 			panic("on purpose")

@@ -5,23 +5,23 @@ import (
 	"runtime/debug"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // ReportPanic reports a panic that was recovered to the observer of the server,
 // for transports, which call hooks of their own. It never panics: a panic of the
 // observer itself is dropped.
-func (s *Server) ReportPanic(ctx context.Context, p roundtrip.HandlerPanicked) {
+func (s *Server) ReportPanic(ctx context.Context, p event.HandlerPanicked) {
 	defer func() { _ = recover() }()
 	s.opts.Observer.Observe(ctx, p)
 }
 
 // ReportEviction reports a session that was evicted to make room for another to
 // the observer of the server, for transports that keep sessions. It never panics.
-func (s *Server) ReportEviction(ctx context.Context, evicted roundtrip.SessionEvicted) {
+func (s *Server) ReportEviction(ctx context.Context, evicted event.SessionEvicted) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.ReportPanic(ctx, roundtrip.HandlerPanicked{Value: v, Stack: debug.Stack()})
+			s.ReportPanic(ctx, event.HandlerPanicked{Value: v, Stack: debug.Stack()})
 		}
 	}()
 	s.opts.Observer.Observe(ctx, evicted)
@@ -29,9 +29,9 @@ func (s *Server) ReportEviction(ctx context.Context, evicted roundtrip.SessionEv
 
 // recoverAndReport is deferred on goroutines that nothing else recovers. It
 // reports the panic as one of w, which is the only thing that the panic ends.
-func (s *Server) recoverAndReport(ctx context.Context, w roundtrip.Where) {
+func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {
 	if v := recover(); v != nil {
-		s.ReportPanic(ctx, roundtrip.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
+		s.ReportPanic(ctx, event.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *
 	if v == nil {
 		return
 	}
-	p := roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
+	p := event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
 	response.Result, response.Error = nil, internalError()
 	s.closeAfterPanic(ctx, in)
 	in.era.revertFailedOpen(in, response.Error)
@@ -65,10 +65,10 @@ func (s *Server) closeAfterPanic(ctx context.Context, in *Incoming) {
 // ReportRefusal reports a request that was refused before any middleware saw it to
 // the observer of the server, for transports, which refuse most of them. It never
 // panics.
-func (s *Server) ReportRefusal(ctx context.Context, refused roundtrip.RequestRefused) {
+func (s *Server) ReportRefusal(ctx context.Context, refused event.RequestRefused) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.ReportPanic(ctx, roundtrip.HandlerPanicked{Value: v, Stack: debug.Stack()})
+			s.ReportPanic(ctx, event.HandlerPanicked{Value: v, Stack: debug.Stack()})
 		}
 	}()
 	s.opts.Observer.Observe(ctx, refused)
@@ -77,8 +77,8 @@ func (s *Server) ReportRefusal(ctx context.Context, refused roundtrip.RequestRef
 // refuseAndReport reports a request that is refused with e to the observer, and
 // returns e. transport is "stream", or empty where the server does not know it.
 func (s *Server) refuseAndReport(ctx context.Context, transport string,
-	reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
-	s.ReportRefusal(ctx, roundtrip.RequestRefused{
+	reason event.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
+	s.ReportRefusal(ctx, event.RequestRefused{
 		Transport: transport, Reason: reason, Code: e.Code, RequestID: id.String(), Err: e,
 	})
 	return e
@@ -86,7 +86,7 @@ func (s *Server) refuseAndReport(ctx context.Context, transport string,
 
 // refuseLine reports a line that is refused to the observer, and returns the
 // response to it.
-func (st *lineStream) refuseLine(ctx context.Context, reason roundtrip.RefusalReason,
+func (st *lineStream) refuseLine(ctx context.Context, reason event.RefusalReason,
 	id protocol.ID, e *protocol.Error) *protocol.Response {
 	return &protocol.Response{ID: id,
 		Error: st.server.refuseAndReport(ctx, "stream", reason, id, e)}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -21,8 +21,8 @@ type refusalLog struct {
 	list []string
 }
 
-func (l *refusalLog) Observe(_ context.Context, event roundtrip.Event) {
-	if e, ok := event.(roundtrip.RequestRefused); ok {
+func (l *refusalLog) Observe(_ context.Context, e event.Event) {
+	if e, ok := e.(event.RequestRefused); ok {
 		if e.Err == nil || e.Status != 0 || e.RemoteAddr != "" {
 			panic(fmt.Sprintf("unexpected %+v", e))
 		}

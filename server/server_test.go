@@ -12,13 +12,14 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 )
 
 func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
 		"plain with a sealer": {Roundtrip: roundtrip.Options{Plain: true,
-			Sealer: roundtrip.EphemeralKeyring()}},
+			Sealer: keys.EphemeralKeyring()}},
 		"no shared key":     {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
 		"no name":           {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
 		"nil middleware":    {Middleware: []server.Middleware{nil}},
@@ -98,13 +99,13 @@ func TestStateIsBound(t *testing.T) {
 }
 
 // sharedRing returns a keyring as several processes may have it.
-func sharedRing(t *testing.T) *roundtrip.Keyring {
+func sharedRing(t *testing.T) *keys.Keyring {
 	t.Helper()
-	key, err := roundtrip.NewKey("k", make([]byte, 32))
+	key, err := keys.NewKey("k", make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := roundtrip.NewKeyring(key)
+	ring, err := keys.NewKeyring(key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // closedRetryAfter is when a client may try again whose session is closed: it opens
@@ -33,7 +32,7 @@ const closedRetryAfter = time.Second
 // concurrently.
 type Session struct {
 	server        *Server
-	principal     roundtrip.Principal
+	principal     protocol.Principal
 	sendUnrelated func(ctx context.Context, m protocol.Message) error // may be nil
 	lifetime      context.Context
 	endLifetime   context.CancelCauseFunc
@@ -67,7 +66,7 @@ const DefaultLogLevel = protocol.LevelInfo
 // client is connected: the message is lost then. Changes are sent by one goroutine
 // at a time, with a context that ends with the session. Where send is nil the
 // client is told not to expect any.
-func (s *Server) NewSession(p roundtrip.Principal,
+func (s *Server) NewSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
@@ -88,7 +87,7 @@ func (x *Session) Version() protocol.Version {
 }
 
 // Principal returns the principal of the session.
-func (x *Session) Principal() roundtrip.Principal { return x.principal }
+func (x *Session) Principal() protocol.Principal { return x.principal }
 
 // Admit is [Server.Admit] for a request of the session: the first must be
 // initialize, save pings, and capabilities are those declared there. The result
@@ -290,7 +289,7 @@ func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 // capability is known, to be asked anything. The function that is returned must
 // be called once the request has been answered.
 func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
-	p roundtrip.Principal) (*Incoming, func()) {
+	p protocol.Principal) (*Incoming, func()) {
 	x := s.NewSession(p, nil)
 	x.stateless = true
 	if req != nil && req.Method != protocol.MethodInitialize {

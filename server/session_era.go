@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // openLocked opens the session for an initialize that is being admitted.
@@ -211,7 +211,7 @@ func (x *Session) announceChanges() bool {
 // panics of Visible and of the transport.
 func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime,
-		roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
+		event.Where{Version: x.Version(), Method: method, Target: uri})
 	if uri != "" {
 		_ = l.sendDue(x.lifetime, nil, []string{uri})
 	} else {

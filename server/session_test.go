@@ -43,7 +43,7 @@ type visitor struct {
 func (h *harness) visit(v protocol.Version) *visitor {
 	h.Helper()
 	c := &visitor{T: h.T, h: h, version: v, news: make(chan *protocol.Notification, 100)}
-	c.session = h.NewSession(roundtrip.Local(), func(_ context.Context, m protocol.Message) error {
+	c.session = h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
 		c.add(wiretest.Server, m)
 		c.news <- m.(*protocol.Notification)
 		return nil
@@ -493,7 +493,7 @@ func TestSessionLogLevel(t *testing.T) {
 func TestSessionNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
-			Visible: func(_ roundtrip.Principal, _,
+			Visible: func(_ protocol.Principal, _,
 				name string) bool {
 				return name != "test://hidden"
 			}})
@@ -563,7 +563,7 @@ func TestSessionNewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := full(t, nil)
 		sent, hold := make(chan protocol.Message, 100), make(chan struct{})
-		x := h.NewSession(roundtrip.Local(), func(_ context.Context, m protocol.Message) error {
+		x := h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
 			<-hold
 			sent <- m
 			return errors.New("nobody listens")
@@ -838,10 +838,10 @@ func TestSessionNeeds(t *testing.T) {
 // TestSessionPrincipal binds what is done in it, and middleware sees it once a
 // call.
 func TestSessionPrincipal(t *testing.T) {
-	ada := roundtrip.Principal{Issuer: "i", Subject: "ada"}
+	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
 	h := newHarness(t, &server.Options{
-		Visible: func(p roundtrip.Principal, _, name string) bool {
+		Visible: func(p protocol.Principal, _, name string) bool {
 			return p == ada ||
 				name != "ask"
 		},
@@ -874,7 +874,7 @@ func TestSessionPrincipal(t *testing.T) {
 func TestSessionWithoutNews(t *testing.T) {
 	h := full(t, nil)
 	c := &visitor{T: t, h: h, version: protocol.V20251125}
-	c.session = h.NewSession(roundtrip.Local(), nil)
+	c.session = h.NewSession(protocol.LocalPrincipal(), nil)
 	defer c.session.Close()
 	if r := c.initialize("2025-11-25", `{}`); strings.Contains(string(r.Result), "listChanged") || strings.Contains(string(r.Result), "subscribe") {
 		t.Errorf("news are promised: %s", r.Result)
@@ -898,7 +898,7 @@ func TestRequestsWithoutASession(t *testing.T) {
 			serve := func(method, params string) *protocol.Response {
 				in, end := h.AdmitStateless(&protocol.Request{
 					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
-				}, v, roundtrip.Local())
+				}, v, protocol.LocalPrincipal())
 				defer end()
 				if in.Version != v {
 					t.Errorf("served in %q", in.Version)
@@ -975,7 +975,7 @@ func TestMalformedInitialize(t *testing.T) {
 		{`{` + version + `,` + meta + `clientCapabilities":5}}`, "_meta: io.modelcontextprotocol/clientCapabilities: "},
 		{`{` + version + `,` + meta + `clientInfo":5}}`, "_meta: io.modelcontextprotocol/clientInfo: "},
 	} {
-		x := newHarness(t, nil).NewSession(roundtrip.Local(), nil)
+		x := newHarness(t, nil).NewSession(protocol.LocalPrincipal(), nil)
 		in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize,
 			Params: json.RawMessage(tc.params)})
 		e := in.Refusal()

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -38,9 +38,9 @@ const (
 
 // StreamOptions configure one line stream. The zero value works.
 type StreamOptions struct {
-	// Principal is who is at the other end; zero: [roundtrip.Local], for a
+	// Principal is who is at the other end; zero: [protocol.LocalPrincipal], for a
 	// stream belongs to whoever started the process.
-	Principal roundtrip.Principal
+	Principal protocol.Principal
 	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
@@ -182,7 +182,7 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 		st.opts = *opts
 	}
 	if st.opts.Principal.Anonymous() {
-		st.opts.Principal = roundtrip.Local()
+		st.opts.Principal = protocol.LocalPrincipal()
 	}
 	switch {
 	case st.opts.MaxLineBytes == 0:
@@ -209,7 +209,7 @@ func (st *lineStream) readLines(ctx context.Context, lines *lineio.Reader) error
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedTooLarge, protocol.ID{},
+			st.sendResponse(st.refuseLine(ctx, event.RefusedTooLarge, protocol.ID{},
 				protocol.Errorf(protocol.CodeInvalidRequest,
 					"invalid request: message is longer than %d bytes; send less",
 					st.opts.MaxLineBytes)))
@@ -233,7 +233,7 @@ func (st *lineStream) receiveLine(ctx context.Context, line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
 		response := newUnreadableResponse(message, err)
-		st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedMalformed, response.ID, response.Error))
+		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error))
 		return
 	}
 	st.receiveMessage(ctx, message, func(response *protocol.Response) {
@@ -329,12 +329,12 @@ func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *pr
 // goroutine that reads, and by no other.
 func (st *lineStream) addRequest(
 	id protocol.ID, r *lineRequest,
-) (roundtrip.RefusalReason, *protocol.Error) {
+) (event.RefusalReason, *protocol.Error) {
 	switch err := st.requests.Begin(id, &r.task); {
 	case errors.Is(err, inflight.ErrDraining):
-		return roundtrip.RefusedClosing, waiting.RefuseClosing()
+		return event.RefusedClosing, waiting.RefuseClosing()
 	case errors.Is(err, inflight.ErrDuplicate):
-		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+		return event.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running")
 	}
 	st.mu.Lock()
@@ -342,7 +342,7 @@ func (st *lineStream) addRequest(
 	st.mu.Unlock()
 	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
 		st.requests.End(id, &r.task)
-		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second,
+		return event.RefusedRequests, quota.Refuse(quota.Total, time.Second,
 			"too many requests are running; try again in %s", time.Second)
 	}
 	return "", nil

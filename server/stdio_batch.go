@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // receiveBatch handles a line that holds several messages, which revision
@@ -17,7 +17,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedMalformed, protocol.ID{}, asError(err)))
+		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, protocol.ID{}, asError(err)))
 	}
 	if !is || err != nil {
 		return is
@@ -29,7 +29,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 		if err != nil {
 			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuseLine(ctx, roundtrip.RefusedMalformed, response.ID, response.Error)
+				st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
 			replies.expectReply()
@@ -39,7 +39,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuseLine(ctx, roundtrip.RefusedBatch, req.ID,
+				replies.addReply(st.refuseLine(ctx, event.RefusedBatch, req.ID,
 					protocol.Errorf(protocol.CodeInvalidRequest,
 						"invalid request: initialize must not be part of a batch")))
 				continue

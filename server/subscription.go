@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 
 // A hub notifies open subscriptions of changes.
 type hub struct {
-	listening *quota.Pool[roundtrip.Principal] // subscribers that are no sessions
+	listening *quota.Pool[protocol.Principal] // subscribers that are no sessions
 
 	mu          sync.Mutex
 	subscribers map[*subscriber]struct{}
@@ -43,8 +43,8 @@ type hub struct {
 }
 
 func newHub(max int) *hub {
-	listening := quota.New(quota.Options[roundtrip.Principal]{
-		Total: int64(max), Share: quota.ShareOf(int64(max)), Local: roundtrip.Local(),
+	listening := quota.New(quota.Options[protocol.Principal]{
+		Total: int64(max), Share: quota.ShareOf(int64(max)), Local: protocol.LocalPrincipal(),
 	})
 	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{},
 		closed: make(chan struct{})}
@@ -54,7 +54,7 @@ func newHub(max int) *hub {
 // sets, so a client that reads slowly costs no more than one that reads fast: it
 // learns once that a list changed, however often that was.
 type subscriber struct {
-	principal roundtrip.Principal
+	principal protocol.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
 	resources map[string]struct{}         // its URIs
 	wake      chan struct{}               // holds one; nil for sessions
@@ -67,7 +67,7 @@ type subscriber struct {
 
 // openSubscription opens a subscription of p, or returns the limit that it would
 // exceed.
-func (h *hub) openSubscription(p roundtrip.Principal,
+func (h *hub) openSubscription(p protocol.Principal,
 	filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming,
 	}
 	sub, full, err := s.hub.openSubscription(in.Principal, filter)
 	if full != quota.None {
-		s.opts.Observer.Observe(ctx, roundtrip.QuotaExceeded{
+		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
 			Where: in.eventWhere(), Resource: "subscriptions", Limit: string(full),
 			RetryAfter: subscriptionRetry,
 		})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -419,7 +418,7 @@ func TestListenKeepsSilence(t *testing.T) {
 func TestListenHidesResources(t *testing.T) {
 	var mu sync.Mutex
 	promoted := false
-	visible := func(p roundtrip.Principal, list, name string) bool {
+	visible := func(p protocol.Principal, list, name string) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return p.Subject == "admin" || promoted || !strings.Contains(name, "secret")
@@ -432,7 +431,7 @@ func TestListenHidesResources(t *testing.T) {
 		const filter = `"resourceSubscriptions":["x:open","x:secret","x:open/1","x:secret/1","x:unknown"]`
 		as := func(name string) context.Context {
 			return server.WithPrincipal(t.Context(),
-				roundtrip.Principal{Issuer: "i", Subject: name})
+				protocol.Principal{Issuer: "i", Subject: name})
 		}
 		admin, guest := h.listen(as("admin"), `1`, filter), h.listen(as("guest"), `2`, filter)
 		if a, g := admin.raw[0], strings.Replace(guest.raw[0], `:2}`, `:1}`, 1); a != g {

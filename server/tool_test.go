@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -243,7 +242,7 @@ func TestToolCall(t *testing.T) {
 			}
 			return server.Text(""), nil
 		})
-	alice := roundtrip.Principal{Issuer: "i", Subject: "alice"}
+	alice := protocol.Principal{Issuer: "i", Subject: "alice"}
 	h.raw(server.WithPrincipal(t.Context(), alice), protocol.MethodCallTool,
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},`+
 			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"traceparent":"00-x"},"name":"x","arguments":{"a":1}}`)
@@ -253,7 +252,7 @@ func TestToolCall(t *testing.T) {
 		t.Errorf("call is %+v", got)
 	}
 	h.call("x", "")
-	if got.ClientInfo().Name != "" || got.Principal != roundtrip.Local() {
+	if got.ClientInfo().Name != "" || got.Principal != protocol.LocalPrincipal() {
 		t.Errorf("call is %+v", got)
 	}
 }

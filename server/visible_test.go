@@ -9,19 +9,18 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-var admin, guest = roundtrip.Principal{Issuer: "i",
-	Subject: "admin"}, roundtrip.Principal{Issuer: "i", Subject: "guest"}
+var admin, guest = protocol.Principal{Issuer: "i",
+	Subject: "admin"}, protocol.Principal{Issuer: "i", Subject: "guest"}
 
 // hideSecrets shows what has "secret" in its name to admin alone.
-func hideSecrets(p roundtrip.Principal, _, name string) bool {
+func hideSecrets(p protocol.Principal, _, name string) bool {
 	return p == admin || !strings.Contains(name, "secret")
 }
 
-func (h *harness) sendAs(p roundtrip.Principal, method, members string) reply {
+func (h *harness) sendAs(p protocol.Principal, method, members string) reply {
 	h.Helper()
 	if members != "" {
 		members = "," + members
@@ -101,7 +100,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 // TestPagesOfVisible holds that everybody has full pages of what he may see,
 // and that nothing about a page tells how much that is not.
 func TestPagesOfVisible(t *testing.T) {
-	walk := func(h *harness, p roundtrip.Principal, method, member string) (pages [][]string,
+	walk := func(h *harness, p protocol.Principal, method, member string) (pages [][]string,
 		cursors []string) {
 		cursor := ""
 		for {
@@ -156,7 +155,7 @@ func TestPagesOfVisible(t *testing.T) {
 
 func TestVisibleIsAskedAbout(t *testing.T) {
 	asked := map[string]bool{}
-	h := newHarness(t, &server.Options{Visible: func(p roundtrip.Principal, list,
+	h := newHarness(t, &server.Options{Visible: func(p protocol.Principal, list,
 		name string) bool {
 		asked[p.Subject+" "+list+" "+name] = true
 		return true
@@ -174,7 +173,7 @@ func TestVisibleIsAskedAbout(t *testing.T) {
 }
 
 func TestVisiblePanics(t *testing.T) {
-	h := newHarness(t, &server.Options{Visible: func(roundtrip.Principal, string,
+	h := newHarness(t, &server.Options{Visible: func(protocol.Principal, string,
 		string) bool {
 		panic("secret")
 	}})

@@ -20,6 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 func main() {
@@ -71,7 +72,7 @@ func order(ctx context.Context, out io.Writer, era protocol.Era) error {
 func connect(ctx context.Context, s *shop, era protocol.Era, use func(*client.Client) error,
 	elicit func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error),
 ) error {
-	srv, err := newServer(s, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})
+	srv, err := newServer(s, roundtrip.Options{Guard: store.NewMemoryGuard(0)})
 	if err != nil {
 		return err
 	}

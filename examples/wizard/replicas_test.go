@@ -27,6 +27,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -46,7 +48,7 @@ func TestMain(m *testing.M) {
 
 // replica serves until its standard input ends, and prints its address first.
 func replica(in io.Reader, out io.Writer) int {
-	ring, err := roundtrip.KeyringFromEnv(keyVar)
+	ring, err := keys.KeyringFromEnv(keyVar)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -253,10 +255,10 @@ func newKeys() string {
 func TestTwoReplicasWithAGuard(t *testing.T) {
 	v, bank := newVault(t)
 	t.Setenv(keyVar, newKeys())
-	guard := roundtrip.NewMemoryGuard(0)
+	guard := store.NewMemoryGuard(0)
 	var targets []string
 	for range 2 {
-		ring, err := roundtrip.KeyringFromEnv(keyVar)
+		ring, err := keys.KeyringFromEnv(keyVar)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,8 +301,8 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 // agree on, lets the bank move the money once.
 func TestTwoProcesses(t *testing.T) {
 	v, bank := newVault(t)
-	keys := newKeys()
-	proxy, went := roundRobin(t, startReplica(t, bank, keys), startReplica(t, bank, keys))
+	names := newKeys()
+	proxy, went := roundRobin(t, startReplica(t, bank, names), startReplica(t, bank, names))
 	text, wire := buy(t, proxy)
 	if knocks, charges := v.count(); knocks != copies || charges != 1 {
 		t.Errorf("the bank was asked %d times and moved money %d times, want %d and once", knocks, charges, copies)
@@ -315,7 +317,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-func startReplica(t *testing.T, bank, keys string) (address string) {
+func startReplica(t *testing.T, bank, names string) (address string) {
 	t.Helper()
-	return proctest.Start(t, proctest.Self(t, replicaVar+"="+bank, keyVar+"="+keys)).Line()
+	return proctest.Start(t, proctest.Self(t, replicaVar+"="+bank, keyVar+"="+names)).Line()
 }

@@ -12,16 +12,24 @@ import (
 // named here may reach none of them; internal packages are judged through those that use them.
 var layers = map[string][]string{
 	"protocol":                {},
-	"roundtrip":               {"protocol"},
+	"roundtrip/event":         {"protocol"},
+	"roundtrip/keys":          {},
+	"roundtrip/store":         {"protocol"},
+	"roundtrip":               {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
 	"roundtrip/roundtriptest": {"protocol", "client"},
-	"server":                  {"protocol", "roundtrip"},
-	"server/serverhttp":       {"protocol", "roundtrip", "server"},
-	"server/middleware":       {"protocol", "roundtrip", "server"},
+	"server":                  withRoundtrip("protocol"),
+	"server/serverhttp":       withRoundtrip("protocol", "server"),
+	"server/middleware":       withRoundtrip("protocol", "server"),
 	"client":                  {"protocol"},
 	"client/clienthttp":       {"protocol", "client"},
 	"elicitation":             {"protocol"},
 	"elicitation/bustest":     {"protocol", "elicitation"},
 	"elicitation/bridge":      {"protocol", "client", "client/clienthttp", "elicitation"},
+}
+
+// withRoundtrip returns packages, and those with which roundtrip is used and configured.
+func withRoundtrip(packages ...string) []string {
+	return append(packages, "roundtrip", "roundtrip/event", "roundtrip/keys", "roundtrip/store")
 }
 
 // required are the packages without which the module is not what it says.

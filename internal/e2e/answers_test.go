@@ -8,6 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -53,8 +54,8 @@ func TestMalformedAnswersAreReportedAsDropped(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			w := newWire(t, nil)
 			w.answers(leg{target: "deploy", args: `{"env":"prod"}`}, `{"confirm":`+answer+`}`).wantAsked("confirm")
-			if dropped := seen[roundtrip.AnswersDropped](w.watch); len(dropped) != 1 ||
-				dropped[0].Dropped[0].Reason != roundtrip.DropMalformed {
+			if dropped := seen[event.AnswersDropped](w.watch); len(dropped) != 1 ||
+				dropped[0].Dropped[0].Reason != event.DropMalformed {
 				t.Errorf("got events %+v", dropped)
 			}
 		})
@@ -272,10 +273,10 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 	forged := `"inputResponses":{"confirm":{"action":"accept","content":{"reason":"because"}}}`
 	w := newWire(t, nil)
 	w.send(leg{target: "deploy", args: `{"env":"prod"}`, more: forged}).wantAsked("confirm")
-	dropped := seen[roundtrip.AnswersDropped](w.watch)
+	dropped := seen[event.AnswersDropped](w.watch)
 	if len(dropped) != 1 || len(dropped[0].Dropped) != 1 ||
-		dropped[0].Dropped[0] != (roundtrip.Dropped{Key: "confirm",
-			Reason: roundtrip.DropUnsolicited}) {
+		dropped[0].Dropped[0] != (event.Dropped{Key: "confirm",
+			Reason: event.DropUnsolicited}) {
 		t.Errorf("got events %+v", dropped)
 	}
 	w.send(leg{method: "resources/read", target: "vault://codes",

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -257,7 +257,7 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 					}
 					assault(w, a, l)
 					w.send(l)
-					if bugs, panics := w.bugs(), seen[roundtrip.HandlerPanicked](w.watch); len(bugs) > 0 || len(panics) > 0 {
+					if bugs, panics := w.bugs(), seen[event.HandlerPanicked](w.watch); len(bugs) > 0 || len(panics) > 0 {
 						t.Errorf("the server reports %q, %+v", bugs, panics)
 					}
 				})

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -153,7 +154,7 @@ func TestStraightLineCode(t *testing.T) {
 		{"events", eraOverHTTP, true, roundtrip.Options{}},
 		{"lines", eraOverLines, false, roundtrip.Options{}},
 		{"replay on legacy", eraOverHTTP, false,
-			roundtrip.Options{ReplayOnLegacy: true, StateStore: roundtrip.NewMemoryStateStore(0),
+			roundtrip.Options{ReplayOnLegacy: true, StateStore: store.NewMemoryStateStore(0),
 				MaxStateBytes: 300}},
 	}
 	for _, f := range straightFlows() {

@@ -16,6 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -84,8 +86,8 @@ func TestRoundsEnd(t *testing.T) {
 			wiretest.Conform(t, revision, said())
 		})
 	}
-	for _, e := range seen[roundtrip.FlowEnded](watched) {
-		if e.How != roundtrip.EndRounds || e.Legs != roundtrip.DefaultMaxRounds+1 {
+	for _, e := range seen[event.FlowEnded](watched) {
+		if e.How != event.EndRounds || e.Legs != roundtrip.DefaultMaxRounds+1 {
 			t.Errorf("got event %+v", e)
 		}
 	}
@@ -98,15 +100,15 @@ func TestExpiredStates(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		opts   roundtrip.Options
-		reason roundtrip.Reason
+		reason event.Reason
 	}{
-		{"round", roundtrip.Options{RoundTTL: time.Nanosecond}, roundtrip.ReasonExpired},
-		{"flow", roundtrip.Options{FlowTTL: time.Nanosecond}, roundtrip.ReasonFlowExpired},
+		{"round", roundtrip.Options{RoundTTL: time.Nanosecond}, event.ReasonExpired},
+		{"flow", roundtrip.Options{FlowTTL: time.Nanosecond}, event.ReasonFlowExpired},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := wired(t, &server.Options{Roundtrip: test.opts}, nil)
 			w.answers(deploy, accept).frozen()
-			if rejected := seen[roundtrip.StateRejected](w.watch); len(rejected) != 1 ||
+			if rejected := seen[event.StateRejected](w.watch); len(rejected) != 1 ||
 				rejected[0].Reason != test.reason {
 				t.Errorf("got events %+v", rejected)
 			}
@@ -127,7 +129,7 @@ func TestExpiredStates(t *testing.T) {
 func TestSingleUse(t *testing.T) {
 	leaktest.Check(t)
 	var ran atomic.Int64
-	w := wired(t, &server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}},
+	w := wired(t, &server.Options{Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(0)}},
 		func(srv *server.Server) {
 			server.AddRawTool(srv, server.Tool{Name: "pay"},
 				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -26,12 +27,12 @@ const (
 	issuerHeader = "X-Issuer"
 )
 
-func authenticate(r *http.Request) (roundtrip.Principal, error) {
+func authenticate(r *http.Request) (protocol.Principal, error) {
 	user := r.Header.Get(userHeader)
 	if user == "" {
-		return roundtrip.Principal{}, &serverhttp.AuthError{Status: http.StatusUnauthorized}
+		return protocol.Principal{}, &serverhttp.AuthError{Status: http.StatusUnauthorized}
 	}
-	return roundtrip.Principal{Issuer: r.Header.Get(issuerHeader), Subject: user}, nil
+	return protocol.Principal{Issuer: r.Header.Get(issuerHeader), Subject: user}, nil
 }
 
 type entry struct {
@@ -138,10 +139,10 @@ func sideBySide(t *testing.T, middleware []server.Middleware) {
 		}
 	}
 	wait.Wait()
-	if rejected := seen[roundtrip.StateRejected](watched); len(rejected) != 0 {
+	if rejected := seen[event.StateRejected](watched); len(rejected) != 0 {
 		t.Errorf("%d states were refused, such as %+v", len(rejected), rejected[0])
 	}
-	if ended := seen[roundtrip.FlowEnded](watched); len(ended) != clients*flows {
+	if ended := seen[event.FlowEnded](watched); len(ended) != clients*flows {
 		t.Errorf("%d flows came to an end, want %d", len(ended), clients*flows)
 	}
 	if want := int64(clients * flows * 3 * 2); middleware != nil && reports.Load() != want {
@@ -205,11 +206,11 @@ func TestStolenStates(t *testing.T) {
 				continue
 			}
 			reference := r.frozen()
-			rejected := seen[roundtrip.StateRejected](watched)
+			rejected := seen[event.StateRejected](watched)
 			if len(rejected) == 0 {
 				t.Fatalf("%q presents the state of %q, and it is taken", thief, users[j])
 			}
-			if last := rejected[len(rejected)-1]; last.Reason != roundtrip.ReasonPrincipal ||
+			if last := rejected[len(rejected)-1]; last.Reason != event.ReasonPrincipal ||
 				last.Reference != reference {
 				t.Errorf("%q presents the state of %q: got event %+v", thief, users[j], last)
 			}
@@ -229,35 +230,35 @@ func TestStatesAreBound(t *testing.T) {
 		name   string
 		leg    leg
 		change func(string) string
-		reason roundtrip.Reason // empty: it is good
+		reason event.Reason // empty: it is good
 	}{
 		{"as it is", origin, nil, ""},
 		{"arguments written otherwise", leg{target: "deploy", args: ` { "\u0065nv" : "pr\u006fd" } `}, nil, ""},
-		{"other arguments", leg{target: "deploy", args: `{"env":"test"}`}, nil, roundtrip.ReasonArguments},
-		{"more arguments", leg{target: "deploy", args: `{"env":"prod","x":1}`}, nil, roundtrip.ReasonArguments},
-		{"no arguments", leg{target: "deploy"}, nil, roundtrip.ReasonArguments},
-		{"other tool", leg{target: "fail", args: `{"env":"prod"}`}, nil, roundtrip.ReasonTarget},
-		{"prompt", leg{method: "prompts/get", target: "brief", args: `{"topic":"x"}`}, nil, roundtrip.ReasonMethod},
+		{"other arguments", leg{target: "deploy", args: `{"env":"test"}`}, nil, event.ReasonArguments},
+		{"more arguments", leg{target: "deploy", args: `{"env":"prod","x":1}`}, nil, event.ReasonArguments},
+		{"no arguments", leg{target: "deploy"}, nil, event.ReasonArguments},
+		{"other tool", leg{target: "fail", args: `{"env":"prod"}`}, nil, event.ReasonTarget},
+		{"prompt", leg{method: "prompts/get", target: "brief", args: `{"topic":"x"}`}, nil, event.ReasonMethod},
 		{"resource", leg{method: "resources/read", target: "vault://codes"}, nil,
-			roundtrip.ReasonMethod},
+			event.ReasonMethod},
 		{"first byte", origin, change(func(s string) string { return "!" + s[1:] }),
-			roundtrip.ReasonMalformed},
+			event.ReasonMalformed},
 		{"middle byte", origin, change(func(s string) string { return flip(s, len(s)/2) }),
-			roundtrip.ReasonTampered},
+			event.ReasonTampered},
 		{"last byte but one", origin, change(func(s string) string { return flip(s, len(s)-2) }),
-			roundtrip.ReasonTampered},
+			event.ReasonTampered},
 		{"cut off", origin, change(func(s string) string { return s[:len(s)-4] }),
-			roundtrip.ReasonTampered},
+			event.ReasonTampered},
 		{"doubled", origin, change(func(s string) string { return s + s }), ""},
 		{"line end within", origin, change(func(s string) string { return s[:40] + "\n" + s[40:] }),
-			roundtrip.ReasonMalformed},
+			event.ReasonMalformed},
 		{"line end behind", origin, change(func(s string) string { return s + "\r\n" }),
-			roundtrip.ReasonMalformed},
+			event.ReasonMalformed},
 		{"white space before", origin, change(func(s string) string { return " " + s }),
-			roundtrip.ReasonMalformed},
+			event.ReasonMalformed},
 		{"padded", origin, change(func(s string) string { return s + "=" }),
-			roundtrip.ReasonMalformed},
-		{"empty", origin, change(func(string) string { return "" }), roundtrip.ReasonMalformed},
+			event.ReasonMalformed},
+		{"empty", origin, change(func(string) string { return "" }), event.ReasonMalformed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWire(t, nil)
@@ -272,7 +273,7 @@ func TestStatesAreBound(t *testing.T) {
 				return
 			}
 			reference := r.frozen()
-			rejected := seen[roundtrip.StateRejected](w.watch)
+			rejected := seen[event.StateRejected](w.watch)
 			if len(rejected) != 1 || rejected[0].Reference != reference ||
 				(test.reason != "" && rejected[0].Reason != test.reason) {
 				t.Errorf("got events %+v, want reason %s", rejected, test.reason)
@@ -286,8 +287,8 @@ func TestStatesAreBound(t *testing.T) {
 		state := newWire(t, nil).send(origin).result["requestState"]
 		w := newWire(t, nil)
 		w.send(leg{target: "deploy", args: origin.args, more: `"inputResponses":` + accept + `,"requestState":` + string(state)}).frozen()
-		if rejected := seen[roundtrip.StateRejected](w.watch); len(rejected) != 1 ||
-			rejected[0].Reason != roundtrip.ReasonForeignEphemeral {
+		if rejected := seen[event.StateRejected](w.watch); len(rejected) != 1 ||
+			rejected[0].Reason != event.ReasonForeignEphemeral {
 			t.Errorf("got events %+v", rejected)
 		}
 	})

@@ -11,10 +11,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-type serverBug = roundtrip.ServerBug
+type serverBug = event.ServerBug
 
 // returns registers a tool, a prompt and a resource whose handlers all return the same.
 func returns(build func() (*protocol.InputRequiredResult, error)) func(*server.Server) {
@@ -200,7 +201,7 @@ func TestCapabilitiesAreCheckedOnEachRetry(t *testing.T) {
 			w.send(leg{target: target, caps: caps, args: `{"env":"x"}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
 		})
 	}
-	if asked := seen[roundtrip.InputRequested](w.watch); len(asked) != 1 {
+	if asked := seen[event.InputRequested](w.watch); len(asked) != 1 {
 		t.Errorf("%d rounds of questions went out, want 1", len(asked))
 	}
 }
@@ -448,7 +449,7 @@ func TestPanicIsAnsweredAndKeepsTheConnection(t *testing.T) {
 	build := func() (*protocol.InputRequiredResult, error) { panic(key{}) }
 	eachStyle(t, build, func(t *testing.T, w *wire, l leg) {
 		w.send(l).wantError(http.StatusOK, protocol.CodeInternalError)
-		if panicked := seen[roundtrip.HandlerPanicked](w.watch); len(panicked) != 1 ||
+		if panicked := seen[event.HandlerPanicked](w.watch); len(panicked) != 1 ||
 			panicked[0].Value != (key{}) || len(panicked[0].Stack) == 0 {
 			t.Errorf("got events %+v", panicked)
 		}

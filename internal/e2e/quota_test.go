@@ -12,6 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -43,8 +45,8 @@ func writeOnce(t *testing.T, url, user string, era protocol.Era) error {
 // itself. In sessions neither is needed.
 func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 	for name, opts := range map[string]roundtrip.Options{
-		"guard": {Guard: roundtrip.NewMemoryGuard(8)}, // two states for each
-		"store": {StateStore: roundtrip.NewMemoryStateStore(8), MaxStateBytes: 250},
+		"guard": {Guard: store.NewMemoryGuard(8)}, // two states for each
+		"store": {StateStore: store.NewMemoryStateStore(8), MaxStateBytes: 250},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, watched := mustServe(t, &server.Options{Roundtrip: opts})
@@ -69,7 +71,7 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 				data.RetryAfterMs <= 0 || data.Limit != "principal" {
 				t.Fatalf("mallory gets %v, want to be told when to come back", refused)
 			}
-			if events := seen[roundtrip.QuotaExceeded](watched); len(events) == 0 ||
+			if events := seen[event.QuotaExceeded](watched); len(events) == 0 ||
 				events[0].Resource != name {
 				t.Errorf("events %+v", events)
 			}
@@ -93,7 +95,7 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 // kept to the last state.
 func TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare(t *testing.T) {
 	srv, watched := mustServe(t,
-		&server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(40)}})
+		&server.Options{Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(40)}})
 	addDiary(srv)
 	url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate}))
 	const share, legs = 10, 2 // an entry takes two questions, and so two states

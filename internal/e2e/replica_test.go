@@ -19,6 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -35,7 +37,7 @@ const (
 func runReplica(in io.Reader, out io.Writer) (code int) {
 	opts := &server.Options{Observer: &rejectionLog{out: out}}
 	if os.Getenv(keyVar) != "" {
-		ring, err := roundtrip.KeyringFromEnv(keyVar)
+		ring, err := keys.KeyringFromEnv(keyVar)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -70,8 +72,8 @@ type rejectionLog struct {
 	out io.Writer
 }
 
-func (l *rejectionLog) Observe(_ context.Context, e roundtrip.Event) {
-	if rejected, ok := e.(roundtrip.StateRejected); ok {
+func (l *rejectionLog) Observe(_ context.Context, e event.Event) {
+	if rejected, ok := e.(event.StateRejected); ok {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		fmt.Fprintf(l.out, "rejected %s %s\n", rejected.Reason, rejected.Reference)
@@ -80,9 +82,9 @@ func (l *rejectionLog) Observe(_ context.Context, e roundtrip.Event) {
 
 // startReplica starts a server in a process of its own. What it prints after its address is left to
 // be read.
-func startReplica(t *testing.T, keys string) (host string, p *proctest.Process) {
+func startReplica(t *testing.T, names string) (host string, p *proctest.Process) {
 	t.Helper()
-	p = proctest.Start(t, proctest.Self(t, replicaVar+"=1", keyVar+"="+keys))
+	p = proctest.Start(t, proctest.Self(t, replicaVar+"=1", keyVar+"="+names))
 	return p.Line(), p
 }
 
@@ -113,10 +115,10 @@ func (r *rotating) RoundTrip(req *http.Request) (*http.Response, error) {
 // TestEveryLegOnAnotherProcess: nothing of a flow waits in a process, so that any replica with the
 // key can go on with it.
 func TestEveryLegOnAnotherProcess(t *testing.T) {
-	keys := sharedKeys()
+	names := sharedKeys()
 	via := &rotating{base: transport(t)}
 	for range 3 {
-		host, _ := startReplica(t, keys)
+		host, _ := startReplica(t, names)
 		via.hosts = append(via.hosts, host)
 	}
 	recorder := &wiretest.Recorder{Base: via}

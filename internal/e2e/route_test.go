@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -207,4 +207,4 @@ func (p person) answer(key string) (*protocol.ElicitResult, error) {
 	}
 }
 
-var _ roundtrip.Observer = (*watch)(nil)
+var _ event.Observer = (*watch)(nil)

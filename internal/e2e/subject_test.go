@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -157,17 +158,17 @@ func textOf(blocks []protocol.Content) string {
 // watch is an observer that remembers.
 type watch struct {
 	mu     sync.Mutex
-	events []roundtrip.Event
+	events []event.Event
 }
 
-func (w *watch) Observe(_ context.Context, e roundtrip.Event) {
+func (w *watch) Observe(_ context.Context, e event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, e)
 }
 
 // seen returns the events of one type.
-func seen[E roundtrip.Event](w *watch) []E {
+func seen[E event.Event](w *watch) []E {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []E
@@ -187,7 +188,7 @@ func mustServe(t testing.TB, opts *server.Options) (*server.Server, *watch) {
 	if opts != nil {
 		o = *opts
 	}
-	o.Observer = roundtrip.Observers(o.Observer, w)
+	o.Observer = event.Observers(o.Observer, w)
 	srv, err := newSubject(&o)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -126,13 +127,13 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 							strings.Repeat("a", 8<<10),
 					} {
 						link = bad
-						before := len(seen[roundtrip.ServerBug](w))
+						before := len(seen[event.ServerBug](w))
 						_, err := c.CallTool(within(t, patience), "visit", nil)
 						e, ok := protocol.AsError(err)
 						if !ok || e.Code != protocol.CodeInternalError || !strings.Contains(e.Message, `"login"`) || strings.Contains(e.Message, "4242") {
 							t.Errorf("%.40q: got %v, want -32603 naming the question", bad, err)
 						}
-						bugs := seen[roundtrip.ServerBug](w)[before:]
+						bugs := seen[event.ServerBug](w)[before:]
 						if len(bugs) != 1 || !strings.Contains(bugs[0].Err.Error(), `"login"`) || strings.Contains(bugs[0].Err.Error(), "4242") {
 							t.Errorf("%.40q: the operator is told %v", bad, bugs)
 						}

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -33,7 +34,7 @@ const workLimit = 500 * time.Millisecond
 // requests may run, with all recommended middleware. Others call on in both eras, and each gets the
 // result.
 func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
-	for name, who := range map[string]func(r *http.Request) (roundtrip.Principal, error){
+	for name, who := range map[string]func(r *http.Request) (protocol.Principal, error){
 		"each authenticated": authenticate, "all anonymous": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			log := middleware.NewLog(zap.NewNop(), nil)
-			observer := roundtrip.Observers(log, metrics)
+			observer := event.Observers(log, metrics)
 			srv, _ := mustServe(t, &server.Options{Observer: observer,
 				Middleware: []server.Middleware{
 					log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil),

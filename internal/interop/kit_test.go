@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // TestKit: package roundtriptest on servers of others with rondo in them. Their tools ask two
@@ -39,7 +40,7 @@ func TestKit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			effects := &roundtriptest.Effects{}
 			web := httptest.NewServer(start(t, effects,
-				roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}))
+				roundtrip.Options{Guard: store.NewMemoryGuard(0)}))
 			t.Cleanup(func() {
 				web.CloseClientConnections()
 				web.Close()

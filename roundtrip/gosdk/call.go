@@ -19,20 +19,20 @@ import (
 // PrincipalOf is the default of [Options].Principal. The principal of an HTTP request is
 // the user of its bearer token, under the issuer that the token verifier left in
 // Extra["iss"], if any; a request without a token is anonymous. On other transports
-// the caller is [roundtrip.Local].
+// the caller is [protocol.LocalPrincipal].
 //
 // A token without a user ID is anonymous, too. Servers that identify their callers in
 // another way set [Options].Principal.
-func PrincipalOf(req mcp.Request) roundtrip.Principal {
+func PrincipalOf(req mcp.Request) protocol.Principal {
 	extra := req.GetExtra()
 	if extra == nil || extra.Header == nil || extra.Header[streamHeader] != nil {
-		return roundtrip.Local()
+		return protocol.LocalPrincipal()
 	}
 	if extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
-		return roundtrip.Principal{}
+		return protocol.Principal{}
 	}
 	issuer, _ := extra.TokenInfo.Extra["iss"].(string)
-	return roundtrip.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
+	return protocol.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
 }
 
 // call is one request that can have rounds, from its arrival to its response. Its

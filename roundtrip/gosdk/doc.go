@@ -49,7 +49,7 @@
 // Every request passes a [roundtrip.Funnel], in both eras: state is sealed and bound to
 // caller, target and arguments; all missing capabilities are named before anything is
 // asked; answers are validated; a refused question is not asked again; the rounds of a
-// flow are limited; states are single-use with a [roundtrip.Guard]. Errors are sent with
+// flow are limited; states are single-use with a [store.Guard]. Errors are sent with
 // defined codes; panics of handlers end the request and not the process. The SDK's own
 // bridge to older clients, which is limited to one round, is stopped and replaced; a
 // handler that returns InputRequests to such a client runs once more for that.
@@ -70,7 +70,7 @@
 // Where a client has not declared that it can be asked, the handler gets the SDK's error
 // and decides; [Options].MustAsk refuses the call with -32021 instead. Any other question
 // without an answer ends the call in every revision, even if the handler ignores the
-// error. The observer is told of both ([roundtrip.PushFailed]), except for a form or visit
+// error. The observer is told of both ([event.PushFailed]), except for a form or visit
 // that the SDK itself refuses to send and whose error the handler ignores.
 //
 // # Calls that wait
@@ -79,7 +79,7 @@
 // call's token; see [roundtrip.Options].Heartbeat. Values always increase: what a handler
 // reports is raised where heartbeats have gone further. The number of calls that wait is
 // limited, by principal and session too ([roundtrip.Options].MaxWaiting). Observers are
-// told of each wait ([roundtrip.WaitBegan]); the log and the metrics of package
+// told of each wait ([event.WaitBegan]); the log and the metrics of package
 // server/middleware are such observers.
 //
 // # Limits

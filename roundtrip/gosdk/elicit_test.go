@@ -15,7 +15,10 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // Whatever a handler makes of the error, nothing is taken for consent.
@@ -140,8 +143,8 @@ func TestQuestionsThatChange(t *testing.T) {
 	got = w.retry("t", got, accepts(got.onlyKey()))
 	key := got.onlyKey()
 	w.retry("t", got, accepts(key)).wantError(protocol.CodeInternalError, 200)
-	if bugs.count(func(e roundtrip.Event) bool {
-		bug, ok := e.(roundtrip.ServerBug)
+	if bugs.count(func(e event.Event) bool {
+		bug, ok := e.(event.ServerBug)
 		return ok && strings.Contains(bug.Err.Error(), "another one in every round")
 	}) != 1 {
 		t.Errorf("the observer saw %v, want a mistake that says so", bugs.all())
@@ -341,11 +344,11 @@ func TestNotInstalled(t *testing.T) {
 	if _, err := gosdk.Install(server, &gosdk.Options{Options: contradiction}); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}
-	key, err := roundtrip.NewKey("k1", make([]byte, 32))
+	key, err := keys.NewKey("k1", make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := roundtrip.NewKeyring(key)
+	ring, err := keys.NewKeyring(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +370,7 @@ func TestGuard(t *testing.T) {
 		}
 		return &mcp.CallToolResult{Content: toolText("charged").Content,
 			StructuredContent: map[string]any{"run": runs}}, nil
-	}, withFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})))
+	}, withFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0)})))
 	first := w.call("t", "")
 	key := first.onlyKey()
 	once := w.retry("t", first, accepts(key))

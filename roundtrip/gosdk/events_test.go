@@ -10,29 +10,30 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // heard keeps events.
 type heard struct {
 	mu     sync.Mutex
-	events []roundtrip.Event
+	events []event.Event
 }
 
-func (h *heard) Observe(_ context.Context, e roundtrip.Event) {
+func (h *heard) Observe(_ context.Context, e event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 }
 
 // only returns the one event of its type.
-func only[T roundtrip.Event](t *testing.T, h *heard) (e T) {
+func only[T event.Event](t *testing.T, h *heard) (e T) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
-	for _, event := range h.events {
-		if found, ok := event.(T); ok {
+	for _, happened := range h.events {
+		if found, ok := happened.(T); ok {
 			e, n = found, n+1
 		}
 	}
@@ -82,7 +83,7 @@ func TestEventsOfFailures(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					failed := only[roundtrip.HandlerFailed](t, h)
+					failed := only[event.HandlerFailed](t, h)
 					if !errors.Is(failed.Err, down) || failed.Request == "" {
 						t.Errorf("event %+v", failed)
 					}
@@ -93,8 +94,8 @@ func TestEventsOfFailures(t *testing.T) {
 						failed.Reference) || strings.Contains(got, "10.0.0.7")) {
 						t.Errorf("got %q, reference %q", got, failed.Reference)
 					}
-					if a := only[roundtrip.Answered](t, h); a.Key != "sure" ||
-						a.Outcome != roundtrip.Accepted {
+					if a := only[event.Answered](t, h); a.Key != "sure" ||
+						a.Decision != event.Accepted {
 						t.Errorf("%+v", a)
 					}
 				})

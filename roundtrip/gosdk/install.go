@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Options configure an [Adapter]. The zero value is safe: states are sealed with a key of
@@ -21,7 +22,7 @@ type Options struct {
 	roundtrip.Options
 	// Principal returns the principal of a request, to which states are bound: a state
 	// of another principal is refused. Calls may overlap. Nil: [PrincipalOf].
-	Principal func(mcp.Request) roundtrip.Principal
+	Principal func(mcp.Request) protocol.Principal
 	// ExactWire sends results exactly as the specification has them: questions in the
 	// author's order and without the empty content that the SDK's own types always
 	// have, and without cache hints in older revisions. Receiving middleware that is
@@ -99,7 +100,7 @@ func (a *Adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
 			return a.serveSingleLeg(ctx, method, req, next)
 		}
 		if runFrom(ctx) != nil {
-			a.reportEvent(ctx, roundtrip.ServerBug{Err: errors.New("gosdk.Install was called " +
+			a.reportEvent(ctx, event.ServerBug{Err: errors.New("gosdk.Install was called " +
 				"twice on one server")})
 			return nil, encodeError(nil)
 		}
@@ -129,8 +130,8 @@ func (a *Adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Req
 	return result, nil
 }
 
-func (a *Adapter) reportEvent(ctx context.Context, event roundtrip.Event) {
+func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
 	if a.opts.Observer != nil {
-		a.opts.Observer.Observe(ctx, event)
+		a.opts.Observer.Observe(ctx, e)
 	}
 }

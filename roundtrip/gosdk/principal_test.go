@@ -11,7 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
@@ -20,19 +19,19 @@ func TestPrincipalOf(t *testing.T) {
 	tests := []struct {
 		name string
 		req  mcp.Request
-		want roundtrip.Principal
+		want protocol.Principal
 	}{
-		{"stream", over(nil), roundtrip.Local()},
-		{"stream with something", over(&mcp.RequestExtra{}), roundtrip.Local()},
-		{"HTTP", over(&mcp.RequestExtra{Header: http.Header{}}), roundtrip.Principal{}},
+		{"stream", over(nil), protocol.LocalPrincipal()},
+		{"stream with something", over(&mcp.RequestExtra{}), protocol.LocalPrincipal()},
+		{"HTTP", over(&mcp.RequestExtra{Header: http.Header{}}), protocol.Principal{}},
 		{"token", over(&mcp.RequestExtra{Header: http.Header{},
-			TokenInfo: &auth.TokenInfo{UserID: "ada"}}), roundtrip.Principal{Subject: "ada"}},
+			TokenInfo: &auth.TokenInfo{UserID: "ada"}}), protocol.Principal{Subject: "ada"}},
 		{"issuer", over(&mcp.RequestExtra{Header: http.Header{},
 			TokenInfo: &auth.TokenInfo{UserID: "ada",
 				Extra: map[string]any{"iss": "https://id.example.com"}}}),
-			roundtrip.Principal{Issuer: "https://id.example.com", Subject: "ada"}},
+			protocol.Principal{Issuer: "https://id.example.com", Subject: "ada"}},
 		{"token without a user", over(&mcp.RequestExtra{Header: http.Header{},
-			TokenInfo: &auth.TokenInfo{Extra: map[string]any{"iss": "x"}}}), roundtrip.Principal{}},
+			TokenInfo: &auth.TokenInfo{Extra: map[string]any{"iss": "x"}}}), protocol.Principal{}},
 	}
 	for _, tt := range tests {
 		if got := gosdk.PrincipalOf(tt.req); got != tt.want {
@@ -96,9 +95,9 @@ func TestHeadersOfHandlers(t *testing.T) {
 
 func TestWithPrincipal(t *testing.T) {
 	asked := 0
-	w := dialWire(t, single(t, asks(nil), withPrincipal(func(req mcp.Request) roundtrip.Principal {
+	w := dialWire(t, single(t, asks(nil), withPrincipal(func(req mcp.Request) protocol.Principal {
 		asked++
-		return roundtrip.Principal{Subject: "robot"}
+		return protocol.Principal{Subject: "robot"}
 	})))
 	w.call("t", `,"requestState":"x"`)
 	if asked != 1 {

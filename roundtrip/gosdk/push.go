@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // pusher pushes the funnel's questions to a legacy client, over its session.
@@ -137,7 +137,7 @@ func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 			return behind.(*handlerRun).answerPush(ctx, method, req.GetParams())
 		}
 		if refusal := refuseURL(a.opts.AllowURL, req.GetParams()); refusal != nil {
-			a.reportEvent(ctx, roundtrip.ServerBug{Err: refusal})
+			a.reportEvent(ctx, event.ServerBug{Err: refusal})
 			a.reportFailedPush(ctx, req.GetParams(), refusal)
 			return nil, encodeError(refusal.Wire())
 		}

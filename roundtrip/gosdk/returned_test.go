@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
@@ -97,9 +98,9 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 			var bugs observer
 			server := single(t, asks(result), withFunnel(roundtrip.Options{Observer: &bugs}))
 			dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, http.StatusOK)
-			if bugs.count(func(e roundtrip.Event) bool {
+			if bugs.count(func(e event.Event) bool {
 				_,
-					ok := e.(roundtrip.ServerBug)
+					ok := e.(event.ServerBug)
 				return ok
 			}) != 1 {
 				t.Errorf("the observer saw %v, want one mistake", bugs.all())

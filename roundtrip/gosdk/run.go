@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // handlerRun is one run of a handler. It is found by the handler's context, and by the
@@ -199,8 +200,8 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 // reportBug reports a mistake of the server to the observer, and returns the error for
 // the client.
 func (c *call) reportBug(ctx context.Context, err error) error {
-	c.adapter.reportEvent(ctx, roundtrip.ServerBug{
-		Where: roundtrip.Where{Version: c.Version, Method: c.Method, Target: c.Target,
+	c.adapter.reportEvent(ctx, event.ServerBug{
+		Where: event.Where{Version: c.Version, Method: c.Method, Target: c.Target,
 			Round: roundtrip.Number(ctx)},
 		Err: err,
 	})

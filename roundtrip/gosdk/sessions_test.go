@@ -12,28 +12,28 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // observer collects events.
 type observer struct {
 	mu     sync.Mutex
-	events []roundtrip.Event
+	events []event.Event
 }
 
-func (o *observer) Observe(_ context.Context, e roundtrip.Event) {
+func (o *observer) Observe(_ context.Context, e event.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, e)
 }
 
-func (o *observer) all() []roundtrip.Event {
+func (o *observer) all() []event.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return append([]roundtrip.Event(nil), o.events...)
+	return append([]event.Event(nil), o.events...)
 }
 
-func (o *observer) count(is func(roundtrip.Event) bool) (n int) {
+func (o *observer) count(is func(event.Event) bool) (n int) {
 	for _, e := range o.all() {
 		if is(e) {
 			n++

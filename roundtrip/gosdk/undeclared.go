@@ -17,7 +17,7 @@ import (
 
 // Where a client has not declared that it can be asked, an unmodified handler gets the
 // error that the SDK returns without the adapter, and the observer gets a
-// roundtrip.PushFailed.
+// event.PushFailed.
 
 // checkDeclared returns that error for a question that an unmodified handler pushes, nil
 // if the question is to be asked. The SDK itself checks forms and visits only.

@@ -12,13 +12,14 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // failedPushes counts the events of questions that nobody answered.
 func (o *observer) failedPushes(tolerated bool) int {
-	return o.count(func(e roundtrip.Event) bool {
-		failed, ok := e.(roundtrip.PushFailed)
+	return o.count(func(e event.Event) bool {
+		failed, ok := e.(event.PushFailed)
 		return ok && failed.Tolerated == tolerated
 	})
 }

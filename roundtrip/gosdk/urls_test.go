@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
@@ -73,8 +74,8 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			}
 			who.wantAsked(0)
 			bugs := 0
-			for _, event := range watch.all() {
-				if bug, ok := event.(roundtrip.ServerBug); ok {
+			for _, e := range watch.all() {
+				if bug, ok := e.(event.ServerBug); ok {
 					bugs++
 					if said := bug.Err.Error(); !strings.Contains(said, "credentials") ||
 						strings.Contains(said, "4242") {

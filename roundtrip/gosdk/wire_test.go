@@ -222,7 +222,7 @@ func withFunnel(o roundtrip.Options) option {
 	return func(opts *gosdk.Options) { opts.Options = o }
 }
 
-func withPrincipal(f func(mcp.Request) roundtrip.Principal) option {
+func withPrincipal(f func(mcp.Request) protocol.Principal) option {
 	return func(opts *gosdk.Options) { opts.Principal = f }
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A family is what differs between tools, prompts and resources. R is the type that their
@@ -46,7 +46,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	if err != nil {
 		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeInvalidParams, "%s", err), nil)
 	}
-	where := roundtrip.Where{Version: call.Version, Method: call.Method, Target: call.Target}
+	where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}
 	defer a.followProgress(ctx, &call, in.progressToken)()
 	var last handlerOutcome[R]
 	result, err := a.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
@@ -57,7 +57,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 		last.result, last.err = next(ctx, restoreReturned(ctx))
 		result, err := readOutcome(ctx, a, kind, &last)
 		if err != nil && errors.As(err, new(*handlerMistake)) {
-			a.reportEvent(ctx, roundtrip.ServerBug{Where: where, Err: err})
+			a.reportEvent(ctx, event.ServerBug{Where: where, Err: err})
 			err = protocol.Errorf(protocol.CodeInternalError, "internal error")
 		}
 		return result, err
@@ -76,7 +76,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	}
 	restored, err := kind.encodeResult(result)
 	if err != nil {
-		a.reportEvent(ctx, roundtrip.ServerBug{Where: where, Err: err})
+		a.reportEvent(ctx, event.ServerBug{Where: where, Err: err})
 		return none, a.encodeError(ctx,
 			protocol.Errorf(protocol.CodeInternalError, "internal error"), nil)
 	}
@@ -163,8 +163,8 @@ func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostReque
 var errCannotCarry = errors.New("this resource asks questions, which needs the server's Handler " +
 	"or Listen of package mcpgo")
 
-func (a *Adapter) reportEvent(ctx context.Context, event roundtrip.Event) {
+func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
 	if a.opts.Observer != nil {
-		a.opts.Observer.Observe(ctx, event)
+		a.opts.Observer.Observe(ctx, e)
 	}
 }

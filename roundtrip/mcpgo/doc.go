@@ -71,14 +71,14 @@
 // Where a client has not declared that it can be asked, the handler gets mcp-go's error
 // and decides; [Options].MustAsk refuses the call instead. Any other question without an
 // answer ends the call in every revision, even if the handler ignores the error. The
-// observer is told of both ([roundtrip.PushFailed]).
+// observer is told of both ([event.PushFailed]).
 //
 // # Calls that wait
 //
 // While a call of an older revision waits for a person, its client gets progress on the
 // call's token; see [roundtrip.Options].Heartbeat. Values always increase: what a handler
 // reports is raised where heartbeats have gone further. Observers are told of each wait
-// ([roundtrip.WaitBegan]); the log and the metrics of package server/middleware are such
+// ([event.WaitBegan]); the log and the metrics of package server/middleware are such
 // observers.
 //
 // # Limits

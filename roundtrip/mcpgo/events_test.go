@@ -14,6 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -59,18 +60,18 @@ func TestEventsOfFailures(t *testing.T) {
 				} else if result.IsError {
 					got = result.Content[0].(*protocol.TextContent).Text
 				}
-				var failed []roundtrip.HandlerFailed
-				var answered []roundtrip.Answered
+				var failed []event.HandlerFailed
+				var answered []event.Answered
 				for _, e := range h.events {
 					switch e := e.(type) {
-					case roundtrip.HandlerFailed:
+					case event.HandlerFailed:
 						failed = append(failed, e)
-					case roundtrip.Answered:
+					case event.Answered:
 						answered = append(answered, e)
 					}
 				}
 				if len(failed) != 1 || !errors.Is(failed[0].Err, down) || len(answered) != 1 ||
-					answered[0].Outcome != roundtrip.Accepted {
+					answered[0].Decision != event.Accepted {
 					t.Fatalf("events %+v", h.events)
 				}
 				if !hide && !strings.Contains(got, "10.0.0.7") {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -256,10 +256,10 @@ func install(t *testing.T, s *server.MCPServer, opts *mcpgo.Options) *mcpgo.Adap
 // bugs collects what is reported to the author.
 type bugs struct {
 	mu     sync.Mutex
-	events []roundtrip.Event
+	events []event.Event
 }
 
-func (b *bugs) Observe(_ context.Context, e roundtrip.Event) {
+func (b *bugs) Observe(_ context.Context, e event.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, e)
@@ -270,7 +270,7 @@ func (b *bugs) err() error {
 	defer b.mu.Unlock()
 	var all []error
 	for _, e := range b.events {
-		if bug, ok := e.(roundtrip.ServerBug); ok {
+		if bug, ok := e.(event.ServerBug); ok {
 			all = append(all, bug.Err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Handler wraps the HTTP handler that serves the server, usually a
@@ -48,19 +48,19 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge,
+		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, event.RefusedTooLarge,
 			[]byte("null"), newTooLongError(a.opts.MaxMessageBytes)})
 		return
 	}
 	if err != nil {
-		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed,
+		a.writeRefusal(w, r, refusal{http.StatusBadRequest, event.RefusedMalformed,
 			[]byte("null"),
 			protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
 		return
 	}
 	clean, id, refused := cleanMessage(body, r.Header.Get(mcp.HeaderProtocolVersion))
 	if refused != nil {
-		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id,
+		a.writeRefusal(w, r, refusal{http.StatusBadRequest, event.RefusedMalformed, id,
 			refused})
 		return
 	}
@@ -209,19 +209,19 @@ func (w *response) writeThrough(p []byte) (int, error) {
 const dataPrefix = "data: "
 
 // writeEvent writes one event, whose data mcp-go writes on one line.
-func (w *response) writeEvent(event []byte) error {
+func (w *response) writeEvent(e []byte) error {
 	at := 0
-	if !bytes.HasPrefix(event, []byte(dataPrefix)) {
-		if at = bytes.Index(event, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
-			_, err := w.writeThrough(event)
+	if !bytes.HasPrefix(e, []byte(dataPrefix)) {
+		if at = bytes.Index(e, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
+			_, err := w.writeThrough(e)
 			return err
 		}
 	}
 	at += len(dataPrefix)
-	data, rest, _ := bytes.Cut(event[at:], []byte("\n"))
+	data, rest, _ := bytes.Cut(e[at:], []byte("\n"))
 	err := w.adapter.writeMessage(w.ctx, w.rewriter, data, func(message []byte) error {
-		out := make([]byte, 0, len(event)+len(message)-len(data))
-		out = append(append(append(append(out, event[:at]...), message...), '\n'), rest...)
+		out := make([]byte, 0, len(e)+len(message)-len(data))
+		out = append(append(append(append(out, e[:at]...), message...), '\n'), rest...)
 		_, err := w.writeThrough(out)
 		return err
 	})
@@ -239,8 +239,8 @@ func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 	if !ok || !w.events || over.Load() {
 		return
 	}
-	event := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
-	if _, err := w.ResponseWriter.Write(event); err == nil { // the call finds out otherwise
+	e := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
+	if _, err := w.ResponseWriter.Write(e); err == nil { // the call finds out otherwise
 		flusher.Flush()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -26,9 +27,9 @@ type Options struct {
 	// Principal returns the principal of a request; header is that of the HTTP request,
 	// nil on other transports. It is called once per request, with the request's context,
 	// and calls may overlap. Nil: callers on standard input and within the process are
-	// [roundtrip.Local], all others are anonymous, and the states of HTTP callers are
+	// [protocol.LocalPrincipal], all others are anonymous, and the states of HTTP callers are
 	// bearer tokens.
-	Principal func(ctx context.Context, header http.Header) roundtrip.Principal
+	Principal func(ctx context.Context, header http.Header) protocol.Principal
 	// UnmodifiedHandlers lets handlers that call mcp-go's RequestElicitation,
 	// RequestSampling or RequestRoots ask clients of revision 2026-07-28 as well; see
 	// "Unmodified handlers" in the package comment for the price. Off by default.

@@ -19,7 +19,9 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 func TestInstallRefuses(t *testing.T) {
@@ -101,11 +103,11 @@ func TestPrincipal(t *testing.T) {
 	var who atomic.Value
 	who.Store("ada")
 	opts := &mcpgo.Options{Principal: func(ctx context.Context,
-		header http.Header) roundtrip.Principal {
+		header http.Header) protocol.Principal {
 		if ctx == nil || header.Get("Mcp-Method") == "" {
 			t.Error("the principal is asked for without the request")
 		}
-		return roundtrip.Principal{Issuer: "test", Subject: who.Load().(string)}
+		return protocol.Principal{Issuer: "test", Subject: who.Load().(string)}
 	}}
 	endpoint, _ := serveHTTP(t, install(t, s, opts), s)
 	send := post(t, endpoint)
@@ -192,7 +194,7 @@ func TestGuard(t *testing.T) {
 			runs = 0
 			s := newHostServer()
 			add(s)
-			a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}})
+			a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Guard: store.NewMemoryGuard(0)}})
 			send := senders(t, a, s)["http"](t)
 			first := send(r.message())
 			retry := r.retry(first, yes).message()
@@ -375,25 +377,25 @@ func TestStateless(t *testing.T) {
 // TestReplicas: a state that one process has sealed is opened by another with
 // the same key.
 func TestReplicas(t *testing.T) {
-	ring := func() roundtrip.Sealer {
-		key, err := roundtrip.NewKey("k1", []byte(strings.Repeat("s", 32)))
+	ring := func() keys.Sealer {
+		key, err := keys.NewKey("k1", []byte(strings.Repeat("s", 32)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ring, err := roundtrip.NewKeyring(key)
+		ring, err := keys.NewKeyring(key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return ring
 	}
-	serving := func(sealer roundtrip.Sealer, audience string) sender {
+	serving := func(sealer keys.Sealer, audience string) sender {
 		s := newHostServer()
 		addFlow(s, changed())
 		endpoint, _ := serveHTTP(t, install(t, s,
 			&mcpgo.Options{Options: roundtrip.Options{Sealer: sealer, Audience: audience}}), s)
 		return post(t, endpoint)
 	}
-	replica := func(sealer roundtrip.Sealer) sender { return serving(sealer, "test") }
+	replica := func(sealer keys.Sealer) sender { return serving(sealer, "test") }
 	r := request{method: protocol.MethodGetPrompt, target: "brief"}
 	first := replica(ring())(r.message())
 	answers := `{"brief":{"action":"accept","content":{"zeal":"much"}}}`

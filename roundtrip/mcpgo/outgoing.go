@@ -7,7 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // writeMessage calls write with a message of mcp-go's, rewritten where needed. All
@@ -64,7 +64,7 @@ func (a *Adapter) refuseURL(ctx context.Context, message []byte) *refusedURL {
 	if refusal == nil {
 		return nil
 	}
-	a.reportEvent(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method},
+	a.reportEvent(ctx, event.ServerBug{Where: event.Where{Method: question.Method},
 		Err: refusal})
 	return &refusedURL{question.ID, refusal.Wire()}
 }

@@ -7,14 +7,14 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // refusal is the answer to a message that the adapter does not pass to mcp-go, so that no
 // middleware sees it.
 type refusal struct {
 	status int // of HTTP; 0 on a stream of lines
-	reason roundtrip.RefusalReason
+	reason event.RefusalReason
 	id     json.RawMessage // "null" where the message's could not be decoded
 	err    *protocol.Error
 }
@@ -35,7 +35,7 @@ func (a *Adapter) reportRefusal(ctx context.Context, transport, remote string, f
 	if bytes.Equal(id, []byte("null")) {
 		id = nil
 	}
-	a.reportEvent(ctx, roundtrip.RequestRefused{
+	a.reportEvent(ctx, event.RequestRefused{
 		Transport: transport, Reason: f.reason, Status: f.status, Code: f.err.Code,
 		RequestID: string(id), RemoteAddr: remote, Err: f.err,
 	})

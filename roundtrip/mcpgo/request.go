@@ -171,7 +171,7 @@ func encodeResponses(answers mcp.InputResponses) (protocol.InputResponses, error
 // principalOf returns the principal of a request. HTTP requests have headers, requests on
 // other transports do not. Over HTTP the default is anonymous: a session id does not
 // authenticate, since the client may choose it.
-func (a *Adapter) principalOf(ctx context.Context, header http.Header) roundtrip.Principal {
+func (a *Adapter) principalOf(ctx context.Context, header http.Header) protocol.Principal {
 	if len(header) == 0 {
 		header = nil
 	}
@@ -179,17 +179,17 @@ func (a *Adapter) principalOf(ctx context.Context, header http.Header) roundtrip
 		return a.opts.Principal(ctx, header)
 	}
 	if header != nil {
-		return roundtrip.Principal{}
+		return protocol.Principal{}
 	}
 	switch session := server.ClientSessionFromContext(ctx).(type) {
 	case *server.InProcessSession:
-		return roundtrip.Local()
+		return protocol.LocalPrincipal()
 	case server.ClientSession:
 		if session.SessionID() == stdioSessionID {
-			return roundtrip.Local()
+			return protocol.LocalPrincipal()
 		}
 	}
-	return roundtrip.Principal{}
+	return protocol.Principal{}
 }
 
 // stdioSessionID is the id of the only session that mcp-go has on standard input and

@@ -11,7 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/lineio"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Listen serves s on a pair of streams, usually os.Stdin and os.Stdout. It takes the place
@@ -46,7 +46,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		line, err := r.lines.Next()
 		if errors.Is(err, lineio.ErrTooLong) {
-			if err := r.answerRefusal(refusal{0, roundtrip.RefusedTooLarge, []byte("null"),
+			if err := r.answerRefusal(refusal{0, event.RefusedTooLarge, []byte("null"),
 				newTooLongError(r.limit)}); err != nil {
 				return 0, err
 			}
@@ -57,7 +57,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 		}
 		clean, id, refused := cleanMessage(line, "")
 		if refused != nil {
-			if err := r.answerRefusal(refusal{0, roundtrip.RefusedMalformed, id,
+			if err := r.answerRefusal(refusal{0, event.RefusedMalformed, id,
 				refused}); err != nil {
 				return 0, err
 			}

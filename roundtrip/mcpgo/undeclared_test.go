@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -19,7 +20,7 @@ func (b *bugs) failedPushes(tolerated bool) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.events {
-		if failed, ok := e.(roundtrip.PushFailed); ok && failed.Tolerated == tolerated {
+		if failed, ok := e.(event.PushFailed); ok && failed.Tolerated == tolerated {
 			n++
 		}
 	}

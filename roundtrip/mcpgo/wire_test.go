@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -225,24 +226,24 @@ func TestRefusedState(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(request, answered) request
-		reason roundtrip.Reason
+		reason event.Reason
 	}{
 		{"tampered", func(r request, a answered) request {
 			a.Result.RequestState = strings.Replace(a.Result.RequestState,
 				a.Result.RequestState[30:32], "zz", 1)
 			return r.retry(a, yes)
-		}, roundtrip.ReasonTampered},
+		}, event.ReasonTampered},
 		{"other tool", func(r request,
 			a answered) request {
 			r.target = "steps"
 			return r.retry(a, yes)
-		}, roundtrip.ReasonTarget},
-		{"other arguments", func(r request, a answered) request { r.arguments = `{"n":1}`; return r.retry(a, yes) }, roundtrip.ReasonArguments},
+		}, event.ReasonTarget},
+		{"other arguments", func(r request, a answered) request { r.arguments = `{"n":1}`; return r.retry(a, yes) }, event.ReasonArguments},
 		{"other method", func(r request, a answered) request {
 			r.method, r.target = protocol.MethodGetPrompt, "brief"
 			return r.retry(a, yes)
-		}, roundtrip.ReasonMethod},
-		{"nonsense", func(r request, _ answered) request { r.more = `,"requestState":"no state!"`; return r }, roundtrip.ReasonMalformed},
+		}, event.ReasonMethod},
+		{"nonsense", func(r request, _ answered) request { r.more = `,"requestState":"no state!"`; return r }, event.ReasonMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			found := &bugs{}
@@ -270,11 +271,11 @@ func TestRefusedState(t *testing.T) {
 	}
 }
 
-func (b *bugs) rejected(reason roundtrip.Reason, reference string) bool {
+func (b *bugs) rejected(reason event.Reason, reference string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.events {
-		if r, ok := e.(roundtrip.StateRejected); ok && r.Reason == reason &&
+		if r, ok := e.(event.StateRejected); ok && r.Reason == reason &&
 			r.Reference == reference {
 			return true
 		}
@@ -399,8 +400,8 @@ type refusalReasons struct {
 	list []string
 }
 
-func (o *refusalReasons) Observe(_ context.Context, event roundtrip.Event) {
-	if e, ok := event.(roundtrip.RequestRefused); ok {
+func (o *refusalReasons) Observe(_ context.Context, e event.Event) {
+	if e, ok := e.(event.RequestRefused); ok {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.list = append(o.list, fmt.Sprintf("%s %s %d", e.Transport, e.Reason, e.Status))

@@ -12,7 +12,7 @@
 //		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true, Guard: guard},
 //	})
 //
-// [Guard] is a [roundtrip.Guard] and [StateStore] a [roundtrip.StateStore].
+// [Guard] is a [store.Guard] and [StateStore] a [store.StateStore].
 // The replicas must share the sealing key, too: a guard identifies a state by an
 // id inside the seal.
 //
@@ -43,7 +43,7 @@
 //
 // One principal may use a quarter of a bucket, see [Options].Share, over all
 // replicas. A principal that has used it up is refused with a
-// [roundtrip.QuotaError], and so is everybody when the bucket is full; clients are
+// [store.QuotaError], and so is everybody when the bucket is full; clients are
 // asked to retry later. Anonymous callers are one principal. They may use the whole
 // bucket, or three quarters once the replica has seen an authenticated caller.
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -41,7 +42,7 @@ func ExampleNew() {
 	fmt.Println("first claim:", guard.Claim(ctx, "a state", "", answers, until))
 	fmt.Println("commit:", guard.Commit(ctx, "a state", []byte("charged once")))
 	err = guard.Claim(ctx, "a state", "", answers, until)
-	if spent, ok := errors.AsType[*roundtrip.SpentError](err); ok {
+	if spent, ok := errors.AsType[*store.SpentError](err); ok {
 		fmt.Printf("replay: %s\n", spent.Outcome)
 	}
 	// Output:
@@ -54,18 +55,18 @@ func ExampleNewStateStore() {
 	js, stop := exampleJetStream() // on a connection that reconnects for ever
 	defer stop()
 
-	store, err := natsguard.NewStateStore(context.Background(), js, nil)
+	kept, err := natsguard.NewStateStore(context.Background(), js, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
 	until := time.Now().Add(time.Hour)
-	fmt.Println(store.Put(ctx, "an id", "its owner", []byte("a large state"), until))
-	state, err := store.Get(ctx, "an id")
+	fmt.Println(kept.Put(ctx, "an id", "its owner", []byte("a large state"), until))
+	state, err := kept.Get(ctx, "an id")
 	fmt.Printf("%s %v\n", state, err)
-	_, err = store.Get(ctx, "another")
-	fmt.Println(errors.Is(err, roundtrip.ErrStateGone))
+	_, err = kept.Get(ctx, "another")
+	fmt.Println(errors.Is(err, store.ErrStateGone))
 	// Output:
 	// <nil>
 	// a large state <nil>

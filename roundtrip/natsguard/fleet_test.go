@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -73,11 +74,11 @@ func newFleet(t *testing.T) *fleet {
 // newTill serves a tool that charges and one that has much to remember. All
 // tills have the same key.
 func newTill(opts roundtrip.Options, charge func() (int, error)) (http.Handler, error) {
-	key, err := roundtrip.NewKey("k1", bytes.Repeat([]byte{7}, 32))
+	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		return nil, err
 	}
-	if opts.Sealer, err = roundtrip.NewKeyring(key); err != nil {
+	if opts.Sealer, err = keys.NewKeyring(key); err != nil {
 		return nil, err
 	}
 	srv, err := server.New(&server.Options{

@@ -11,10 +11,10 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/natskv"
 	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A Guard is a [roundtrip.Guard] for a fleet: whichever replica claims a state
+// A Guard is a [store.Guard] for a fleet: whichever replica claims a state
 // first has it, and the others return the outcome that it records. It may be used
 // concurrently. It starts no goroutines and needs no closing; the connection
 // stays the caller's.
@@ -28,7 +28,7 @@ type Guard struct {
 	held *quota.Store[heldClaim] // by key
 }
 
-var _ roundtrip.Guard = (*Guard)(nil)
+var _ store.Guard = (*Guard)(nil)
 
 // A heldClaim is a claim of this guard that was neither committed nor released.
 // Commit and Release expect its revision, so that they change nothing if another
@@ -65,12 +65,12 @@ const claimUnits = 1
 // claimKey returns the key at which the claim of a state is stored.
 func claimKey(id string) string { return keyOf("natsguard claim v1", id) }
 
-// Claim implements [roundtrip.Guard]. It returns within [Options].Timeout and
+// Claim implements [store.Guard]. It returns within [Options].Timeout and
 // ignores the end of ctx meanwhile, because giving up half way could leave a
 // claim that nobody knows of. When NATS does not answer in time the claim may
 // have been stored all the same. The state is then spent without having been
 // used; the other mistake would be to use it twice. An owner that has used up its
-// share of the bucket gets a [roundtrip.QuotaError], and so does everybody when
+// share of the bucket gets a [store.QuotaError], and so does everybody when
 // the bucket is full. States that were claimed before are reported as spent even
 // then.
 func (g *Guard) Claim(
@@ -107,7 +107,7 @@ func (g *Guard) Claim(
 func (g *Guard) refuseClaim(
 	ctx context.Context, key, id string, fingerprint [32]byte, err error,
 ) error {
-	if _, full := errors.AsType[*roundtrip.QuotaError](err); full {
+	if _, full := errors.AsType[*store.QuotaError](err); full {
 		if found, readErr := g.bucket.Get(ctx, key); readErr == nil && !found.Gone {
 			return spentError(id, fingerprint, &found)
 		}
@@ -123,16 +123,16 @@ func spentError(id string, fingerprint [32]byte, found *natskv.Entry) error {
 		return fmt.Errorf("natsguard: claim: %w", err)
 	}
 	if e.print != bindFingerprint(id, fingerprint) || e.kind == kindUnrecorded {
-		return &roundtrip.SpentError{}
+		return &store.SpentError{}
 	}
 	if e.kind == kindClaimed {
-		return &roundtrip.SpentError{Running: time.Since(found.Stored) < runningFor}
+		return &store.SpentError{Running: time.Since(found.Stored) < runningFor}
 	}
 	outcome, err := e.openOutcome(id)
 	if err != nil {
 		return fmt.Errorf("natsguard: claim: recorded outcome: %w", err)
 	}
-	return &roundtrip.SpentError{Outcome: outcome}
+	return &store.SpentError{Outcome: outcome}
 }
 
 // runningFor is how long the handler of a claim that was neither committed nor
@@ -140,7 +140,7 @@ func spentError(id string, fingerprint [32]byte, found *natskv.Entry) error {
 // less, those included that hold a request until a URL was visited.
 const runningFor = 2 * time.Minute
 
-// Commit implements [roundtrip.Guard]. An outcome is not recorded if it is longer
+// Commit implements [store.Guard]. An outcome is not recorded if it is longer
 // than [Options].MaxOutcome or would take the room of claims. That is no error:
 // the state stays spent and its replay is refused. Like Claim it is bounded by
 // [Options].Timeout and not by ctx.
@@ -154,7 +154,7 @@ func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
 	defer cancel()
 	recorded := g.reserveOutcome(ctx, h, outcome)
 	found, err := g.storeCommit(ctx, key, id, h, outcome, recorded)
-	if _, full := errors.AsType[*roundtrip.QuotaError](g.shares.asQuotaError(err)); full {
+	if _, full := errors.AsType[*store.QuotaError](g.shares.asQuotaError(err)); full {
 		found, err = g.storeCommit(ctx, key, id, h, outcome, false)
 	}
 	if err != nil {
@@ -198,7 +198,7 @@ func (g *Guard) reserveOutcome(ctx context.Context, h heldClaim, outcome []byte)
 	return err == nil
 }
 
-// Release implements [roundtrip.Guard]. A claim that was committed, or that is
+// Release implements [store.Guard]. A claim that was committed, or that is
 // not this guard's, stays as it is, which is no error.
 func (g *Guard) Release(ctx context.Context, id string) error {
 	key := claimKey(id)

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/internal/natstest"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 var print1, print2 = [32]byte{1}, [32]byte{2}
@@ -41,7 +41,7 @@ func pair(t testing.TB, opts *natsguard.Options) (a, b *natsguard.Guard, js jets
 // for any other error.
 func spent(t testing.TB, err error) []byte {
 	t.Helper()
-	e, ok := errors.AsType[*roundtrip.SpentError](err)
+	e, ok := errors.AsType[*store.SpentError](err)
 	if !ok {
 		t.Fatalf("got %v, want a SpentError", err)
 	}
@@ -53,7 +53,7 @@ func unspent(t testing.TB, err error) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	if _, ok := errors.AsType[*roundtrip.SpentError](err); ok {
+	if _, ok := errors.AsType[*store.SpentError](err); ok {
 		t.Fatalf("got a SpentError, want a refusal for another reason")
 	}
 }
@@ -192,7 +192,7 @@ func race(t *testing.T, id string, guards ...*natsguard.Guard) int32 {
 			err := guards[i%len(guards)].Claim(t.Context(), id, "", print1, inAnHour())
 			if err == nil {
 				won.Add(1)
-			} else if _, ok := errors.AsType[*roundtrip.SpentError](err); !ok {
+			} else if _, ok := errors.AsType[*store.SpentError](err); !ok {
 				t.Errorf("claim %d: %v", i, err)
 			}
 		})
@@ -339,7 +339,7 @@ func TestForgedEntries(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: the claim succeeds", name)
 		}
-		if e, ok := errors.AsType[*roundtrip.SpentError](err); ok && e.Outcome != nil {
+		if e, ok := errors.AsType[*store.SpentError](err); ok && e.Outcome != nil {
 			t.Errorf("%s: outcome %q", name, e.Outcome)
 		}
 	}
@@ -374,7 +374,7 @@ func TestRunningClaims(t *testing.T) {
 	}
 	running := func(g *natsguard.Guard, print [32]byte) bool {
 		t.Helper()
-		e, ok := errors.AsType[*roundtrip.SpentError](g.Claim(ctx, "id", "", print, inAnHour()))
+		e, ok := errors.AsType[*store.SpentError](g.Claim(ctx, "id", "", print, inAnHour()))
 		if !ok {
 			t.Fatal("the state is not spent")
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/natskv"
 	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // What each owner uses of a bucket is counted in units. Each owner has a ledger, a
@@ -96,7 +96,7 @@ func (s *shares) limitOf(owner string) int64 {
 
 // takeUnits takes units from the share of an owner until the time given. Of the
 // share, one part in divisor may be used. Beyond that it returns a
-// [*roundtrip.QuotaError].
+// [*store.QuotaError].
 func (s *shares) takeUnits(
 	ctx context.Context, owner string, units int64, until time.Time, divisor int64,
 ) error {
@@ -200,7 +200,7 @@ func (s *shares) reserveUnits(
 		l.removeEnded(time.Now())
 		free := limit - l.countUnits()
 		if free < need {
-			return 0, &roundtrip.QuotaError{
+			return 0, &store.QuotaError{
 				Resource: s.resource, Limit: string(quota.Share),
 				RetryAfter: l.nextRoom(time.Now()),
 			}
@@ -302,7 +302,7 @@ const (
 )
 
 // asQuotaError turns the refusal of a server for want of room into a
-// [*roundtrip.QuotaError], and returns other errors as they are.
+// [*store.QuotaError], and returns other errors as they are.
 func (s *shares) asQuotaError(err error) error {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	if !ok {
@@ -317,7 +317,7 @@ func (s *shares) asQuotaError(err error) error {
 	default:
 		return err
 	}
-	return &roundtrip.QuotaError{
+	return &store.QuotaError{
 		Resource: s.resource, Limit: string(quota.Total), RetryAfter: time.Minute,
 	}
 }

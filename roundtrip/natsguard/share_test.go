@@ -15,15 +15,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/internal/natstest"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // exceeded fails the test unless err says that a bound is reached and when to
 // come back.
 func exceeded(t testing.TB, err error, resource, limit string) {
 	t.Helper()
-	full, ok := errors.AsType[*roundtrip.QuotaError](err)
+	full, ok := errors.AsType[*store.QuotaError](err)
 	if !ok || full.Resource != resource || full.Limit != limit || full.RetryAfter <= 0 {
 		t.Fatalf("got %v, want that the %s has no room for the %s", err, resource, limit)
 	}
@@ -104,7 +104,7 @@ func TestShareUnderPressure(t *testing.T) {
 				err := guards[worker%3].Claim(t.Context(), id, "mallory", print1, inAnHour())
 				if err == nil {
 					made.Add(1)
-				} else if _, full := errors.AsType[*roundtrip.QuotaError](err); full {
+				} else if _, full := errors.AsType[*store.QuotaError](err); full {
 					refused.Add(1)
 				} else {
 					t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // DefaultStateBucket is where a [StateStore] keeps its states.
@@ -19,7 +20,7 @@ const DefaultStateBucket = "rondo_state"
 // what a funnel with the default settings gives it.
 const MaxState = 2 * roundtrip.DefaultMaxStoredBytes
 
-// A StateStore is a [roundtrip.StateStore] for a fleet. A state that is longer
+// A StateStore is a [store.StateStore] for a fleet. A state that is longer
 // than a message to the server may be is kept in parts. It may be used
 // concurrently. It starts no goroutines and needs no closing; the connection
 // stays the caller's.
@@ -29,7 +30,7 @@ type StateStore struct {
 	longest time.Duration
 }
 
-var _ roundtrip.StateStore = (*StateStore)(nil)
+var _ store.StateStore = (*StateStore)(nil)
 
 // NewStateStore returns a store that keeps its states in the bucket that opts
 // names, nil for the defaults. It fails as [New] does. ctx ends the call, not the
@@ -55,9 +56,9 @@ const (
 	statePrefix = 5
 )
 
-// Put implements [roundtrip.StateStore]. It ends with ctx, and after
+// Put implements [store.StateStore]. It ends with ctx, and after
 // [Options].Timeout. An owner that has used up its share of the bucket gets a
-// [roundtrip.QuotaError], as everybody does when the bucket is full.
+// [store.QuotaError], as everybody does when the bucket is full.
 func (s *StateStore) Put(
 	ctx context.Context, id, owner string, state []byte, until time.Time,
 ) error {
@@ -106,8 +107,8 @@ func (s *StateStore) putPart(
 	return nil
 }
 
-// Get implements [roundtrip.StateStore]. It ends with ctx, and after
-// [Options].Timeout. [roundtrip.ErrStateGone] is certain; any other error leaves
+// Get implements [store.StateStore]. It ends with ctx, and after
+// [Options].Timeout. [store.ErrStateGone] is certain; any other error leaves
 // open whether the state is there.
 func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
@@ -143,7 +144,7 @@ func (s *StateStore) getPart(ctx context.Context, key string) ([]byte, error) {
 		return nil, fmt.Errorf("natsguard: get: %w", err)
 	}
 	if found.Gone {
-		return nil, roundtrip.ErrStateGone
+		return nil, store.ErrStateGone
 	}
 	return found.Value, nil
 }

@@ -11,14 +11,14 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/rondo-mcp/rondo/internal/natstest"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-func errorsIsGone(err error) bool { return errors.Is(err, roundtrip.ErrStateGone) }
+func errorsIsGone(err error) bool { return errors.Is(err, store.ErrStateGone) }
 
 func isSpent(err error) bool {
-	_, ok := errors.AsType[*roundtrip.SpentError](err)
+	_, ok := errors.AsType[*store.SpentError](err)
 	return ok
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -111,8 +112,8 @@ func overLines(srv *server.Server) func(testing.TB, string) protocol.Peer {
 func overHTTP(t testing.TB, srv *server.Server) func(testing.TB, string) protocol.Peer {
 	t.Helper()
 	handler := serverhttp.New(srv,
-		&serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-			return roundtrip.Principal{Issuer: "test", Subject: "user " + r.Header.Get("X-User")},
+		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Issuer: "test", Subject: "user " + r.Header.Get("X-User")},
 				nil
 		}})
 	web := httptest.NewServer(handler)
@@ -185,7 +186,7 @@ func TestRun(t *testing.T) {
 func TestAttack(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	all := flows()
-	for name, guard := range map[string]roundtrip.Guard{"guarded": roundtrip.NewMemoryGuard(0),
+	for name, guard := range map[string]store.Guard{"guarded": store.NewMemoryGuard(0),
 		"unguarded": nil} {
 		t.Run(name, func(t *testing.T) {
 			srv := newServer(t, effects, roundtrip.Options{Guard: guard})

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // BenchmarkChain measures what each middleware adds to a call that does
@@ -55,7 +55,7 @@ func BenchmarkChain(b *testing.B) {
 				h = c.chain[i](h)
 			}
 			in := incoming(b, protocol.MethodCallTool,
-				roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"})
+				protocol.Principal{Issuer: "https://id.example", Subject: "ann"})
 			in.Target = "deploy"
 			in.Params = &protocol.CallToolParams{Name: "deploy", Arguments: []byte(`{"env":"prod"}`)}
 			ctx := b.Context()

@@ -8,7 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	observer := roundtrip.Observers(log, metrics)
+//	observer := event.Observers(log, metrics)
 //	srv, err := server.New(&server.Options{
 //		Observer: observer,
 //		Middleware: []server.Middleware{
@@ -52,7 +52,7 @@
 // the events of the round-trip funnel. [Log] and [Metrics] are observers of
 // these events; name them as the server's Observer as well as among its
 // Middleware. So does all that a transport refuses before there is a leg: a
-// foreign origin, a bad token, a lost session ([roundtrip.RequestRefused]).
+// foreign origin, a bad token, a lost session ([event.RequestRefused]).
 //
 // # Log entries
 //

@@ -9,13 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // A server that logs, counts, survives panics and keeps to its limits. What is
@@ -29,7 +31,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	both := roundtrip.Observers(log, metrics)
+	both := event.Observers(log, metrics)
 	srv, err := server.New(&server.Options{
 		Observer: both,
 		Middleware: []server.Middleware{

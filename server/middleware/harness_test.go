@@ -12,13 +12,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // rig is a server with a Log and Metrics around it and a client that writes its
@@ -43,7 +45,7 @@ func newRig(t testing.TB, inner ...server.Middleware) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := roundtrip.Observers(log, metrics)
+	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
 		Info:     protocol.Implementation{Name: "rig", Version: "1"},
 		Observer: both,
@@ -269,16 +271,16 @@ func wantCode(t testing.TB, response *protocol.Response, code int64, words ...st
 // events records what an observer is told.
 type events struct {
 	mu   sync.Mutex
-	list []roundtrip.Event
+	list []event.Event
 }
 
-func (e *events) Observe(_ context.Context, event roundtrip.Event) {
+func (e *events) Observe(_ context.Context, happened event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.list = append(e.list, event)
+	e.list = append(e.list, happened)
 }
 
-func (e *events) all() []roundtrip.Event {
+func (e *events) all() []event.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.list)
@@ -290,7 +292,7 @@ func run(m server.Middleware, in *server.Incoming, h server.Handler) (protocol.R
 }
 
 // incoming returns a request as a transport would admit it.
-func incoming(t testing.TB, method string, who roundtrip.Principal) *server.Incoming {
+func incoming(t testing.TB, method string, who protocol.Principal) *server.Incoming {
 	t.Helper()
 	return &server.Incoming{
 		Request:   &protocol.Request{ID: protocol.IntID(1), Method: method},

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/internal/waiting"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -132,7 +133,7 @@ func (l *leg) requestIDLocked() string {
 
 // noteWhere keeps the flow and the round of the leg, which events tell. l may be
 // nil.
-func (l *leg) noteWhere(where roundtrip.Where) {
+func (l *leg) noteWhere(where event.Where) {
 	if l == nil {
 		return
 	}
@@ -173,48 +174,48 @@ func (l *leg) isTimedOut() bool {
 
 // whereOfEvent returns the request that an event is about. It reports false for
 // events about none, and for types that are not known here.
-func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
-	switch e := event.(type) {
-	case roundtrip.StateRejected:
+func whereOfEvent(e event.Event) (event.Where, bool) {
+	switch e := e.(type) {
+	case event.StateRejected:
 		return e.Where, true
-	case roundtrip.AnswersDropped:
+	case event.AnswersDropped:
 		return e.Where, true
-	case roundtrip.Answered:
+	case event.Answered:
 		return e.Where, true
-	case roundtrip.AnswerInvalid:
+	case event.AnswerInvalid:
 		return e.Where, true
-	case roundtrip.DeclineIgnored:
+	case event.DeclineIgnored:
 		return e.Where, true
-	case roundtrip.HandlerFailed:
+	case event.HandlerFailed:
 		return e.Where, true
-	case roundtrip.Resumed:
+	case event.Resumed:
 		return e.Where, true
-	case roundtrip.InputRequested:
+	case event.InputRequested:
 		return e.Where, true
-	case roundtrip.FlowEnded:
+	case event.FlowEnded:
 		return e.Where, true
-	case roundtrip.CapabilityRefused:
+	case event.CapabilityRefused:
 		return e.Where, true
-	case roundtrip.LegRunning:
+	case event.LegRunning:
 		return e.Where, true
-	case roundtrip.PushFailed:
+	case event.PushFailed:
 		return e.Where, true
-	case roundtrip.HandlerPanicked:
+	case event.HandlerPanicked:
 		return e.Where, true
-	case roundtrip.ServerBug:
+	case event.ServerBug:
 		return e.Where, true
-	case roundtrip.QuotaExceeded:
+	case event.QuotaExceeded:
 		return e.Where, true
-	case roundtrip.WaitBegan:
+	case event.WaitBegan:
 		return e.Where, true
-	case roundtrip.WaitEnded:
+	case event.WaitEnded:
 		return e.Where, true
 	}
-	return roundtrip.Where{}, false
+	return event.Where{}, false
 }
 
 // whereOfIncoming describes a request in events.
-func whereOfIncoming(in *server.Incoming) roundtrip.Where {
-	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
+func whereOfIncoming(in *server.Incoming) event.Where {
+	return event.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
 		Request: in.RequestID}
 }

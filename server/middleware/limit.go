@@ -8,7 +8,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -112,12 +111,12 @@ func orDefault(n, byDefault int) int {
 }
 
 // slots counts requests that run.
-type slots = quota.Pool[roundtrip.Principal]
+type slots = quota.Pool[protocol.Principal]
 
 func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
-	return quota.New(quota.Options[roundtrip.Principal]{
+	return quota.New(quota.Options[protocol.Principal]{
 		Total: int64(orDefault(limit, byDefault)),
-		Share: int64(orDefault(limitEach, eachByDefault)), Local: roundtrip.Local(),
+		Share: int64(orDefault(limitEach, eachByDefault)), Local: protocol.LocalPrincipal(),
 	})
 }
 
@@ -127,7 +126,7 @@ type callSlot struct {
 	context.Context
 	watch waiting.Watch
 	pool  *slots
-	who   roundtrip.Principal
+	who   protocol.Principal
 
 	mu    sync.Mutex
 	held  bool

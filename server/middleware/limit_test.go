@@ -9,12 +9,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // crowd keeps requests running within a middleware.
@@ -41,7 +42,7 @@ func newCrowd(t testing.TB, m server.Middleware) *crowd {
 }
 
 // enter returns the error that a further request gets at once, nil if it runs.
-func (c *crowd) enter(method string, who roundtrip.Principal) error {
+func (c *crowd) enter(method string, who protocol.Principal) error {
 	refused := make(chan error, 1)
 	c.wg.Go(func() {
 		if _, err := c.handler(context.Background(), incoming(c.TB, method, who)); err != nil {
@@ -76,12 +77,12 @@ func (c *crowd) wantFull(err error, limit string) {
 }
 
 func TestLimit(t *testing.T) {
-	ann := roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"}
-	bob := roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
+	ann := protocol.Principal{Issuer: "https://id.example", Subject: "ann"}
+	bob := protocol.Principal{Issuer: "https://id.example", Subject: "bob"}
 	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 2,
 		Listens: 1}))
 	for round := range 3 { // slots come back
-		for i, who := range []roundtrip.Principal{ann, ann} {
+		for i, who := range []protocol.Principal{ann, ann} {
 			if err := c.enter(protocol.MethodCallTool, who); err != nil {
 				t.Fatalf("round %d, call %d: %v", round, i, err)
 			}
@@ -91,7 +92,7 @@ func TestLimit(t *testing.T) {
 			t.Errorf("one principal locks another out: %v", err)
 		}
 		c.wantFull(c.enter(protocol.MethodCallTool, bob), "server")
-		c.wantFull(c.enter(protocol.MethodCallTool, roundtrip.Local()), "server")
+		c.wantFull(c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()), "server")
 		if err := c.enter(protocol.MethodListen, ann); err != nil {
 			t.Errorf("subscriptions need slots of calls: %v", err)
 		}
@@ -101,7 +102,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestLimitDoesNotTellStrangersApart(t *testing.T) {
-	for _, who := range []roundtrip.Principal{{}, roundtrip.Local()} {
+	for _, who := range []protocol.Principal{{}, protocol.LocalPrincipal()} {
 		c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 1}))
 		for range 3 {
 			if err := c.enter(protocol.MethodCallTool, who); err != nil {
@@ -113,7 +114,7 @@ func TestLimitDoesNotTellStrangersApart(t *testing.T) {
 }
 
 func TestLimitOff(t *testing.T) {
-	ann := roundtrip.Principal{Subject: "ann"}
+	ann := protocol.Principal{Subject: "ann"}
 	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: -1, CallsPerPrincipal: -1}))
 	for range 2 * middleware.DefaultMaxCalls {
 		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
@@ -123,7 +124,7 @@ func TestLimitOff(t *testing.T) {
 }
 
 func TestLimitDefaults(t *testing.T) {
-	ann := roundtrip.Principal{Subject: "ann"}
+	ann := protocol.Principal{Subject: "ann"}
 	c := newCrowd(t, middleware.Limit(nil))
 	for i := range middleware.DefaultMaxCallsPerPrincipal {
 		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
@@ -134,7 +135,7 @@ func TestLimitDefaults(t *testing.T) {
 }
 
 func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
-	ann := roundtrip.Principal{Subject: "ann"}
+	ann := protocol.Principal{Subject: "ann"}
 	limit := middleware.Limit(&middleware.LimitOptions{CallsPerPrincipal: 1})
 	h := middleware.Recover(nil)(limit(func(context.Context, *server.Incoming) (protocol.Result,
 		error) {
@@ -150,10 +151,10 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 
 func TestLimitLetsRefusalsPass(t *testing.T) {
 	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 1, RetryAfter: time.Second}))
-	if err := c.enter(protocol.MethodCallTool, roundtrip.Local()); err != nil {
+	if err := c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()); err != nil {
 		t.Fatal(err)
 	}
-	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	in.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
 	if _, err := c.handler(context.Background(), in); err != error(in.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)
@@ -180,7 +181,7 @@ func TestLimitCountsUnderConcurrency(t *testing.T) {
 	for range 200 {
 		wg.Go(func() {
 			if _, err := h(context.Background(),
-				incoming(t, protocol.MethodPing, roundtrip.Principal{})); err != nil {
+				incoming(t, protocol.MethodPing, protocol.Principal{})); err != nil {
 				mu.Lock()
 				refused++
 				mu.Unlock()
@@ -203,12 +204,12 @@ func TestRefusalsForWantOfRoomAreSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := roundtrip.Observers(middleware.NewLog(zap.New(core), nil), metrics)
-	where := roundtrip.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
+	both := event.Observers(middleware.NewLog(zap.New(core), nil), metrics)
+	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "pay"}
-	both.Observe(t.Context(), roundtrip.QuotaExceeded{Where: where, Resource: "guard",
+	both.Observe(t.Context(), event.QuotaExceeded{Where: where, Resource: "guard",
 		Limit: "principal", RetryAfter: 2 * time.Second})
-	both.Observe(t.Context(), roundtrip.SessionEvicted{Idle: time.Minute, Limit: "server"})
+	both.Observe(t.Context(), event.SessionEvicted{Idle: time.Minute, Limit: "server"})
 	for _, want := range []struct {
 		name   string
 		fields map[string]any

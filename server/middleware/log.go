@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
 )
 
 // LogOptions configure a [Log]. The zero value works.
@@ -29,7 +30,7 @@ type LogOptions struct {
 	// Subject names the authenticated principal of a request or an answer, in
 	// the field "subject". Nil: only what kind of principal it is is logged. Return
 	// p.Subject, or a digest of it where logs must not name people.
-	Subject func(p roundtrip.Principal) string
+	Subject func(p protocol.Principal) string
 	// RemoteAddr logs the address that a request came from, "remote_addr", as
 	// the transport knows it.
 	RemoteAddr bool
@@ -95,7 +96,7 @@ func NewLog(logger *zap.Logger, opts *LogOptions) *Log {
 	return l
 }
 
-var _ roundtrip.Observer = (*Log)(nil)
+var _ event.Observer = (*Log)(nil)
 
 // Wrap is the [server.Middleware] that logs each leg.
 func (l *Log) Wrap(next server.Handler) server.Handler {
@@ -151,7 +152,7 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 }
 
 // subjectOf names an authenticated principal, if that is wanted.
-func (l *Log) subjectOf(p roundtrip.Principal) string {
+func (l *Log) subjectOf(p protocol.Principal) string {
 	if l.opts.Subject == nil || principalKind(p) != "authenticated" {
 		return ""
 	}
@@ -160,9 +161,9 @@ func (l *Log) subjectOf(p roundtrip.Principal) string {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func principalKind(p roundtrip.Principal) string {
+func principalKind(p protocol.Principal) string {
 	switch {
-	case p == roundtrip.Local():
+	case p == protocol.LocalPrincipal():
 		return "local"
 	case p.Anonymous():
 		return "anonymous"

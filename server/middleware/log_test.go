@@ -9,13 +9,15 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 func TestLogOfLegs(t *testing.T) {
@@ -62,8 +64,8 @@ func TestLogOfLegs(t *testing.T) {
 }
 
 func TestLogOfPrincipals(t *testing.T) {
-	tests := map[string]roundtrip.Principal{
-		"local":         roundtrip.Local(),
+	tests := map[string]protocol.Principal{
+		"local":         protocol.LocalPrincipal(),
 		"anonymous":     {},
 		"authenticated": {Issuer: "https://id.example", Subject: "ann@example.org"},
 	}
@@ -146,7 +148,7 @@ func TestLogNearLimit(t *testing.T) {
 	log := middleware.NewLog(zap.New(core), nil)
 	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel,
 		2: zap.WarnLevel, 3: zap.InfoLevel} {
-		log.Observe(context.Background(), roundtrip.InputRequested{RoundsLeft: left})
+		log.Observe(context.Background(), event.InputRequested{RoundsLeft: left})
 		e := logs.TakeAll()[0]
 		if e.Level != want {
 			t.Errorf("%d rounds left: level %s, want %s", left, e.Level, want)
@@ -163,19 +165,19 @@ func TestLogIsNotForged(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
 	for _, text := range []string{hostile, long} {
-		where := roundtrip.Where{Version: protocol.Version(text), Method: text, Target: text,
+		where := event.Where{Version: protocol.Version(text), Method: text, Target: text,
 			Flow: text, Round: 1}
-		in := incoming(t, text, roundtrip.Principal{})
+		in := incoming(t, text, protocol.Principal{})
 		in.Target, in.Version = text, protocol.Version(text)
 		run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
-			for _, e := range []roundtrip.Event{
-				roundtrip.StateRejected{Where: where, Reference: text,
-					Reason: roundtrip.Reason(text)},
-				roundtrip.AnswersDropped{Where: where,
-					Dropped: []roundtrip.Dropped{{Key: text, Reason: roundtrip.DropReason(text)}}},
-				roundtrip.FlowEnded{Where: where, How: roundtrip.FlowEnd(text)},
-				roundtrip.ServerBug{Where: where, Err: errors.New(text)},
-				roundtrip.EphemeralKey{KeyID: text},
+			for _, e := range []event.Event{
+				event.StateRejected{Where: where, Reference: text,
+					Reason: event.Reason(text)},
+				event.AnswersDropped{Where: where,
+					Dropped: []event.Dropped{{Key: text, Reason: event.DropReason(text)}}},
+				event.FlowEnded{Where: where, How: event.FlowEnd(text)},
+				event.ServerBug{Where: where, Err: errors.New(text)},
+				event.EphemeralKey{KeyID: text},
 			} {
 				log.Observe(ctx, e)
 			}
@@ -203,7 +205,7 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
 	log.Observe(context.Background(),
-		roundtrip.AnswersDropped{Dropped: make([]roundtrip.Dropped, 1000)})
+		event.AnswersDropped{Dropped: make([]event.Dropped, 1000)})
 	fields := logs.All()[0].ContextMap()
 	if list, _ := fields["dropped"].([]any); len(list) != 8 || fields["count"] != int64(1000) {
 		t.Errorf("%d named, count %v; want 8 and 1000", len(list), fields["count"])
@@ -215,9 +217,9 @@ func TestLogOptions(t *testing.T) {
 	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{
 		Level: zap.DebugLevel, OmitMessages: true, OmitErrors: true,
 	})
-	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
-		log.Observe(ctx, roundtrip.HandlerPanicked{Value: "broken"})
+		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
 		return nil, protocol.Errorf(4711, "words")
 	})
 	wantFields(t, logs.All()[0], map[string]any{"panic": "value of type string"})
@@ -230,9 +232,9 @@ func TestLogOptions(t *testing.T) {
 func TestLogLevelIsObeyed(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
-		log.Observe(ctx, roundtrip.Resumed{Waited: time.Second})
+		log.Observe(ctx, event.Resumed{Waited: time.Second})
 		return nil, protocol.Errorf(protocol.CodeInternalError, "internal error")
 	})
 	if logs.Len() != 0 {
@@ -242,9 +244,9 @@ func TestLogLevelIsObeyed(t *testing.T) {
 
 func TestLogNil(t *testing.T) {
 	log := middleware.NewLog(nil, nil)
-	log.Observe(context.Background(), roundtrip.EphemeralKey{KeyID: "k"})
+	log.Observe(context.Background(), event.EphemeralKey{KeyID: "k"})
 	want := &protocol.EmptyResult{}
-	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()),
+	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
 		func(context.Context, *server.Incoming) (protocol.Result, error) {
 			return want, nil
 		})
@@ -276,9 +278,9 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	r := newRig(t)
 	core, logs := observer.New(zap.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	where := roundtrip.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
+	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "delete", Round: 1}
-	for _, e := range []roundtrip.PushFailed{
+	for _, e := range []event.PushFailed{
 		{Where: where, Kind: protocol.KindElicitForm,
 			Err: &roundtrip.PushError{Method: protocol.MethodElicit, Cause: "no session"}},
 		{Where: where, Kind: protocol.KindListRoots, Err: protocol.Errorf(-32000, "hunter2"),
@@ -320,7 +322,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 		strings.Repeat("x", 513):  strings.Repeat("x", 512) + "…",
 		strings.Repeat("\n", 300): strings.Repeat(`\n`, 256) + "…",
 	} {
-		log.Observe(t.Context(), roundtrip.HandlerFailed{Err: errors.New(text), Text: text})
+		log.Observe(t.Context(), event.HandlerFailed{Err: errors.New(text), Text: text})
 		if got := logs.TakeAll()[0].ContextMap()["error"]; got != want {
 			t.Errorf("%d bytes are logged as %q", len(text), got)
 		}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The entries of this file are those of every flow. Each is one field that writes
@@ -68,12 +69,12 @@ func addNonEmpty(out zapcore.ObjectEncoder, key, value string) {
 
 // An eventHead holds the first fields of the entry of an event.
 type eventHead struct {
-	roundtrip.Where
+	event.Where
 	inLegEntry bool // method and version stand in the entry of the leg
 }
 
 // headOf returns the head of the entry of an event that is observed under ctx.
-func headOf(ctx context.Context, where roundtrip.Where) eventHead {
+func headOf(ctx context.Context, where event.Where) eventHead {
 	h := eventHead{Where: where}
 	if leg := legFrom(ctx); leg != nil {
 		h.Request, h.inLegEntry = leg.RequestID(), leg.logged
@@ -138,7 +139,7 @@ func (e *inputRequiredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 type answeredEntry struct {
 	eventHead
 	key, kind, outcome, principal, subject string
-	question                               roundtrip.QuestionDigest
+	question                               event.QuestionDigest
 	waited                                 time.Duration
 	unsolicited                            bool
 	field                                  [1]zap.Field // the entry itself

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -40,40 +41,40 @@ const ephemeralMeaning = "requestState is sealed with a random key that only thi
 // while the call waits for a person. So each event that is not rare is logged by a
 // function of its own that is not inlined, and takes the event as it came: the frame
 // of Observe has 48 bytes, and 2,288 with all of them in it.
-func (l *Log) Observe(ctx context.Context, event roundtrip.Event) {
+func (l *Log) Observe(ctx context.Context, e event.Event) {
 	if l.silent {
 		return
 	}
-	noteWhere(ctx, event)
-	switch event.(type) {
-	case roundtrip.InputRequested:
-		l.logInputRequired(ctx, event)
-	case roundtrip.WaitBegan, roundtrip.WaitEnded:
-		l.logWait(ctx, event)
-	case roundtrip.Answered:
-		l.logAnswered(ctx, event)
-	case roundtrip.Resumed:
-		l.logResumed(ctx, event)
-	case roundtrip.FlowEnded:
-		l.logFlowEnded(ctx, event)
-	case roundtrip.RequestRefused:
-		l.logRefused(event)
-	case roundtrip.StateRejected, roundtrip.AnswersDropped, roundtrip.AnswerInvalid,
-		roundtrip.DeclineIgnored, roundtrip.CapabilityRefused, roundtrip.LegRunning,
-		roundtrip.PushFailed, roundtrip.QuotaExceeded:
-		l.logRefusedFlow(ctx, event)
-	case roundtrip.HandlerFailed, roundtrip.HandlerPanicked, roundtrip.ServerBug:
-		l.logFailure(ctx, event)
-	case roundtrip.SessionEvicted, roundtrip.KeysEnabled, roundtrip.EphemeralKey:
-		l.logServerEvent(event)
+	noteWhere(ctx, e)
+	switch e.(type) {
+	case event.InputRequested:
+		l.logInputRequired(ctx, e)
+	case event.WaitBegan, event.WaitEnded:
+		l.logWait(ctx, e)
+	case event.Answered:
+		l.logAnswered(ctx, e)
+	case event.Resumed:
+		l.logResumed(ctx, e)
+	case event.FlowEnded:
+		l.logFlowEnded(ctx, e)
+	case event.RequestRefused:
+		l.logRefused(e)
+	case event.StateRejected, event.AnswersDropped, event.AnswerInvalid,
+		event.DeclineIgnored, event.CapabilityRefused, event.LegRunning,
+		event.PushFailed, event.QuotaExceeded:
+		l.logRefusedFlow(ctx, e)
+	case event.HandlerFailed, event.HandlerPanicked, event.ServerBug:
+		l.logFailure(ctx, e)
+	case event.SessionEvicted, event.KeysEnabled, event.EphemeralKey:
+		l.logServerEvent(e)
 	}
 }
 
 // noteWhere notes in the leg of ctx which flow and round an event is about.
 //
 //go:noinline
-func noteWhere(ctx context.Context, event roundtrip.Event) {
-	if where, ok := whereOfEvent(event); ok {
+func noteWhere(ctx context.Context, e event.Event) {
+	if where, ok := whereOfEvent(e); ok {
 		legFrom(ctx).noteWhere(where)
 	}
 }
@@ -82,32 +83,32 @@ func noteWhere(ctx context.Context, event roundtrip.Event) {
 // calls.
 //
 //go:noinline
-func (l *Log) logRefusedFlow(ctx context.Context, event roundtrip.Event) {
-	switch e := event.(type) {
-	case roundtrip.StateRejected:
+func (l *Log) logRefusedFlow(ctx context.Context, e event.Event) {
+	switch e := e.(type) {
+	case event.StateRejected:
 		l.logStateRejected(ctx, e)
-	case roundtrip.AnswersDropped:
+	case event.AnswersDropped:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.answers_dropped", e.Where).writeEntry(
 			zap.Int("count", len(e.Dropped)), zap.Array("dropped", droppedAnswers(e.Dropped)))
-	case roundtrip.AnswerInvalid:
+	case event.AnswerInvalid:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.answer_invalid", e.Where).writeEntry(
 			zap.String("key", escapeText(e.Key, maxKey)),
 			zap.String("field", escapeText(e.Field, maxKey)),
 			zap.String("rule", escapeText(string(e.Rule), maxKey)))
-	case roundtrip.DeclineIgnored:
+	case event.DeclineIgnored:
 		l.beginEntry(ctx, zap.WarnLevel, "mcp.decline_ignored", e.Where).writeEntry(
 			zap.String("key", escapeText(e.Key, maxKey)),
-			zap.String("outcome", e.Outcome.String()))
-	case roundtrip.CapabilityRefused:
+			zap.String("outcome", string(e.Decision)))
+	case event.CapabilityRefused:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.capability_refused", e.Where).writeEntry(
 			zap.String("missing", escapeText(e.Missing.String(), maxText)))
-	case roundtrip.LegRunning:
+	case event.LegRunning:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.leg_running", e.Where).writeEntry()
-	case roundtrip.PushFailed:
+	case event.PushFailed:
 		l.beginEntry(ctx, zap.WarnLevel, "mcp.push_failed", e.Where).writeEntry(
 			zap.String("kind", escapeText(string(e.Kind), maxText)),
 			zap.String("outcome", pushOutcome(e)), zap.String("error", pushFailureText(e)))
-	case roundtrip.QuotaExceeded:
+	case event.QuotaExceeded:
 		l.beginEntry(ctx, zap.WarnLevel, "mcp.quota_exceeded", e.Where).writeEntry(
 			zap.String("resource", escapeText(e.Resource, maxText)),
 			zap.String("limit", escapeText(e.Limit, maxText)),
@@ -118,15 +119,15 @@ func (l *Log) logRefusedFlow(ctx context.Context, event roundtrip.Event) {
 // logFailure logs errors, panics and mistakes of handlers.
 //
 //go:noinline
-func (l *Log) logFailure(ctx context.Context, event roundtrip.Event) {
-	switch e := event.(type) {
-	case roundtrip.HandlerFailed:
+func (l *Log) logFailure(ctx context.Context, e event.Event) {
+	switch e := e.(type) {
+	case event.HandlerFailed:
 		l.logHandlerFailed(ctx, e)
-	case roundtrip.HandlerPanicked:
+	case event.HandlerPanicked:
 		l.beginEntry(ctx, zap.ErrorLevel, "mcp.handler_panicked", e.Where).writeEntry(
 			zap.String("panic", l.panicText(ctx, e)),
 			zap.ByteString("stack", e.Stack[:min(len(e.Stack), maxStack)]))
-	case roundtrip.ServerBug:
+	case event.ServerBug:
 		l.beginEntry(ctx, zap.ErrorLevel, "mcp.server_bug", e.Where).writeEntry(
 			zap.String("error", errorText(ctx, e.Err)))
 	}
@@ -135,15 +136,15 @@ func (l *Log) logFailure(ctx context.Context, event roundtrip.Event) {
 // logServerEvent logs events that are about no request.
 //
 //go:noinline
-func (l *Log) logServerEvent(event roundtrip.Event) {
-	switch e := event.(type) {
-	case roundtrip.SessionEvicted:
+func (l *Log) logServerEvent(e event.Event) {
+	switch e := e.(type) {
+	case event.SessionEvicted:
 		l.logger.Info("mcp.session_evicted", zap.Float64("idle_ms", milliseconds(e.Idle)),
 			zap.String("limit", escapeText(e.Limit, maxText)))
-	case roundtrip.KeysEnabled:
+	case event.KeysEnabled:
 		l.logger.Info("mcp.keys_enabled", zap.String("primary", escapeText(e.Primary, maxKey)),
 			zap.Array("enabled", keyIDs(e.Enabled)))
-	case roundtrip.EphemeralKey:
+	case event.EphemeralKey:
 		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", escapeText(e.KeyID, maxText)),
 			zap.String("meaning", ephemeralMeaning))
 	}
@@ -153,20 +154,20 @@ func (l *Log) logServerEvent(event roundtrip.Event) {
 // first.
 //
 //go:noinline
-func (l *Log) logWait(ctx context.Context, event roundtrip.Event) {
+func (l *Log) logWait(ctx context.Context, e event.Event) {
 	if !l.logger.Core().Enabled(zap.DebugLevel) {
 		return
 	}
-	switch e := event.(type) {
-	case roundtrip.WaitBegan:
+	switch e := e.(type) {
+	case event.WaitBegan:
 		l.beginEntry(ctx, zap.DebugLevel, "mcp.wait_began", e.Where).writeEntry()
-	case roundtrip.WaitEnded:
+	case event.WaitEnded:
 		l.beginEntry(ctx, zap.DebugLevel, "mcp.wait_ended", e.Where).writeEntry(
 			zap.Float64("waited_ms", milliseconds(e.Waited)))
 	}
 }
 
-func (l *Log) logStateRejected(ctx context.Context, e roundtrip.StateRejected) {
+func (l *Log) logStateRejected(ctx context.Context, e event.StateRejected) {
 	w := l.beginEntry(ctx, zap.WarnLevel, "mcp.state_rejected", e.Where)
 	if e.KeyID != "" {
 		w.addFields(zap.String("key_id", escapeText(e.KeyID, maxKey)))
@@ -176,8 +177,8 @@ func (l *Log) logStateRejected(ctx context.Context, e roundtrip.StateRejected) {
 }
 
 //go:noinline
-func (l *Log) logResumed(ctx context.Context, event roundtrip.Event) {
-	e := event.(roundtrip.Resumed)
+func (l *Log) logResumed(ctx context.Context, happened event.Event) {
+	e := happened.(event.Resumed)
 	l.beginEntry(ctx, zap.DebugLevel, "mcp.resumed", e.Where).writeEntry(
 		zap.Float64("waited_ms", milliseconds(e.Waited)), zap.Int("state_bytes", e.StateBytes))
 }
@@ -191,8 +192,8 @@ const fewRounds = 2
 // debug level. In a session one call may ask several times.
 //
 //go:noinline
-func (l *Log) logInputRequired(ctx context.Context, event roundtrip.Event) {
-	e := event.(roundtrip.InputRequested)
+func (l *Log) logInputRequired(ctx context.Context, happened event.Event) {
+	e := happened.(event.InputRequested)
 	asked := askedFields{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
 	level := zap.InfoLevel
 	if e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds {
@@ -207,12 +208,12 @@ func (l *Log) logInputRequired(ctx context.Context, event roundtrip.Event) {
 }
 
 //go:noinline
-func (l *Log) logAnswered(ctx context.Context, event roundtrip.Event) {
-	e := event.(roundtrip.Answered)
+func (l *Log) logAnswered(ctx context.Context, happened event.Event) {
+	e := happened.(event.Answered)
 	if entry := l.logger.Check(zap.InfoLevel, "mcp.answered"); entry != nil {
 		answered := &answeredEntry{
 			eventHead: headOf(ctx, e.Where), key: e.Key, kind: string(e.Kind),
-			outcome:   e.Outcome.String(),
+			outcome:   string(e.Decision),
 			principal: principalKind(e.Principal), subject: l.subjectOf(e.Principal),
 			question: e.QuestionDigest, waited: e.Waited, unsolicited: e.Unsolicited,
 		}
@@ -225,10 +226,10 @@ func (l *Log) logAnswered(ctx context.Context, event roundtrip.Event) {
 // the entry of the leg shows it.
 //
 //go:noinline
-func (l *Log) logFlowEnded(ctx context.Context, event roundtrip.Event) {
-	e := event.(roundtrip.FlowEnded)
+func (l *Log) logFlowEnded(ctx context.Context, happened event.Event) {
+	e := happened.(event.FlowEnded)
 	level := zap.InfoLevel
-	if leg := legFrom(ctx); e.How == roundtrip.EndComplete && leg != nil && leg.logged {
+	if leg := legFrom(ctx); e.How == event.EndComplete && leg != nil && leg.logged {
 		level = zap.DebugLevel
 	}
 	l.beginEntry(ctx, level, "mcp.flow_ended",
@@ -236,7 +237,7 @@ func (l *Log) logFlowEnded(ctx context.Context, event roundtrip.Event) {
 		zap.Int("legs", e.Legs))
 }
 
-func (l *Log) logHandlerFailed(ctx context.Context, e roundtrip.HandlerFailed) {
+func (l *Log) logHandlerFailed(ctx context.Context, e event.HandlerFailed) {
 	level := zap.WarnLevel
 	if isAbandoned(ctx, e) {
 		level = zap.InfoLevel
@@ -253,7 +254,7 @@ func (l *Log) logHandlerFailed(ctx context.Context, e roundtrip.HandlerFailed) {
 
 // isAbandoned reports whether a handler failed because its client has gone, as it
 // should then.
-func isAbandoned(ctx context.Context, e roundtrip.HandlerFailed) bool {
+func isAbandoned(ctx context.Context, e event.HandlerFailed) bool {
 	return ctx.Err() != nil && errors.Is(e.Err, context.Canceled)
 }
 
@@ -269,7 +270,7 @@ const moreFields = 8
 
 // beginEntry starts the entry of an event with the fields of where.
 func (l *Log) beginEntry(ctx context.Context, level zapcore.Level, name string,
-	where roundtrip.Where) entryWriter {
+	where event.Where) entryWriter {
 	w := entryWriter{entry: l.logger.Check(level, name)}
 	if w.entry != nil {
 		head := headOf(ctx, where)
@@ -289,7 +290,7 @@ func (w entryWriter) writeEntry(last ...zap.Field) {
 
 // panicText returns the text of a panic, redacted. Run-time errors quote no
 // values.
-func (l *Log) panicText(ctx context.Context, e roundtrip.HandlerPanicked) string {
+func (l *Log) panicText(ctx context.Context, e event.HandlerPanicked) string {
 	if err, ok := e.Value.(error); ok {
 		if e, ok := errors.AsType[runtime.Error](err); ok {
 			return escapeText(e.Error(), maxError)
@@ -350,7 +351,7 @@ func addParams(secrets *redact.Secrets, params protocol.Params) {
 	}
 }
 
-type askedQuestions []roundtrip.AskedQuestion
+type askedQuestions []event.AskedQuestion
 
 func (list askedQuestions) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, q := range list[:min(len(list), maxListed)] {
@@ -370,7 +371,7 @@ func (list keyIDs) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	return nil
 }
 
-type droppedAnswers []roundtrip.Dropped
+type droppedAnswers []event.Dropped
 
 func (list droppedAnswers) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, d := range list[:min(len(list), maxDropped)] {
@@ -390,7 +391,7 @@ func (list inputKinds) MarshalLogArray(out zapcore.ArrayEncoder) error {
 
 // pushFailureText says why a question has no answer. Of an error that the client
 // sent it gives the code alone: the message may hold anything.
-func pushFailureText(e roundtrip.PushFailed) string {
+func pushFailureText(e event.PushFailed) string {
 	if e.Err == nil {
 		return ""
 	}
@@ -406,7 +407,7 @@ const (
 	pushTolerated = "tolerated"
 )
 
-func pushOutcome(e roundtrip.PushFailed) string {
+func pushOutcome(e event.PushFailed) string {
 	if e.Tolerated {
 		return pushTolerated
 	}

@@ -6,9 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -73,8 +74,8 @@ func (l *refusalLog) writeSummary() {
 // logRefused logs a request that was refused before any middleware saw it.
 //
 //go:noinline
-func (l *Log) logRefused(event roundtrip.Event) {
-	e := event.(roundtrip.RequestRefused)
+func (l *Log) logRefused(happened event.Event) {
+	e := happened.(event.RequestRefused)
 	reason := refusalReason(e.Reason)
 	level := refusalLevel(e.Reason)
 	if !l.logger.Core().Enabled(level) || !l.refusals.admitLine(reason) {
@@ -106,11 +107,11 @@ func (l *Log) logRefused(event roundtrip.Event) {
 // refusalLevel returns info for refusals that every endpoint on a network sees all
 // day, and warning for those that point to a wrong configuration or a lack of
 // room.
-func refusalLevel(reason roundtrip.RefusalReason) zapcore.Level {
+func refusalLevel(reason event.RefusalReason) zapcore.Level {
 	switch reason {
-	case roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedTooLarge,
-		roundtrip.RefusedTooSlow,
-		roundtrip.RefusedRequests, roundtrip.RefusedSessions:
+	case event.RefusedHost, event.RefusedOrigin, event.RefusedTooLarge,
+		event.RefusedTooSlow,
+		event.RefusedRequests, event.RefusedSessions:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel

@@ -6,8 +6,10 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // eventMetrics are the metrics that events drive.
@@ -42,14 +44,14 @@ func newEventMetrics(r *registration) eventMetrics {
 		answers: answers, otherAnswers: otherAnswers,
 		invalid: newFamily(r, "invalid_answers_total",
 			"Accepted answers that did not fit the question.", "rule",
-			roundtrip.RuleRequired, roundtrip.RuleType, roundtrip.RuleMinimum,
-			roundtrip.RuleMaximum, roundtrip.RuleLength,
-			roundtrip.RuleItems, roundtrip.RuleEnum, roundtrip.RuleFormat, roundtrip.RulePattern,
-			roundtrip.RuleRange, roundtrip.RuleShape),
+			event.RuleRequired, event.RuleType, event.RuleMinimum,
+			event.RuleMaximum, event.RuleLength,
+			event.RuleItems, event.RuleEnum, event.RuleFormat, event.RulePattern,
+			event.RuleRange, event.RuleShape),
 		flowsEnded: newFamily(r, "flows_ended_total",
 			"Flows of more than one leg that came to an end.", "how",
-			roundtrip.EndComplete, roundtrip.EndFailed, roundtrip.EndRefused, roundtrip.EndRounds,
-			roundtrip.EndInvalid, roundtrip.EndStateLost, roundtrip.EndReplayed),
+			event.EndComplete, event.EndFailed, event.EndRefused, event.EndRounds,
+			event.EndInvalid, event.EndStateLost, event.EndReplayed),
 		rejections: newFamily(r, "state_rejections_total",
 			"Requests whose requestState was refused.", "reason", rejectionReasons()...),
 		refusals: newFamily(r, "capability_refusals_total",
@@ -61,8 +63,8 @@ func newEventMetrics(r *registration) eventMetrics {
 			pushRefused, pushTolerated),
 		dropped: newFamily(r, "dropped_answers_total",
 			"Answers that came with a request and were not used.", "reason",
-			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
-			roundtrip.DropVersion),
+			event.DropUnsolicited, event.DropMalformed, event.DropExpired,
+			event.DropVersion),
 		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.",
 			"resource",
 			"guard", "store", "subscriptions", "waiting"),
@@ -122,83 +124,83 @@ func answerOutcomes() []string {
 }
 
 // rejectionReasons lists why a state can be refused.
-func rejectionReasons() []roundtrip.Reason {
-	return []roundtrip.Reason{
-		roundtrip.ReasonTooLong, roundtrip.ReasonMalformed, roundtrip.ReasonVersion,
-		roundtrip.ReasonUnknownKey,
-		roundtrip.ReasonForeignEphemeral, roundtrip.ReasonTampered, roundtrip.ReasonExpired,
-		roundtrip.ReasonFlowExpired, roundtrip.ReasonFuture, roundtrip.ReasonPrincipal,
-		roundtrip.ReasonMethod,
-		roundtrip.ReasonTarget, roundtrip.ReasonAudience, roundtrip.ReasonArguments,
-		roundtrip.ReasonReplayed,
-		roundtrip.ReasonSealer, roundtrip.ReasonGone,
+func rejectionReasons() []event.Reason {
+	return []event.Reason{
+		event.ReasonTooLong, event.ReasonMalformed, event.ReasonVersion,
+		event.ReasonUnknownKey,
+		event.ReasonForeignEphemeral, event.ReasonTampered, event.ReasonExpired,
+		event.ReasonFlowExpired, event.ReasonFuture, event.ReasonPrincipal,
+		event.ReasonMethod,
+		event.ReasonTarget, event.ReasonAudience, event.ReasonArguments,
+		event.ReasonReplayed,
+		event.ReasonSealer, event.ReasonGone,
 	}
 }
 
-var _ roundtrip.Observer = (*Metrics)(nil)
+var _ event.Observer = (*Metrics)(nil)
 
 // Observe counts an event of the funnel or the server. Events of unknown types
 // are passed over.
-func (m *Metrics) Observe(ctx context.Context, event roundtrip.Event) {
+func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 	c := &m.events
-	switch e := event.(type) {
-	case roundtrip.StateRejected:
+	switch e := e.(type) {
+	case event.StateRejected:
 		c.rejections.countValue(string(e.Reason))
-	case roundtrip.AnswersDropped:
+	case event.AnswersDropped:
 		for _, d := range e.Dropped {
 			c.dropped.countValue(string(d.Reason))
 		}
-	case roundtrip.Resumed:
+	case event.Resumed:
 		c.humanWait.Observe(e.Waited.Seconds())
-	case roundtrip.InputRequested:
+	case event.InputRequested:
 		for _, kind := range e.Kinds {
 			c.inputRequired.countValue(string(kind))
 		}
 		if e.StateBytes > 0 {
 			c.stateBytes.Observe(float64(e.StateBytes))
 		}
-	case roundtrip.FlowEnded:
+	case event.FlowEnded:
 		c.flowsEnded.countValue(string(e.How))
 		// A replay ends nothing: its flow was counted when it ended.
-		if e.How != roundtrip.EndReplayed {
+		if e.How != event.EndReplayed {
 			c.flowRounds.Observe(float64(e.Legs))
 		}
-	case roundtrip.CapabilityRefused:
+	case event.CapabilityRefused:
 		c.countMissing(e.Missing)
-	case roundtrip.PushFailed:
+	case event.PushFailed:
 		c.pushFailures.countValue(pushOutcome(e))
-	case roundtrip.RequestRefused:
+	case event.RequestRefused:
 		c.countRefused(e)
-	case roundtrip.QuotaExceeded:
+	case event.QuotaExceeded:
 		c.quotas.countValue(e.Resource)
-	case roundtrip.WaitBegan:
+	case event.WaitBegan:
 		if !m.wrapsRequests.Load() {
 			m.waiting.Inc()
 		}
-	case roundtrip.WaitEnded:
+	case event.WaitEnded:
 		if !m.wrapsRequests.Load() {
 			m.waiting.Dec()
 			m.legs.seriesOfWait(e.Where).Observe(e.Waited.Seconds())
 		}
-	case roundtrip.SessionEvicted:
+	case event.SessionEvicted:
 		c.evictions.Inc()
-	case roundtrip.Answered:
+	case event.Answered:
 		f, ok := c.answers[e.Kind]
 		if !ok {
 			f = c.otherAnswers
 		}
-		f.countValue(e.Outcome.String())
-	case roundtrip.AnswerInvalid:
+		f.countValue(string(e.Decision))
+	case event.AnswerInvalid:
 		c.invalid.countValue(string(e.Rule))
-	case roundtrip.DeclineIgnored:
+	case event.DeclineIgnored:
 		c.ignored.Inc()
-	case roundtrip.HandlerFailed:
+	case event.HandlerFailed:
 		if !isAbandoned(ctx, e) {
 			c.failures.Inc()
 		}
-	case roundtrip.HandlerPanicked:
+	case event.HandlerPanicked:
 		c.panics.Inc()
-	case roundtrip.ServerBug:
+	case event.ServerBug:
 		c.bugs.Inc()
 	}
 }
@@ -255,23 +257,23 @@ func (f counterFamily) countValueIf(condition bool, value string) {
 }
 
 // refusalReasons lists why a transport can refuse a request.
-func refusalReasons() []roundtrip.RefusalReason {
-	return []roundtrip.RefusalReason{
-		roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedUnauthenticated,
-		roundtrip.RefusedForbidden,
-		roundtrip.RefusedHTTPMethod, roundtrip.RefusedMediaType, roundtrip.RefusedAccept,
-		roundtrip.RefusedTooLarge,
-		roundtrip.RefusedTooSlow, roundtrip.RefusedMalformed, roundtrip.RefusedVersion,
-		roundtrip.RefusedHeaders,
-		roundtrip.RefusedNoSession, roundtrip.RefusedSessionGone, roundtrip.RefusedBatch,
-		roundtrip.RefusedEventID,
-		roundtrip.RefusedDuplicateID, roundtrip.RefusedRequests, roundtrip.RefusedSessions,
-		roundtrip.RefusedClosing,
+func refusalReasons() []event.RefusalReason {
+	return []event.RefusalReason{
+		event.RefusedHost, event.RefusedOrigin, event.RefusedUnauthenticated,
+		event.RefusedForbidden,
+		event.RefusedHTTPMethod, event.RefusedMediaType, event.RefusedAccept,
+		event.RefusedTooLarge,
+		event.RefusedTooSlow, event.RefusedMalformed, event.RefusedVersion,
+		event.RefusedHeaders,
+		event.RefusedNoSession, event.RefusedSessionGone, event.RefusedBatch,
+		event.RefusedEventID,
+		event.RefusedDuplicateID, event.RefusedRequests, event.RefusedSessions,
+		event.RefusedClosing,
 	}
 }
 
 // refusalReason is the reason as logs and labels have it.
-func refusalReason(reason roundtrip.RefusalReason) string {
+func refusalReason(reason event.RefusalReason) string {
 	if slices.Contains(refusalReasons(), reason) {
 		return string(reason)
 	}
@@ -284,11 +286,11 @@ func refusalReason(reason roundtrip.RefusalReason) string {
 func newHTTPRefusals(r *registration) *prometheus.CounterVec {
 	vec := r.newCounters("http_refusals_total", "HTTP requests refused before any middleware.",
 		"status", "reason")
-	for reason, status := range map[roundtrip.RefusalReason]string{
-		roundtrip.RefusedHost: "403", roundtrip.RefusedOrigin: "403",
-		roundtrip.RefusedForbidden:       "403",
-		roundtrip.RefusedUnauthenticated: "401", roundtrip.RefusedSessionGone: "404",
-		roundtrip.RefusedRequests: "429", roundtrip.RefusedSessions: "503",
+	for reason, status := range map[event.RefusalReason]string{
+		event.RefusedHost: "403", event.RefusedOrigin: "403",
+		event.RefusedForbidden:       "403",
+		event.RefusedUnauthenticated: "401", event.RefusedSessionGone: "404",
+		event.RefusedRequests: "429", event.RefusedSessions: "503",
 	} {
 		vec.WithLabelValues(status, string(reason))
 	}
@@ -296,7 +298,7 @@ func newHTTPRefusals(r *registration) *prometheus.CounterVec {
 }
 
 // countRefused counts a request that no middleware has seen.
-func (c *eventMetrics) countRefused(e roundtrip.RequestRefused) {
+func (c *eventMetrics) countRefused(e event.RequestRefused) {
 	if e.Status == 0 {
 		c.lineRefusals.countValue(string(e.Reason))
 		return

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -105,7 +106,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 }
 
 // seriesOfWait returns the series of a wait that is known from events alone.
-func (s *legSeries) seriesOfWait(where roundtrip.Where) waitSeries {
+func (s *legSeries) seriesOfWait(where event.Where) waitSeries {
 	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target),
 		where.Version.Era()}
 	return waitSeries{s.waits, s.timeLabels(labels)}

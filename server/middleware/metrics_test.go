@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
@@ -101,21 +102,21 @@ func TestMetricsFlood(t *testing.T) {
 			r.call(fmt.Sprintf("tool-%d", i), "")
 			r.raw(context.Background(), protocol.MethodCallTool, []byte(fmt.Sprintf(
 				`{"_meta":{"io.modelcontextprotocol/protocolVersion":"%d"}}`, i)))
-			where := roundtrip.Where{Version: protocol.Version(fmt.Sprint(i)),
+			where := event.Where{Version: protocol.Version(fmt.Sprint(i)),
 				Method: fmt.Sprint(i), Target: fmt.Sprint(i)}
-			for _, e := range []roundtrip.Event{
-				roundtrip.StateRejected{Where: where, Reason: roundtrip.Reason(fmt.Sprint(i))},
-				roundtrip.AnswersDropped{Where: where,
-					Dropped: []roundtrip.Dropped{{Reason: roundtrip.DropReason(fmt.Sprint(i))}}},
-				roundtrip.InputRequested{Where: where,
+			for _, e := range []event.Event{
+				event.StateRejected{Where: where, Reason: event.Reason(fmt.Sprint(i))},
+				event.AnswersDropped{Where: where,
+					Dropped: []event.Dropped{{Reason: event.DropReason(fmt.Sprint(i))}}},
+				event.InputRequested{Where: where,
 					Kinds: []protocol.InputKind{protocol.InputKind(fmt.Sprint(i))}},
-				roundtrip.FlowEnded{Where: where, How: roundtrip.FlowEnd(fmt.Sprint(i))},
-				roundtrip.CapabilityRefused{Where: where, Missing: protocol.ClientCapabilities{
+				event.FlowEnded{Where: where, How: event.FlowEnd(fmt.Sprint(i))},
+				event.CapabilityRefused{Where: where, Missing: protocol.ClientCapabilities{
 					Extensions: map[string]json.RawMessage{fmt.Sprint(i): json.RawMessage("{}")}}},
 			} {
 				r.metrics.Observe(context.Background(), e)
 			}
-			in := incoming(t, fmt.Sprintf("made/up/%d", i), roundtrip.Local())
+			in := incoming(t, fmt.Sprintf("made/up/%d", i), protocol.LocalPrincipal())
 			in.Version = protocol.Version(fmt.Sprint(i))
 			run(r.metrics.Wrap, in, func(context.Context, *server.Incoming) (protocol.Result,
 				error) {
@@ -139,7 +140,7 @@ func TestMetricsFlood(t *testing.T) {
 
 func TestMetricsInFlight(t *testing.T) {
 	r := newRig(t)
-	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()),
+	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
 		func(context.Context, *server.Incoming) (protocol.Result, error) {
 			r.wantValue(1, "rondo_requests_in_flight")
 			return &protocol.EmptyResult{}, nil
@@ -175,7 +176,7 @@ func TestMetricsMissingCapabilities(t *testing.T) {
 		{Sampling: &protocol.SamplingCapability{}, Roots: &protocol.RootsCapability{}},
 		{Sampling: &protocol.SamplingCapability{Tools: true, Context: true}},
 	} {
-		r.metrics.Observe(context.Background(), roundtrip.CapabilityRefused{Missing: missing})
+		r.metrics.Observe(context.Background(), event.CapabilityRefused{Missing: missing})
 	}
 	for _, name := range []string{"elicitation.form", "elicitation.url", "sampling",
 		"sampling.tools", "sampling.context", "roots"} {
@@ -186,10 +187,10 @@ func TestMetricsMissingCapabilities(t *testing.T) {
 func TestMetricsReplaysAreNoRounds(t *testing.T) {
 	r := newRig(t)
 	r.metrics.Observe(context.Background(),
-		roundtrip.FlowEnded{Legs: 2, How: roundtrip.EndReplayed})
+		event.FlowEnded{Legs: 2, How: event.EndReplayed})
 	r.metrics.Observe(context.Background(),
-		roundtrip.FlowEnded{Legs: 3, How: roundtrip.EndComplete})
-	r.metrics.Observe(context.Background(), roundtrip.Resumed{Waited: time.Hour})
+		event.FlowEnded{Legs: 3, How: event.EndComplete})
+	r.metrics.Observe(context.Background(), event.Resumed{Waited: time.Hour})
 	r.wantValue(1, "rondo_flow_rounds")
 	r.wantValue(2, "rondo_flows_ended_total")
 }
@@ -209,7 +210,7 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Observe(context.Background(), roundtrip.HandlerPanicked{})
+		m.Observe(context.Background(), event.HandlerPanicked{})
 	}
 	if got := value(t, registry, "rondo_handler_panics_total"); got != 2 {
 		t.Errorf("two servers count %v panics, want 2", got)
@@ -223,7 +224,7 @@ func TestMetricsOfLabelledServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Observe(context.Background(), roundtrip.HandlerPanicked{})
+		m.Observe(context.Background(), event.HandlerPanicked{})
 	}
 	for name, want := range map[string]float64{"a": 1, "b": 2} {
 		if got := value(t, registry, "rondo_handler_panics_total", "server", name); got != want {
@@ -276,5 +277,5 @@ func TestMetricsOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Observe(context.Background(), roundtrip.ServerBug{}) // registered nowhere, and harmless
+	m.Observe(context.Background(), event.ServerBug{}) // registered nowhere, and harmless
 }

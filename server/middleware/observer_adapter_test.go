@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // thinker answers every question after a minute.
@@ -35,7 +37,7 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		funnel, err := roundtrip.NewFunnel(roundtrip.Options{
-			Observer:   roundtrip.Observers(metrics, middleware.NewLog(zap.New(core), nil)),
+			Observer:   event.Observers(metrics, middleware.NewLog(zap.New(core), nil)),
 			MaxWaiting: 1,
 		})
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
@@ -49,7 +48,7 @@ func TestPayloadOfRequests(t *testing.T) {
 }
 
 func TestPayloadOfCompletions(t *testing.T) {
-	in := incoming(t, protocol.MethodComplete, roundtrip.Local())
+	in := incoming(t, protocol.MethodComplete, protocol.LocalPrincipal())
 	in.Params = &protocol.CompleteParams{
 		Ref:     protocol.CompletionRef{Prompt: "greet"},
 		Context: map[string]string{"who": strings.Repeat("x", 30)},
@@ -65,7 +64,7 @@ func TestPayloadOfCompletions(t *testing.T) {
 }
 
 func TestPayloadLetsRefusalsPass(t *testing.T) {
-	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	in.Params = &protocol.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
 	in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
 	_, err := run(middleware.Payload(small), in,
@@ -106,7 +105,7 @@ func TestPayloadOfResults(t *testing.T) {
 				error) {
 				return result, nil
 			}
-			in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+			in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 			_, err := run(middleware.Payload(small), in, handler)
 			e, ok := protocol.AsError(err)
 			if !ok || e.Code != protocol.CodeInternalError ||
@@ -134,7 +133,7 @@ func TestPayloadSurvivesNilResults(t *testing.T) {
 		&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "a"},
 			{Key: "b", Request: form}}},
 	} {
-		in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+		in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 		r := newRig(t)
 		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context,
 			*server.Incoming) (protocol.Result, error) {

@@ -5,19 +5,19 @@ import (
 	"runtime/debug"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
 // Recover returns a middleware that turns a panic of what it wraps into an
 // internal error (-32603) and tells observer with
-// [roundtrip.HandlerPanicked]. A nil observer is not told.
+// [event.HandlerPanicked]. A nil observer is not told.
 //
 // Servers survive panics without it: those of tool, prompt and resource
 // handlers are recovered by the funnel, all others by the server itself. Place
 // it below [Log] and [Metrics], so that these see a panic of other middleware
 // or of any other handler as the error that the client gets.
-func Recover(observer roundtrip.Observer) server.Middleware {
+func Recover(observer event.Observer) server.Middleware {
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
 			defer func() {
@@ -27,7 +27,7 @@ func Recover(observer roundtrip.Observer) server.Middleware {
 				}
 				result, err = nil, internalError()
 				if observer != nil {
-					observer.Observe(ctx, roundtrip.HandlerPanicked{Where: whereOfIncoming(in),
+					observer.Observe(ctx, event.HandlerPanicked{Where: whereOfIncoming(in),
 						Value: v, Stack: debug.Stack()})
 				}
 			}()

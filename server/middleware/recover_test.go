@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
@@ -14,7 +14,7 @@ import (
 func TestRecover(t *testing.T) {
 	seen := &events{}
 	panics := func(context.Context, *server.Incoming) (protocol.Result, error) { panic("broken") }
-	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	in.Target = "deploy"
 	result, err := run(middleware.Recover(seen), in, panics)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError ||
@@ -28,7 +28,7 @@ func TestRecover(t *testing.T) {
 	if len(list) != 1 {
 		t.Fatalf("events %v, want one", list)
 	}
-	e, ok := list[0].(roundtrip.HandlerPanicked)
+	e, ok := list[0].(event.HandlerPanicked)
 	if !ok || e.Value != "broken" || e.Target != "deploy" ||
 		!strings.Contains(string(e.Stack), "recover_test.go") {
 		t.Errorf("event %+v, want the panic with its stack", list[0])
@@ -62,7 +62,7 @@ func TestPanicWithoutRecover(t *testing.T) {
 				t.Error("Metrics swallowed a panic")
 			}
 		}()
-		run(r.metrics.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()), boom)
+		run(r.metrics.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()), boom)
 	}()
 	r.wantValue(1, "rondo_requests_total", "outcome", "panic")
 	r.wantValue(0, "rondo_requests_in_flight")

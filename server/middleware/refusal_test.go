@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestRefusalsOverHTTP: an operator who named Log and Metrics as observers finds
@@ -27,12 +28,12 @@ import (
 func TestRefusalsOverHTTP(t *testing.T) {
 	r := newRig(t)
 	ts := httptest.NewServer(serverhttp.New(r.Server, &serverhttp.Options{
-		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			switch token := r.Header.Get("Authorization"); token {
 			case "good":
-				return roundtrip.Principal{Subject: "ann"}, nil
+				return protocol.Principal{Subject: "ann"}, nil
 			default:
-				return roundtrip.Principal{},
+				return protocol.Principal{},
 					fmt.Errorf("token %q has expired\nmcp.request outcome=complete", token)
 			}
 		},
@@ -123,27 +124,27 @@ func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		log := middleware.NewLog(zap.New(core), nil)
-		refuse := func(reason roundtrip.RefusalReason, n int) {
+		refuse := func(reason event.RefusalReason, n int) {
 			for range n {
-				log.Observe(t.Context(), roundtrip.RequestRefused{Transport: "http", Status: 403,
+				log.Observe(t.Context(), event.RequestRefused{Transport: "http", Status: 403,
 					Reason: reason, Err: errors.New("no")})
 			}
 		}
 		lines := func() int { return logs.FilterMessage("mcp.request_refused").Len() }
 		sums := func() []observer.LoggedEntry { return logs.FilterMessage("mcp.requests_refused").All() }
 
-		refuse(roundtrip.RefusedOrigin, 10)
+		refuse(event.RefusedOrigin, 10)
 		time.Sleep(2 * time.Second)
 		if lines() != 10 || len(sums()) != 0 {
 			t.Fatalf("ten in a second: got %d lines and %d summaries", lines(), len(sums()))
 		}
-		refuse(roundtrip.RefusedOrigin, 4)
+		refuse(event.RefusedOrigin, 4)
 		time.Sleep(900 * time.Millisecond)
-		refuse(roundtrip.RefusedOrigin, 6)
+		refuse(event.RefusedOrigin, 6)
 		time.Sleep(99 * time.Millisecond)
-		refuse(roundtrip.RefusedOrigin, 3) // within a second of the first
+		refuse(event.RefusedOrigin, 3) // within a second of the first
 		refuse("made up", 2)
-		refuse(roundtrip.RefusedUnauthenticated, 1)
+		refuse(event.RefusedUnauthenticated, 1)
 		if lines() != 20 || len(sums()) != 0 {
 			t.Fatalf("more than ten in a second: got %d lines and %d summaries", lines()-10,
 				len(sums()))
@@ -157,7 +158,7 @@ func TestFloodOfRefusals(t *testing.T) {
 		logs.TakeAll()
 		const sent = 5000
 		for range sent {
-			refuse(roundtrip.RefusedOrigin, 1)
+			refuse(event.RefusedOrigin, 1)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(2 * time.Second)
@@ -186,9 +187,9 @@ func TestFloodOfRefusals(t *testing.T) {
 func TestRefusalsWithoutMessages(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{OmitMessages: true})
-	log.Observe(t.Context(), roundtrip.RequestRefused{Reason: roundtrip.RefusedForbidden,
+	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedForbidden,
 		Status: 403, Err: errors.New("ann may not"),
-		Principal: roundtrip.Principal{Subject: "ann"}})
+		Principal: protocol.Principal{Subject: "ann"}})
 	if got := fmt.Sprint(logs.All()); strings.Contains(got, "ann") || logs.Len() != 1 {
 		t.Errorf("got %s", got)
 	}
@@ -212,10 +213,10 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 	for i := range 500 {
 		wg.Go(func() {
 			m.Observe(context.Background(),
-				roundtrip.RequestRefused{Status: 1000 + i,
-					Reason: roundtrip.RefusalReason(fmt.Sprint(i))})
+				event.RequestRefused{Status: 1000 + i,
+					Reason: event.RefusalReason(fmt.Sprint(i))})
 			m.Observe(context.Background(),
-				roundtrip.RequestRefused{Reason: roundtrip.RefusalReason(fmt.Sprint(i)),
+				event.RequestRefused{Reason: event.RefusalReason(fmt.Sprint(i)),
 					Code: protocol.CodeBusy})
 		})
 	}

@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
 	"github.com/rondo-mcp/rondo/internal/secrettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // canary stands for what must not be recorded.
@@ -106,7 +108,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := roundtrip.Observers(log, metrics)
+	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
 		Observer: both,
 		Middleware: []server.Middleware{

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
@@ -47,7 +46,7 @@ func TestTimeout(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				started := time.Now()
 				result, err := run(middleware.Timeout(5*time.Second),
-					incoming(t, protocol.MethodCallTool, roundtrip.Local()),
+					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
 					late(tt.result, tt.err))
 				if took := time.Since(started); took != 5*time.Second {
 					t.Errorf("took %s, want 5s", took)
@@ -91,7 +90,7 @@ func spell(result protocol.Result, err error) string {
 func TestTimeoutLeavesResultsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := server.ErrorText("shared")
-		in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+		in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 		if _, err := run(middleware.Timeout(time.Second), in, late(shared, nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +102,7 @@ func TestTimeoutLeavesResultsAlone(t *testing.T) {
 
 func TestTimeoutInTime(t *testing.T) {
 	want := server.ErrorText("at once")
-	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	got, err := run(middleware.Timeout(time.Hour), in,
 		func(context.Context, *server.Incoming) (protocol.Result, error) {
 			return want, nil
@@ -118,13 +117,13 @@ func TestTimeoutIsNotTheCallers(t *testing.T) {
 	cancel()
 	h := middleware.Timeout(time.Hour)(late(nil, context.Canceled))
 	if _, err := h(ctx, incoming(t, protocol.MethodCallTool,
-		roundtrip.Local())); err != context.Canceled {
+		protocol.LocalPrincipal())); err != context.Canceled {
 		t.Errorf("a caller that left got %v", err)
 	}
 }
 
 func TestTimeoutExemptsListen(t *testing.T) {
-	in := incoming(t, protocol.MethodListen, roundtrip.Local())
+	in := incoming(t, protocol.MethodListen, protocol.LocalPrincipal())
 	_, err := run(middleware.Timeout(time.Second), in,
 		func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 			if _, ok := ctx.Deadline(); ok {
@@ -139,7 +138,7 @@ func TestTimeoutExemptsListen(t *testing.T) {
 
 func TestTimeoutDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := run(middleware.Timeout(0), incoming(t, protocol.MethodPing, roundtrip.Local()),
+		_, err := run(middleware.Timeout(0), incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
 			late(nil, context.DeadlineExceeded))
 		if got, want := spell(nil, err), `23224 timed out after 1m0s {"timeoutMs":60000}`; got != want {
 			t.Errorf("got %q, want %q", got, want)

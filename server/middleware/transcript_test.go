@@ -12,12 +12,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcript under testdata")
@@ -145,20 +147,20 @@ func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 // with testdata/operator.md, to which the documentation refers. Run it with
 // -update to rewrite the file, and read the difference.
 func TestOperatorTranscript(t *testing.T) {
-	keys := func(id string) roundtrip.Options {
-		key, err := roundtrip.NewKey(id, bytes.Repeat([]byte(id), 16))
+	names := func(id string) roundtrip.Options {
+		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 16))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ring, err := roundtrip.NewKeyring(key)
+		ring, err := keys.NewKeyring(key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return roundtrip.Options{Sealer: ring, HideErrors: true}
 	}
-	log := middleware.LogOptions{Subject: func(p roundtrip.Principal) string { return p.Subject },
+	log := middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject },
 		RemoteAddr: true}
-	w := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: keys("k1")})
+	w := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: names("k1")})
 	s := &transcript{names: map[string]string{}, count: map[string]int{}}
 	fmt.Fprint(s, intro)
 	s.lines(w, "The server starts", nil)
@@ -173,7 +175,7 @@ func TestOperatorTranscript(t *testing.T) {
 	asked = nil
 	s.scene(w, "A tool that fails", func() { w.call("charge", answering(&asked, pays("5"))) })
 
-	later := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: keys("k2")})
+	later := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: names("k2")})
 	s.scene(later, "A lost key: the question was asked before a rollout that dropped k1", func() {
 		w.call("pay", func(string) string {
 			w.Server, w.registry, w.logs = later.Server, later.registry, later.logs

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/internal/waiting"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 // works takes time for work.
@@ -67,7 +67,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				started := time.Now()
 				_, err := run(middleware.Timeout(5*time.Second),
-					incoming(t, protocol.MethodCallTool, roundtrip.Local()),
+					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
 					func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 						if _, ok := ctx.Deadline(); ok {
 							t.Error("a deadline is known although it may be put off")
@@ -94,7 +94,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 func TestTimeoutEndsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := run(middleware.Timeout(time.Second),
-			incoming(t, protocol.MethodCallTool, roundtrip.Local()),
+			incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
 			func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 				child, cancel := context.WithCancel(ctx)
 				defer cancel()
@@ -114,9 +114,9 @@ func TestTimeoutEndsContexts(t *testing.T) {
 }
 
 func TestLimitDoesNotCountPeople(t *testing.T) {
-	ann := roundtrip.Principal{Subject: "ann"}
-	for name, who := range map[string]roundtrip.Principal{"anonymous": {}, "ann": ann,
-		"local": roundtrip.Local()} {
+	ann := protocol.Principal{Subject: "ann"}
+	for name, who := range map[string]protocol.Principal{"anonymous": {}, "ann": ann,
+		"local": protocol.LocalPrincipal()} {
 		t.Run(name, func(t *testing.T) {
 			answer, goOn := make(chan struct{}), make(chan struct{})
 			handler := middleware.Limit(&middleware.LimitOptions{Calls: 2, CallsPerPrincipal: 2})(
@@ -188,7 +188,7 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 					method = protocol.MethodCallTool
 				}
 				if _, err := handler(t.Context(),
-					incoming(t, method, roundtrip.Principal{Subject: "ann"})); err != nil {
+					incoming(t, method, protocol.Principal{Subject: "ann"})); err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
 			}()
@@ -200,7 +200,7 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, err := handler(t.Context(),
 			incoming(t, protocol.MethodListTools,
-				roundtrip.Principal{Subject: "ann"})); err != nil {
+				protocol.Principal{Subject: "ann"})); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
@@ -232,7 +232,7 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			return &protocol.EmptyResult{}, nil
 		}))
 		for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools} {
-			if _, err := wrapped(t.Context(), incoming(t, method, roundtrip.Local())); err != nil {
+			if _, err := wrapped(t.Context(), incoming(t, method, protocol.LocalPrincipal())); err != nil {
 				t.Fatal(err)
 			}
 		}

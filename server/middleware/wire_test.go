@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/internal/sse"
-	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // wire is a server behind HTTP with a Log and Metrics, and a client of one era
@@ -62,7 +64,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := roundtrip.Observers(log, metrics)
+	both := event.Observers(log, metrics)
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "wire", Version: "1"}, Observer: both,
 		Roundtrip:  opts.funnel,
@@ -75,11 +77,11 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		registry: registry, release: make(chan struct{})}
 	addPayments(srv, w.release)
 	handler := serverhttp.New(srv,
-		&serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
-				return roundtrip.Principal{}, errors.New("no such token")
+				return protocol.Principal{}, errors.New("no such token")
 			}
-			return roundtrip.Principal{Issuer: "https://id.example", Subject: "ada"}, nil
+			return protocol.Principal{Issuer: "https://id.example", Subject: "ada"}, nil
 		}})
 	ts := httptest.NewServer(handler)
 	w.Server = ts
@@ -268,12 +270,12 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	}
 	events := sse.NewReader(response.Body, 0)
 	for {
-		event, err := events.Next()
+		e, err := events.Next()
 		if err != nil {
 			w.Fatal(err)
 		}
 		var m message
-		if len(event.Data) == 0 || json.Unmarshal(event.Data, &m) != nil {
+		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
 			continue
 		}
 		if m.Method == "elicitation/create" {
@@ -356,7 +358,7 @@ func TestWireInvalidAnswer(t *testing.T) {
 }
 
 func TestWireAnswered(t *testing.T) {
-	opts := wireOptions{log: middleware.LogOptions{Subject: func(p roundtrip.Principal) string { return p.Subject }}}
+	opts := wireOptions{log: middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject }}}
 	for _, tool := range []string{"pay", "pay_guard"} {
 		for action, outcome := range map[string]string{pays("5"): "accepted", `{"action":"decline"}`: "declined", `{"action":"cancel"}`: "cancelled"} {
 			inBothEras(t, opts, func(t *testing.T, w *wire) {
@@ -487,7 +489,7 @@ func TestWireSenderByOption(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	opts := wireOptions{log: middleware.LogOptions{
 		RemoteAddr: true, TraceID: true,
-		Subject: func(p roundtrip.Principal) string { return p.Issuer + " " + p.Subject + "\n" },
+		Subject: func(p protocol.Principal) string { return p.Issuer + " " + p.Subject + "\n" },
 	}}
 	last := func(w *wire) observer.LoggedEntry {
 		list := w.logs.FilterMessage("mcp.request").All()

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // An AuthError refuses a request on behalf of [Options.Authenticate] and says
@@ -22,7 +22,7 @@ type AuthError struct {
 	// Empty: "Bearer" with status 401, which must have one, no header with 403.
 	Challenge string
 	// Err tells why. It is not sent; the observer of the server gets it with
-	// [roundtrip.RequestRefused], the request's credentials masked in its text.
+	// [event.RequestRefused], the request's credentials masked in its text.
 	// Nil: nothing more to say.
 	Err error
 }
@@ -47,9 +47,9 @@ func (e *AuthError) statusCode() int {
 
 // authenticate asks the hook who sends r. Without a hook everybody is
 // anonymous.
-func (h *Handler) authenticate(r *http.Request) (roundtrip.Principal, *fault) {
+func (h *Handler) authenticate(r *http.Request) (protocol.Principal, *fault) {
 	if h.opts.Authenticate == nil {
-		return roundtrip.Principal{}, nil
+		return protocol.Principal{}, nil
 	}
 	principal, err := h.opts.Authenticate(r)
 	if err == nil {
@@ -62,14 +62,14 @@ func (h *Handler) authenticate(r *http.Request) (roundtrip.Principal, *fault) {
 		refused = &AuthError{}
 		err = refused // a nil pointer cannot be printed
 	}
-	f := &fault{status: refused.statusCode(), reason: roundtrip.RefusedForbidden,
+	f := &fault{status: refused.statusCode(), reason: event.RefusedForbidden,
 		header: "WWW-Authenticate", value: refused.Challenge}
 	if f.status == http.StatusUnauthorized {
-		f.reason = roundtrip.RefusedUnauthenticated
+		f.reason = event.RefusedUnauthenticated
 		f.value = cmp.Or(f.value, "Bearer")
 	}
 	f.cause = newHookError(r, err)
 	// The text of the error may tell an attacker what to try next.
 	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
-	return roundtrip.Principal{}, f
+	return protocol.Principal{}, f
 }

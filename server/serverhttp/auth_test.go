@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -39,8 +38,8 @@ func TestAuthenticate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ts, _ := serve(t, srv, &serverhttp.Options{
-				Authenticate: func(*http.Request) (roundtrip.Principal, error) {
-					return roundtrip.Principal{Subject: "ann"}, tt.err
+				Authenticate: func(*http.Request) (protocol.Principal, error) {
+					return protocol.Principal{Subject: "ann"}, tt.err
 				},
 			})
 			for _, method := range []string{"POST", "GET"} {
@@ -75,15 +74,15 @@ func TestAuthErrorText(t *testing.T) {
 
 // TestPrincipal covers what the server learns of the sender.
 func TestPrincipal(t *testing.T) {
-	ann := roundtrip.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}
+	ann := protocol.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}
 	for _, tt := range []struct {
 		name    string
-		auth    func(*http.Request) (roundtrip.Principal, error)
-		want    roundtrip.Principal
+		auth    func(*http.Request) (protocol.Principal, error)
+		want    protocol.Principal
 		private bool
 	}{
-		{"anonymous", nil, roundtrip.Principal{}, false},
-		{"authenticated", func(*http.Request) (roundtrip.Principal, error) { return ann, nil }, ann,
+		{"anonymous", nil, protocol.Principal{}, false},
+		{"authenticated", func(*http.Request) (protocol.Principal, error) { return ann, nil }, ann,
 			true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

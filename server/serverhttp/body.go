@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -93,7 +93,7 @@ func readFull(r io.Reader, buf []byte) ([]byte, error) {
 }
 
 func (h *Handler) bodyTooLarge() *fault {
-	return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
+	return &fault{status: http.StatusRequestEntityTooLarge, reason: event.RefusedTooLarge,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes",
 			h.opts.MaxBodyBytes),
 		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.MaxBodyBytes)",
@@ -106,19 +106,19 @@ func (h *Handler) bodyFault(err error) *fault {
 		return h.bodyTooLarge()
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
-		return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
+		return &fault{status: http.StatusRequestEntityTooLarge, reason: event.RefusedTooLarge,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
 			cause: errors.New("the body is larger than a wrapping handler admits " +
 				"(http.MaxBytesReader)")}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &fault{status: http.StatusRequestTimeout, reason: roundtrip.RefusedTooSlow,
+		return &fault{status: http.StatusRequestTimeout, reason: event.RefusedTooSlow,
 			header: "Connection", value: "close",
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message did not arrive in time"),
 			cause: errors.New("the body did not arrive in time (serverhttp.Options.ReadTimeout, " +
 				"http.Server.ReadTimeout)")}
 	}
-	return &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed,
+	return &fault{status: http.StatusBadRequest, reason: event.RefusedMalformed,
 		header: "Connection", value: "close",
 		err: protocol.Errorf(protocol.CodeParseError, "parse error: message ends early")}
 }

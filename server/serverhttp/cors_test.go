@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -62,8 +62,8 @@ func TestPreflight(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("mcp-param-p%d", i)
 	}
-	refuse := func(*http.Request) (roundtrip.Principal, error) {
-		return roundtrip.Principal{},
+	refuse := func(*http.Request) (protocol.Principal, error) {
+		return protocol.Principal{},
 			errors.New("no token")
 	}
 	const fixed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, " +
@@ -191,16 +191,16 @@ func TestPagesCanReadRefusals(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, h := serve(t, srv, &serverhttp.Options{
 		AllowedOrigins: []string{page}, MaxBodyBytes: 1 << 10, MaxSessions: 1,
-		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":
-				return roundtrip.Principal{Subject: "ann"}, nil
+				return protocol.Principal{Subject: "ann"}, nil
 			case "Bearer weak":
-				return roundtrip.Principal{}, &serverhttp.AuthError{Status: 403}
+				return protocol.Principal{}, &serverhttp.AuthError{Status: 403}
 			case "Bearer panic":
 				panic("on purpose")
 			}
-			return roundtrip.Principal{}, errors.New("unknown token")
+			return protocol.Principal{}, errors.New("unknown token")
 		},
 	})
 	modern := func(change ...string) http.Header {

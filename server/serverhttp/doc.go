@@ -36,7 +36,7 @@
 // missing client capability (-32021), which is 400. Requests that are refused
 // from the version on pass the middleware of the server; what cannot be read
 // as a request does not. All that does not pass it is an event for the observer
-// of the server, [roundtrip.RequestRefused], which the log and the metrics of
+// of the server, [event.RequestRefused], which the log and the metrics of
 // package middleware know.
 //
 // # Web pages

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -67,15 +66,15 @@ func ExampleAuthError() {
 		panic(err)
 	}
 	h := serverhttp.New(srv, &serverhttp.Options{
-		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			// in a program: validate the token
 			if r.Header.Get("Authorization") != "Bearer secret" {
-				return roundtrip.Principal{}, &serverhttp.AuthError{
+				return protocol.Principal{}, &serverhttp.AuthError{
 					Status:    http.StatusUnauthorized,
 					Challenge: `Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"`,
 				}
 			}
-			return roundtrip.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}, nil
+			return protocol.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}, nil
 		},
 	})
 	w := httptest.NewRecorder()

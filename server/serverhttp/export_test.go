@@ -1,7 +1,7 @@
 package serverhttp
 
 import (
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // EventBytes returns how many bytes of events are kept for all sessions.
@@ -18,7 +18,7 @@ func Sessions(h *Handler) int {
 func Owners(h *Handler) int {
 	h.sessions.mu.Lock()
 	defer h.sessions.mu.Unlock()
-	owners := map[roundtrip.Principal]bool{}
+	owners := map[protocol.Principal]bool{}
 	for _, s := range h.sessions.byID {
 		owners[s.principal] = true
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // serveOtherMethod answers HTTP methods other than POST: legacy clients open
 // streams with GET and end their sessions with DELETE.
-func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p roundtrip.Principal) {
+func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
 	lines := r.Header[headerVersion]
 	if !h.hasSessions() || !served || modernOnly(lines) {
@@ -20,7 +20,7 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p roundt
 		return
 	}
 	if eraOf("", lines) == protocol.Modern {
-		rw.refuse(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedVersion,
+		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedVersion,
 			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), revision.Modern())})
 		return
 	}
@@ -32,7 +32,7 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p roundt
 }
 
 // serveDelete ends a session.
-func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p roundtrip.Principal) {
+func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	s, f := h.findSession(r.Header[headerSession], p)
 	if f != nil {
 		rw.refuse(f)
@@ -66,7 +66,7 @@ func (h *Handler) allowedMethods() string {
 }
 
 func (h *Handler) methodNotAllowed(lines []string) *fault {
-	f := &fault{status: http.StatusMethodNotAllowed, reason: roundtrip.RefusedHTTPMethod,
+	f := &fault{status: http.StatusMethodNotAllowed, reason: event.RefusedHTTPMethod,
 		header: "Allow", value: http.MethodPost,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
 	if !modernOnly(lines) && h.hasSessions() {
@@ -79,9 +79,9 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 
 // serveGet opens a GET stream, or resumes any stream of the session
 // (basic/transports, "Resumability and Redelivery").
-func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p roundtrip.Principal) {
+func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	if !acceptsEvents(r.Header["Accept"]) {
-		rw.refuse(&fault{status: http.StatusNotAcceptable, reason: roundtrip.RefusedAccept,
+		rw.refuse(&fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s",
 				typeEvents)})
 		return
@@ -111,7 +111,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p roundtrip.Prin
 		c.sendAll(r.Context())
 	case errors.Is(err, replay.ErrUnknownEvent):
 		// Not 404, which would tell the client that its session is gone.
-		f := badRequestFault(roundtrip.RefusedEventID,
+		f := badRequestFault(event.RefusedEventID,
 			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
 				"is not kept any more")
 		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -84,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // readRequest reads a POST. It returns a request of the modern era, and answers
 // everything else.
 func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
-	principal roundtrip.Principal) *protocol.Request {
+	principal protocol.Principal) *protocol.Request {
 	f := checkMedia(r.Header)
 	var body []byte
 	if f == nil {
@@ -120,13 +120,13 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 
 // unexpectedResponse is the fault of a client that sends a response.
 func unexpectedResponse() *fault {
-	return badRequestFault(roundtrip.RefusedMalformed, "invalid request: clients send no responses")
+	return badRequestFault(event.RefusedMalformed, "invalid request: clients send no responses")
 }
 
 // undecodableMessage is the fault of a body that is no message. message carries the
 // id where it could be read.
 func undecodableMessage(message protocol.Message, err error) *fault {
-	f := &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed}
+	f := &fault{status: http.StatusBadRequest, reason: event.RefusedMalformed}
 	if request, ok := message.(*protocol.Request); ok && request != nil {
 		f.id = request.ID
 	}
@@ -138,7 +138,7 @@ func undecodableMessage(message protocol.Message, err error) *fault {
 
 // serveModern answers a request of the modern era.
 func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request,
-	principal roundtrip.Principal) {
+	principal protocol.Principal) {
 	if request.Method == protocol.MethodListen {
 		rw.task.DrainCause = server.ErrClosed // which is answered with a result
 		request = withoutBody(request)
@@ -196,9 +196,9 @@ func withoutBody(request *protocol.Request) *protocol.Request {
 // serveNotification passes a notification on. An unknown one is not refused.
 func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *protocol.Notification) {
 	if e := checkNotificationHeaders(r.Header, n); e != nil {
-		f := &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedHeaders, err: e}
+		f := &fault{status: http.StatusBadRequest, reason: event.RefusedHeaders, err: e}
 		if e.Code == protocol.CodeUnsupportedProtocolVersion {
-			f.reason = roundtrip.RefusedVersion
+			f.reason = event.RefusedVersion
 		}
 		rw.refuse(f)
 		return
@@ -208,7 +208,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 		if !ok {
 			e = internalError()
 		}
-		rw.refuse(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, err: e})
+		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed, err: e})
 		return
 	}
 	rw.w.WriteHeader(http.StatusAccepted)

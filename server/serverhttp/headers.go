@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -131,7 +131,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	}
 	for _, request := range d.requests {
 		if e := vetGivenBy(methods, names, request.Method, request.Params); e != nil {
-			f := badRequestFault(roundtrip.RefusedHeaders, "invalid request: %s",
+			f := badRequestFault(event.RefusedHeaders, "invalid request: %s",
 				e.Message).withRequestID(d)
 			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so " +
 				"whoever authorized the request by them has seen another one")
@@ -144,7 +144,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 			method = n.Method
 		}
 		if e := vetGivenBy(methods, names, method, nil); e != nil {
-			return badRequestFault(roundtrip.RefusedHeaders, "invalid request: %s", e.Message)
+			return badRequestFault(event.RefusedHeaders, "invalid request: %s", e.Message)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 const (
@@ -49,7 +49,7 @@ func (h *Handler) isBatch(header http.Header, body []byte) bool {
 
 // serveBatch answers a batch. An element that is no message gets an error response of
 // its own.
-func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Principal,
 	body []byte) {
 	texts, _, err := protocol.DecodeBatch(body)
 	if err != nil {
@@ -95,7 +95,7 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 //	session id ────┬ not the client's ─────→ 404
 //	               ├ requests ─────────────→ JSON or events
 //	               └ none ─────────────────→ 202
-func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
 	if f := checkGivenHeaders(r.Header, d); f != nil {
 		rw.refuse(f)
@@ -132,9 +132,9 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtr
 }
 
 // findSession returns the session that a request names.
-func (h *Handler) findSession(ids []string, p roundtrip.Principal) (*session, *fault) {
+func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
-		return nil, badRequestFault(roundtrip.RefusedNoSession,
+		return nil, badRequestFault(event.RefusedNoSession,
 			"invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
 	}
 	return h.sessions.acquireSession(ids[0], p)
@@ -149,7 +149,7 @@ func (f *fault) withRequestID(d *legacyPost) *fault {
 }
 
 func batchNotAllowed(v protocol.Version) *fault {
-	return badRequestFault(roundtrip.RefusedBatch, "invalid request: revision %s has no batches", v)
+	return badRequestFault(event.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
 // deliverOneWay passes a notification or a response to the session. A response to
@@ -168,11 +168,11 @@ func deliverOneWay(ctx context.Context, s *session, m protocol.Message) {
 const maxInitialize = 16 << 10
 
 // serveInitialize opens a session.
-func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protocol.Principal,
 	request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
 		rw.refuse(&fault{status: http.StatusRequestEntityTooLarge,
-			reason: roundtrip.RefusedTooLarge, id: request.ID,
+			reason: event.RefusedTooLarge, id: request.ID,
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes",
 				maxInitialize)})
 		return
@@ -223,7 +223,7 @@ func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	evicted, refused := h.sessions.reserveRoom(s.principal, s.cost)
 	for _, e := range evicted {
 		e.session.endSession()
-		h.srv.ReportEviction(ctx, roundtrip.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
+		h.srv.ReportEviction(ctx, event.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
 	}
 	if refused == nil {
 		return nil
@@ -281,7 +281,7 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 // serveStatelessPost answers a legacy POST without a session (see
 // [Options].StatelessLegacy): nothing is known of the client but what this request
 // says.
-func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p roundtrip.Principal,
+func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
 	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))
 	if version == "" {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -289,8 +289,8 @@ func TestLegacyCancel(t *testing.T) {
 // TestSessionsAreBound holds that a session serves nobody but who opened it.
 func TestSessionsAreBound(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-		return roundtrip.Principal{Subject: r.Header.Get("Authorization")}, nil
+	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
+		return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
 	}})
 	ann := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: "ann"}
 	ann.initialize()
@@ -517,8 +517,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 // panicky is an observer that should not have been written.
 type panicky struct{}
 
-func (panicky) Observe(_ context.Context, e roundtrip.Event) {
-	if _, ok := e.(roundtrip.HandlerPanicked); ok {
+func (panicky) Observe(_ context.Context, e event.Event) {
+	if _, ok := e.(event.HandlerPanicked); ok {
 		panic("on purpose")
 	}
 }

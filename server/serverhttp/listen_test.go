@@ -15,7 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -51,25 +51,25 @@ func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 // wantEvent reads one event, which must begin with what is wanted.
 func wantEvent(t testing.TB, events *sse.Reader, want string) {
 	t.Helper()
-	event, err := events.Next()
-	if err != nil || !strings.HasPrefix(string(event.Data), want) {
-		t.Fatalf("got %s, %v, want %s", event.Data, err, want)
+	e, err := events.Next()
+	if err != nil || !strings.HasPrefix(string(e.Data), want) {
+		t.Fatalf("got %s, %v, want %s", e.Data, err, want)
 	}
 }
 
 // wantFinal reads the response that ends a subscription in good order.
 func wantFinal(t testing.TB, events *sse.Reader) {
 	t.Helper()
-	event, err := events.Next()
-	for err == nil && strings.Contains(string(event.Data), "list_changed") {
-		event, err = events.Next()
+	e, err := events.Next()
+	for err == nil && strings.Contains(string(e.Data), "list_changed") {
+		e, err = events.Next()
 	}
-	if err != nil || !strings.HasPrefix(string(event.Data), `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete"`) ||
-		!strings.Contains(string(event.Data), `"io.modelcontextprotocol/subscriptionId":7`) {
-		t.Fatalf("got %s, %v, want the final response", event.Data, err)
+	if err != nil || !strings.HasPrefix(string(e.Data), `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete"`) ||
+		!strings.Contains(string(e.Data), `"io.modelcontextprotocol/subscriptionId":7`) {
+		t.Fatalf("got %s, %v, want the final response", e.Data, err)
 	}
-	if event, err := events.Next(); err != io.EOF {
-		t.Fatalf("got %s, %v, want the end", event.Data, err)
+	if e, err := events.Next(); err != io.EOF {
+		t.Fatalf("got %s, %v, want the end", e.Data, err)
 	}
 }
 
@@ -334,7 +334,7 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
 		max          int
-		authenticate func(*http.Request) (roundtrip.Principal, error)
+		authenticate func(*http.Request) (protocol.Principal, error)
 		who          string
 		most         int
 		limit        string
@@ -376,7 +376,7 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 				if n != tc.most || !strings.Contains(refusal, `"retryAfterMs":30000,"limit":"`+tc.limit+`"`) {
 					t.Errorf("%d subscriptions, then %s, want %d", n, refusal, tc.most)
 				}
-				if e := eventsOf[roundtrip.QuotaExceeded](events); len(e) != 1 ||
+				if e := eventsOf[event.QuotaExceeded](events); len(e) != 1 ||
 					e[0].Resource != "subscriptions" || e[0].Limit != tc.limit {
 					t.Errorf("events %+v", e)
 				}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // The media types of the transport.
@@ -20,20 +20,20 @@ const (
 // take both kinds of response.
 func checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
-		return &fault{status: http.StatusUnsupportedMediaType, reason: roundtrip.RefusedMediaType,
+		return &fault{status: http.StatusUnsupportedMediaType, reason: event.RefusedMediaType,
 			err: protocol.Errorf(protocol.CodeInvalidRequest,
 				"Content-Type header must be %s, in UTF-8", typeJSON)}
 	}
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
 			return &fault{status: http.StatusUnsupportedMediaType,
-				reason: roundtrip.RefusedMediaType, header: "Accept-Encoding", value: "identity",
+				reason: event.RefusedMediaType, header: "Accept-Encoding", value: "identity",
 				err: protocol.Errorf(protocol.CodeInvalidRequest,
 					"Content-Encoding header must be identity or absent")}
 		}
 	}
 	if !acceptsBoth(header["Accept"]) {
-		return &fault{status: http.StatusNotAcceptable, reason: roundtrip.RefusedAccept,
+		return &fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s and %s",
 				typeJSON, typeEvents)}
 	}

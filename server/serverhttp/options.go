@@ -8,7 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // The defaults of [Options].
@@ -55,7 +55,7 @@ type Options struct {
 	// the server's observer, with what the request says in confidence masked.
 	// Calls overlap. Nil: all clients are anonymous, and the state of a multi
 	// round-trip flow serves whoever holds it.
-	Authenticate func(r *http.Request) (roundtrip.Principal, error)
+	Authenticate func(r *http.Request) (protocol.Principal, error)
 
 	// AllowedOrigins are the origins of web pages that may use the endpoint
 	// beside those of the same origin, spelled as browsers spell them:

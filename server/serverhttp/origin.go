@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // checkSource refuses requests that a web page of another origin makes, and
@@ -18,7 +18,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
 	local := toLoopback(r)
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
-		return forbiddenFault(roundtrip.RefusedHost, r,
+		return forbiddenFault(event.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may "+
 				"add it to AllowedHosts",
 			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this "+
@@ -30,12 +30,12 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	case len(origins) == 1 && h.origins[origins[0]]:
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):
-		return forbiddenFault(roundtrip.RefusedOrigin, r,
+		return forbiddenFault(event.RefusedOrigin, r,
 			"Origin header names an origin that may not use this endpoint; its operator may add "+
 				"it to AllowedOrigins",
 			"add the origin to serverhttp.Options.AllowedOrigins if its pages may use this endpoint")
 	case h.mayBeRebound(r, origins[0], host):
-		return forbiddenFault(roundtrip.RefusedHost, r,
+		return forbiddenFault(event.RefusedHost, r,
 			"Host header names a host that may be any web page's on this private address; its "+
 				"operator may add it to AllowedHosts",
 			"this is a plain http page of the same name on a private address, and a page that "+
@@ -78,7 +78,7 @@ func sharesOrigin(origin string, host authority) bool {
 
 // forbiddenFault refuses a request for where it comes from. advice is for the
 // operator, who also gets what the request says.
-func forbiddenFault(reason roundtrip.RefusalReason, r *http.Request,
+func forbiddenFault(reason event.RefusalReason, r *http.Request,
 	message, advice string) *fault {
 	return &fault{status: http.StatusForbidden, reason: reason,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "%s", message),

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // recoverPanic is deferred around all that is done about one HTTP request. What
@@ -18,7 +18,7 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	p := roundtrip.HandlerPanicked{Value: v, Stack: debug.Stack()}
+	p := event.HandlerPanicked{Value: v, Stack: debug.Stack()}
 	reportPanicOrAbort(r.Context(), p)
 	h.srv.ReportPanic(r.Context(), p)
 	if rw.hasBegun() {
@@ -29,7 +29,7 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 
 // reportPanicOrAbort is told of panics on the goroutine that net/http has for a request,
 // on which [http.ErrAbortHandler] is an order to break the connection.
-func reportPanicOrAbort(ctx context.Context, p roundtrip.HandlerPanicked) {
+func reportPanicOrAbort(ctx context.Context, p event.HandlerPanicked) {
 	if p.Value == http.ErrAbortHandler {
 		panic(p.Value)
 	}
@@ -38,7 +38,7 @@ func reportPanicOrAbort(ctx context.Context, p roundtrip.HandlerPanicked) {
 
 // logPanic is told of panics on any goroutine and logs them where net/http
 // would: it may be the observer that panics.
-func logPanic(ctx context.Context, p roundtrip.HandlerPanicked) {
+func logPanic(ctx context.Context, p event.HandlerPanicked) {
 	hs, ok := ctx.Value(http.ServerContextKey).(*http.Server)
 	if !ok || hs.ErrorLog == nil || p.Value == http.ErrAbortHandler {
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -50,8 +51,8 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 // fallible are places beside handlers that panic with a value, and the requests
 // that come by them.
 func fallible(value any) []panicCase {
-	observer := observerFunc(func(event roundtrip.Event) {
-		if _, ok := event.(roundtrip.EphemeralKey); !ok {
+	observer := observerFunc(func(e event.Event) {
+		if _, ok := e.(event.EphemeralKey); !ok {
 			panic(value)
 		}
 	})
@@ -69,13 +70,13 @@ func fallible(value any) []panicCase {
 		{"observer of the funnel", &server.Options{Roundtrip: roundtrip.Options{Observer: observer}}, nil, protocol.MethodCallTool, "panic", 200},
 		{"observer of an error", &server.Options{Observer: observer,
 			Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
-		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			if r.Header.Get("Mcp-Name") == "" {
-				return roundtrip.Principal{}, nil
+				return protocol.Principal{}, nil
 			}
 			panic(value)
 		}}, protocol.MethodCallTool, "echo", 500},
-		{"Visible", &server.Options{Visible: func(_ roundtrip.Principal, _, name string) bool {
+		{"Visible", &server.Options{Visible: func(_ protocol.Principal, _, name string) bool {
 			if name == "echo" {
 				panic(value)
 			}
@@ -151,8 +152,8 @@ func TestAbortIsPassedOn(t *testing.T) {
 
 // TestPanicOnAStream: a response that has become a stream ends with the error.
 func TestPanicOnAStream(t *testing.T) {
-	srv := newServer(t, &server.Options{Observer: observerFunc(func(event roundtrip.Event) {
-		if _, ok := event.(roundtrip.HandlerPanicked); ok {
+	srv := newServer(t, &server.Options{Observer: observerFunc(func(e event.Event) {
+		if _, ok := e.(event.HandlerPanicked); ok {
 			panic("in the observer")
 		}
 	})})
@@ -216,7 +217,7 @@ func TestPanicOfInitialize(t *testing.T) {
 				}
 			}
 			srv := newServer(t, &server.Options{Middleware: []server.Middleware{fall},
-				Observer: observerFunc(func(roundtrip.Event) {
+				Observer: observerFunc(func(event.Event) {
 					if broken.Load() {
 						panic(tc.value)
 					}

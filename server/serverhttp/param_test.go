@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -91,15 +90,15 @@ func TestParamHeaderNames(t *testing.T) {
 // A tool that the caller may not see must not give itself away by its headers.
 func TestParamHeadersOfHiddenTool(t *testing.T) {
 	srv := newServer(t, &server.Options{
-		Visible: func(p roundtrip.Principal, _, name string) bool {
+		Visible: func(p protocol.Principal, _, name string) bool {
 			return p.Subject == "admin" ||
 				name != "run"
 		},
 	})
 	addMirrored(srv)
 	ts, _ := serve(t, srv, &serverhttp.Options{
-		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-			return roundtrip.Principal{Issuer: "test", Subject: r.Header.Get("X-User")}, nil
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Issuer: "test", Subject: r.Header.Get("X-User")}, nil
 		},
 	})
 	for _, test := range []struct {

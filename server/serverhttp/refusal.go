@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // reportRefusal tells the observer of a request that no middleware has seen.
 func (h *Handler) reportRefusal(r *http.Request, f *fault) {
-	e := roundtrip.RequestRefused{
+	e := event.RequestRefused{
 		Transport: "http", Reason: f.reason, Status: f.status, RequestID: f.id.String(),
 		RemoteAddr: r.RemoteAddr, Principal: f.principal, Err: f.cause,
 	}
@@ -32,7 +32,7 @@ func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
 		return
 	}
 	first := d.broken[0]
-	h.reportRefusal(r, &fault{status: http.StatusOK, reason: roundtrip.RefusedMalformed,
+	h.reportRefusal(r, &fault{status: http.StatusOK, reason: event.RefusedMalformed,
 		id: first.ID, err: first.Error})
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -22,11 +22,11 @@ import (
 // refusals keeps the refusals that it is told of.
 type refusals struct {
 	mu   sync.Mutex
-	list []roundtrip.RequestRefused
+	list []event.RequestRefused
 }
 
-func (o *refusals) Observe(ctx context.Context, event roundtrip.Event) {
-	e, ok := event.(roundtrip.RequestRefused)
+func (o *refusals) Observe(ctx context.Context, happened event.Event) {
+	e, ok := happened.(event.RequestRefused)
 	if !ok {
 		return
 	}
@@ -38,7 +38,7 @@ func (o *refusals) Observe(ctx context.Context, event roundtrip.Event) {
 	o.list = append(o.list, e)
 }
 
-func (o *refusals) take() []roundtrip.RequestRefused {
+func (o *refusals) take() []event.RequestRefused {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.list
@@ -68,21 +68,21 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	ts, h := serve(t, srv, &serverhttp.Options{
 		MaxBodyBytes: 32 << 10, MaxSessions: 2, MaxPrincipalSessions: 1, MaxSessionRequests: 1,
 		AllowedHosts: []string{"localhost"},
-		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			switch token := r.Header.Get("Authorization"); token {
 			case "ann", "bob":
-				return roundtrip.Principal{Subject: token}, nil
+				return protocol.Principal{Subject: token}, nil
 			case "weak":
-				return roundtrip.Principal{},
+				return protocol.Principal{},
 					&serverhttp.AuthError{Status: 403, Err: fmt.Errorf("scope: %w", errRevoked)}
 			case "nil":
-				return roundtrip.Principal{}, (*serverhttp.AuthError)(nil)
+				return protocol.Principal{}, (*serverhttp.AuthError)(nil)
 			default:
 				if name, password, ok := r.BasicAuth(); ok {
-					return roundtrip.Principal{},
+					return protocol.Principal{},
 						fmt.Errorf("password %s of %s: %w", password, name, errRevoked)
 				}
-				return roundtrip.Principal{},
+				return protocol.Principal{},
 					fmt.Errorf("token %q of cookie %v, forwarded %s: %w", token, r.Cookies(),
 						r.Header.Get("X-Forwarded-Access-Token"), errRevoked)
 			}
@@ -119,7 +119,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 	}
 	const listed = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
 	type refused struct {
-		reason roundtrip.RefusalReason
+		reason event.RefusalReason
 		code   int64
 		id     string
 		text   string // part of the cause
@@ -216,7 +216,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 			if e.Code != tt.want.code {
 				t.Errorf("got code %d, want %d", e.Code, tt.want.code)
 			}
-			if roomy := e.Code == protocol.CodeBusy; roomy != (e.Principal == roundtrip.Principal{Subject: "ann"}) {
+			if roomy := e.Code == protocol.CodeBusy; roomy != (e.Principal == protocol.Principal{Subject: "ann"}) {
 				t.Errorf("got principal %v of reason %s", e.Principal, e.Reason)
 			}
 			if n := passed(); n != 0 {
@@ -234,7 +234,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 			change = []string{"Mcp-Session-Id", ""}
 		}
 		read(t, c.post(body, change...))
-		if got := seen.take(); len(got) != 1 || got[0].Reason != roundtrip.RefusedClosing ||
+		if got := seen.take(); len(got) != 1 || got[0].Reason != event.RefusedClosing ||
 			got[0].Status != 503 {
 			t.Errorf("after the shutdown: got events %+v", got)
 		}
@@ -270,7 +270,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 				t.Errorf("%s: %s", name, text)
 			}
 		}
-		if got[0].Reason == roundtrip.RefusedUnauthenticated &&
+		if got[0].Reason == event.RefusedUnauthenticated &&
 			(!errors.Is(got[0].Err, errRevoked) || !strings.Contains(text, "the key is revoked")) {
 			t.Errorf("%s: the cause is lost: %s", name, text)
 		}
@@ -289,8 +289,8 @@ func TestObserverPanics(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) Observe(_ context.Context, event roundtrip.Event) {
-	if _, refused := event.(roundtrip.RequestRefused); refused {
+func (panicking) Observe(_ context.Context, e event.Event) {
+	if _, refused := e.(event.RequestRefused); refused {
 		panic("on purpose")
 	}
 }
@@ -306,8 +306,8 @@ func TestRefusalIsCheap(t *testing.T) {
 	long := errors.New(words.String())
 	h := serverhttp.New(newServer(t, &server.Options{Observer: &refusals{}}), &serverhttp.Options{
 		AllowedOrigins: []string{page},
-		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-			return roundtrip.Principal{}, long
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{}, long
 		},
 	})
 	for name, prepare := range map[string]func(r *http.Request){

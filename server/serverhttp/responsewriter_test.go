@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -128,9 +128,9 @@ func TestLend(t *testing.T) {
 }
 
 // observerFunc is an observer.
-type observerFunc func(roundtrip.Event)
+type observerFunc func(event.Event)
 
-func (f observerFunc) Observe(_ context.Context, event roundtrip.Event) { f(event) }
+func (f observerFunc) Observe(_ context.Context, e event.Event) { f(e) }
 
 // TestNoCommentAfterTheRequest: a stream whose request ends in a panic that
 // is passed on, here an observer's, or with its goroutine, sends nothing more. Net/http has taken
@@ -145,8 +145,8 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, err := server.New(&server.Options{Observer: observerFunc(func(event roundtrip.Event) {
-					if _, ok := event.(roundtrip.HandlerPanicked); ok {
+				srv, err := server.New(&server.Options{Observer: observerFunc(func(e event.Event) {
+					if _, ok := e.(event.HandlerPanicked); ok {
 						panic(http.ErrAbortHandler)
 					}
 				})})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -21,22 +21,22 @@ import (
 // eventList remembers events.
 type eventList struct {
 	mu     sync.Mutex
-	events []roundtrip.Event
+	events []event.Event
 }
 
-func (o *eventList) Observe(_ context.Context, event roundtrip.Event) {
+func (o *eventList) Observe(_ context.Context, e event.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.events = append(o.events, event)
+	o.events = append(o.events, e)
 }
 
 // eventsOf returns the events of one type.
-func eventsOf[T roundtrip.Event](o *eventList) (list []T) {
+func eventsOf[T event.Event](o *eventList) (list []T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, event := range o.events {
-		if event, ok := event.(T); ok {
-			list = append(list, event)
+	for _, e := range o.events {
+		if e, ok := e.(T); ok {
+			list = append(list, e)
 		}
 	}
 	return list
@@ -128,12 +128,12 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 		if want := [...]int{200, 404, 200, 200}; got != want {
 			t.Errorf("status of the sessions: got %v, want %v", got, want)
 		}
-		evicted := eventsOf[roundtrip.SessionEvicted](tb.events)
+		evicted := eventsOf[event.SessionEvicted](tb.events)
 		if len(evicted) != 1 || evicted[0].Idle != time.Minute || evicted[0].Limit != "server" {
 			t.Errorf("evictions reported: %+v, want one after a minute", evicted)
 		}
-		refused := eventsOf[roundtrip.RequestRefused](tb.events)
-		if len(refused) == 0 || refused[0].Reason != roundtrip.RefusedSessions ||
+		refused := eventsOf[event.RequestRefused](tb.events)
+		if len(refused) == 0 || refused[0].Reason != event.RefusedSessions ||
 			!strings.Contains(refused[0].Err.Error(), "MaxSessions") {
 			t.Errorf("refusals reported: %+v, want one that names the option", refused)
 		}
@@ -198,7 +198,7 @@ func TestAPrincipalMakesRoomForItself(t *testing.T) {
 		if s, _ := tb.open("carol"); s == "" {
 			t.Error("somebody without a session gets none of those that are idle")
 		}
-		for _, e := range eventsOf[roundtrip.SessionEvicted](tb.events) {
+		for _, e := range eventsOf[event.SessionEvicted](tb.events) {
 			if e.Idle < time.Minute {
 				t.Errorf("evicted after %v", e.Idle)
 			}

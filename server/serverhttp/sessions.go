@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -22,7 +22,7 @@ import (
 type session struct {
 	id        string
 	core      *server.Session
-	principal roundtrip.Principal
+	principal protocol.Principal
 	log       *replay.Log
 
 	cost int64 // counted in sessions.bytes
@@ -50,23 +50,23 @@ const (
 // A sessionTable holds all sessions of a handler.
 type sessionTable struct {
 	maxRunning   int
-	count, bytes *quota.Pool[roundtrip.Principal] // of sessions, those that are opening included
+	count, bytes *quota.Pool[protocol.Principal] // of sessions, those that are opening included
 	idle         *expiry.Queue[*session]
 	logs         *replay.Shared
-	events       *quota.Pool[roundtrip.Principal] // bytes that the logs keep
+	events       *quota.Pool[protocol.Principal] // bytes that the logs keep
 
 	mu   sync.Mutex
 	byID map[string]*session
 	// those in idle, by principal that has sessions
-	idleOf map[roundtrip.Principal]*expiry.List[*session]
+	idleOf map[protocol.Principal]*expiry.List[*session]
 	closed bool
 }
 
 func newSessions(o *Options) *sessionTable {
-	pool := func(total, share int64) *quota.Pool[roundtrip.Principal] {
-		return quota.New(quota.Options[roundtrip.Principal]{
+	pool := func(total, share int64) *quota.Pool[protocol.Principal] {
+		return quota.New(quota.Options[protocol.Principal]{
 			Total: total, Share: share, Authenticates: o.Authenticate != nil,
-			Local: roundtrip.Local(),
+			Local: protocol.LocalPrincipal(),
 		})
 	}
 	t := &sessionTable{
@@ -76,7 +76,7 @@ func newSessions(o *Options) *sessionTable {
 		logs:       replay.NewShared(o.MaxSessionBytes, eventLife),
 		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
 		byID:       map[string]*session{},
-		idleOf:     map[roundtrip.Principal]*expiry.List[*session]{},
+		idleOf:     map[protocol.Principal]*expiry.List[*session]{},
 	}
 	t.idle = expiry.NewQueue(o.SessionTimeout, t.expireSession)
 	return t
@@ -84,8 +84,8 @@ func newSessions(o *Options) *sessionTable {
 
 // An eventAccount counts the bytes of events that are kept for one principal.
 type eventAccount struct {
-	pool  *quota.Pool[roundtrip.Principal]
-	owner roundtrip.Principal
+	pool  *quota.Pool[protocol.Principal]
+	owner protocol.Principal
 }
 
 func (a eventAccount) ForceTake(n int64)         { a.pool.ForceTake(a.owner, n) }
@@ -102,7 +102,7 @@ type eviction struct {
 // reserveRoom reserves room for a session that p is about to open. For that it
 // removes idle sessions from the table, which the caller has to end whether there is
 // room now or not.
-func (t *sessionTable) reserveRoom(p roundtrip.Principal,
+func (t *sessionTable) reserveRoom(p protocol.Principal,
 	cost int64) (evicted []eviction, refused *sessionLimit) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *sessionTable) reserveRoom(p roundtrip.Principal,
 
 // takeRoomLocked counts a session of p, or returns the bound that it would exceed
 // and the option that sets it.
-func (t *sessionTable) takeRoomLocked(p roundtrip.Principal,
+func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
 	case quota.Total:
@@ -141,7 +141,7 @@ func (t *sessionTable) takeRoomLocked(p roundtrip.Principal,
 }
 
 // giveReserved gives the room back that was reserved for a session of p.
-func (t *sessionTable) giveReserved(p roundtrip.Principal, cost int64) {
+func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.giveRoomLocked(p, cost)
@@ -150,7 +150,7 @@ func (t *sessionTable) giveReserved(p roundtrip.Principal, cost int64) {
 // giveRoomLocked gives the room back that a session of p took, or was reserved
 // for it. A principal keeps its queue, since a session is idle after each request,
 // until its last session ends.
-func (t *sessionTable) giveRoomLocked(p roundtrip.Principal, cost int64) {
+func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
 	if t.count.UsedBy(p) == 0 {
@@ -160,7 +160,7 @@ func (t *sessionTable) giveRoomLocked(p roundtrip.Principal, cost int64) {
 
 // oldestIdleLocked returns the session that has been idle longest: of those of p
 // if there is one, or if it is p's share that is used up.
-func (t *sessionTable) oldestIdleLocked(p roundtrip.Principal,
+func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
 		oldest := own.Oldest()
@@ -177,7 +177,7 @@ func (t *sessionTable) oldestIdleLocked(p roundtrip.Principal,
 // A sessionLimit says which bound keeps p from opening a session, and when that may
 // change.
 type sessionLimit struct {
-	principal roundtrip.Principal
+	principal protocol.Principal
 	limit     quota.Limit
 	option    string // that sets the bound
 	after     time.Duration
@@ -188,7 +188,7 @@ func (n *sessionLimit) toFault() *fault {
 	if n.limit == quota.Share {
 		why = "too many sessions of this principal are open"
 	}
-	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedSessions, n.limit, n.after, why)
+	f := busyFault(http.StatusServiceUnavailable, event.RefusedSessions, n.limit, n.after, why)
 	f.principal = n.principal
 	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why,
 		minEvictIdle, n.option)
@@ -224,7 +224,7 @@ func (t *sessionTable) endIdleLocked(s *session) {
 }
 
 // newLog returns the log of a session of p, which must be ended.
-func (t *sessionTable) newLog(p roundtrip.Principal) *replay.Log {
+func (t *sessionTable) newLog(p protocol.Principal) *replay.Log {
 	return replay.NewLog(replay.LogOptions{
 		Shared: t.logs, Account: eventAccount{t.events, p}, Tag: rand.Text()[:6],
 	})
@@ -251,7 +251,7 @@ func (t *sessionTable) addSession(s *session) bool {
 // acquireSession returns the session with an id, if it is the principal's, and keeps
 // it from expiring until releaseSession. A session of another principal looks like
 // one that does not exist.
-func (t *sessionTable) acquireSession(id string, p roundtrip.Principal) (*session, *fault) {
+func (t *sessionTable) acquireSession(id string, p protocol.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.byID[id]
@@ -288,7 +288,7 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		f := busyFault(http.StatusTooManyRequests, roundtrip.RefusedRequests, limitSession,
+		f := busyFault(http.StatusTooManyRequests, event.RefusedRequests, limitSession,
 			time.Second, "too many requests of this session are running")
 		f.principal = s.principal
 		f.cause = fmt.Errorf("%d requests of this session are running "+
@@ -412,7 +412,7 @@ func (s *session) endSession() {
 }
 
 func shutdownFault() *fault {
-	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second,
+	f := busyFault(http.StatusServiceUnavailable, event.RefusedClosing, quota.None, time.Second,
 		"")
 	f.err = waiting.RefuseClosing()
 	return f

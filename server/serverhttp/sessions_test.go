@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -231,8 +231,8 @@ func TestManySessions(t *testing.T) {
 func TestLostSessionIsRecognized(t *testing.T) {
 	const want = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 	srv, steps := legacyServer(t, nil)
-	opts := &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
-		return roundtrip.Principal{Subject: r.Header.Get("Authorization")}, nil
+	opts := &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
+		return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
 	}}
 	lasting, _ := serve(t, srv, opts)
 	brief := *opts

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // byBearer takes the credentials for the name of the sender. Who has none is
 // anonymous.
-func byBearer(r *http.Request) (roundtrip.Principal, error) {
-	return roundtrip.Principal{Subject: r.Header.Get("Authorization")}, nil
+func byBearer(r *http.Request) (protocol.Principal, error) {
+	return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
 }
 
 // openings opens sessions as name until one is refused, most at most.
@@ -137,9 +136,9 @@ func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
 		h := serverhttp.New(srv, &serverhttp.Options{
-			Authenticate: func(*http.Request) (roundtrip.Principal,
+			Authenticate: func(*http.Request) (protocol.Principal,
 				error) {
-				return roundtrip.Principal{Subject: "ann"}, nil
+				return protocol.Principal{Subject: "ann"}, nil
 			},
 			MaxPrincipalSessions: 1, SessionTimeout: time.Hour,
 		})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -15,26 +15,26 @@ import (
 // error without id (basic/transports/streamable-http, "Sending Messages").
 type fault struct {
 	status        int
-	reason        roundtrip.RefusalReason
+	reason        event.RefusalReason
 	err           *protocol.Error // what the client is told
 	text          string          // err as the body spells it; empty: as usual
 	id            protocol.ID     // where it could be read
 	header, value string          // one more header, none if empty
 
 	// The following is for the operator alone.
-	cause     error               // why; nil: what the client is told says it all
-	principal roundtrip.Principal // who was refused for want of room
+	cause     error              // why; nil: what the client is told says it all
+	principal protocol.Principal // who was refused for want of room
 }
 
 // badRequestFault is the fault of a client that does not keep to the protocol.
-func badRequestFault(reason roundtrip.RefusalReason, format string, args ...any) *fault {
+func badRequestFault(reason event.RefusalReason, format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, reason: reason,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, format, args...)}
 }
 
 // busyFault is the fault of a client that comes at a bad time, and may come again.
 // limit is the bound that was reached, if there is one.
-func busyFault(status int, reason roundtrip.RefusalReason, limit quota.Limit,
+func busyFault(status int, reason event.RefusalReason, limit quota.Limit,
 	retryAfter time.Duration, why string) *fault {
 	seconds := int64((retryAfter + time.Second - 1) / time.Second)
 	return &fault{status: status, reason: reason, header: "Retry-After",

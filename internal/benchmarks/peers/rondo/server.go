@@ -16,6 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -42,7 +43,7 @@ func NewObserved() http.Handler {
 		panic(err) // internal error: the registry is empty
 	}
 	return newServer(deploy, &server.Options{
-		Observer:   roundtrip.Observers(log, metrics),
+		Observer:   event.Observers(log, metrics),
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap},
 	})
 }

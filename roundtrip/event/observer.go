@@ -1,12 +1,8 @@
-package roundtrip
+package event
 
-import (
-	"context"
+import "context"
 
-	"github.com/rondo-mcp/rondo/internal/requestid"
-)
-
-// An Observer receives the events of a [Funnel], for logs and metrics. Events
+// An Observer receives the events of a funnel, for logs and metrics. Events
 // carry no answers, no state and no secrets, but for the Err of [HandlerFailed]
 // and the Value of [HandlerPanicked], which are whatever the handler made of
 // what it knows. Observe is called on the goroutine of the request, with a
@@ -19,28 +15,35 @@ type Observer interface {
 // An Event is one of the event types of this package.
 type Event interface{ event() }
 
-// RequestID returns the id of the request that ctx belongs to, as events and
-// log entries have it, for authors who log as well. It is random, names one leg
-// of a flow and means nothing to the client. It is empty where nothing observes
-// or logs.
-func RequestID(ctx context.Context) string { return requestid.From(ctx) }
+// Discard is an observer that ignores every event.
+var Discard Observer = discard{}
 
-// Observers returns an observer that passes each event to the given ones in order.
-// Nil entries are passed over.
+type discard struct{}
+
+func (discard) Observe(context.Context, Event) {}
+
+// Observers returns an observer that passes each event to the given ones in order. Nil and
+// [Discard] are passed over; without any other it returns [Discard].
 func Observers(list ...Observer) Observer {
 	var all observers
 	for _, o := range list {
-		if o != nil {
+		if o != nil && o != Discard {
 			all = append(all, o)
 		}
+	}
+	switch len(all) {
+	case 0:
+		return Discard
+	case 1:
+		return all[0]
 	}
 	return all
 }
 
 type observers []Observer
 
-func (list observers) Observe(ctx context.Context, event Event) {
+func (list observers) Observe(ctx context.Context, e Event) {
 	for _, o := range list {
-		o.Observe(ctx, event)
+		o.Observe(ctx, e)
 	}
 }

@@ -1,4 +1,6 @@
-package roundtrip
+// Package event holds what a funnel, a server and its transports report to an [Observer], for
+// logs and metrics.
+package event
 
 import (
 	"encoding/hex"
@@ -16,7 +18,7 @@ type Where struct {
 	Flow    string // the id of the flow, empty before it has one
 	Round   int
 	// Request is the id of this one request, by which the entries of a log can
-	// be joined; see [RequestID]. Empty where nothing has named it.
+	// be joined; see roundtrip.RequestID. Empty where nothing has named it.
 	Request string
 }
 
@@ -26,7 +28,7 @@ type StateRejected struct {
 	Where
 	Reference string
 	Reason    Reason
-	// Err is what the [Sealer] said, or whoever read what it opened; nil when
+	// Err is what the sealer said, or whoever read what it opened; nil when
 	// the state was authentic and did not fit.
 	Err error
 	// KeyID is the key that the state names, for the reasons
@@ -59,13 +61,13 @@ type InputRequested struct {
 	Questions  []AskedQuestion
 	StateBytes int // as in [Resumed]
 	// RoundsLeft is how many more rounds of questions the flow may have after
-	// this one before it is ended, -1 where rounds are not counted ([Options].Plain).
+	// this one before it is ended, -1 where rounds are not counted (roundtrip.Options.Plain).
 	RoundsLeft int
 }
 
 // An AskedQuestion is a question that went out.
 type AskedQuestion struct {
-	Key    string // empty for questions that have none, see [Funnel.Push]
+	Key    string // empty for questions that have none, see roundtrip.Funnel.Push
 	Kind   protocol.InputKind
 	Digest QuestionDigest
 }
@@ -85,12 +87,11 @@ func (d QuestionDigest) String() string { return hex.EncodeToString(d[:]) }
 // for one that turns out to be invalid, and none for those that are dropped.
 type Answered struct {
 	Where
-	Key  string // empty for questions that have none, see [Funnel.Push]
-	Kind protocol.InputKind
-	// Outcome is Accepted, Declined or Cancelled.
-	Outcome Outcome
+	Key      string // empty for questions that have none, see roundtrip.Funnel.Push
+	Kind     protocol.InputKind
+	Decision Decision
 	// Principal is whose answer it is, as far as the host knows.
-	Principal Principal
+	Principal protocol.Principal
 	// QuestionDigest is that of the question; zero for an unsolicited answer.
 	QuestionDigest QuestionDigest
 	// Waited is the time from the question to the answer.
@@ -99,11 +100,21 @@ type Answered struct {
 	Unsolicited bool
 }
 
+// A Decision is what a person decided about a question.
+type Decision string
+
+// The decisions.
+const (
+	Accepted  Decision = "accepted"
+	Declined  Decision = "declined"
+	Cancelled Decision = "cancelled"
+)
+
 // AnswerInvalid: an accepted answer did not fit the question. The value is not
 // reported.
 type AnswerInvalid struct {
 	Where
-	Key string // empty for questions that have none, see [Funnel.Push]
+	Key string // empty for questions that have none, see roundtrip.Funnel.Push
 	// Field is the property of the form, empty when the whole is at fault.
 	Field string
 	Rule  Rule
@@ -129,13 +140,13 @@ const (
 )
 
 // DeclineIgnored: a person declined or cancelled, and the handler completed the
-// request without having looked at that. Outcome is Declined or Cancelled. It
+// request without having looked at that. Decision is Declined or Cancelled. It
 // points at a handler that does what it was not allowed to do. Flow style never
 // causes it: there the refusal is what the call that asks returns.
 type DeclineIgnored struct {
 	Where
-	Key     string
-	Outcome Outcome
+	Key      string
+	Decision Decision
 }
 
 // FlowEnded: a flow of more than one round came to its end. Legs counts the rounds.
@@ -167,7 +178,7 @@ type CapabilityRefused struct {
 
 // HandlerFailed: a handler returned an error of its own, neither an
 // [*protocol.Error] nor a refusal of the person's. The client got its text, or,
-// with [Options].HideErrors, Reference.
+// with roundtrip.Options.HideErrors, Reference.
 type HandlerFailed struct {
 	Where
 	// Reference is what the client was given in the place of the text; empty
@@ -241,7 +252,7 @@ type WaitEnded struct {
 }
 
 // LegRunning: a request was sent a second time while the first is being served,
-// and its client was told to send it again in a moment. Only a funnel with a [Guard] notices.
+// and its client was told to send it again in a moment. Only a funnel with a guard notices.
 type LegRunning struct{ Where }
 
 // SessionEvicted: a session of a legacy client was ended although it had not
@@ -258,82 +269,13 @@ type SessionEvicted struct {
 // do not survive a restart and no other replica can open them.
 type EphemeralKey struct{ KeyID string }
 
-// KeysEnabled: a funnel starts with a [Sealer] that names its keys, as [Keyring]
+// KeysEnabled: a funnel starts with a sealer that names its keys, as keys.Keyring
 // does. Primary seals; every key of Enabled opens, Primary among them. Ids are
 // public.
 type KeysEnabled struct {
 	Primary string
 	Enabled []string
 }
-
-// RequestRefused: a transport refused a request, or something that should have
-// been one, before any middleware saw it. Middleware, and the log lines and
-// metrics it makes, know nothing of such a request.
-//
-// Everything in it may be logged: it holds no credentials, cookies, session ids
-// or arguments. RequestID and the text of Err may still repeat what a peer
-// chose, so escape and cut them.
-type RequestRefused struct {
-	// Transport is "http", "stream" for lines on stdio and the like, or empty
-	// where the server refused whatever any of them brought, since it is closing.
-	Transport string
-	Reason    RefusalReason
-	// Status is that of the HTTP response. 0 on a stream of lines; 200 where one
-	// message of a batch was refused and the others were served.
-	Status int
-	// Code is that of the JSON-RPC error the client got.
-	Code int64
-	// RequestID is the JSON text of the request's id; empty where it has none or
-	// it could not be read.
-	RequestID string
-	// RemoteAddr is the address of the peer as the HTTP server knows it. Behind a
-	// proxy it is the proxy's. Empty on a stream.
-	RemoteAddr string
-	// Principal is who was refused for want of room. Other refusals come before
-	// or without authentication and leave it empty.
-	Principal Principal
-	// Err says why, for the operator, and names the option that would admit the
-	// request where there is one. It is never nil, and not what the client was
-	// told. What an authentication hook returned can be found in it with
-	// errors.Is and errors.As; its text has the request's credentials masked.
-	Err error
-}
-
-// A RefusalReason says why a request was refused before any middleware. The set
-// is closed, so that it can be a label of a metric.
-type RefusalReason string
-
-// The reasons of [RequestRefused], and the HTTP status of each.
-const (
-	// 403: Host names no host of this endpoint
-	RefusedHost RefusalReason = "host"
-	// 403: a web page of this origin may not use it
-	RefusedOrigin          RefusalReason = "origin"
-	RefusedUnauthenticated RefusalReason = "unauthenticated" // 401
-	// 403: authenticated, and not permitted
-	RefusedForbidden  RefusalReason = "forbidden"
-	RefusedHTTPMethod RefusalReason = "http_method" // 405
-	// 415: Content-Type or Content-Encoding
-	RefusedMediaType RefusalReason = "media_type"
-	RefusedAccept    RefusalReason = "accept"    // 406
-	RefusedTooLarge  RefusalReason = "too_large" // 413
-	RefusedTooSlow   RefusalReason = "too_slow"  // 408
-	// 400: no JSON, no message, no message for a server
-	RefusedMalformed RefusalReason = "malformed"
-	RefusedVersion   RefusalReason = "version"         // 400: a revision that is not served
-	RefusedHeaders   RefusalReason = "header_mismatch" // 400: headers and body do not agree
-	RefusedNoSession RefusalReason = "no_session"      // 400: the request names no session
-	// 404: unknown, ended, or another principal's
-	RefusedSessionGone RefusalReason = "session_gone"
-	RefusedBatch       RefusalReason = "batch" // 400: the revision has no batches
-	// 400: Last-Event-ID names nothing that is kept
-	RefusedEventID RefusalReason = "event_id"
-	// stream: a request with this id is running
-	RefusedDuplicateID RefusalReason = "duplicate_id"
-	RefusedRequests    RefusalReason = "too_many_requests" // 429: too many are running
-	RefusedSessions    RefusalReason = "too_many_sessions" // 503: too many are open
-	RefusedClosing     RefusalReason = "closing"           // 503: the server shuts down
-)
 
 func (StateRejected) event()     {}
 func (AnswersDropped) event()    {}

@@ -1,4 +1,4 @@
-package roundtrip
+package protocol
 
 // A Principal is who a request comes from, as far as the host knows. It binds
 // sealed state: state given to one principal is refused from any other. The
@@ -11,9 +11,12 @@ type Principal struct {
 	local bool
 }
 
-// Local is the principal of connections that belong to one user by
+// LocalPrincipal is the principal of connections that belong to one user by
 // construction: standard input and output, and calls within a process.
-func Local() Principal { return Principal{local: true} }
+func LocalPrincipal() Principal { return Principal{local: true} }
+
+// IsLocal reports whether p is [LocalPrincipal].
+func (p Principal) IsLocal() bool { return p.local }
 
 // Anonymous reports whether nothing is known about the caller.
 func (p Principal) Anonymous() bool { return p == Principal{} }

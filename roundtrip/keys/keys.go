@@ -1,0 +1,123 @@
+// Package keys holds the keys that seal the state of a flow.
+package keys
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/rondo-mcp/rondo/internal/seal"
+)
+
+// A Sealer protects what a flow keeps with the client. Implement it to hold
+// keys elsewhere, for example in a KMS; [Keyring] is the built-in one. Seal
+// and Open may be called concurrently.
+type Sealer interface {
+	// Seal returns an authenticated encryption of plaintext as text. The same
+	// plaintext must not give the same text twice.
+	Seal(ctx context.Context, plaintext []byte) (string, error)
+	// Open undoes Seal. It must fail for any text that Seal did not return.
+	// The error reaches the observer, not the client.
+	Open(ctx context.Context, text string) ([]byte, error)
+}
+
+// A Key seals and opens states. It never prints its secret.
+type Key struct{ key seal.Key }
+
+// NewKey returns the key with the given id and secret. The id is public, it
+// stands in every token: 1 to 32 letters, digits, dots, dashes or underscores.
+// The secret must have at least 32 random bytes.
+func NewKey(id string, secret []byte) (Key, error) {
+	k, err := seal.NewKey(id, secret)
+	return Key{k}, err
+}
+
+// String names the key without its secret.
+func (k Key) String() string { return k.key.String() }
+
+// Format prints the key without its secret under every verb.
+func (k Key) Format(f fmt.State, verb rune) { k.key.Format(f, verb) }
+
+// GoString names the key without its secret.
+func (k Key) GoString() string { return k.key.String() }
+
+// MarshalJSON names the key without its secret.
+func (k Key) MarshalJSON() ([]byte, error) { return k.key.MarshalJSON() }
+
+// A Keyring is a [Sealer] with AES-256-GCM keys: one primary key seals, every
+// key opens. To rotate, add the new key as an older one everywhere, then make
+// it the primary, then drop the old key once its states have expired. It never
+// prints its secrets and may be used concurrently.
+type Keyring struct{ ring *seal.Keyring }
+
+// NewKeyring returns a keyring that seals with primary and opens with all.
+// Two keys with one id are an error.
+func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
+	keys := make([]seal.Key, len(older))
+	for i, k := range older {
+		keys[i] = k.key
+	}
+	ring, err := seal.NewKeyring(primary.key, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	return &Keyring{ring}, nil
+}
+
+// KeyringFromEnv reads a keyring from the environment variable name, in the
+// form "id:secret,id:secret" with base64 secrets of at least 32 bytes; the
+// first key is the primary. Give every replica the same value. An unset
+// variable is an error, so that a fleet does not start with different keys by
+// accident.
+func KeyringFromEnv(name string) (*Keyring, error) {
+	text := os.Getenv(name)
+	if text == "" {
+		return nil, fmt.Errorf("keyring: environment variable %s is not set", name)
+	}
+	ring, err := seal.ParseKeyring(text)
+	if err != nil {
+		return nil, fmt.Errorf("keyring: environment variable %s: %w", name, err)
+	}
+	return &Keyring{ring}, nil
+}
+
+// EphemeralKeyring returns a keyring with a random key that only this process
+// has. It is what a funnel uses when it is given no Sealer.
+func EphemeralKeyring() *Keyring {
+	ring, err := seal.NewKeyring(seal.NewEphemeralKey())
+	if err != nil {
+		panic("keys: internal error: " + err.Error())
+	}
+	return &Keyring{ring}
+}
+
+// Seal implements [Sealer]. It never fails.
+func (k *Keyring) Seal(_ context.Context, plaintext []byte) (string, error) {
+	return k.ring.Seal(plaintext), nil
+}
+
+// Open implements [Sealer].
+func (k *Keyring) Open(_ context.Context, text string) ([]byte, error) {
+	return k.ring.Open(nil, text, maxTextBytes)
+}
+
+// Primary returns the id of the key that seals.
+func (k *Keyring) Primary() string { return k.ring.Primary() }
+
+// IDs returns the ids of all keys that open, that of the primary first.
+func (k *Keyring) IDs() []string { return k.ring.IDs() }
+
+// Ephemeral reports whether the primary key belongs to this process only.
+func (k *Keyring) Ephemeral() bool { return k.ring.Ephemeral() }
+
+// String names the keys without their secrets.
+func (k *Keyring) String() string { return k.ring.String() }
+
+// Format prints the keyring without its secrets under every verb.
+func (k *Keyring) Format(f fmt.State, verb rune) { k.ring.Format(f, verb) }
+
+// MarshalJSON names the keys without their secrets.
+func (k *Keyring) MarshalJSON() ([]byte, error) { return k.ring.MarshalJSON() }
+
+// maxTextBytes is the longest text that is opened, which is longer than any funnel sends.
+const maxTextBytes = 64 << 10

@@ -1,0 +1,160 @@
+package keys_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+)
+
+var secret = []byte("0123456789abcdefghijklmnopqrstuv")
+
+// TestSecretsNeverPrint prints keys, a ring, and all that may hold one.
+func TestSecretsNeverPrint(t *testing.T) {
+	key, err := keys.NewKey("k1", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keys.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := roundtrip.Options{Sealer: ring, Audience: "test"}
+	funnel, err := roundtrip.NewFunnel(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrettest.Check(t, secret, key, &key, ring, *ring, opts, &opts, funnel, *ring,
+		[]any{key, opts},
+		struct{ hidden keys.Key }{key}, struct{ hidden *keys.Keyring }{ring},
+		struct{ hidden roundtrip.Options }{opts})
+	if text := fmt.Sprintf("%+v", opts); !strings.Contains(text, "k1") ||
+		!strings.Contains(text, "redacted") {
+		t.Errorf("options print as %s, without the key's id", text)
+	}
+}
+
+func TestNewKeyRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id     string
+		secret []byte
+	}{
+		"no id": {"", secret}, "short secret": {"k", secret[:31]}, "no secret": {"k", nil},
+		"id of an ephemeral key": {"e-1", secret}, "odd id": {"a b", secret},
+		"long id": {strings.Repeat("k", 33), secret},
+	} {
+		if key, err := keys.NewKey(tc.id, tc.secret); err == nil {
+			t.Errorf("%s: got %v", name, key)
+		}
+	}
+	key, _ := keys.NewKey("k", secret)
+	if _, err := keys.NewKeyring(key, key); err == nil {
+		t.Error("two keys of one id are taken")
+	}
+	if _, err := keys.NewKeyring(keys.Key{}); err == nil {
+		t.Error("the zero key is taken")
+	}
+}
+
+// TestKeyringErrors: messages name the keyring once, and what is wrong in it.
+func TestKeyringErrors(t *testing.T) {
+	const name = "RONDO_TEST_KEYS"
+	encoded := base64.StdEncoding.EncodeToString(secret)
+	key, err := keys.NewKey("k", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newKey := func(id string, secret []byte) error {
+		_,
+			err := keys.NewKey(id, secret)
+		return err
+	}
+	newRing := func(primary keys.Key, older ...keys.Key) error {
+		_, err := keys.NewKeyring(primary, older...)
+		return err
+	}
+	fromEnv := func(value string) error {
+		t.Setenv(name, value)
+		_, err := keys.KeyringFromEnv(name)
+		return err
+	}
+	const env = "keyring: environment variable " + name
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{newKey("", secret), "key id is empty"},
+		{newKey("e-1", secret), `key id begins with "e-", which is reserved for ephemeral keys`},
+		{newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, " +
+			"'.', '_' or '-'"},
+		{newKey("k", secret[:31]), `key "k": secret has 31 bytes, at least 32 are needed`},
+		{newRing(keys.Key{}), "keyring: key 1 is the zero Key"},
+		{newRing(key, keys.Key{}), "keyring: key 2 is the zero Key"},
+		{newRing(key, key), `keyring: two keys have the id "k"`},
+		{fromEnv(""), env + " is not set"},
+		{fromEnv(" "), env + ": no key is configured"},
+		{fromEnv(","), env + ": entry 1: is empty"},
+		{fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
+		{fromEnv("k:" + encoded + ",e-1:" + encoded), env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
+		{fromEnv("k:" + encoded[:20]), env +
+			": entry 1: secret has 15 bytes, at least 32 are needed"},
+		{fromEnv("k:" + encoded + ",k:" + encoded), env + ": entry 2 has the key id of entry 1"},
+	} {
+		if tc.err == nil || tc.err.Error() != tc.want {
+			t.Errorf("got  %v\nwant %s", tc.err, tc.want)
+		}
+	}
+}
+
+func TestKeyringFromEnv(t *testing.T) {
+	const name = "RONDO_TEST_KEYS"
+	encoded := base64.StdEncoding.EncodeToString(secret)
+	for _, tc := range []struct{ name, value, want string }{
+		{"unset", "", "not set"},
+		{"no id", encoded, name},
+		{"swapped", encoded + ":k1", name},
+		{"short", "k1:" + encoded[:20], name},
+		{"not base64", "k1:" + strings.Repeat("%", 44), name},
+		{"twice", "k1:" + encoded + ",k1:" + encoded, name},
+		{"only commas", ",,", name},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv(name, tc.value)
+			_, err := keys.KeyringFromEnv(name)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%q does not say %q", err, tc.want)
+			}
+			if strings.Contains(err.Error(), encoded[:12]) {
+				t.Errorf("the error shows the secret: %v", err)
+			}
+		})
+	}
+
+	t.Setenv(name, "new:"+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))+", old:"+
+		encoded)
+	ring, err := keys.KeyringFromEnv(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ring.Primary() != "new" || ring.Ephemeral() {
+		t.Errorf("primary %s, ephemeral %v", ring.Primary(), ring.Ephemeral())
+	}
+	key, _ := keys.NewKey("old", secret)
+	old, _ := keys.NewKeyring(key)
+	text, err := old.Seal(t.Context(), []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plaintext, err := ring.Open(t.Context(), text)
+	if err != nil || string(plaintext) != "x" {
+		t.Errorf("the older key does not open: %v", err)
+	}
+}

@@ -1,0 +1,8 @@
+package store
+
+// Bytes returns what the recorded outcomes take.
+func (g *MemoryGuard) Bytes() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return int(g.claims.Bytes())
+}
