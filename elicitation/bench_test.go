@@ -46,15 +46,15 @@ func BenchmarkElicit(b *testing.B) {
 			b.Run(shape+", "+bench.name, func(b *testing.B) {
 				router, s := benchRouter(b, bench.options)
 				answer := []byte(yes)
-				via := elicitation.Frames(elicitation.DeliverFunc(func(ctx context.Context,
+				via := elicitation.ViaFrames(elicitation.DeliverFunc(func(ctx context.Context,
 					m protocol.Message) error {
-					_, err := router.Complete(ctx, s.From(),
+					_, err := router.HandleReply(ctx, s.Sender(),
 						&protocol.Response{ID: m.(*protocol.Request).ID, Result: answer})
 					return err
 				}))
 				if shape == "asker" {
-					via = elicitation.Asks(elicitation.AskFunc(func(context.Context,
-						elicitation.Asked, func()) (json.RawMessage, error) {
+					via = elicitation.ViaAsker(elicitation.AskFunc(func(context.Context,
+						elicitation.Question, func()) (json.RawMessage, error) {
 						return answer, nil
 					}))
 				}
@@ -76,8 +76,8 @@ func BenchmarkElicit(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					o.Delivered()
-					router.Complete(ctx, s.From(),
+					o.ConfirmDelivery()
+					router.HandleReply(ctx, s.Sender(),
 						&protocol.Response{ID: o.Request().ID, Result: answer})
 				}
 			})
@@ -145,7 +145,7 @@ func BenchmarkReplicas(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if d, err := other.Complete(ctx, s.From(),
+		if d, err := other.HandleReply(ctx, s.Sender(),
 			result(o.Request().ID, yes)); d != elicitation.Accepted || err != nil {
 			b.Fatal(d, err)
 		}

@@ -45,14 +45,14 @@ type Bus interface {
 	// Send carries message to the owner of key and returns its answer. The
 	// owner may be this replica.
 	//
-	// It fails at once, without waiting for ctx to end, with [ErrUnclaimed] when
-	// nobody owns key and with [ErrOwnerGone] when the owner is known but no
+	// It fails at once, without waiting for ctx to end, with [ErrNoOwner] when
+	// nobody owns key and with [ErrOwnerDead] when the owner is known but no
 	// longer there. Both mean that the message was not handled. With any other
 	// error, that of ctx included, it may have been.
 	Send(ctx context.Context, key string, message []byte) ([]byte, error)
 
 	// Close leaves the bus and frees all claims of this replica. A Send of
-	// another replica to one of them is ErrOwnerGone or ErrUnclaimed from then
+	// another replica to one of them is ErrOwnerDead or ErrNoOwner from then
 	// on; the other methods return [ErrBusClosed]. Close may be called again.
 	// The router does not call it: who opened the bus closes it, after
 	// [Router.Shutdown].

@@ -31,24 +31,24 @@ func TestReplyAtAnotherReplica(t *testing.T) {
 	s, offered, outcome := rigs[0].offered()
 	id := offered.Request().ID
 	for _, test := range []struct {
-		from  elicitation.From
+		from  elicitation.Sender
 		reply string
 		want  elicitation.Disposition
 	}{
-		{elicitation.From{Session: "s2", Principal: alice()}, yes, elicitation.WrongSession},
-		{elicitation.From{Session: "s1", Principal: bob()}, yes, elicitation.WrongPrincipal},
-		{s.From(), `{"action":"accept","content":{"ok":true,"n":9007199254740993}}`, elicitation.Accepted},
+		{elicitation.Sender{Session: "s2", Principal: alice()}, yes, elicitation.WrongSession},
+		{elicitation.Sender{Session: "s1", Principal: bob()}, yes, elicitation.WrongPrincipal},
+		{s.Sender(), `{"action":"accept","content":{"ok":true,"n":9007199254740993}}`, elicitation.Accepted},
 	} {
 		rigs[1].complete(test.from, result(id, test.reply), test.want)
 	}
 	if outcome.Result == nil || string(outcome.Result.Content) != `{"ok":true,"n":9007199254740993}` {
 		t.Errorf("outcome is %+v", outcome)
 	}
-	rigs[2].complete(s.From(), result(id, yes), elicitation.Unknown) // released
-	rigs[0].complete(s.From(), result(id, yes), elicitation.Duplicate)
-	rigs[2].complete(s.From(), result(protocol.StringID(strings.Repeat("0", 32)), yes),
+	rigs[2].complete(s.Sender(), result(id, yes), elicitation.Unknown) // released
+	rigs[0].complete(s.Sender(), result(id, yes), elicitation.Duplicate)
+	rigs[2].complete(s.Sender(), result(protocol.StringID(strings.Repeat("0", 32)), yes),
 		elicitation.Unknown)
-	rigs[2].complete(s.From(), result(protocol.IntID(1), yes), elicitation.Unknown)
+	rigs[2].complete(s.Sender(), result(protocol.IntID(1), yes), elicitation.Unknown)
 	rigs[0].settled()
 }
 
@@ -56,15 +56,15 @@ func TestErrorAndProgressAtAnotherReplica(t *testing.T) {
 	rigs, _ := fleet(t)
 	s, offered, outcome := rigs[0].offered()
 	id := offered.Request().ID
-	if d, err := rigs[1].Progress(t.Context(), s.From(),
+	if d, err := rigs[1].HandleProgress(t.Context(), s.Sender(),
 		progress(id, 1)); d != elicitation.Accepted || err != nil {
 		t.Errorf("progress is %v, %v", d, err)
 	}
-	if d, err := rigs[1].Progress(t.Context(), s.From(),
+	if d, err := rigs[1].HandleProgress(t.Context(), s.Sender(),
 		progress(protocol.IntID(3), 1)); d != elicitation.Unknown || err != nil {
 		t.Errorf("progress of something else is %v, %v", d, err)
 	}
-	rigs[1].complete(s.From(), &protocol.Response{ID: id,
+	rigs[1].complete(s.Sender(), &protocol.Response{ID: id,
 		Error: protocol.Errorf(-32000, "no display")}, elicitation.Accepted)
 	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
 }
@@ -74,8 +74,8 @@ func TestOwnerGone(t *testing.T) {
 	s, offered, _ := rigs[0].offered()
 	buses[0].Close()
 	began := time.Now()
-	d, err := rigs[1].Complete(t.Context(), s.From(), result(offered.Request().ID, yes))
-	if d != elicitation.Unknown || !errors.Is(err, elicitation.ErrOwnerGone) ||
+	d, err := rigs[1].HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
+	if d != elicitation.Unknown || !errors.Is(err, elicitation.ErrOwnerDead) ||
 		time.Since(began) > time.Second {
 		t.Errorf("reply is %v, %v after %v", d, err, time.Since(began))
 	}
@@ -90,7 +90,7 @@ func TestURLCompletionAtAnotherReplica(t *testing.T) {
 	rigs, buses := fleet(t)
 	stream := &screen{t: t}
 	s := rigs[0].attach(elicitation.SessionInfo{ID: "s1", Notify: stream})
-	call := rigs[0].begin(elicitation.Origin{Session: s}, elicitation.Frames(rigs[0].answers(s, `{"action":"accept"}`)), "up")
+	call := rigs[0].begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(rigs[0].answers(s, `{"action":"accept"}`)), "up")
 	defer call.End()
 	for _, id := range []string{"1", "2", "3"} {
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
@@ -105,7 +105,7 @@ func TestURLCompletionAtAnotherReplica(t *testing.T) {
 		t.Errorf("the session got %d frames, want 1", n)
 	}
 	stream.fail = errors.New("gone")
-	if d, err := rigs[2].ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired ||
+	if d, err := rigs[2].HandleURLCompletion(t.Context(), "up", "2"); d != elicitation.Expired ||
 		!errors.Is(err, elicitation.ErrDelivery) {
 		t.Errorf("a delivery that fails is %v, %v", d, err)
 	}
@@ -147,7 +147,7 @@ func TestMalformedBusMessages(t *testing.T) {
 	if n := r.Pending(); n != 2 {
 		t.Errorf("%d pending, want 2", n)
 	}
-	r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Accepted)
+	r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
 	other.Cancel()
 	r.settled()
 }
@@ -157,7 +157,7 @@ func TestStuckBusHoldsUpAQuestionBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{Bus: stuckBus{}})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
 		defer call.End()
 		began := time.Now()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
@@ -198,14 +198,14 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 	_, second, _ := r.offerAnother(s)
 	stream := &screen{t: t}
 	s2 := r.attach(elicitation.SessionInfo{ID: "s2", Notify: stream})
-	call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
+	call := r.begin(elicitation.Origin{Session: s2}, elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 		nil); err != nil {
 		t.Fatal(err)
 	}
 	key := "q." + strings.Trim(offered.Request().ID.String(), `"`)
-	from := fmt.Sprintf(`"session":%q,"issuer":%q,"subject":%q`, s.ID(), s.From().Principal.Issuer, s.From().Principal.Subject)
+	from := fmt.Sprintf(`"session":%q,"issuer":%q,"subject":%q`, s.ID(), s.Sender().Principal.Issuer, s.Sender().Principal.Subject)
 	for _, message := range []string{
 		fmt.Sprintf(`{"do":"complete",%s,"frame":{"jsonrpc":"2.0","id":%s,"result":%s}}`, from, second.Request().ID, yes),
 		fmt.Sprintf(`{"do":"progress",%s,"frame":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}}`, from, second.Request().ID),

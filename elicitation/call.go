@@ -25,22 +25,22 @@ type Origin struct {
 	// CallID is a name of the host's by which [Router.ElicitFrom] can tell the
 	// calls on one connection apart, "": none.
 	CallID string
-	// Related is the id that the request has upstream, for the same purpose;
-	// [Call.Relate] sets it later. Zero: not known.
-	Related protocol.ID
+	// RelatedID is the id that the request has upstream, for the same purpose;
+	// [Call.SetRelatedID] sets it later. Zero: not known.
+	RelatedID protocol.ID
 	// Capabilities are what the client declared with this request, nil: what
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
 	// ProgressToken is the token of the client's request. The client gets heartbeats
 	// on it while a person is asked; see [Options].Heartbeat and [Call.RelayProgress].
-	// [Frames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
+	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
 	// wants no progress.
 	ProgressToken protocol.ProgressToken
-	// PauseClock stops the time limit of the request while a person is asked,
+	// PauseTimeout stops the time limit of the request while a person is asked,
 	// and returns what starts it again; nil: there is none to stop. It is called
 	// once for each question. Both functions must return promptly and not use the
-	// router. [ToolClock.Pause] is one.
-	PauseClock func() (resume func())
+	// router. [PausableTimeout.Pause] is one.
+	PauseTimeout func() (resume func())
 }
 
 // A Call is a request of a client while an upstream serves it. All methods may
@@ -56,7 +56,7 @@ type Call struct {
 	progress progressWriter
 
 	// Guarded by router.mu.
-	related    protocol.ID
+	relatedID  protocol.ID
 	questions  []*pendingQuestion
 	over       bool // takes no more questions: ended, or its context is
 	ended      bool // by End
@@ -87,7 +87,7 @@ func (r *Router) Begin(
 	}
 	c := &Call{
 		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
-		began: time.Now(), related: origin.Related,
+		began: time.Now(), relatedID: origin.RelatedID,
 	}
 	c.progress.setVia(via, origin.ProgressToken)
 	r.mu.Lock()
@@ -108,7 +108,7 @@ func (r *Router) Begin(
 // result; it waits two seconds at most for a delivery in flight.
 func (c *Call) End() {
 	c.unwatch()
-	c.cancelQuestions(ByCall)
+	c.cancelQuestions(ByCallEnd)
 	c.progress.close()
 	r := c.router
 	r.mu.Lock()
@@ -135,17 +135,17 @@ func (c *Call) cancelQuestions(by CancelledBy) {
 	}
 }
 
-// Relate sets the id that the request has upstream, once it is known.
-func (c *Call) Relate(id protocol.ID) {
+// SetRelatedID sets the id that the request has upstream, once it is known.
+func (c *Call) SetRelatedID(id protocol.ID) {
 	c.router.mu.Lock()
 	defer c.router.mu.Unlock()
-	c.related = id
+	c.relatedID = id
 }
 
-// Lost reports that the stream to the client is lost for good. Pending questions fail
+// FailPending reports that the stream to the client is lost for good. Pending questions fail
 // with err as their cause; the call goes on. A host whose clients can reconnect and
 // answer does not call it.
-func (c *Call) Lost(err error) {
+func (c *Call) FailPending(err error) {
 	c.router.mu.Lock()
 	pending := slices.Clone(c.questions) // finish changes the list
 	c.router.mu.Unlock()

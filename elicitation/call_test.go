@@ -18,7 +18,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		_, err := c.Elicit(t.Context(), form("m"), nil)
 		return err
 	}
-	ended := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+	ended := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
 	ended.End()
 	ended.End()
 	refused(t, ask(ended), elicitation.ErrNoSession, -32601, "No client session available")
@@ -28,14 +28,14 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancelled := r.beginIn(ctx, elicitation.Origin{Session: s},
-			elicitation.Frames(&screen{t: t}), "up")
+			elicitation.ViaFrames(&screen{t: t}), "up")
 		defer cancelled.End()
 		cancel()
 		synctest.Wait()
 		refused(t, ask(cancelled), elicitation.ErrNoSession, -32601, "No client session available")
 	})
 
-	open := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+	open := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
 	defer open.End()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -94,11 +94,11 @@ func TestLostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
 		defer call.End()
 		go func() {
 			time.Sleep(time.Second)
-			call.Lost(errors.New("connection reset"))
+			call.FailPending(errors.New("connection reset"))
 		}()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
 		refused(t, err, elicitation.ErrDelivery, -32603, "The client's stream was lost")

@@ -26,12 +26,12 @@ func TestElicitationAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
-		_, err := router.Complete(ctx, s.From(),
+		_, err := router.HandleReply(ctx, s.Sender(),
 			&protocol.Response{ID: m.(*protocol.Request).ID, Result: json.RawMessage(yes)})
 		return err
 	})
 	call, err := router.Begin(t.Context(), elicitation.Origin{Session: s},
-		elicitation.Frames(frames), "up")
+		elicitation.ViaFrames(frames), "up")
 	if err != nil {
 		t.Fatal(err)
 	}

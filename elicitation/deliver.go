@@ -13,20 +13,20 @@ import (
 )
 
 // Via is how questions reach the client while one of its requests runs. It is made
-// by [Frames] or [Asks]; the zero Via leaves delivery to the host, which then uses
+// by [ViaFrames] or [ViaAsker]; the zero Via leaves delivery to the host, which then uses
 // [Call.Offer] alone.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker
 }
 
-// Frames is the Via of hosts that write frames themselves. The router makes the
-// request and owns its id; the client's response goes to [Router.Complete].
-func Frames(d FrameDeliverer) Via { return Via{frames: d} }
+// ViaFrames is the Via of hosts that write frames themselves. The router makes the
+// request and owns its id; the client's response goes to [Router.HandleReply].
+func ViaFrames(d FrameDeliverer) Via { return Via{frames: d} }
 
-// Asks is the Via of hosts whose SDK writes a request and waits for the response
+// ViaAsker is the Via of hosts whose SDK writes a request and waits for the response
 // in one call.
-func Asks(a Asker) Via { return Via{asker: a} }
+func ViaAsker(a Asker) Via { return Via{asker: a} }
 
 // A FrameDeliverer writes messages on the stream of one request of a client, in
 // the order in which it is called.
@@ -58,7 +58,7 @@ type Asker interface {
 	//
 	// The context has the values of the one given to [Router.Begin] and ends
 	// when the question does, whatever ends it. Calls may overlap.
-	Ask(ctx context.Context, q Asked, delivered func()) (json.RawMessage, error)
+	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 }
 
 // A ProgressDeliverer is an [Asker] that also writes progress notifications on the
@@ -73,24 +73,24 @@ type ProgressDeliverer interface {
 }
 
 // AskFunc is a function that is an [Asker].
-type AskFunc func(ctx context.Context, q Asked, delivered func()) (json.RawMessage, error)
+type AskFunc func(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 
 // Ask calls f.
-func (f AskFunc) Ask(ctx context.Context, q Asked, delivered func()) (json.RawMessage, error) {
+func (f AskFunc) Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error) {
 	return f(ctx, q, delivered)
 }
 
-// Asked is a question as an [Asker] is to put it.
-type Asked struct {
+// A Question is what an [Asker] puts to the client.
+type Question struct {
 	// ID is the router's id of the question, 32 hexadecimal digits, as logs
 	// have it. An SDK gives the request on the wire an id of its own.
 	ID string
 	// Params are the parameters of elicitation/create as the client's revision
 	// spells them. They must not be modified.
 	Params json.RawMessage
-	// Question is the same, decoded: a [*protocol.ElicitForm] or a
+	// Request is the same, decoded: a [*protocol.ElicitForm] or a
 	// [*protocol.ElicitURL].
-	Question protocol.InputRequest
+	Request protocol.InputRequest
 }
 
 var (
@@ -143,10 +143,10 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	if !ok {
 		return
 	}
-	asked := Asked{ID: hexID(p.id), Params: request.Params}
+	asked := Question{ID: hexID(p.id), Params: request.Params}
 	var raw []byte
 	err := recoverToError(func() (err error) {
-		asked.Question, err = protocol.DecodeInputRequest(protocol.MethodElicit, request.Params)
+		asked.Request, err = protocol.DecodeInputRequest(protocol.MethodElicit, request.Params)
 		if err != nil {
 			return err
 		}

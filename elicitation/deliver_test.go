@@ -16,7 +16,7 @@ import (
 func TestOfferedQuestionIsWithdrawnByTheHost(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	_, offered, outcome := r.offered()
-	offered.Delivered()
+	offered.ConfirmDelivery()
 	offered.Cancel()
 	var c protocol.Cancelled
 	if outcome.Withdraw == nil || outcome.Withdraw.Method != protocol.NotifyCancelled {
@@ -36,7 +36,7 @@ func TestWithdrawnOnce(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			sc := &screen{t: t}
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			defer call.End()
 			offered, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
 			if err != nil {
@@ -47,7 +47,7 @@ func TestWithdrawnOnce(t *testing.T) {
 			if n := len(sc.notifications("notifications/cancelled")); n != 0 {
 				t.Errorf("taken back %d times before it went out", n)
 			}
-			offered.Delivered()
+			offered.ConfirmDelivery()
 			synctest.Wait()
 			if n := len(sc.notifications("notifications/cancelled")); n != 1 {
 				t.Errorf("taken back %d times", n)
@@ -62,13 +62,13 @@ func TestWithdrawnOnce(t *testing.T) {
 			sc := &screen{t: t}
 			var call *elicitation.Call
 			sc.answer = func(q *protocol.Request) {
-				if d, err := r.Progress(context.Background(), s.From(),
+				if d, err := r.HandleProgress(context.Background(), s.Sender(),
 					progress(q.ID, 1)); d != elicitation.Accepted || err != nil {
 					t.Errorf("progress is %v, %v", d, err)
 				}
 				call.End()
 			}
-			call = r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			call = r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			if _, err := call.Elicit(t.Context(), form("m"), nil); !errors.Is(err,
 				elicitation.ErrCancelled) {
 				t.Errorf("error is %v", err)
@@ -88,7 +88,7 @@ func TestStuckDelivery(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		call := r.begin(elicitation.Origin{Session: s},
-			elicitation.Frames(&screen{t: t, stuck: true}), "up")
+			elicitation.ViaFrames(&screen{t: t, stuck: true}), "up")
 		defer call.End()
 		began := time.Now()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
@@ -106,7 +106,7 @@ func TestFailedDelivery(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	cause := errors.New("no GET stream at https://client.example/mcp?key=canary")
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t, fail: cause}),
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t, fail: cause}),
 		"up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)
@@ -135,7 +135,7 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 			}
 			return sc.Deliver(ctx, m)
 		})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(slow), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(slow), "up")
 		defer call.End()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -158,8 +158,8 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 func TestReplyOvertakesDelivery(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	_, offered, _ := r.offered()
-	r.complete(offered.Call().Origin().Session.From(), result(offered.Request().ID, yes),
+	r.complete(offered.Call().Origin().Session.Sender(), result(offered.Request().ID, yes),
 		elicitation.Accepted)
-	offered.Delivered()
+	offered.ConfirmDelivery()
 	r.wantEvents("created delivered completed")
 }

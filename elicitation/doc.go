@@ -16,14 +16,14 @@
 //
 //	// For each request that is passed on:
 //	origin := elicitation.Origin{Session: session}
-//	call, err := router.Begin(ctx, origin, elicitation.Frames(stream), upstream)
+//	call, err := router.Begin(ctx, origin, elicitation.ViaFrames(stream), upstream)
 //	defer call.End()
 //
 //	// When the upstream asks:
 //	result, err := call.Elicit(ctx, params, nil)
 //
 //	// When a client sends a response:
-//	disposition, err := router.Complete(ctx, session.From(), response)
+//	disposition, err := router.HandleReply(ctx, Session.Sender(), response)
 //
 // # Blocking and split
 //
@@ -32,11 +32,11 @@
 // be sent and calls back; it suits hosts that shuffle frames, and needs no
 // goroutine while a person thinks. SDKs whose callbacks do not say which call
 // they belong to use [Router.ElicitFrom], with a connection for each call or
-// [Router.Exclusive].
+// [Router.AcquireUpstream].
 //
 // An upstream of revision 2025-11-25 may answer the call itself with error -32042
-// and notify later that the person has finished at the URL: [Call.URLRequired] and
-// [Router.ElicitationCompleted] pass both on to the right client.
+// and notify later that the person has finished at the URL: [Call.RelayURLRequired] and
+// [Router.HandleURLCompletion] pass both on to the right client.
 //
 // # What is guaranteed
 //
@@ -68,7 +68,7 @@
 // Where [Origin] names a ProgressToken the client gets heartbeats on it
 // ([Options].Heartbeat): progress with the upstream's last value and an ever smaller
 // fraction, until the last question is answered, and none after [Call.End]. They go
-// out by [Frames], or by an [Asker] that is a [ProgressDeliverer]. The values on a token
+// out by [ViaFrames], or by an [Asker] that is a [ProgressDeliverer]. The values on a token
 // must rise, so the host passes the upstream's progress to [Call.RelayProgress] and sends
 // none on that token itself. Heartbeats do not extend a question.
 //

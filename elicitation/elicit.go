@@ -14,11 +14,11 @@ type ElicitOptions struct {
 	// UpstreamID is the id of the upstream's request, by which
 	// [Router.CancelUpstream] finds the question. Zero: it cannot be found.
 	UpstreamID protocol.ID
-	// Related is the id of the call upstream that the question belongs to, where
+	// RelatedID is the id of the call upstream that the question belongs to, where
 	// the transport knows it from the stream. CallID is the same in the host's
 	// terms. [Router.ElicitFrom] alone uses them. Zero: not known.
-	Related protocol.ID
-	CallID  string
+	RelatedID protocol.ID
+	CallID    string
 	// Timeout is how long the client may take to answer, 0: Options.Timeout.
 	// More than Options.MaxTimeout counts as that.
 	Timeout time.Duration
@@ -111,10 +111,10 @@ type Offered struct {
 
 // Offer is [Call.Elicit] for hosts that shuffle frames: it returns at once with
 // the request to be sent to the client, and no goroutine waits. done is called
-// once, with the outcome, from whichever goroutine brings it about: [Router.Complete],
+// once, with the outcome, from whichever goroutine brings it about: [Router.HandleReply],
 // a timer, the end of a context; it should return promptly. It may be nil.
 //
-// The host calls [Offered.Delivered] or [Offered.Failed] when the transport has
+// The host calls [Offered.ConfirmDelivery] or [Offered.FailDelivery] when the transport has
 // taken the request or refused it. The error is an [*Error]; done is not called
 // then.
 func (c *Call) Offer(
@@ -148,16 +148,16 @@ func (o *Offered) Request() *protocol.Request { return o.request }
 // Call is the call whose client is asked.
 func (o *Offered) Call() *Call { return o.question.call }
 
-// Delivered says that the transport has taken the request.
-func (o *Offered) Delivered() {
+// ConfirmDelivery says that the transport has taken the request.
+func (o *Offered) ConfirmDelivery() {
 	if p := o.question; p.markDelivered() && p.routerDelivers {
 		go p.withdrawLate() // finish leaves it to whoever delivers
 	}
 }
 
-// Failed says that the transport did not take the request. The question ends
+// FailDelivery says that the transport did not take the request. The question ends
 // with err as its cause.
-func (o *Offered) Failed(err error) { o.question.failDelivery(err) }
+func (o *Offered) FailDelivery(err error) { o.question.failDelivery(err) }
 
 // Cancel withdraws the question on behalf of the upstream.
 func (o *Offered) Cancel() { o.question.finishCancelled(ByUpstream, nil) }

@@ -27,7 +27,7 @@ func TestElicit(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 			sc := r.answers(s, test.reply)
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			defer call.End()
 			got, err := call.Elicit(t.Context(), form("Deploy?"), nil)
 			if err != nil {
@@ -55,47 +55,47 @@ func TestAsker(t *testing.T) {
 		want   error // nil: an accept
 		code   int64
 	}{
-		{"reports delivery", func(_ context.Context, _ elicitation.Asked,
+		{"reports delivery", func(_ context.Context, _ elicitation.Question,
 			delivered func()) (json.RawMessage, error) {
 			delivered()
 			delivered()
 			return json.RawMessage(yes), nil
 		}, "created delivered completed", nil, 0},
-		{"does not", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+		{"does not", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
 			return json.RawMessage(yes), nil
 		}, "created delivered completed", nil, 0}, // an answer proves delivery
-		{"the client refuses", func(context.Context, elicitation.Asked, func()) (json.RawMessage,
+		{"the client refuses", func(context.Context, elicitation.Question, func()) (json.RawMessage,
 			error) {
 			return nil, errors.Join(errors.New("call failed"), refusal)
 		}, "created delivered error", elicitation.ErrClient, -32000},
-		{"cannot be reached", func(context.Context, elicitation.Asked, func()) (json.RawMessage,
+		{"cannot be reached", func(context.Context, elicitation.Question, func()) (json.RawMessage,
 			error) {
 			return nil, errors.New("no stream")
 		}, "created error", elicitation.ErrDelivery, -32603},
-		{"dies after delivery", func(_ context.Context, _ elicitation.Asked,
+		{"dies after delivery", func(_ context.Context, _ elicitation.Question,
 			delivered func()) (json.RawMessage, error) {
 			delivered()
 			return nil, errors.New("stream closed")
 		}, "created delivered error", elicitation.ErrDelivery, -32603},
-		{"nonsense", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+		{"nonsense", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
 			return nil, nil
 		}, "created delivered error", elicitation.ErrInvalidReply, -32603},
-		{"panics", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+		{"panics", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
 			panic("lost")
 		}, "created error", elicitation.ErrDelivery, -32603},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			ask := elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked,
+			ask := elicitation.AskFunc(func(ctx context.Context, q elicitation.Question,
 				delivered func()) (json.RawMessage, error) {
-				f, ok := q.Question.(*protocol.ElicitForm)
+				f, ok := q.Request.(*protocol.ElicitForm)
 				if !ok || f.Message != "Deploy?" || len(q.ID) != 32 {
-					t.Errorf("asked %q %+v", q.ID, q.Question)
+					t.Errorf("asked %q %+v", q.ID, q.Request)
 				}
 				return test.ask(ctx, q, delivered)
 			})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(ask), "up")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(ask), "up")
 			defer call.End()
 			got, err := call.Elicit(t.Context(), form("Deploy?"), nil)
 			if test.want == nil && (err != nil || got.Action != protocol.ActionAccept) {
@@ -120,7 +120,7 @@ func TestAskerContext(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
 		over := make(chan error, 1)
-		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked,
+		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
 			_ func()) (json.RawMessage, error) {
 			if ctx.Value(key{}) != "the tool's" {
 				t.Error("the context is not the call's")
@@ -130,7 +130,7 @@ func TestAskerContext(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"),
-			elicitation.Origin{Session: s}, elicitation.Asks(ask), "up")
+			elicitation.Origin{Session: s}, elicitation.ViaAsker(ask), "up")
 		defer call.End()
 		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
 		refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
@@ -154,17 +154,17 @@ func TestOffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantEvents("created")
-	offered.Delivered()
-	offered.Delivered()
+	offered.ConfirmDelivery()
+	offered.ConfirmDelivery()
 	r.wantEvents("created delivered")
 	if len(outcomes) != 0 || offered.Call() != call {
 		t.Fatal("it ended before it was answered")
 	}
 	reply := result(offered.Request().ID, `{"action":"accept","content":{"ok":true},"_meta":{"k":1},"extra":1}`)
-	if d, _ := r.Complete(t.Context(), s.From(), reply); d != elicitation.Accepted {
+	if d, _ := r.HandleReply(t.Context(), s.Sender(), reply); d != elicitation.Accepted {
 		t.Fatalf("reply is %v", d)
 	}
-	offered.Failed(errors.New("too late"))
+	offered.FailDelivery(errors.New("too late"))
 	offered.Cancel()
 	if len(outcomes) != 1 || outcomes[0].Err != nil || outcomes[0].Withdraw != nil {
 		t.Fatalf("outcomes %+v, want one answer", outcomes)
@@ -227,13 +227,13 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		reply := result(a.offered.Request().ID, `{"action":"accept","content":`+string(content)+`}`)
 		for _, other := range all {
 			if other.session != a.session {
-				if d, _ := r.Complete(t.Context(), other.session.From(),
+				if d, _ := r.HandleReply(t.Context(), other.session.Sender(),
 					reply); d != elicitation.WrongSession {
 					t.Fatalf("a reply from another session is %v", d)
 				}
 			}
 		}
-		if d, _ := r.Complete(t.Context(), a.session.From(), reply); d != elicitation.Accepted {
+		if d, _ := r.HandleReply(t.Context(), a.session.Sender(), reply); d != elicitation.Accepted {
 			t.Fatalf("reply is %v", d)
 		}
 	}

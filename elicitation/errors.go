@@ -56,7 +56,7 @@ type CancelledBy string
 const (
 	ByUpstream CancelledBy = "upstream" // the server that asked
 	ByClient   CancelledBy = "client"   // the client abandoned the request that caused the question
-	ByCall     CancelledBy = "call"     // the call ended without waiting
+	ByCallEnd  CancelledBy = "call"     // the call ended without waiting
 	BySession  CancelledBy = "session"  // the client's session ended
 	ByShutdown CancelledBy = "shutdown" // the router shut down
 )
@@ -79,11 +79,11 @@ var (
 
 // The errors of a [Bus].
 var (
-	// ErrUnclaimed says that nobody owns the key: it never was claimed, was
+	// ErrNoOwner says that nobody owns the key: it never was claimed, was
 	// released, or its owner died and the claim has been freed since.
-	ErrUnclaimed = errors.New("elicitation bus: nobody owns the key")
-	// ErrOwnerGone says that the replica that owns the key is no longer there.
-	ErrOwnerGone = errors.New("elicitation bus: the replica that owns the key is gone")
+	ErrNoOwner = errors.New("elicitation bus: nobody owns the key")
+	// ErrOwnerDead says that the replica that owns the key is no longer there.
+	ErrOwnerDead = errors.New("elicitation bus: the replica that owns the key is gone")
 	// ErrClaimed says that another replica owns the key.
 	ErrClaimed = errors.New("elicitation bus: another replica owns the key")
 	// ErrBusClosed says that this replica has left the bus.

@@ -47,7 +47,7 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 					panic("watcher")
 				}
 			})
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: test.clock},
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: test.clock},
 				elicitation.Via{}, "up")
 			ends := 0
 			var offered *elicitation.Offered
@@ -60,8 +60,8 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 				t.Fatalf("offered is %v", offered)
 			}
 			if offered != nil {
-				offered.Delivered()
-				if d, err := r.Complete(t.Context(), s.From(),
+				offered.ConfirmDelivery()
+				if d, err := r.HandleReply(t.Context(), s.Sender(),
 					result(offered.Request().ID, yes)); d != elicitation.Accepted || err != nil {
 					t.Errorf("the reply is %v, %v", d, err)
 				}

@@ -18,7 +18,7 @@ var canBeAsked = protocol.ClientCapabilities{Elicitation: &protocol.ElicitationC
 // A stream is where a gateway writes what goes to one request of a client.
 type stream struct {
 	router *elicitation.Router
-	from   elicitation.From
+	from   elicitation.Sender
 	answer string
 }
 
@@ -29,7 +29,7 @@ type stream struct {
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
 	fmt.Println("to the client:", question.Method)
-	_, err := s.router.Complete(ctx, s.from,
+	_, err := s.router.HandleReply(ctx, s.from,
 		&protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
 	return err
 }
@@ -57,7 +57,7 @@ func Example() {
 	defer ann.Detach()
 
 	// Ann's tools/call is passed on to an upstream.
-	via := elicitation.Frames(&stream{router, ann.From(), `{"action":"accept","content":{"env":"prod"}}`})
+	via := elicitation.ViaFrames(&stream{router, ann.Sender(), `{"action":"accept","content":{"env":"prod"}}`})
 	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, via, "upstream-7")
 	if err != nil {
 		fmt.Println(err)
@@ -122,13 +122,13 @@ func ExampleCall_Offer() {
 		return
 	}
 	toClient := offered.Request() // to be written to ann's stream
-	offered.Delivered()           // it has been
+	offered.ConfirmDelivery()     // it has been
 	fmt.Println("pending:", router.Pending())
 
 	// A frame from a client, as its session and token say who it is.
 	reply := &protocol.Response{ID: toClient.ID, Result: json.RawMessage(`{"action":"decline"}`)}
-	for _, from := range []elicitation.From{{Session: "session-2"}, ann.From(), ann.From()} {
-		disposition, _ := router.Complete(ctx, from, reply)
+	for _, from := range []elicitation.Sender{{Session: "session-2"}, ann.Sender(), ann.Sender()} {
+		disposition, _ := router.HandleReply(ctx, from, reply)
 		fmt.Println(from.Session, disposition)
 	}
 	// Output:
@@ -155,13 +155,13 @@ func ExampleRouter_ElicitFrom() {
 		}
 		// The Asker wraps the SDK's own call, with the context of the handler
 		// that serves the client's request.
-		ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Asked,
+		ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Question,
 			delivered func()) (json.RawMessage, error) {
-			fmt.Printf("%s is asked: %s\n", who, q.Question.(*protocol.ElicitForm).Message)
+			fmt.Printf("%s is asked: %s\n", who, q.Request.(*protocol.ElicitForm).Message)
 			return json.RawMessage(`{"action":"accept","content":{}}`), nil
 		})
 		call, err := router.Begin(ctx,
-			elicitation.Origin{Session: session, CallID: "call of " + who}, elicitation.Asks(ask),
+			elicitation.Origin{Session: session, CallID: "call of " + who}, elicitation.ViaAsker(ask),
 			"shared connection")
 		if err != nil {
 			panic(err)
@@ -220,7 +220,7 @@ func ExampleNewHub() {
 	}
 
 	reply := &protocol.Response{ID: offered.Request().ID, Result: json.RawMessage(`{"action":"accept","content":{}}`)}
-	disposition, err := b.Complete(ctx, elicitation.From{Session: "session-1"}, reply)
+	disposition, err := b.HandleReply(ctx, elicitation.Sender{Session: "session-1"}, reply)
 	fmt.Println("b says:", disposition, err)
 	// Output:
 	// a hears: accept

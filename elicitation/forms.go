@@ -66,7 +66,7 @@ type answerCheck struct {
 	schema json.RawMessage
 }
 
-func (r *Router) answerCheckFor(q *question) answerCheck {
+func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 	if r.opts.Validation == ValidateOff || q.schema == nil {
 		return answerCheck{}
 	}

@@ -60,8 +60,8 @@ func FuzzReply(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		owner := s.From()
-		sender := []elicitation.From{owner, {Session: "x", Principal: owner.Principal},
+		owner := s.Sender()
+		sender := []elicitation.Sender{owner, {Session: "x", Principal: owner.Principal},
 			{Session: owner.Session}, {}}[uint(from)%4]
 		reply := &protocol.Response{ID: offered.Request().ID, Result: raw}
 		if how == 2 {
@@ -73,7 +73,7 @@ func FuzzReply(f *testing.F) {
 			}
 			reply = r
 		}
-		d, err := router.Complete(context.Background(), sender, reply)
+		d, err := router.HandleReply(context.Background(), sender, reply)
 		if err != nil {
 			t.Fatal(err)
 		}

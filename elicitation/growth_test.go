@@ -17,12 +17,12 @@ func TestGrowth(t *testing.T) {
 	reply := json.RawMessage(yes)
 	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 		if request, ok := m.(*protocol.Request); ok {
-			_, err := r.Complete(ctx, s.From(), &protocol.Response{ID: request.ID, Result: reply})
+			_, err := r.HandleReply(ctx, s.Sender(), &protocol.Response{ID: request.ID, Result: reply})
 			return err
 		}
 		return nil
 	})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(frames), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(frames), "up")
 	defer call.End()
 	elicit := func(params []byte) bool {
 		_, _ = call.Elicit(t.Context(), params, nil)

@@ -169,7 +169,7 @@ func (s *screen) notifications(method string) (all []*protocol.Notification) {
 func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	sc := &screen{t: r.TB}
 	sc.answer = func(q *protocol.Request) {
-		if d, err := r.Complete(context.Background(), s.From(),
+		if d, err := r.HandleReply(context.Background(), s.Sender(),
 			result(q.ID, text)); d != elicitation.Accepted || err != nil {
 			r.Errorf("reply is %v, %v, want accepted", d, err)
 		}
@@ -295,10 +295,10 @@ func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitatio
 	return s, offered, outcome
 }
 
-func (r *rig) complete(from elicitation.From, reply *protocol.Response,
+func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
 	want elicitation.Disposition) {
 	r.Helper()
-	if d, err := r.Complete(r.Context(), from, reply); d != want || err != nil {
+	if d, err := r.HandleReply(r.Context(), from, reply); d != want || err != nil {
 		r.Errorf("reply is %v, %v, want %v", d, err, want)
 	}
 }

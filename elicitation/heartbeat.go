@@ -164,7 +164,7 @@ var errNoProgress = errors.New(
 	"elicitation call: progress: the client wants none, or Begin was given no Via that delivers it")
 
 // RelayProgress delivers what the upstream reports about the call to the client, by
-// the call's [Frames] or [ProgressDeliverer] and on [Origin].ProgressToken: the token
+// the call's [ViaFrames] or [ProgressDeliverer] and on [Origin].ProgressToken: the token
 // of p is not used. The router sends heartbeats on the same token while a person is
 // asked, and values have to rise, so hosts whose calls have such a token relay
 // progress with this method alone. A value that heartbeats have passed is raised, and

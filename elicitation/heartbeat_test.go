@@ -47,11 +47,11 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 				frames.answer = func(q *protocol.Request) {
 					go func() {
 						time.Sleep(40 * time.Second)
-						_, _ = r.Complete(t.Context(), s.From(), result(q.ID, yes))
+						_, _ = r.HandleReply(t.Context(), s.Sender(), result(q.ID, yes))
 					}()
 				}
 				call := r.begin(elicitation.Origin{Session: s,
-					ProgressToken: protocol.StringID("p")}, elicitation.Frames(frames), "up")
+					ProgressToken: protocol.StringID("p")}, elicitation.ViaFrames(frames), "up")
 				relay := func(progress float64, message string) {
 					total := 9.0
 					if err := call.RelayProgress(t.Context(),
@@ -105,7 +105,7 @@ func TestNoHeartbeats(t *testing.T) {
 				r := newRig(t, c.opts)
 				frames := &screen{t: t}
 				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
-					ProgressToken: c.token}, elicitation.Frames(frames), "up")
+					ProgressToken: c.token}, elicitation.ViaFrames(frames), "up")
 				defer call.End()
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
@@ -144,7 +144,7 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 					if q, ok := m.(*protocol.Request); ok {
 						go func() {
 							time.Sleep(30 * time.Second)
-							_, _ = r.Complete(t.Context(), s.From(), result(q.ID, yes))
+							_, _ = r.HandleReply(t.Context(), s.Sender(), result(q.ID, yes))
 						}()
 						return nil
 					}
@@ -152,7 +152,7 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 					return fmt.Errorf("not delivered")
 				})
 				call := r.begin(elicitation.Origin{Session: s,
-					ProgressToken: protocol.StringID("p")}, elicitation.Frames(frames), "up")
+					ProgressToken: protocol.StringID("p")}, elicitation.ViaFrames(frames), "up")
 				began := time.Now()
 				if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
 					t.Error(err)
@@ -174,7 +174,7 @@ type sdkClient struct {
 	deliver func(ctx context.Context, p *protocol.Progress) error
 }
 
-func (c sdkClient) Ask(ctx context.Context, _ elicitation.Asked,
+func (c sdkClient) Ask(ctx context.Context, _ elicitation.Question,
 	_ func()) (json.RawMessage, error) {
 	select {
 	case <-time.After(c.thinks):
@@ -209,7 +209,7 @@ func TestHeartbeatsThroughAnSDK(t *testing.T) {
 		call := r.beginIn(context.WithValue(t.Context(), streamKey{}, "stream"),
 			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
 				ProgressToken: protocol.StringID("p")},
-			elicitation.Asks(client), "up")
+			elicitation.ViaAsker(client), "up")
 		relay := func(progress float64) {
 			p := &protocol.Progress{Token: protocol.IntID(7), Progress: progress, Total: &total,
 				Message: fmt.Sprint(progress)}
@@ -241,16 +241,16 @@ func TestNoHeartbeatsOnceAnswered(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s, frames := r.attach(elicitation.SessionInfo{}), &screen{t: t}
 		origin := elicitation.Origin{Session: s, ProgressToken: protocol.StringID("p")}
-		call := r.begin(origin, elicitation.Frames(frames), "up")
+		call := r.begin(origin, elicitation.ViaFrames(frames), "up")
 		defer call.End()
 		done := func(elicitation.Outcome) { time.Sleep(time.Hour) }
 		offered, err := call.Offer(t.Context(), form("Sure?"), nil, done)
 		if err != nil {
 			t.Fatal(err)
 		}
-		offered.Delivered()
+		offered.ConfirmDelivery()
 		time.Sleep(3 * time.Second)
-		_, _ = r.Complete(t.Context(), s.From(), result(offered.Request().ID, yes))
+		_, _ = r.HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
 		if got := frames.reported(); len(got) != 1 {
 			t.Errorf("the client heard %+v, want one heartbeat", got)
 		}
@@ -282,7 +282,7 @@ func TestEndWaitsForProgress(t *testing.T) {
 					}
 				}}
 				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}),
-					ProgressToken: protocol.StringID("p")}, elicitation.Asks(client), "up")
+					ProgressToken: protocol.StringID("p")}, elicitation.ViaAsker(client), "up")
 				for n := range 2 {
 					go func() {
 						_ = call.RelayProgress(t.Context(),
@@ -318,7 +318,7 @@ func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
 		origin := elicitation.Origin{
 			Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p"),
 		}
-		call := r.begin(origin, elicitation.Asks(client), "up")
+		call := r.begin(origin, elicitation.ViaAsker(client), "up")
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
@@ -340,7 +340,7 @@ func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
 func TestProgressThatNobodyWants(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	session := r.attach(elicitation.SessionInfo{})
-	deaf := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage,
+	deaf := elicitation.AskFunc(func(context.Context, elicitation.Question, func()) (json.RawMessage,
 		error) {
 		return nil, nil
 	})
@@ -349,10 +349,10 @@ func TestProgressThatNobodyWants(t *testing.T) {
 		return nil
 	}}
 	for name, call := range map[string]*elicitation.Call{
-		"no token": r.begin(elicitation.Origin{Session: session}, elicitation.Asks(fails),
+		"no token": r.begin(elicitation.Origin{Session: session}, elicitation.ViaAsker(fails),
 			"up"),
 		"no way": r.begin(elicitation.Origin{Session: session,
-			ProgressToken: protocol.StringID("p")}, elicitation.Asks(deaf), "up"),
+			ProgressToken: protocol.StringID("p")}, elicitation.ViaAsker(deaf), "up"),
 		"host's delivery": r.begin(elicitation.Origin{Session: session,
 			ProgressToken: protocol.StringID("p")}, elicitation.Via{}, "up"),
 	} {

@@ -24,7 +24,7 @@ type hubClaim struct {
 func NewHub() *Hub { return &Hub{claims: make(map[string]hubClaim)} }
 
 // Bus returns the end of one more replica. The claims of a replica whose end is closed
-// are freed when another replica claims the key; until then Send returns [ErrOwnerGone].
+// are freed when another replica claims the key; until then Send returns [ErrOwnerDead].
 func (h *Hub) Bus() Bus { return &hubBus{hub: h} }
 
 type hubBus struct {
@@ -109,12 +109,12 @@ func (b *hubBus) findOwner(key string) (busHandler, error) {
 	c, ok := b.hub.claims[key]
 	switch {
 	case !ok:
-		return nil, ErrUnclaimed
+		return nil, ErrNoOwner
 	case c.owner.closed || c.owner.answer == nil:
-		return nil, ErrOwnerGone
+		return nil, ErrOwnerDead
 	case !c.isLiveLocked(time.Now()):
 		delete(b.hub.claims, key)
-		return nil, ErrUnclaimed
+		return nil, ErrNoOwner
 	}
 	return c.owner.answer, nil
 }
@@ -127,7 +127,7 @@ func (b *hubBus) Close() error {
 	}
 	b.closed = true
 	// Claims stay until they expire, as those of a dead replica do, so that Send
-	// returns ErrOwnerGone for a late reply. Expired ones are dropped.
+	// returns ErrOwnerDead for a late reply. Expired ones are dropped.
 	now := time.Now()
 	for key, c := range b.hub.claims {
 		if !now.Before(c.expires) {

@@ -22,7 +22,7 @@ import (
 func TestLogFields(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, yes)), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("Deploy\nto prod?"), nil); err != nil {
 		t.Fatal(err)
@@ -77,11 +77,11 @@ func TestRedactorOfDeliveryErrors(t *testing.T) {
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			var call *elicitation.Call
 			call = r.begin(elicitation.Origin{Session: s},
-				elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context,
+				elicitation.ViaFrames(elicitation.DeliverFunc(func(_ context.Context,
 					m protocol.Message) error {
 					err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
 					if lost {
-						call.Lost(err)
+						call.FailPending(err)
 					}
 					return err
 				})), "up")
@@ -145,14 +145,14 @@ func TestSecretsStayOut(t *testing.T) {
 		for _, reply := range replies {
 			sc := &screen{t: t}
 			sc.answer = func(q *protocol.Request) {
-				r.Complete(context.Background(), s.From(),
+				r.HandleReply(context.Background(), s.Sender(),
 					result(q.ID, reply))
 			}
-			sdk := elicitation.AskFunc(func(context.Context, elicitation.Asked,
+			sdk := elicitation.AskFunc(func(context.Context, elicitation.Question,
 				func()) (json.RawMessage, error) {
 				return nil, fmt.Errorf("cannot use %s", reply)
 			})
-			for _, via := range []elicitation.Via{elicitation.Frames(sc), elicitation.Asks(sdk)} {
+			for _, via := range []elicitation.Via{elicitation.ViaFrames(sc), elicitation.ViaAsker(sdk)} {
 				call := r.begin(elicitation.Origin{Session: s}, via, "up")
 				for _, q := range questions {
 					_, err := call.Elicit(t.Context(), q, nil)
@@ -192,7 +192,7 @@ func TestRedactor(t *testing.T) {
 	audit := &auditor{}
 	r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, yes)), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestCausesAreLogged(t *testing.T) {
 	}{
 		{"a transport's text", func(sc *screen) elicitation.Via {
 			sc.fail = errors.New("stream is closed")
-			return elicitation.Frames(sc)
+			return elicitation.ViaFrames(sc)
 		}, "stream is closed"},
 		{"an SDK's known cause", asksFor(fmt.Errorf("secret: %w", io.ErrUnexpectedEOF)),
 			"unexpected EOF"},
@@ -263,7 +263,7 @@ func TestCausesAreLogged(t *testing.T) {
 			&json.UnsupportedValueError{Str: "secret"})),
 			"error of type *json.UnsupportedValueError"},
 		{"an answer that cannot be read", func(sc *screen) elicitation.Via {
-			return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked,
+			return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
 				func()) (json.RawMessage, error) {
 				return json.RawMessage(`{"secret":`), nil
 			}))
@@ -292,7 +292,7 @@ func TestCausesAreLogged(t *testing.T) {
 
 func asksFor(err error) func(*screen) elicitation.Via {
 	return func(*screen) elicitation.Via {
-		return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked,
+		return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
 			func()) (json.RawMessage, error) {
 			return nil, err
 		}))
@@ -304,7 +304,7 @@ func TestNamesInLogs(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "secret-id", LogName: "alice's\nlaptop"})
 	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1"},
-		elicitation.Frames(r.answers(s, yes)), "up\n1")
+		elicitation.ViaFrames(r.answers(s, yes)), "up\n1")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("m"), nil); err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func newMetrics() *metrics {
 	} {
 		m.errors[reason] = 0
 	}
-	for _, by := range [...]CancelledBy{ByUpstream, ByClient, ByCall, BySession, ByShutdown} {
+	for _, by := range [...]CancelledBy{ByUpstream, ByClient, ByCallEnd, BySession, ByShutdown} {
 		m.cancels[by] = 0
 	}
 	for _, reason := range [...]Reason{

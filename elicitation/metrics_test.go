@@ -112,11 +112,11 @@ func TestBooksBalanceInEveryScrape(t *testing.T) {
 				asked[i]++
 				switch n % 4 {
 				case 0:
-					r.Complete(context.Background(), s.From(), result(o.Request().ID, yes))
+					r.HandleReply(context.Background(), s.Sender(), result(o.Request().ID, yes))
 				case 1:
-					o.Failed(context.Canceled)
+					o.FailDelivery(context.Canceled)
 				case 2:
-					r.Complete(context.Background(), s.From(), result(o.Request().ID, `{}`))
+					r.HandleReply(context.Background(), s.Sender(), result(o.Request().ID, `{}`))
 				case 3:
 					o.Cancel()
 				}

@@ -240,7 +240,7 @@ func (m *model) reply(q *modelQuestion, text string, then elicitation.Dispositio
 	case q.end != "":
 		want = elicitation.Expired
 	}
-	m.complete(q.call.session.From(), result(q.Request().ID, text), want)
+	m.complete(q.call.session.Sender(), result(q.Request().ID, text), want)
 }
 
 func (m *model) answer() {
@@ -265,11 +265,11 @@ func (m *model) stranger() {
 	s, _ := pick(m, m.sessions)
 	switch {
 	case m.rand.IntN(4) == 0:
-		from := q.call.session.From()
+		from := q.call.session.Sender()
 		from.Principal.Issuer = "elsewhere"
 		m.complete(from, result(q.Request().ID, yes), elicitation.WrongPrincipal)
 	case s != q.call.session:
-		m.complete(s.From(), result(q.Request().ID, yes), elicitation.WrongSession)
+		m.complete(s.Sender(), result(q.Request().ID, yes), elicitation.WrongSession)
 	}
 }
 
@@ -291,7 +291,7 @@ func (m *model) progress() {
 			q.due = last
 		}
 	}
-	if d, err := m.Progress(m.Context(), q.call.session.From(),
+	if d, err := m.HandleProgress(m.Context(), q.call.session.Sender(),
 		progress(q.Request().ID, 1)); d != want || err != nil {
 		m.Errorf("progress is %v, %v, want %v", d, err, want)
 	}
@@ -299,14 +299,14 @@ func (m *model) progress() {
 
 func (m *model) failed() {
 	if q, ok := pick(m, m.questions); ok {
-		q.Failed(context.DeadlineExceeded)
+		q.FailDelivery(context.DeadlineExceeded)
 		m.finish("error", false, q.is)
 	}
 }
 
 func (m *model) delivered() {
 	if q, ok := pick(m, m.questions); ok {
-		q.Delivered()
+		q.ConfirmDelivery()
 	}
 }
 

@@ -72,7 +72,7 @@ type Options struct {
 	DeliveryTimeout time.Duration
 	// Heartbeat is the time between the progress notifications that show a client
 	// that its request waits for a person, where [Origin] has a ProgressToken and
-	// the questions go out by [Frames] or by an Asker that is a [ProgressDeliverer];
+	// the questions go out by [ViaFrames] or by an Asker that is a [ProgressDeliverer];
 	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
 	Heartbeat time.Duration
 	// SweepInterval is the time between two searches for calls without End, 0:
@@ -101,7 +101,7 @@ type Options struct {
 	// [DefaultURLPolicy]. URLs that carry a user name, are longer than 8 KiB, have
 	// characters that people read differently from programs or are of a scheme
 	// such as javascript are refused whatever it says. Calls may overlap.
-	URLPolicy func(ctx context.Context, visit URLVisit) error
+	URLPolicy func(ctx context.Context, visit URLRequest) error
 	// Redactor makes the text of a question fit for logs and audit. Nil leaves
 	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor

@@ -22,15 +22,15 @@ func TestElicitFrom(t *testing.T) {
 	}{
 		{"only call on the connection", "alone", nil, "s3"},
 		{"two calls, nothing known", "shared", nil, "ambiguous_origin"},
-		{"related id", "shared", &elicitation.ElicitOptions{Related: one}, "s1"},
-		{"related id set later", "shared", &elicitation.ElicitOptions{Related: two}, "s2"},
+		{"related id", "shared", &elicitation.ElicitOptions{RelatedID: one}, "s1"},
+		{"related id set later", "shared", &elicitation.ElicitOptions{RelatedID: two}, "s2"},
 		{"call id", "shared", &elicitation.ElicitOptions{CallID: "second"}, "s2"},
-		{"both", "shared", &elicitation.ElicitOptions{CallID: "second", Related: two}, "s2"},
-		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", Related: two},
+		{"both", "shared", &elicitation.ElicitOptions{CallID: "second", RelatedID: two}, "s2"},
+		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", RelatedID: two},
 			"no_session"},
-		{"related id of no call", "shared", &elicitation.ElicitOptions{Related: protocol.IntID(2)},
+		{"related id of no call", "shared", &elicitation.ElicitOptions{RelatedID: protocol.IntID(2)},
 			"no_session"},
-		{"the only call is not the related one", "alone", &elicitation.ElicitOptions{Related: one},
+		{"the only call is not the related one", "alone", &elicitation.ElicitOptions{RelatedID: one},
 			"no_session"},
 		{"unknown connection", "other", nil, "no_session"},
 		{"no connection", "", nil, "no_session"},
@@ -46,14 +46,14 @@ func TestElicitFrom(t *testing.T) {
 				sc := &screen{t: t}
 				sc.answer = func(q *protocol.Request) {
 					asked = id
-					r.Complete(context.Background(), o.Session.From(), result(q.ID, yes))
+					r.HandleReply(context.Background(), o.Session.Sender(), result(q.ID, yes))
 				}
-				c := r.begin(o, elicitation.Frames(sc), up)
+				c := r.begin(o, elicitation.ViaFrames(sc), up)
 				t.Cleanup(c.End)
 				return c
 			}
-			begin("s1", elicitation.Origin{CallID: "first", Related: one}, "shared")
-			begin("s2", elicitation.Origin{CallID: "second"}, "shared").Relate(two)
+			begin("s1", elicitation.Origin{CallID: "first", RelatedID: one}, "shared")
+			begin("s2", elicitation.Origin{CallID: "second"}, "shared").SetRelatedID(two)
 			begin("s3", elicitation.Origin{}, "alone")
 			begin("s4", elicitation.Origin{}, "ended").End()
 			begin("s5", elicitation.Origin{}, "detached").Origin().Session.Detach()
@@ -117,24 +117,24 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				s2 := r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				first := r.beginIn(ctx, elicitation.Origin{Session: s1, Related: protocol.IntID(1)},
-					elicitation.Frames(r.answers(s1, yes)), "up")
+				first := r.beginIn(ctx, elicitation.Origin{Session: s1, RelatedID: protocol.IntID(1)},
+					elicitation.ViaFrames(r.answers(s1, yes)), "up")
 				sc := r.answers(s2, yes)
-				second := r.begin(elicitation.Origin{Session: s2, Related: protocol.IntID(2)},
-					elicitation.Frames(sc), "up")
+				second := r.begin(elicitation.Origin{Session: s2, RelatedID: protocol.IntID(2)},
+					elicitation.ViaFrames(sc), "up")
 				test.leave(cancel, s1)
 				synctest.Wait()
 				_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
 				refused(t, err, elicitation.ErrAmbiguousOrigin, -32601,
 					"No client session available")
 				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"),
-					&elicitation.ElicitOptions{Related: protocol.IntID(1)})
+					&elicitation.ElicitOptions{RelatedID: protocol.IntID(1)})
 				refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
 				if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
-					&elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
+					&elicitation.ElicitOptions{RelatedID: protocol.IntID(2)}); err != nil {
 					t.Error(err)
 				}
 				first.End()
@@ -151,14 +151,14 @@ func TestQuestionOfAnAbortedCall(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		turn := func(ctx context.Context, who elicitation.Principal, related protocol.ID) (*screen,
 			func()) {
-			release, err := r.Exclusive(t.Context(), "up")
+			release, err := r.AcquireUpstream(t.Context(), "up")
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := r.attach(elicitation.SessionInfo{Principal: who})
 			sc := r.answers(s, yes)
-			call := r.beginIn(ctx, elicitation.Origin{Session: s, Related: related},
-				elicitation.Frames(sc), "up")
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, RelatedID: related},
+				elicitation.ViaFrames(sc), "up")
 			return sc, func() { call.End(); release() }
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +172,7 @@ func TestQuestionOfAnAbortedCall(t *testing.T) {
 			t.Fatalf("bob was asked %d times", n)
 		}
 		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"),
-			&elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
+			&elicitation.ElicitOptions{RelatedID: protocol.IntID(2)}); err != nil {
 			t.Error(err)
 		}
 		end()

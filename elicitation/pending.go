@@ -66,7 +66,7 @@ type pendingQuestion struct {
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
-	resumeClock     func()             // starts the host's clock again
+	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
 	withdrawalSent  bool               // by the router
@@ -98,7 +98,7 @@ func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
 	switch by {
 	case BySession:
 		e.Wire = protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
-	case ByClient, ByCall:
+	case ByClient, ByCallEnd:
 		e.Wire = protocol.Errorf(protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended")
 	case ByShutdown:
@@ -151,7 +151,7 @@ func (c *Call) openQuestion(
 // admitQuestion reads a question and decides whether this client may be asked it.
 // Capabilities come before the parameters: a client that declared nothing causes no
 // work.
-func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*question, *Error) {
+func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*parsedQuestion, *Error) {
 	r := c.router
 	if refused := c.checkUsable(ctx); refused != nil {
 		return nil, refused
@@ -177,7 +177,7 @@ func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*ques
 
 // newPendingQuestion returns a question that has not begun.
 func (c *Call) newPendingQuestion(
-	q *question, opts *ElicitOptions, done func(Outcome),
+	q *parsedQuestion, opts *ElicitOptions, done func(Outcome),
 ) *pendingQuestion {
 	r := c.router
 	p := &pendingQuestion{
@@ -200,7 +200,7 @@ func (c *Call) newPendingQuestion(
 // the client. When the question is refused, or code of the host panics, it undoes
 // every step.
 func (p *pendingQuestion) begin(
-	ctx context.Context, q *question,
+	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {
 	if refused = p.router.takeSlot(p.call); refused != nil {
 		return nil, refused
@@ -241,7 +241,7 @@ func (p *pendingQuestion) undoBegin() {
 
 // encodeRequest returns the request for the client, with ids of the router's in place
 // of the upstream's.
-func (p *pendingQuestion) encodeRequest(q *question) (*protocol.Request, *Error) {
+func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *Error) {
 	session, elicitationID := p.call.origin.Session, ""
 	if q.id != "" {
 		var refused *Error
@@ -285,7 +285,7 @@ func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
 func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r := p.router
 	var resume func()
-	if pause := p.call.origin.PauseClock; pause != nil {
+	if pause := p.call.origin.PauseTimeout; pause != nil {
 		resume = pause()
 	}
 	p.mu.Lock()
@@ -300,7 +300,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 		}
 		return refused
 	}
-	p.resumeClock = resume
+	p.resumeTimeout = resume
 	p.expires = p.created.Add(p.timeout)
 	if p.routerDelivers && r.opts.DeliveryTimeout < p.timeout {
 		p.expires = p.created.Add(r.opts.DeliveryTimeout) // until it is delivered
@@ -336,8 +336,8 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		p.unwatchUpstream()
 	}
 	r.callHost("watcher", p.wait.End)
-	if p.resumeClock != nil {
-		r.callHost("clock", p.resumeClock)
+	if p.resumeTimeout != nil {
+		r.callHost("clock", p.resumeTimeout)
 	}
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()

@@ -76,7 +76,7 @@ func TestCancellation(t *testing.T) {
 				defer s.client()
 				defer s.server()
 				s.call = s.beginIn(client, elicitation.Origin{Session: s.session},
-					elicitation.Frames(sc), "up")
+					elicitation.ViaFrames(sc), "up")
 				defer s.call.End()
 				done := make(chan error)
 				go func() {
@@ -102,7 +102,7 @@ func TestCancellation(t *testing.T) {
 					c.RequestID != sc.requests()[0].ID || c.Reason != test.reason {
 					t.Errorf("the client was told %s", told[0].Params)
 				}
-				s.complete(s.session.From(), result(sc.requests()[0].ID, yes), elicitation.Expired)
+				s.complete(s.session.Sender(), result(sc.requests()[0].ID, yes), elicitation.Expired)
 				s.wantEvents("created delivered cancelled")
 				if n := s.value("elicitation_cancelled_total", "by", test.by); n != 1 {
 					t.Errorf("cancelled{%s} is %v", test.by, n)
@@ -133,7 +133,7 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 				test.end(call)
 				return func() { running = true }
 			}
-			call = r.begin(elicitation.Origin{Session: s, PauseClock: pause}, elicitation.Via{},
+			call = r.begin(elicitation.Origin{Session: s, PauseTimeout: pause}, elicitation.Via{},
 				"up")
 			defer call.End()
 			_, err := call.Offer(t.Context(), form("m"), nil,
@@ -173,14 +173,14 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 			id := offered.Request().ID
 			for _, reply := range []string{yes, yes, yes, yes, `{}`} {
 				at(func() {
-					d, _ := r.Complete(context.Background(), s.From(), result(id, reply))
+					d, _ := r.HandleReply(context.Background(), s.Sender(), result(id, reply))
 					got[i][d].Add(1)
 				})
 			}
-			at(offered.Delivered)
-			at(func() { offered.Failed(errors.New("broken pipe")) })
+			at(offered.ConfirmDelivery)
+			at(func() { offered.FailDelivery(errors.New("broken pipe")) })
 			at(withdraw)
-			at(func() { r.Progress(context.Background(), s.From(), progress(id, 1)) })
+			at(func() { r.HandleProgress(context.Background(), s.Sender(), progress(id, 1)) })
 		}
 		switch round % 4 {
 		case 0:
@@ -267,9 +267,9 @@ func TestAnswerAtTheTimeout(t *testing.T) {
 		for range 200 {
 			r := newRig(t, elicitation.Options{})
 			s, offered, outcome := r.offered()
-			offered.Delivered()
+			offered.ConfirmDelivery()
 			time.Sleep(time.Minute) // the timer fires as this returns
-			d, _ := r.Complete(t.Context(), s.From(), result(offered.Request().ID, yes))
+			d, _ := r.HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
 			synctest.Wait()
 			if (d == elicitation.Accepted) != (outcome.Result != nil) ||
 				(d == elicitation.Expired) != errors.Is(outcome.Err, elicitation.ErrTimeout) {
@@ -294,12 +294,12 @@ func TestConcurrentUse(t *testing.T) {
 			for n := range 30 {
 				s := r.attach(elicitation.SessionInfo{})
 				sc := r.answers(s, yes)
-				release, err := r.Exclusive(t.Context(), "shared")
+				release, err := r.AcquireUpstream(t.Context(), "shared")
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "shared")
+				call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "shared")
 				if _, err := r.ElicitFrom(t.Context(), "shared", form("m"), nil); err != nil {
 					t.Error(err)
 				}
@@ -342,7 +342,7 @@ func TestTimeouts(t *testing.T) {
 				r := newRig(t, test.options)
 				s := r.attach(elicitation.SessionInfo{ID: "s1"})
 				sc := &screen{t: t}
-				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+				call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 				defer call.End()
 				began := time.Now()
 				_, err := call.Elicit(t.Context(), form("m"),
@@ -381,11 +381,11 @@ func TestProgressExtends(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, id := time.Now(), offered.Request().ID
-		if d, _ := r.Progress(t.Context(), elicitation.From{Session: "s2", Principal: alice()},
+		if d, _ := r.HandleProgress(t.Context(), elicitation.Sender{Session: "s2", Principal: alice()},
 			progress(id, 1)); d != elicitation.WrongSession {
 			t.Errorf("a stranger's progress is %v", d)
 		}
-		if d, _ := r.Progress(t.Context(), s.From(),
+		if d, _ := r.HandleProgress(t.Context(), s.Sender(),
 			progress(protocol.IntID(1), 1)); d != elicitation.Unknown {
 			t.Errorf("progress of something else is %v", d)
 		}
@@ -395,7 +395,7 @@ func TestProgressExtends(t *testing.T) {
 			if i == 3 {
 				want = elicitation.Expired // 200 s, and the maximum is 180 s
 			}
-			if d, _ := r.Progress(t.Context(), s.From(), progress(id, float64(i))); d != want {
+			if d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, float64(i))); d != want {
 				t.Errorf("after %v progress is %v, want %v", time.Since(began), d, want)
 			}
 		}

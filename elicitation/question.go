@@ -11,9 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A question is the parameters of elicitation/create, decoded and checked. It aliases
+// A parsedQuestion is the parameters of elicitation/create, decoded and checked. It aliases
 // params, and lives only until the request for the client is encoded.
-type question struct {
+type parsedQuestion struct {
 	params  json.RawMessage
 	kind    protocol.InputKind
 	message string
@@ -25,7 +25,7 @@ type question struct {
 }
 
 // parseQuestion reads the parameters of elicitation/create within the limits of o.
-func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
+func parseQuestion(params json.RawMessage, o *Options) (*parsedQuestion, *Error) {
 	if limit := o.MaxSchemaBytes + maxOutsideSchema; len(params) > limit {
 		err := fmt.Errorf("larger than %d bytes", limit)
 		return nil, invalidQuestionError(ReasonTooLarge, err)
@@ -41,7 +41,7 @@ func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
 	if err != nil {
 		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
-	q := &question{params: params, kind: decoded.Kind()}
+	q := &parsedQuestion{params: params, kind: decoded.Kind()}
 	switch d := decoded.(type) {
 	case *protocol.ElicitForm:
 		q.message, q.schema, q.meta = d.Message, d.Schema, d.Meta
@@ -56,7 +56,7 @@ func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
 
 // checkSchema checks a form against the limits. Where content is enforced the schema
 // must also follow the grammar of forms, or answers could not be validated.
-func (q *question) checkSchema(o *Options, forms *formCache) *Error {
+func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	if q.kind != protocol.KindElicitForm {
 		return nil
 	}
@@ -113,7 +113,7 @@ func jsonDepth(raw []byte) int {
 // wrote is passed on as it is, members that this package does not know included,
 // except that the progress token is token, the elicitationId is elicitationID, and
 // what revision v or the mode does not have is left out.
-func (q *question) encodeParams(
+func (q *parsedQuestion) encodeParams(
 	v protocol.Version, token protocol.ID, elicitationID string,
 ) (json.RawMessage, error) {
 	dst := append(make([]byte, 0, len(q.params)+128), '{')
@@ -143,7 +143,7 @@ func (q *question) encodeParams(
 // relayedMember returns the value of a member of the parameters as the client gets it,
 // and whether it gets it. What this package has not checked, for example a url in form
 // mode, is left out: a client might act on it.
-func (q *question) relayedMember(
+func (q *parsedQuestion) relayedMember(
 	v protocol.Version, key, value []byte,
 ) (relayed []byte, keep bool, err error) {
 	switch string(key) {

@@ -30,7 +30,7 @@ func TestParamsForEachRevision(t *testing.T) {
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
 			sc := r.answers(s, `{"action":"accept","content":{"a":"x"}}`)
 			sc.version = string(test.version)
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			defer call.End()
 			if _, err := call.Elicit(t.Context(), json.RawMessage(sent), nil); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
 			sc := &screen{t: t}
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			defer call.End()
 			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
 			e, ok := errors.AsType[*elicitation.Error](err)

@@ -59,7 +59,7 @@ type busAnswer struct {
 	Failed      string      `json:"failed,omitzero"`
 }
 
-func newBusMessage(do string, from From, frame []byte) busMessage {
+func newBusMessage(do string, from Sender, frame []byte) busMessage {
 	return busMessage{
 		Do: do, Session: from.Session, Issuer: from.Principal.Issuer,
 		Subject: from.Principal.Subject, Frame: frame,
@@ -67,11 +67,11 @@ func newBusMessage(do string, from From, frame []byte) busMessage {
 }
 
 // sender is who sent the frame to the replica that the message comes from.
-func (m *busMessage) sender() From { return From{m.Session, Principal{m.Issuer, m.Subject}} }
+func (m *busMessage) sender() Sender { return Sender{m.Session, Principal{m.Issuer, m.Subject}} }
 
 // forwardReply hands a reply to the replica that owns the question.
 func (r *Router) forwardReply(
-	ctx context.Context, from From, reply *protocol.Response,
+	ctx context.Context, from Sender, reply *protocol.Response,
 ) (Disposition, error) {
 	frame, err := protocol.AppendMessage(nil, reply)
 	if err != nil || len(frame) > r.opts.MaxContentBytes+2*maxOutsideSchema {
@@ -83,7 +83,7 @@ func (r *Router) forwardReply(
 
 // forwardProgress hands progress to the replica that owns the question.
 func (r *Router) forwardProgress(
-	ctx context.Context, from From, n *protocol.Notification,
+	ctx context.Context, from Sender, n *protocol.Notification,
 ) (Disposition, error) {
 	key := progressBusKey(n)
 	if key == "" {
@@ -125,7 +125,7 @@ func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (bus
 	}
 	raw, err := r.opts.Bus.Send(ctx, key, data)
 	switch {
-	case errors.Is(err, ErrUnclaimed):
+	case errors.Is(err, ErrNoOwner):
 		return busAnswer{Disposition: Unknown}, nil
 	case err != nil:
 		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
@@ -160,13 +160,13 @@ func (r *Router) handleBusMessage(ctx context.Context, key string, message []byt
 		if !ok || !isQuestionID(reply.ID) || questionBusKey(reply.ID) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.completeLocally(m.sender(), reply)}
+		return busAnswer{Disposition: r.handleReplyLocally(m.sender(), reply)}
 	case "progress":
 		n, ok := decodeFrame[*protocol.Notification](m.Frame)
 		if !ok || progressBusKey(n) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.progressLocally(m.sender(), n)}
+		return busAnswer{Disposition: r.handleProgressLocally(m.sender(), n)}
 	case "visited":
 		u := urlKey{m.Upstream, m.Visit}
 		if u.busKey() != key {

@@ -13,7 +13,7 @@ import (
 // A Disposition says what became of a client's reply.
 type Disposition int
 
-// The dispositions. [Router.Complete] returns any of them. [Router.Progress] returns
+// The dispositions. [Router.HandleReply] returns any of them. [Router.HandleProgress] returns
 // Accepted when the timeout was extended, never Invalid, and otherwise the same.
 const (
 	// Unknown: no question has, or lately had, this id.
@@ -57,28 +57,28 @@ func (d Disposition) String() string {
 	return "invalid disposition"
 }
 
-// Complete hands in a response that a client sent. from is where it came from,
+// HandleReply takes a response that a client sent. from is where it came from,
 // as the host has authenticated it. Replies that do not end the question, those
 // of strangers above all, leave it as it is. reply is not kept.
 //
 // On a [Bus] the reply is forwarded to the replica that asked. When that fails the error
-// is [ErrOwnerGone], or that of the bus, and the disposition Unknown. Without a bus there
+// is [ErrOwnerDead], or that of the bus, and the disposition Unknown. Without a bus there
 // is no error.
-func (r *Router) Complete(
-	ctx context.Context, from From, reply *protocol.Response,
+func (r *Router) HandleReply(
+	ctx context.Context, from Sender, reply *protocol.Response,
 ) (Disposition, error) {
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown, nil
 	}
-	d := r.completeLocally(from, reply)
+	d := r.handleReplyLocally(from, reply)
 	if d != Unknown || r.opts.Bus == nil || !isQuestionID(reply.ID) {
 		return d, nil
 	}
 	return r.forwardReply(ctx, from, reply)
 }
 
-// completeLocally hands a reply to a question of this router.
-func (r *Router) completeLocally(from From, reply *protocol.Response) Disposition {
+// handleReplyLocally hands a reply to a question of this router.
+func (r *Router) handleReplyLocally(from Sender, reply *protocol.Response) Disposition {
 	p, d := r.lookUpQuestion(from, reply.ID)
 	if p == nil {
 		return d
@@ -91,29 +91,29 @@ func (r *Router) completeLocally(from From, reply *protocol.Response) Dispositio
 	return p.finishByReply(p.readResult(reply.Result))
 }
 
-// Progress hands in a notifications/progress that a client sent. When its token
+// HandleProgress takes a notifications/progress that a client sent. When its token
 // is that of a question, which must have been put to this session and principal,
 // the question's timeout starts anew, within Options.MaxTimeout, and the upstream
 // hears of it through ElicitOptions.Progress. The token of a question is the id
 // of its request.
 //
 // Accepted means that the timeout was extended. Progress about anything else is Unknown, and the
-// host's own business. The error is that of the bus, as for [Router.Complete].
-func (r *Router) Progress(
-	ctx context.Context, from From, n *protocol.Notification,
+// host's own business. The error is that of the bus, as for [Router.HandleReply].
+func (r *Router) HandleProgress(
+	ctx context.Context, from Sender, n *protocol.Notification,
 ) (Disposition, error) {
 	if n == nil || n.Method != protocol.NotifyProgress {
 		return Unknown, nil
 	}
-	d := r.progressLocally(from, n)
+	d := r.handleProgressLocally(from, n)
 	if d != Unknown || r.opts.Bus == nil {
 		return d, nil
 	}
 	return r.forwardProgress(ctx, from, n)
 }
 
-// progressLocally hands progress to a question of this router.
-func (r *Router) progressLocally(from From, n *protocol.Notification) Disposition {
+// handleProgressLocally hands progress to a question of this router.
+func (r *Router) handleProgressLocally(from Sender, n *protocol.Notification) Disposition {
 	progress, err := decodeProgress(n)
 	if err != nil {
 		return Unknown

@@ -22,27 +22,27 @@ func TestRepliesOfStrangers(t *testing.T) {
 	bare := protocol.StringID(id.String()[1 : len(id.String())-2])
 	for _, test := range []struct {
 		name  string
-		from  elicitation.From
+		from  elicitation.Sender
 		reply *protocol.Response
 		want  elicitation.Disposition
 	}{
-		{"other session, same principal", elicitation.From{Session: "s2", Principal: alice()},
+		{"other session, same principal", elicitation.Sender{Session: "s2", Principal: alice()},
 			result(id, yes), elicitation.WrongSession},
-		{"other session", elicitation.From{Session: "s2", Principal: bob()}, result(id, yes),
+		{"other session", elicitation.Sender{Session: "s2", Principal: bob()}, result(id, yes),
 			elicitation.WrongSession},
-		{"no session", elicitation.From{}, result(id, yes), elicitation.WrongSession},
-		{"other principal", elicitation.From{Session: "s1", Principal: bob()}, result(id, yes),
+		{"no session", elicitation.Sender{}, result(id, yes), elicitation.WrongSession},
+		{"other principal", elicitation.Sender{Session: "s1", Principal: bob()}, result(id, yes),
 			elicitation.WrongPrincipal},
-		{"nobody", elicitation.From{Session: "s1"}, result(id, yes), elicitation.WrongPrincipal},
-		{"error from elsewhere", elicitation.From{Session: "s2", Principal: bob()},
+		{"nobody", elicitation.Sender{Session: "s1"}, result(id, yes), elicitation.WrongPrincipal},
+		{"error from elsewhere", elicitation.Sender{Session: "s2", Principal: bob()},
 			&protocol.Response{ID: id, Error: protocol.Errorf(1, "no")}, elicitation.WrongSession},
-		{"garbage from elsewhere", elicitation.From{Session: "s2", Principal: bob()}, result(id, `{}`), elicitation.WrongSession},
-		{"made up", s.From(), result(protocol.StringID(strings.Repeat("a", 32)), yes),
+		{"garbage from elsewhere", elicitation.Sender{Session: "s2", Principal: bob()}, result(id, `{}`), elicitation.WrongSession},
+		{"made up", s.Sender(), result(protocol.StringID(strings.Repeat("a", 32)), yes),
 			elicitation.Unknown},
-		{"cut", s.From(), result(bare, yes), elicitation.Unknown},
-		{"number", s.From(), result(protocol.IntID(1), yes), elicitation.Unknown},
-		{"no id", s.From(), result(protocol.ID{}, yes), elicitation.Unknown},
-		{"nil", s.From(), nil, elicitation.Unknown},
+		{"cut", s.Sender(), result(bare, yes), elicitation.Unknown},
+		{"number", s.Sender(), result(protocol.IntID(1), yes), elicitation.Unknown},
+		{"no id", s.Sender(), result(protocol.ID{}, yes), elicitation.Unknown},
+		{"nil", s.Sender(), nil, elicitation.Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := *r
@@ -53,11 +53,11 @@ func TestRepliesOfStrangers(t *testing.T) {
 	if n := r.Pending(); n != 1 {
 		t.Fatalf("%d pending, want the one", n)
 	}
-	r.complete(s.From(), result(id, yes), elicitation.Accepted)
-	r.complete(s.From(), result(id, `{"action":"decline"}`), elicitation.Duplicate)
-	r.complete(elicitation.From{Session: "s2", Principal: bob()}, result(id, yes),
+	r.complete(s.Sender(), result(id, yes), elicitation.Accepted)
+	r.complete(s.Sender(), result(id, `{"action":"decline"}`), elicitation.Duplicate)
+	r.complete(elicitation.Sender{Session: "s2", Principal: bob()}, result(id, yes),
 		elicitation.WrongSession)
-	r.complete(elicitation.From{Session: "s1", Principal: bob()}, result(id, yes),
+	r.complete(elicitation.Sender{Session: "s1", Principal: bob()}, result(id, yes),
 		elicitation.WrongPrincipal)
 	if outcome.Result == nil || outcome.Result.Action != protocol.ActionAccept {
 		t.Errorf("outcome is %+v", outcome)
@@ -86,14 +86,14 @@ func TestMalformedReplies(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s, offered, outcome := r.offered()
-			offered.Delivered()
-			r.complete(s.From(), result(offered.Request().ID, test.reply), elicitation.Invalid)
+			offered.ConfirmDelivery()
+			r.complete(s.Sender(), result(offered.Request().ID, test.reply), elicitation.Invalid)
 			if outcome.Err == nil {
 				t.Fatal("it was passed on")
 			}
 			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603,
 				"The client's answer is not valid")
-			r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Duplicate)
+			r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Duplicate)
 			r.wantEvents("created delivered error")
 			if n := r.value("elicitation_errors_total", "reason", "invalid_reply"); n != 1 {
 				t.Errorf("errors{invalid_reply} is %v", n)
@@ -107,11 +107,11 @@ func TestMalformedReplies(t *testing.T) {
 func TestErrorReply(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, outcome := r.offered()
-	offered.Delivered()
+	offered.ConfirmDelivery()
 	data := json.RawMessage(`{"k":1}`)
 	reply := &protocol.Response{ID: offered.Request().ID,
 		Error: &protocol.Error{Code: -32000, Message: "no display", Data: data}}
-	r.complete(s.From(), reply, elicitation.Accepted)
+	r.complete(s.Sender(), reply, elicitation.Accepted)
 	data[2] = 'X' // the frame's buffer may be used again
 	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
 	if up := outcome.Response(protocol.IntID(4)); string(up.Error.Data) != `{"k":1}` {
@@ -128,10 +128,10 @@ func TestLateReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s, offered, outcome := r.offered()
-		offered.Delivered()
+		offered.ConfirmDelivery()
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Expired)
+		r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Expired)
 		refused(t, outcome.Err, elicitation.ErrTimeout, protocol.CodeTimeout,
 			"Elicitation timed out")
 		r.wantEvents("created delivered timeout")
@@ -152,7 +152,7 @@ func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 	first := offered.Request().ID
 	call := offered.Call()
 	offered.Cancel()
-	r.complete(s.From(), result(first, yes), elicitation.Expired)
+	r.complete(s.Sender(), result(first, yes), elicitation.Expired)
 	for range 2048 {
 		o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
 		if err != nil {
@@ -160,7 +160,7 @@ func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 		}
 		o.Cancel()
 	}
-	r.complete(s.From(), result(first, yes), elicitation.Unknown)
+	r.complete(s.Sender(), result(first, yes), elicitation.Unknown)
 }
 
 func TestValidation(t *testing.T) {
@@ -185,7 +185,7 @@ func TestValidation(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{Validation: test.how})
 			s, offered, outcome := r.offered()
-			r.complete(s.From(), result(offered.Request().ID, test.reply), test.want)
+			r.complete(s.Sender(), result(offered.Request().ID, test.reply), test.want)
 			last := r.logs.All()[2]
 			violation, warned := last.ContextMap()["violation"].(string)
 			if warned != test.warns || strings.Contains(violation, "canary") {
@@ -209,7 +209,7 @@ func TestRepliesAreCopied(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, outcome := r.offered()
 	buffer := []byte(`{"action":"accept","content":{"ok":true},"_meta":{"k":1}}`)
-	r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Result: buffer},
+	r.complete(s.Sender(), &protocol.Response{ID: offered.Request().ID, Result: buffer},
 		elicitation.Accepted)
 	for i := range buffer {
 		buffer[i] = 'x'
@@ -269,7 +269,7 @@ func TestMetaOfAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s, offered, outcome := r.offered()
-			r.complete(s.From(), result(offered.Request().ID, `{"_meta":`+test.meta+`,"action":"accept","content":{"ok":true}}`), elicitation.Accepted)
+			r.complete(s.Sender(), result(offered.Request().ID, `{"_meta":`+test.meta+`,"action":"accept","content":{"ok":true}}`), elicitation.Accepted)
 			up := outcome.Response(protocol.IntID(1))
 			if got, want := string(up.Result), `{"action":"accept","content":{"ok":true}`+test.want+`}`; got != want {
 				t.Errorf("upstream gets %s, want %s", got, want)
@@ -289,16 +289,16 @@ func TestClientErrorTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			s, offered, outcome := r.offered()
-			r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Error: wire},
+			r.complete(s.Sender(), &protocol.Response{ID: offered.Request().ID, Error: wire},
 				elicitation.Invalid)
 			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603,
 				"The client's answer is not valid")
 
-			asks := elicitation.AskFunc(func(context.Context, elicitation.Asked,
+			asks := elicitation.AskFunc(func(context.Context, elicitation.Question,
 				func()) (json.RawMessage, error) {
 				return nil, wire
 			})
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(asks), "asks")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(asks), "asks")
 			_, err := call.Elicit(t.Context(), form("m"), nil)
 			refused(t, err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
 			call.End()

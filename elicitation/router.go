@@ -58,7 +58,7 @@ const (
 // An upstreamConn is one connection to an upstream server while something uses it.
 type upstreamConn struct {
 	calls []*Call
-	turns turnQueue // for Exclusive
+	turns turnQueue // for AcquireUpstream
 }
 
 // An endedQuestion is what is remembered of a question that has ended.
@@ -201,7 +201,7 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 // lookUpQuestion returns the pending question with an id if it was put to the sender.
 // Otherwise it returns nil and what becomes of the reply; beside a question the
 // disposition means nothing.
-func (r *Router) lookUpQuestion(from From, id protocol.ID) (*pendingQuestion, Disposition) {
+func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]
 	was, remembered := r.ended.Get(id)
@@ -220,7 +220,7 @@ func (r *Router) lookUpQuestion(from From, id protocol.ID) (*pendingQuestion, Di
 }
 
 // dispositionOf is what becomes of a reply to a question that has ended.
-func (q endedQuestion) dispositionOf(from From) Disposition {
+func (q endedQuestion) dispositionOf(from Sender) Disposition {
 	switch {
 	case q.session != from.Session:
 		return WrongSession
@@ -284,7 +284,7 @@ func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Cal
 			}
 		}
 	}
-	named := opts.CallID != "" || !opts.Related.IsZero()
+	named := opts.CallID != "" || !opts.RelatedID.IsZero()
 	_, aborted := r.abortedCalls.Get(upstream)
 	switch {
 	case len(found) == 1 && found[0].checkUsableLocked() == nil:
@@ -305,7 +305,7 @@ func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Cal
 // origin. router.mu is held.
 func (c *Call) matchesLocked(opts *ElicitOptions) bool {
 	return (opts.CallID == "" || opts.CallID == c.origin.CallID) &&
-		(opts.Related.IsZero() || opts.Related == c.related)
+		(opts.RelatedID.IsZero() || opts.RelatedID == c.relatedID)
 }
 
 // Shutdown takes no more sessions, calls or questions, and waits for the

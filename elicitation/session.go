@@ -25,7 +25,7 @@ type SessionInfo struct {
 	// Capabilities are what the client declared.
 	Capabilities protocol.ClientCapabilities
 	// Version is the revision that the session speaks, "": 2025-11-25. Questions are
-	// encoded for it. From 2026-07-28 on servers send no requests, so [Frames] cannot
+	// encoded for it. From 2026-07-28 on servers send no requests, so [ViaFrames] cannot
 	// deliver questions, and they are refused.
 	Version protocol.Version
 	// LogName stands for the session in logs and audit, "": ID. Set it where
@@ -98,8 +98,9 @@ func (s *Session) Detach() {
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
 
-// From is who speaks when a message arrives on this session.
-func (s *Session) From() From { return From{Session: s.info.ID, Principal: s.info.Principal} }
+// Sender returns the sender of messages that arrive on this session. A host whose sessions
+// change hands fills in the principal of the message instead.
+func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
 // UpstreamCapabilities are what a gateway may declare to an upstream on behalf
 // of this client: the modes of elicitation that it can be asked in, and nothing
@@ -130,9 +131,9 @@ func upstreamCapabilities(
 	}
 }
 
-// From is the session and principal that a message came from, as the host has
+// A Sender is the session and principal that a message came from, as the host has
 // authenticated them. Neither is taken from the message itself.
-type From struct {
+type Sender struct {
 	Session   string
 	Principal Principal
 }

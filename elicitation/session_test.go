@@ -65,7 +65,7 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 			}
 			sc := r.answers(s, `{"action":"decline"}`)
 			sc.version = string(test.version)
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			defer call.End()
 			_, err = call.Elicit(t.Context(), json.RawMessage(test.params), nil)
 			if test.message == "" {
@@ -95,7 +95,7 @@ func TestCapabilitiesOfARequest(t *testing.T) {
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	none := protocol.ClientCapabilities{}
 	call := r.begin(elicitation.Origin{Session: s, Capabilities: &none},
-		elicitation.Frames(&screen{t: t}), "up")
+		elicitation.ViaFrames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)
 	refused(t, err, elicitation.ErrNotDeclared, -32601, "Client does not support elicitation")
@@ -141,7 +141,7 @@ func TestVersionsWithoutRequestsOfTheServer(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Version: protocol.V20260728})
 	sc := &screen{t: t}
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 	defer call.End()
 	for _, params := range []json.RawMessage{form("m"),
 		urlQuestion("m", "https://id.example/", "1")} {

@@ -77,7 +77,7 @@ func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s, offered, outcome := r.offered()
-		offered.Delivered()
+		offered.ConfirmDelivery()
 		done := make(chan error)
 		go func() { done <- r.Shutdown(t.Context()) }()
 		synctest.Wait()
@@ -92,10 +92,10 @@ func TestShutdown(t *testing.T) {
 		refused(t, err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
 		_, err = r.ElicitFrom(t.Context(), "up", form("m"), nil)
 		refused(t, err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
-		_, err = r.Exclusive(t.Context(), "up")
+		_, err = r.AcquireUpstream(t.Context(), "up")
 		refused(t, err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
 		// What was pending may still be answered.
-		r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Accepted)
+		r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
 		if err := <-done; err != nil || outcome.Result == nil {
 			t.Errorf("Shutdown: %v, outcome %+v", err, outcome)
 		}
@@ -117,7 +117,7 @@ func TestShutdownWithDeafTransport(t *testing.T) {
 			}
 			return nil
 		})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(deaf), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(deaf), "up")
 		defer call.End()
 		go call.Elicit(t.Context(), form("m"), nil)
 		synctest.Wait()

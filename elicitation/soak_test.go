@@ -87,14 +87,14 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			case i%4 == 2:
 				return errors.New("gone")
 			default:
-				router.Complete(ctx, s.From(), result(q.ID, `{"action":"accept","content":{"ok":true}}`))
+				router.HandleReply(ctx, s.Sender(), result(q.ID, `{"action":"accept","content":{"ok":true}}`))
 			}
 			if i%4 == 3 {
 				cancel()
 			}
 			return nil
 		})
-		call, err := router.Begin(long, elicitation.Origin{Session: s}, elicitation.Frames(sc),
+		call, err := router.Begin(long, elicitation.Origin{Session: s}, elicitation.ViaFrames(sc),
 			upstream)
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A URLVisit is what a URL policy is asked about.
-type URLVisit struct {
+// A URLRequest is what a URL policy is asked about.
+type URLRequest struct {
 	URL      string
 	Upstream UpstreamKey
 	Call     *Call
@@ -21,7 +21,7 @@ type URLVisit struct {
 // DefaultURLPolicy allows https, and http to the client's own machine. URLs that
 // carry a user name, have no host, are longer than 8 KiB or have characters that
 // people read differently from programs are refused.
-func DefaultURLPolicy(_ context.Context, visit URLVisit) error {
+func DefaultURLPolicy(_ context.Context, visit URLRequest) error {
 	_, err := urlrule.Check(visit.URL)
 	return err
 }
@@ -31,7 +31,7 @@ func DefaultURLPolicy(_ context.Context, visit URLVisit) error {
 func (c *Call) checkURL(ctx context.Context, url string) *Error {
 	_, err := urlrule.Parse(url)
 	if err == nil {
-		err = c.router.opts.URLPolicy(ctx, URLVisit{URL: url, Upstream: c.upstream, Call: c})
+		err = c.router.opts.URLPolicy(ctx, URLRequest{URL: url, Upstream: c.upstream, Call: c})
 	}
 	if err == nil {
 		return nil
@@ -184,7 +184,7 @@ func (r *Router) releaseUnusedClaimLocked(u *urlElicitation) {
 	}
 }
 
-// ElicitationCompleted hands in a notifications/elicitation/complete that an
+// HandleURLCompletion takes a notifications/elicitation/complete that an
 // upstream sent on a connection. It is passed on, with the id that the client
 // knows, to the one session that got that URL, and to nobody else: on
 // SessionInfo.Notify, else on the stream of the call while it lasts. Accepted
@@ -192,7 +192,7 @@ func (r *Router) releaseUnusedClaimLocked(u *urlElicitation) {
 //
 // On a [Bus] the replica that asked is found as well, when its connection has
 // the same key.
-func (r *Router) ElicitationCompleted(
+func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,
 ) (Disposition, error) {
 	key := urlKey{upstream, elicitationID}
@@ -240,15 +240,15 @@ func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Dispositio
 	return Accepted, nil
 }
 
-// URLRequired makes an upstream's error for the call fit for the client. The
+// RelayURLRequired makes an upstream's error for the call fit for the client. The
 // error -32042 of revision 2025-11-25 says that the person must visit URLs
 // first: they pass the same gate and policy as questions do, and get
-// elicitationIds of the router's, so that [Router.ElicitationCompleted] can tell
+// elicitationIds of the router's, so that [Router.HandleURLCompletion] can tell
 // this client alone when a visit is over. Any other error is returned as it is.
 //
 // The second result, an [*Error], says that the client cannot be told; its Wire
 // is what the client gets instead. wire is not changed.
-func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol.Error, error) {
+func (c *Call) RelayURLRequired(ctx context.Context, wire *protocol.Error) (*protocol.Error, error) {
 	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {
 		return wire, nil
 	}

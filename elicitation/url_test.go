@@ -22,7 +22,7 @@ func TestElicitationIDIsReplaced(t *testing.T) {
 	sc := r.answers(s, `{"action":"accept"}`)
 	var ids []string
 	for _, up := range []elicitation.UpstreamKey{"a", "b"} {
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), up)
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), up)
 		if _, err := call.Elicit(t.Context(),
 			urlQuestion("Sign in", "https://id.example/start", "1"), nil); err != nil {
 			t.Fatal(err)
@@ -45,19 +45,19 @@ func TestURLPolicy(t *testing.T) {
 	for _, url := range []string{"https://id.example/a?b=c#d", "http://localhost:8080/",
 		"http://127.0.0.1/", "http://[::1]:80/x"} {
 		if err := elicitation.DefaultURLPolicy(t.Context(),
-			elicitation.URLVisit{URL: url}); err != nil {
+			elicitation.URLRequest{URL: url}); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
 	r := newRig(t, elicitation.Options{URLPolicy: func(_ context.Context,
-		v elicitation.URLVisit) error {
+		v elicitation.URLRequest) error {
 		if v.Upstream != "up" || v.Call == nil || v.URL != "https://id.example/x?code=canary" {
 			t.Errorf("the policy was asked about %+v", v)
 		}
 		return errors.New("not listed: " + v.URL)
 	}})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/x?code=canary", "e"),
 		nil)
@@ -72,12 +72,12 @@ func TestURLPolicy(t *testing.T) {
 // allow another scheme.
 func TestURLPolicyCannotLiftTheRule(t *testing.T) {
 	r := newRig(t, elicitation.Options{URLPolicy: func(context.Context,
-		elicitation.URLVisit) error {
+		elicitation.URLRequest) error {
 		return nil
 	}})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	sc := r.answers(s, `{"action":"accept"}`)
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 	defer call.End()
 	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/",
 		"https://id.example/" + strings.Repeat("a", 8<<10)} {
@@ -99,7 +99,7 @@ func TestDetachForgetsURLElicitations(t *testing.T) {
 	for _, n := range []int{2, 3, 10} {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		for i := range n {
 			if _, err := call.Elicit(t.Context(),
 				urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
@@ -121,7 +121,7 @@ func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 	for _, id := range []string{"s1", "s2", "s3"} {
 		s := r.attach(elicitation.SessionInfo{ID: id, Notify: &screen{t: t}})
 		sc := r.answers(s, `{"action":"accept"}`)
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "")
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 			nil); err != nil {
 			t.Errorf("%s: %v", id, err)
@@ -140,14 +140,14 @@ func TestStuckURLCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t, stuck: true}})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 			nil); err != nil {
 			t.Fatal(err)
 		}
 		call.End()
 		began := time.Now()
-		d, err := r.ElicitationCompleted(context.Background(), "up", "1")
+		d, err := r.HandleURLCompletion(context.Background(), "up", "1")
 		if d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) ||
 			time.Since(began) != elicitation.DefaultDeliveryTimeout {
 			t.Errorf("after %v: %v, %v", time.Since(began), d, err)
@@ -158,7 +158,7 @@ func TestStuckURLCompletion(t *testing.T) {
 // wantCompletion wants a completion to have the given end.
 func (r *rig) wantCompletion(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
 	r.Helper()
-	if d, err := r.ElicitationCompleted(r.Context(), up, id); d != want || err != nil {
+	if d, err := r.HandleURLCompletion(r.Context(), up, id); d != want || err != nil {
 		r.Errorf("completion of %s %q is %v, %v, want %v", up, id, d, err, want)
 	}
 }
@@ -184,7 +184,7 @@ func TestElicitationCompleted(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{ID: id, Notify: streams[id]})
 		screens[id] = r.answers(s, `{"action":"accept"}`)
 		// Both upstreams number alike.
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(screens[id]),
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(screens[id]),
 			elicitation.UpstreamKey("up-"+id))
 		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/", "1"),
 			nil); err != nil {
@@ -225,7 +225,7 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
 				call := r.begin(elicitation.Origin{Session: s},
-					elicitation.Frames(r.answers(s, test.reply)), "up")
+					elicitation.ViaFrames(r.answers(s, test.reply)), "up")
 				if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 					nil); err != nil {
 					t.Fatal(err)
@@ -243,7 +243,7 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	sc := r.answers(s, `{"action":"accept"}`)
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 	for _, id := range []string{"1", "2"} {
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
 			nil); err != nil {
@@ -255,7 +255,7 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 		t.Errorf("the call's stream got %d completions", n)
 	}
 	call.End()
-	if d, err := r.ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired ||
+	if d, err := r.HandleURLCompletion(t.Context(), "up", "2"); d != elicitation.Expired ||
 		!errors.Is(err, elicitation.ErrDelivery) {
 		t.Errorf("with no stream at all: %v, %v", d, err)
 	}
@@ -268,7 +268,7 @@ func TestElicitationIDsBelongToOneSession(t *testing.T) {
 		r.attach(elicitation.SessionInfo{ID: "s2"})
 	ask := func(s *elicitation.Session, id string) (string, error) {
 		sc := r.answers(s, `{"action":"accept"}`)
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 		defer call.End()
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
 			nil); err != nil {
@@ -312,7 +312,7 @@ func TestURLRequired(t *testing.T) {
 	stream := &screen{t: t}
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: stream})
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	got, err := call.URLRequired(t.Context(), upstreams("https://id.example/?a=b", "1"))
+	got, err := call.RelayURLRequired(t.Context(), upstreams("https://id.example/?a=b", "1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,16 +321,16 @@ func TestURLRequired(t *testing.T) {
 		visits[0].ElicitationID == "1" || got.Message != "Sign in first" {
 		t.Fatalf("the client gets %s", got.Data)
 	}
-	_, err = call.URLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
+	_, err = call.RelayURLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
 	refused(t, err, elicitation.ErrInvalidQuestion, -32603, `internal error: the URL of question "2" is not allowed, so nothing was asked`)
-	_, err = call.URLRequired(t.Context(), &protocol.Error{Code: -32042, Message: "m"})
+	_, err = call.RelayURLRequired(t.Context(), &protocol.Error{Code: -32042, Message: "m"})
 	refused(t, err, elicitation.ErrInvalidQuestion, -32603, "The server's error is malformed")
 	other := protocol.Errorf(-32000, "busy")
-	if same, err := call.URLRequired(t.Context(), other); same != other || err != nil {
+	if same, err := call.RelayURLRequired(t.Context(), other); same != other || err != nil {
 		t.Errorf("another error becomes %v, %v", same, err)
 	}
 	call.End()
-	_, err = call.URLRequired(t.Context(), upstreams("https://id.example/", "3"))
+	_, err = call.RelayURLRequired(t.Context(), upstreams("https://id.example/", "3"))
 	refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
 	r.wantCompletion("up", "1", elicitation.Accepted)
 	var p protocol.ElicitationCompleted
@@ -342,7 +342,7 @@ func TestURLRequired(t *testing.T) {
 	plain := r.attach(elicitation.SessionInfo{ID: "s2", Capabilities: caps(true, false)})
 	call = r.begin(elicitation.Origin{Session: plain}, elicitation.Via{}, "up")
 	defer call.End()
-	_, err = call.URLRequired(t.Context(), upstreams("https://id.example/", "4"))
+	_, err = call.RelayURLRequired(t.Context(), upstreams("https://id.example/", "4"))
 	refused(t, err, elicitation.ErrNotDeclared, -32602, "Client does not support URL elicitation")
 	r.settled()
 }
@@ -351,7 +351,7 @@ func TestURLRequired(t *testing.T) {
 func TestURLAnswersHaveNoContent(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept","content":{"pin":1}}`)), "up")
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, `{"action":"accept","content":{"pin":1}}`)), "up")
 	defer call.End()
 	got, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
 	if err != nil || got.Action != protocol.ActionAccept || got.Content != nil {
@@ -368,7 +368,7 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}),
 		r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
 	pause := func() func() {
-		call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
+		call := r.begin(elicitation.Origin{Session: s2}, elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
 		defer call.End()
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 			nil); err != nil {
@@ -376,8 +376,8 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 		}
 		return func() {}
 	}
-	call := r.begin(elicitation.Origin{Session: s1, PauseClock: pause},
-		elicitation.Frames(&screen{t: t}), "up")
+	call := r.begin(elicitation.Origin{Session: s1, PauseTimeout: pause},
+		elicitation.ViaFrames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
 	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
@@ -398,7 +398,7 @@ func TestURLClaimsOnTheBus(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{Notify: &screen{t: t}})
 		var call *elicitation.Call
 		clock := func() func() { pause(call); return func() {} }
-		call = r.begin(elicitation.Origin{Session: s, PauseClock: clock}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
+		call = r.begin(elicitation.Origin{Session: s, PauseTimeout: clock}, elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		_, err := call.Elicit(t.Context(), urlQuestion("m", url, id), nil)
 		return err
 	}

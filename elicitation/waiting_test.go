@@ -17,7 +17,7 @@ const plainForm = `{"message":"Sure?","requestedSchema":{"type":"object","proper
 
 // thinking is the Via of a client whose person answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
-	return elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked,
+	return elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
 		delivered func()) (json.RawMessage, error) {
 		delivered()
 		asked <- struct{}{}

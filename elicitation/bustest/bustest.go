@@ -174,7 +174,7 @@ func sendToOneself(t *testing.T, a, _ *replica) {
 }
 
 func nobodyOwnsIt(t *testing.T, a, b *replica) {
-	b.wantSendError(t, "q.never", elicitation.ErrUnclaimed)
+	b.wantSendError(t, "q.never", elicitation.ErrNoOwner)
 	a.Release("q.never") // ignored
 }
 
@@ -185,7 +185,7 @@ func releaseFreesTheKey(t *testing.T, a, b *replica) {
 	a.Release("q.1")
 	waitUntil(t, AtOnce, "the key is free after Release", func() bool {
 		_, err := b.Send(leaseContext(t), "q.1", nil)
-		return errors.Is(err, elicitation.ErrUnclaimed)
+		return errors.Is(err, elicitation.ErrNoOwner)
 	})
 }
 
@@ -202,7 +202,7 @@ func claimEndsWithItsTTL(t *testing.T, a, b *replica) {
 	b.wantAnswer(t, a, "q.1", "in time")
 	waitUntil(t, Lease, "the claim ends with its ttl", func() bool {
 		_, err := b.Send(leaseContext(t), "q.1", nil)
-		return errors.Is(err, elicitation.ErrUnclaimed)
+		return errors.Is(err, elicitation.ErrNoOwner)
 	})
 }
 
@@ -212,7 +212,7 @@ func claimsOfAClosedOwner(t *testing.T, a, b *replica) {
 	if err := a.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	b.wantSendError(t, "q.1", elicitation.ErrOwnerGone, elicitation.ErrUnclaimed)
+	b.wantSendError(t, "q.1", elicitation.ErrOwnerDead, elicitation.ErrNoOwner)
 	waitUntil(t, Lease, "the claims of a closed replica are free", func() bool {
 		return b.Claim(leaseContext(t), "q.1", longTTL) == nil
 	})
@@ -271,8 +271,8 @@ func concurrentUse(t *testing.T, a, b *replica) {
 // isDefinite reports whether Send returned no error, or one that says that the message
 // was not handled.
 func isDefinite(err error) bool {
-	return err == nil || errors.Is(err, elicitation.ErrUnclaimed) ||
-		errors.Is(err, elicitation.ErrOwnerGone)
+	return err == nil || errors.Is(err, elicitation.ErrNoOwner) ||
+		errors.Is(err, elicitation.ErrOwnerDead)
 }
 
 func cancelledSend(t *testing.T, a, b *replica) {
@@ -299,7 +299,7 @@ func killedOwner(t *testing.T, a, b *replica) {
 	a.mustClaim(t, "q.1", longTTL)
 	b.wantAnswer(t, a, "q.1", "before")
 	killer.Kill()
-	b.wantSendError(t, "q.1", elicitation.ErrOwnerGone, elicitation.ErrUnclaimed)
+	b.wantSendError(t, "q.1", elicitation.ErrOwnerDead, elicitation.ErrNoOwner)
 	waitUntil(t, Lease, "the claims of a dead replica are free", func() bool {
 		return b.Claim(leaseContext(t), "q.1", longTTL) == nil
 	})

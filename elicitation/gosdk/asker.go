@@ -20,8 +20,8 @@ type asker struct{ session *mcp.ServerSession }
 var _ elicitation.ProgressDeliverer = asker{}
 
 // Ask implements [elicitation.Asker].
-func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
-	params, err := encodeQuestion(q.Question)
+func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
+	params, err := encodeQuestion(q.Request)
 	if err != nil {
 		return nil, err
 	}

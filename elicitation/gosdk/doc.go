@@ -24,7 +24,7 @@
 //
 // The SDK does not report which call caused a question of the upstream: the context of the
 // handler comes from the connection. Give each call a connection of its own, as above,
-// with a key of its own; or share one, and use [elicitation.Router.Exclusive] so that one
+// with a key of its own; or share one, and use [elicitation.Router.AcquireUpstream] so that one
 // call uses it at a time. Where two calls use a connection the router refuses the
 // questions on it: it cannot know whose they are.
 //

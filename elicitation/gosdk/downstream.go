@@ -92,7 +92,7 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
 		Session: session, Principal: principal, Capabilities: &caps,
 		ProgressToken: progressToken(req),
 	}
-	return d.router.Begin(ctx, origin, elicitation.Asks(asker{ss}), key)
+	return d.router.Begin(ctx, origin, elicitation.ViaAsker(asker{ss}), key)
 }
 
 // attachSession returns the router's session of ss, and attaches it if there is none.

@@ -157,7 +157,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 		keys.Store(key, true)
 		if set.shared {
 			key = "shared"
-			release, err := router.Exclusive(ctx, key)
+			release, err := router.AcquireUpstream(ctx, key)
 			if err != nil {
 				return nil, err
 			}

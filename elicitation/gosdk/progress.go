@@ -43,12 +43,12 @@ func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
 	if err != nil {
 		return false
 	}
-	from := session.From()
+	from := session.Sender()
 	if principal := d.opts.Principal(req); !principal.Anonymous() {
 		from.Principal = principal
 	}
 	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-	disposition, err := d.router.Progress(ctx, from, n)
+	disposition, err := d.router.HandleProgress(ctx, from, n)
 	return err == nil && disposition != elicitation.Unknown
 }
 

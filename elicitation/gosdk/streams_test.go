@@ -110,7 +110,7 @@ func TestAbandonedCall(t *testing.T) {
 	}
 	server.AddTool(tool("slow"),
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			release, err := router.Exclusive(ctx, "shared")
+			release, err := router.AcquireUpstream(ctx, "shared")
 			if err != nil {
 				return nil, err
 			}

@@ -22,7 +22,7 @@ func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elici
 }
 
 // SharedClientOptions is [ClientOptions] for a connection that calls use one after the
-// other; see [elicitation.Router.Exclusive]. The capabilities of a connection are fixed
+// other; see [elicitation.Router.AcquireUpstream]. The capabilities of a connection are fixed
 // when it opens, before the calls are known. It therefore declares both modes; questions
 // that the client of the current call cannot be asked are refused.
 func SharedClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
@@ -58,7 +58,7 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
 	opts.ElicitationCompleteHandler = func(ctx context.Context,
 		req *mcp.ElicitationCompleteNotificationRequest) {
 		// The router counts and logs the outcome; a notification has no response.
-		_, _ = router.ElicitationCompleted(ctx, key, req.Params.ElicitationID)
+		_, _ = router.HandleURLCompletion(ctx, key, req.Params.ElicitationID)
 		if host != nil {
 			host(ctx, req)
 		}

@@ -27,12 +27,12 @@ type asker struct {
 var _ elicitation.ProgressDeliverer = (*asker)(nil)
 
 // Ask implements [elicitation.Asker].
-func (a *asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
+func (a *asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
 	var params mcp.ElicitationParams
 	if err := json.Unmarshal(q.Params, &params); err != nil { // the router's own bytes
 		return nil, fmt.Errorf("elicitation: asking the client: %w", err)
 	}
-	if form, ok := q.Question.(*protocol.ElicitForm); ok && params.Mode != "" {
+	if form, ok := q.Request.(*protocol.ElicitForm); ok && params.Mode != "" {
 		params.RequestedSchema = form.Schema // as it came; older revisions have it spelled down
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})

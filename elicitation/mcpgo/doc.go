@@ -27,7 +27,7 @@
 // result of revision 2026-07-28, belongs to that call, and any number of calls
 // may share the connection. On standard input and output, and on the standing
 // stream of a session, mcp-go does not report which call caused a question: let one call at
-// a time use such a connection ([elicitation.Router.Exclusive]) or give each call its own,
+// a time use such a connection ([elicitation.Router.AcquireUpstream]) or give each call its own,
 // with a key of its own. Where two calls use such a connection the router refuses the
 // questions on it: it cannot know whose they are.
 //

@@ -112,7 +112,7 @@ func (d *Downstream) Begin(ctx context.Context,
 	}
 	origin := elicitation.Origin{Session: to, Principal: principal, Capabilities: &caps}
 	origin.ProgressToken, _ = ctx.Value(tokenKey{}).(protocol.ProgressToken)
-	return d.router.Begin(ctx, origin, elicitation.Asks(&asker{server: d.server}), key)
+	return d.router.Begin(ctx, origin, elicitation.ViaAsker(&asker{server: d.server}), key)
 }
 
 // attachSession returns the router's session, and attaches it if there is none. A session

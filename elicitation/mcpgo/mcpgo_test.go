@@ -156,7 +156,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 			key = "shared"
 		}
 		if set.exclusive {
-			release, err := router.Exclusive(ctx, key)
+			release, err := router.AcquireUpstream(ctx, key)
 			if err != nil {
 				return nil, err
 			}

@@ -43,7 +43,7 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	if err != nil {
 		return false
 	}
-	from := session.From()
+	from := session.Sender()
 	if d.opts.Principal != nil {
 		if principal := d.opts.Principal(ctx); !principal.Anonymous() {
 			from.Principal = principal
@@ -51,7 +51,7 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	}
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
-	disposition, err := d.router.Progress(ctx, from,
+	disposition, err := d.router.HandleProgress(ctx, from,
 		&protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 	return err == nil && disposition != elicitation.Unknown
 }

@@ -72,7 +72,7 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 			// response.
 			ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 			defer cancel()
-			_, _ = router.ElicitationCompleted(ctx, key, id)
+			_, _ = router.HandleURLCompletion(ctx, key, id)
 		}
 	})
 	return c

@@ -50,8 +50,8 @@ func listening(t testing.TB, js jetstream.JetStream, opts *natsbus.Options) mort
 // leavesOpen reports whether err leaves open whether the key has an owner, and
 // whether the owner has handled the message.
 func leavesOpen(err error) bool {
-	return err != nil && !errors.Is(err, elicitation.ErrUnclaimed) &&
-		!errors.Is(err, elicitation.ErrOwnerGone)
+	return err != nil && !errors.Is(err, elicitation.ErrNoOwner) &&
+		!errors.Is(err, elicitation.ErrOwnerDead)
 }
 
 func TestBus(t *testing.T) {

@@ -209,7 +209,7 @@ func (b *Bus) findOwner(
 	case err != nil:
 		return id, 0, b.wrapError("directory", err)
 	case found.Gone:
-		return id, 0, elicitation.ErrUnclaimed
+		return id, 0, elicitation.ErrNoOwner
 	}
 	id, err = ownerOf(found.Value)
 	if err != nil {

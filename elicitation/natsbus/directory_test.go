@@ -22,7 +22,7 @@ func TestClaimRefuses(t *testing.T) {
 			t.Errorf("key %q is claimed", k)
 		}
 		if _, err := a.Send(t.Context(), k, nil); err == nil ||
-			errors.Is(err, elicitation.ErrUnclaimed) {
+			errors.Is(err, elicitation.ErrNoOwner) {
 			t.Errorf("key %q: %v", k, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestUnknownKeysShareAWrite(t *testing.T) {
 		return stream.CachedInfo().State.LastSeq
 	}
 	before := last()
-	if _, err := a.Send(t.Context(), "q.none", nil); !errors.Is(err, elicitation.ErrUnclaimed) {
+	if _, err := a.Send(t.Context(), "q.none", nil); !errors.Is(err, elicitation.ErrNoOwner) {
 		t.Errorf("got %v", err)
 	}
 	if n := last() - before; n == 0 {
@@ -112,7 +112,7 @@ func TestUnknownKeysShareAWrite(t *testing.T) {
 	for range sends {
 		wg.Go(func() {
 			if _, err := a.Send(t.Context(), "q.none", nil); !errors.Is(err,
-				elicitation.ErrUnclaimed) {
+				elicitation.ErrNoOwner) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -148,7 +148,7 @@ func TestDeposedLeaderHidesNoOwner(t *testing.T) {
 		t.Errorf("not stepping down: got %v, want an error that leaves open who owns the key", err)
 	}
 	claims.Behind.Store(2)
-	if _, err := b.Send(t.Context(), "q.none", nil); !errors.Is(err, elicitation.ErrUnclaimed) {
+	if _, err := b.Send(t.Context(), "q.none", nil); !errors.Is(err, elicitation.ErrNoOwner) {
 		t.Errorf("a key that nobody owns: %v", err)
 	}
 
@@ -192,7 +192,7 @@ func TestForgedClaims(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := s.b.Send(t.Context(), key, nil)
-			if err == nil || errors.Is(err, elicitation.ErrUnclaimed) {
+			if err == nil || errors.Is(err, elicitation.ErrNoOwner) {
 				t.Errorf("claim %x: %v", value, err)
 			}
 			if err := s.b.Claim(t.Context(), key, time.Hour); err == nil {

@@ -29,7 +29,7 @@
 // Every replica holds a lease, which it renews. That a replica is gone is detected
 // in two ways. If its connection is closed, which the server notices at once when
 // the process ends, nobody subscribes to its subject any more: Send returns
-// [elicitation.ErrOwnerGone], after [Options].Grace if the lease still stands,
+// [elicitation.ErrOwnerDead], after [Options].Grace if the lease still stands,
 // because the replica may be reconnecting to another server. If packets only get
 // lost, Send returns another error when the lease has ended: the message may have
 // arrived. Other replicas may take over the claims of a replica without a lease;

@@ -37,7 +37,7 @@ func ExampleNew() {
 	}
 	wire := make(chan protocol.ID, 1) // to the client
 	call, err := asks.Begin(context.Background(), elicitation.Origin{Session: session},
-		elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context,
+		elicitation.ViaFrames(elicitation.DeliverFunc(func(_ context.Context,
 			m protocol.Message) error {
 			if request, ok := m.(*protocol.Request); ok {
 				wire <- request.ID
@@ -57,7 +57,7 @@ func ExampleNew() {
 			ID:     <-wire,
 			Result: json.RawMessage(`{"action":"accept","content":{"reason":"it is tested"}}`),
 		}
-		disposition, err := answers.Complete(context.Background(), session.From(), reply)
+		disposition, err := answers.HandleReply(context.Background(), session.Sender(), reply)
 		fmt.Println("the other replica:", disposition, err)
 	}()
 	result, err := call.Elicit(context.Background(), json.RawMessage(`{

@@ -100,7 +100,7 @@ func TestDirectoryIsLost(t *testing.T) {
 		got, err := b.Send(t.Context(), key, []byte("back"))
 		return err == nil && string(got) == "back"
 	})
-	if _, err := b.Send(t.Context(), released, nil); !errors.Is(err, elicitation.ErrUnclaimed) {
+	if _, err := b.Send(t.Context(), released, nil); !errors.Is(err, elicitation.ErrNoOwner) {
 		t.Errorf("a claim that was released came back: %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func TestPartition(t *testing.T) {
 			if d != elicitation.Unknown || err == nil {
 				t.Fatalf("the reply is %v, %v", d, err)
 			}
-			return errors.Is(err, elicitation.ErrOwnerGone)
+			return errors.Is(err, elicitation.ErrOwnerDead)
 		})
 	})
 	bounded(t, "a reply from the far side", func() {

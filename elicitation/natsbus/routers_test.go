@@ -69,7 +69,7 @@ func newReplica(
 // A question is one that a replica has put to its client.
 type question struct {
 	id      protocol.ID
-	from    elicitation.From
+	from    elicitation.Sender
 	outcome chan elicitation.Outcome
 }
 
@@ -83,14 +83,14 @@ func (r *replica) try() (*question, *elicitation.Call, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	q := &question{from: r.session.From(), outcome: make(chan elicitation.Outcome, 1)}
+	q := &question{from: r.session.Sender(), outcome: make(chan elicitation.Outcome, 1)}
 	done := func(o elicitation.Outcome) { q.outcome <- o }
 	offered, err := call.Offer(context.Background(), json.RawMessage(ask), nil, done)
 	if err != nil {
 		call.End()
 		return nil, nil, err
 	}
-	offered.Delivered()
+	offered.ConfirmDelivery()
 	q.id = offered.Request().ID
 	return q, call, nil
 }
@@ -110,7 +110,7 @@ func (r *replica) answer(q *question, reason string) (elicitation.Disposition, e
 	ctx, cancel := context.WithTimeout(context.Background(), natstest.Patience)
 	defer cancel()
 	result := fmt.Sprintf(`{"action":"accept","content":{"reason":%q}}`, reason)
-	return r.Complete(ctx, q.from, &protocol.Response{ID: q.id, Result: json.RawMessage(result)})
+	return r.HandleReply(ctx, q.from, &protocol.Response{ID: q.id, Result: json.RawMessage(result)})
 }
 
 // accepted wants the answer to reach whoever asked.
@@ -161,7 +161,7 @@ func TestThreeRouters(t *testing.T) {
 
 	// What is said about strangers' replies is said by the owner.
 	q := rs[0].ask(t)
-	forged := &question{id: q.id, from: rs[1].session.From()}
+	forged := &question{id: q.id, from: rs[1].session.Sender()}
 	d, err := rs[1].answer(forged, "mine")
 	if d != elicitation.WrongSession || err != nil || !q.pending() {
 		t.Errorf("a reply from another session is %v, %v", d, err)
@@ -196,7 +196,7 @@ func TestServerAndReplicaDie(t *testing.T) {
 	var err error
 	natstest.Eventually(t, "the replica is found again", func() bool {
 		d, err = rs[1].answer(survives, "after the server died")
-		if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) {
+		if err != nil && !errors.Is(err, elicitation.ErrOwnerDead) {
 			t.Logf("meanwhile: %v", err)
 		}
 		return err == nil
@@ -210,7 +210,7 @@ func TestServerAndReplicaDie(t *testing.T) {
 	rs[0].bus.Kill()
 	began := time.Now()
 	d, err = rs[1].answer(orphan, "too late")
-	if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) &&
+	if err != nil && !errors.Is(err, elicitation.ErrOwnerDead) &&
 		time.Since(began) < 2*natsbus.MinLease {
 		// The servers had not told each other yet that its connection is closed, and
 		// one passed the reply on: it may have been handled, until the lease ends.
@@ -218,7 +218,7 @@ func TestServerAndReplicaDie(t *testing.T) {
 		began = time.Now()
 		d, err = rs[1].answer(orphan, "much too late")
 	}
-	if !errors.Is(err, elicitation.ErrOwnerGone) || d != elicitation.Unknown {
+	if !errors.Is(err, elicitation.ErrOwnerDead) || d != elicitation.Unknown {
 		t.Errorf("a reply to a dead replica is %v, %v", d, err)
 	}
 	if took := time.Since(began); took > atOnce {

@@ -44,7 +44,7 @@ func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, err
 			moves++
 		case errors.Is(err, errNobody) &&
 			(time.Since(began) >= b.opts.Grace || !b.hasLease(ctx, id)):
-			return nil, elicitation.ErrOwnerGone
+			return nil, elicitation.ErrOwnerDead
 		case !errors.Is(err, errNobody):
 			return nil, b.wrapError("send", err)
 		}
@@ -61,7 +61,7 @@ func (b *Bus) answerLocally(ctx context.Context, key string, message []byte) ([]
 	handler := b.handler
 	b.mu.Unlock()
 	if !ok || handler == nil {
-		return nil, elicitation.ErrUnclaimed
+		return nil, elicitation.ErrNoOwner
 	}
 	answer := handler(ctx, key, message)
 	if len(answer) > elicitation.MaxBusMessage {

@@ -164,9 +164,9 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 			}
 			defer session.Detach()
 			routed, err := router.Begin(ctx, elicitation.Origin{Session: session},
-				elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked,
+				elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context, q elicitation.Question,
 					_ func()) (json.RawMessage, error) {
-					answer, err := call.Elicit(ctx, q.Question.(*protocol.ElicitForm))
+					answer, err := call.Elicit(ctx, q.Request.(*protocol.ElicitForm))
 					if err != nil {
 						return nil, err
 					}

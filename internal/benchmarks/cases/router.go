@@ -89,7 +89,7 @@ func newGateway(recorded bool) (*gateway, error) {
 
 func (g *gateway) begin() (*elicitation.Call, error) {
 	return g.router.Begin(context.Background(), elicitation.Origin{Session: g.session},
-		elicitation.Frames(g), "upstream")
+		elicitation.ViaFrames(g), "upstream")
 }
 
 // Deliver is the client.
@@ -99,7 +99,7 @@ func (g *gateway) Deliver(ctx context.Context, m protocol.Message) error {
 		return fmt.Errorf("a %T is delivered", m)
 	}
 	answer := &protocol.Response{ID: q.ID, Result: json.RawMessage(`{"action":"accept","content":{"approve":true}}`)}
-	_, err := g.router.Complete(ctx, g.session.From(), answer)
+	_, err := g.router.HandleReply(ctx, g.session.Sender(), answer)
 	return err
 }
 
@@ -119,7 +119,7 @@ func (g *gateway) offer() error {
 	}
 	question, err := call.Offer(context.Background(), g.params, nil, func(elicitation.Outcome) {})
 	if err == nil {
-		question.Delivered()
+		question.ConfirmDelivery()
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 // Calls that queue for one connection run one at a time, in order, so that what
 // is asked on it is never ambiguous.
-func TestExclusive(t *testing.T) {
+func TestAcquireUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
@@ -24,13 +24,13 @@ func TestExclusive(t *testing.T) {
 		for i := range 10 {
 			time.Sleep(time.Second)
 			go func() {
-				release, err := r.Exclusive(t.Context(), "up")
+				release, err := r.AcquireUpstream(t.Context(), "up")
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				defer release()
-				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+				call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 				defer call.End()
 				time.Sleep(time.Minute)
 				order = append(order, i)
@@ -52,32 +52,32 @@ func TestExclusive(t *testing.T) {
 	})
 }
 
-func TestExclusiveGivesUp(t *testing.T) {
+func TestAcquireUpstreamGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		release, err := r.Exclusive(t.Context(), "up")
+		release, err := r.AcquireUpstream(t.Context(), "up")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, err := r.Exclusive(t.Context(), "elsewhere"); err != nil {
+		if other, err := r.AcquireUpstream(t.Context(), "elsewhere"); err != nil {
 			t.Fatal(err)
 		} else {
 			other()
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := r.Exclusive(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.AcquireUpstream(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error is %v", err)
 		}
-		if _, err := r.Exclusive(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.AcquireUpstream(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("with a context that has ended: %v", err)
 		}
 		long, stop := context.WithCancel(t.Context())
 		for range 100 {
-			go r.Exclusive(long, "up")
+			go r.AcquireUpstream(long, "up")
 		}
 		synctest.Wait()
-		_, err = r.Exclusive(t.Context(), "up")
+		_, err = r.AcquireUpstream(t.Context(), "up")
 		refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy,
 			"Too many calls wait for the connection")
 		if e, ok := errors.AsType[*elicitation.Error](err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || !strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
@@ -95,7 +95,7 @@ func TestExclusiveGivesUp(t *testing.T) {
 		synctest.Wait()
 		release()
 		release()
-		if release, err = r.Exclusive(t.Context(), "up"); err != nil {
+		if release, err = r.AcquireUpstream(t.Context(), "up"); err != nil {
 			t.Error(err)
 		}
 		release()
@@ -114,16 +114,16 @@ func (c endingContext) Done() <-chan struct{} {
 }
 
 // A turn that comes at the very moment at which its owner gives up is passed on.
-func TestExclusiveTurnOfWhoGivesUp(t *testing.T) {
+func TestAcquireUpstreamTurnOfWhoGivesUp(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	gaveUp := 0
 	for range 40 { // which of the two is seen first is left to chance
-		release, err := r.Exclusive(t.Context(), "up")
+		release, err := r.AcquireUpstream(t.Context(), "up")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		own, err := r.Exclusive(endingContext{ctx, func() { release(); cancel() }}, "up")
+		own, err := r.AcquireUpstream(endingContext{ctx, func() { release(); cancel() }}, "up")
 		if err == nil {
 			own()
 			continue
@@ -132,7 +132,7 @@ func TestExclusiveTurnOfWhoGivesUp(t *testing.T) {
 			t.Errorf("error is %v", err)
 		}
 		soon, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		next, err := r.Exclusive(soon, "up")
+		next, err := r.AcquireUpstream(soon, "up")
 		if stop(); err != nil {
 			t.Fatalf("the connection is held by nobody: %v", err)
 		}
@@ -144,7 +144,7 @@ func TestExclusiveTurnOfWhoGivesUp(t *testing.T) {
 }
 
 // Turns that come while their owners give up are passed on, not lost.
-func TestExclusiveUnderPressure(t *testing.T) {
+func TestAcquireUpstreamUnderPressure(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -152,7 +152,7 @@ func TestExclusiveUnderPressure(t *testing.T) {
 			for n := range 200 {
 				ctx, cancel := context.WithTimeout(t.Context(),
 					time.Duration(i*n%37)*time.Microsecond)
-				if release, err := r.Exclusive(ctx, "up"); err == nil {
+				if release, err := r.AcquireUpstream(ctx, "up"); err == nil {
 					release()
 				}
 				cancel()
@@ -162,7 +162,7 @@ func TestExclusiveUnderPressure(t *testing.T) {
 	wg.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	release, err := r.Exclusive(ctx, "up")
+	release, err := r.AcquireUpstream(ctx, "up")
 	if err != nil {
 		t.Fatal(err)
 	}

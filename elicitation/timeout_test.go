@@ -14,7 +14,7 @@ import (
 // The host's clock stands still while a person is asked.
 func TestPauseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, clock, cancel := elicitation.NewToolClock(t.Context(), 30*time.Second)
+		ctx, clock, cancel := elicitation.NewPausableTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
@@ -22,11 +22,11 @@ func TestPauseClock(t *testing.T) {
 		sc.answer = func(q *protocol.Request) {
 			go func() {
 				time.Sleep(50 * time.Second)
-				r.Complete(context.Background(), s.From(), result(q.ID, yes))
+				r.HandleReply(context.Background(), s.Sender(), result(q.ID, yes))
 			}()
 		}
-		call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: clock.Pause},
-			elicitation.Frames(sc), "up")
+		call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: clock.Pause},
+			elicitation.ViaFrames(sc), "up")
 		defer call.End()
 		began := time.Now()
 		time.Sleep(20 * time.Second)
@@ -45,7 +45,7 @@ func TestPauseClock(t *testing.T) {
 
 func TestToolClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, clock, cancel := elicitation.NewToolClock(t.Context(), 10*time.Second)
+		ctx, clock, cancel := elicitation.NewPausableTimeout(t.Context(), 10*time.Second)
 		first, second := clock.Pause(), clock.Pause()
 		time.Sleep(time.Minute)
 		first()
@@ -65,7 +65,7 @@ func TestToolClock(t *testing.T) {
 		if !errors.Is(context.Cause(ctx), context.Canceled) {
 			t.Errorf("cause is %v", context.Cause(ctx))
 		}
-		ctx, _, cancel = elicitation.NewToolClock(t.Context(), 0)
+		ctx, _, cancel = elicitation.NewPausableTimeout(t.Context(), 0)
 		defer cancel()
 		<-ctx.Done()
 	})

@@ -17,7 +17,7 @@ type turnQueue struct {
 	waiting []chan struct{} // each is closed when its turn has come
 }
 
-// Exclusive waits until no other call holds the connection and then holds it until
+// AcquireUpstream waits until no other call holds the connection and then holds it until
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
 // ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or
@@ -29,13 +29,13 @@ type turnQueue struct {
 // refused. To avoid that close the connection and open another, with a key of its
 // own.
 //
-//	release, err := router.Exclusive(ctx, upstream)
+//	release, err := router.AcquireUpstream(ctx, upstream)
 //	if err != nil {
 //		return err
 //	}
 //	defer release()
 //	call, err := router.Begin(ctx, origin, via, upstream)
-func (r *Router) Exclusive(
+func (r *Router) AcquireUpstream(
 	ctx context.Context, upstream UpstreamKey,
 ) (release func(), err error) {
 	if err := ctx.Err(); err != nil {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// A ToolClock is a time limit that does not run while a person is asked. Its
-// Pause is an [Origin.PauseClock]. Its methods may be called concurrently.
-type ToolClock struct {
+// A PausableTimeout is a time limit that does not run while a person is asked. Its
+// Pause is an [Origin.PauseTimeout]. Its methods may be called concurrently.
+type PausableTimeout struct {
 	mu      sync.Mutex
 	left    time.Duration // of the limit: now while paused, else at since
-	since   time.Time     // when the clock last started to run
+	since   time.Time     // when the limit last started to run
 	pauses  int           // that have not ended
 	timer   *time.Timer
 	stopped bool // by cancel
 }
 
-// NewToolClock returns a copy of ctx that ends with [context.DeadlineExceeded] as its
-// cause after limit, and its clock. The time between a Pause and its resume does not
+// NewPausableTimeout returns a copy of ctx that ends with [context.DeadlineExceeded] as its
+// cause after limit, and the limit itself. The time between a Pause and its resume does not
 // count. cancel ends the context and frees its timer. A limit of 0 or less has passed at
 // once.
-func NewToolClock(
+func NewPausableTimeout(
 	ctx context.Context, limit time.Duration,
-) (_ context.Context, _ *ToolClock, cancel context.CancelFunc) {
+) (_ context.Context, _ *PausableTimeout, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
-	c := &ToolClock{left: limit, since: time.Now()}
+	c := &PausableTimeout{left: limit, since: time.Now()}
 	c.timer = time.AfterFunc(limit, func() {
 		c.mu.Lock()
 		passed := !c.stopped && c.pauses == 0 && time.Since(c.since) >= c.left
@@ -43,9 +43,9 @@ func NewToolClock(
 	}
 }
 
-// Pause stops the clock until resume is called. Several pauses may overlap; the
-// clock runs again when all are over. resume may be called again.
-func (c *ToolClock) Pause() (resume func()) {
+// Pause stops the limit until resume is called. Several pauses may overlap; the
+// limit runs again when all are over. resume may be called again.
+func (c *PausableTimeout) Pause() (resume func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pauses++; c.pauses == 1 && !c.stopped {
@@ -55,7 +55,7 @@ func (c *ToolClock) Pause() (resume func()) {
 	return sync.OnceFunc(c.endPause)
 }
 
-func (c *ToolClock) endPause() {
+func (c *PausableTimeout) endPause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pauses--; c.pauses == 0 && !c.stopped {
