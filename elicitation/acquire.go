@@ -20,8 +20,8 @@ type turnQueue struct {
 // AcquireUpstream waits until no other call holds the connection and then holds it until
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
-// ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or
-// [ErrShutdown], with the time after which to try again; such a refusal is logged
+// ctx, or an [*Error] that is [ReasonCapacity] when too many wait already, or
+// [ReasonShutdown], with the time after which to try again; such a refusal is logged
 // and counted as [EventRejected]. It does not keep others from using Begin without it.
 //
 // When a call is given up before the upstream has answered, what the upstream asks

@@ -66,7 +66,7 @@ func TestErrorAndProgressAtAnotherReplica(t *testing.T) {
 	}
 	rigs[1].complete(s.Sender(), &protocol.Response{ID: id,
 		Error: protocol.Errorf(-32000, "no display")}, elicitation.Accepted)
-	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
+	refused(t, outcome.Err, elicitation.ReasonClientError, -32000, "no display")
 }
 
 func TestOwnerGone(t *testing.T) {
@@ -80,7 +80,7 @@ func TestOwnerGone(t *testing.T) {
 		t.Errorf("reply is %v, %v after %v", d, err, time.Since(began))
 	}
 	_, err = offered.Call().Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
-	refused(t, err, elicitation.ErrBus, -32603,
+	refused(t, err, elicitation.ReasonBus, -32603,
 		"The other replicas of the gateway cannot be reached")
 	offered.Cancel()
 	rigs[0].settled()
@@ -106,7 +106,7 @@ func TestURLCompletionAtAnotherReplica(t *testing.T) {
 	}
 	stream.fail = errors.New("gone")
 	if d, err := rigs[2].HandleURLCompletion(t.Context(), "up", "2"); d != elicitation.Expired ||
-		!errors.Is(err, elicitation.ErrDelivery) {
+		!errors.Is(err, elicitation.ReasonDelivery) {
 		t.Errorf("a delivery that fails is %v, %v", d, err)
 	}
 	if err := rigs[0].Shutdown(t.Context()); err != nil {
@@ -161,7 +161,7 @@ func TestStuckBusHoldsUpAQuestionBriefly(t *testing.T) {
 		defer call.End()
 		began := time.Now()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ErrBus, -32603,
+		refused(t, err, elicitation.ReasonBus, -32603,
 			"The other replicas of the gateway cannot be reached")
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("it took %v", took)

@@ -74,8 +74,8 @@ type Call struct {
 // [Router.ElicitFrom] refuses questions on that connection that do not say which call
 // they belong to.
 //
-// Every Begin needs an End. It is [ErrNoSession] when the session is detached,
-// and [ErrShutdown] after [Router.Shutdown].
+// Every Begin needs an End. It is [ReasonNoSession] when the session is detached,
+// and [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Begin(
 	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
 ) (*Call, error) {
@@ -94,9 +94,9 @@ func (r *Router) Begin(
 	defer r.mu.Unlock()
 	switch {
 	case r.draining:
-		return nil, fmt.Errorf("elicitation call: %w", ErrShutdown)
+		return nil, fmt.Errorf("elicitation call: the router is shut down: %w", ReasonShutdown)
 	case origin.Session.detached:
-		return nil, fmt.Errorf("elicitation call: %w", ErrNoSession)
+		return nil, fmt.Errorf("elicitation call: the session is detached: %w", ReasonNoSession)
 	}
 	r.insertCallLocked(c)
 	c.unwatch = context.AfterFunc(ctx, func() { c.cancelQuestions(ByClient) })

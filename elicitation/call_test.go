@@ -21,7 +21,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	ended := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
 	ended.End()
 	ended.End()
-	refused(t, ask(ended), elicitation.ErrNoSession, -32601, "No client session available")
+	refused(t, ask(ended), elicitation.ReasonNoSession, -32601, "No client session available")
 
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
@@ -32,7 +32,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		defer cancelled.End()
 		cancel()
 		synctest.Wait()
-		refused(t, ask(cancelled), elicitation.ErrNoSession, -32601, "No client session available")
+		refused(t, ask(cancelled), elicitation.ReasonNoSession, -32601, "No client session available")
 	})
 
 	open := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
@@ -40,12 +40,12 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := open.Elicit(gone, form("m"), nil)
-	refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
+	refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
 	s.Detach()
 	s.Detach()
-	refused(t, ask(open), elicitation.ErrNoSession, -32601, "No client session available")
+	refused(t, ask(open), elicitation.ReasonNoSession, -32601, "No client session available")
 	if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
-		"up"); !errors.Is(err, elicitation.ErrNoSession) {
+		"up"); !errors.Is(err, elicitation.ReasonNoSession) {
 		t.Errorf("Begin: %v", err)
 	}
 	if _, err := r.Begin(t.Context(), elicitation.Origin{}, elicitation.Via{}, "up"); err == nil {
@@ -101,7 +101,7 @@ func TestLostStream(t *testing.T) {
 			call.FailPending(errors.New("connection reset"))
 		}()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ErrDelivery, -32603, "The client's stream was lost")
+		refused(t, err, elicitation.ReasonDelivery, -32603, "The client's stream was lost")
 		r.wantEvents("created delivered error")
 		r.settled()
 	})

@@ -70,7 +70,7 @@ func TestWithdrawnOnce(t *testing.T) {
 			}
 			call = r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
 			if _, err := call.Elicit(t.Context(), form("m"), nil); !errors.Is(err,
-				elicitation.ErrCancelled) {
+				elicitation.ReasonCancelled) {
 				t.Errorf("error is %v", err)
 			}
 			synctest.Wait()
@@ -92,7 +92,7 @@ func TestStuckDelivery(t *testing.T) {
 		defer call.End()
 		began := time.Now()
 		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ErrDelivery, -32603, "Elicitation could not be delivered")
+		refused(t, err, elicitation.ReasonDelivery, -32603, "Elicitation could not be delivered")
 		if took := time.Since(began); took != 10*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -110,7 +110,7 @@ func TestFailedDelivery(t *testing.T) {
 		"up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)
-	refused(t, err, elicitation.ErrDelivery, -32603, "Elicitation could not be delivered")
+	refused(t, err, elicitation.ReasonDelivery, -32603, "Elicitation could not be delivered")
 	if !errors.Is(err, cause) {
 		t.Errorf("the cause is lost: %v", err)
 	}
@@ -141,7 +141,7 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := call.Elicit(ctx, form("m"), nil)
-		if !errors.Is(err, elicitation.ErrCancelled) || time.Since(began) != 2*time.Second {
+		if !errors.Is(err, elicitation.ReasonCancelled) || time.Since(began) != 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		time.Sleep(10 * time.Second)

@@ -41,7 +41,7 @@
 // # What is guaranteed
 //
 //   - A question goes to the client of one call. When more than one call could have
-//     caused it, it is refused ([ErrAmbiguousOrigin]).
+//     caused it, it is refused ([ReasonAmbiguous]).
 //   - Nothing is sent to a client that has not declared the mode: -32601 when it
 //     has not declared elicitation at all, -32602 when not this mode. An empty
 //     elicitation object means form mode.
@@ -57,6 +57,12 @@
 //     directions, not what the protocol reserves for one connection. Content that
 //     does not fit the form is passed on with a warning in the log, unless
 //     [Options].Validation says otherwise.
+//
+// # Errors
+//
+// A question without an answer is an [*Error]. Its [Reason] says why: it is the label of
+// the metrics, and [errors.Is] finds it. Wire is what the upstream gets. A [Bus] has
+// errors of its own, such as [ErrOwnerDead].
 //
 // # While a person thinks
 //

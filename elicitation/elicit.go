@@ -65,7 +65,7 @@ func (c *Call) Elicit(
 // which a question came and not the call that caused it. It asks the client of
 // the one call in flight on that connection. A related request id or a call id
 // in opts must match that of a call; when more than one remains, the question is
-// refused with [ErrAmbiguousOrigin]: it is never put to a client by guess.
+// refused with [ReasonAmbiguous]: it is never put to a client by guess.
 func (r *Router) ElicitFrom(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
 ) (*protocol.ElicitResult, error) {

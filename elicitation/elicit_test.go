@@ -67,22 +67,22 @@ func TestAsker(t *testing.T) {
 		{"the client refuses", func(context.Context, elicitation.Question, func()) (json.RawMessage,
 			error) {
 			return nil, errors.Join(errors.New("call failed"), refusal)
-		}, "created delivered error", elicitation.ErrClient, -32000},
+		}, "created delivered error", elicitation.ReasonClientError, -32000},
 		{"cannot be reached", func(context.Context, elicitation.Question, func()) (json.RawMessage,
 			error) {
 			return nil, errors.New("no stream")
-		}, "created error", elicitation.ErrDelivery, -32603},
+		}, "created error", elicitation.ReasonDelivery, -32603},
 		{"dies after delivery", func(_ context.Context, _ elicitation.Question,
 			delivered func()) (json.RawMessage, error) {
 			delivered()
 			return nil, errors.New("stream closed")
-		}, "created delivered error", elicitation.ErrDelivery, -32603},
+		}, "created delivered error", elicitation.ReasonDelivery, -32603},
 		{"nonsense", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
 			return nil, nil
-		}, "created delivered error", elicitation.ErrInvalidReply, -32603},
+		}, "created delivered error", elicitation.ReasonInvalidReply, -32603},
 		{"panics", func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
 			panic("lost")
-		}, "created error", elicitation.ErrDelivery, -32603},
+		}, "created error", elicitation.ReasonDelivery, -32603},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
@@ -133,7 +133,7 @@ func TestAskerContext(t *testing.T) {
 			elicitation.Origin{Session: s}, elicitation.ViaAsker(ask), "up")
 		defer call.End()
 		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
-		refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
+		refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout, "Elicitation timed out")
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			t.Errorf("the Asker's context ended with %v", err)
 		}
@@ -183,7 +183,7 @@ func TestElicitWithoutVia(t *testing.T) {
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
-	refused(t, err, elicitation.ErrDelivery, protocol.CodeInternalError,
+	refused(t, err, elicitation.ReasonDelivery, protocol.CodeInternalError,
 		"The client cannot be reached")
 	r.wantEvents("rejected")
 	r.settled()

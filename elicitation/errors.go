@@ -16,9 +16,37 @@ const (
 	MessageTimeout = "Elicitation timed out"
 )
 
-// A Reason says why a question was refused or failed. It is the label of the
-// metrics and a field of the log.
+// A Reason says why a question was refused or failed. It is the label of the metrics and
+// a field of the log. It is also an error that [errors.Is] finds in an [*Error] and in
+// what [Router.Attach], [Router.Begin] and the like return:
+//
+//	if errors.Is(err, elicitation.ReasonTimeout) { ... }
+//
+// Five reasons are special cases of another and are found as that one, too: ReasonMode of
+// ReasonCapability, ReasonTooLarge and ReasonURLPolicy of ReasonInvalidQuestion,
+// ReasonStreamLost of ReasonDelivery, ReasonInvalidContent of ReasonInvalidReply. A
+// question that was cancelled [BySession] is found as ReasonNoSession, one that was
+// cancelled [ByShutdown] as ReasonShutdown.
 type Reason string
+
+// Error returns the reason as logs and metrics have it.
+func (r Reason) Error() string { return string(r) }
+
+// Is reports whether the reason is a special case of target.
+func (r Reason) Is(target error) bool {
+	general := Reason("")
+	switch r {
+	case ReasonMode:
+		general = ReasonCapability
+	case ReasonTooLarge, ReasonURLPolicy:
+		general = ReasonInvalidQuestion
+	case ReasonStreamLost:
+		general = ReasonDelivery
+	case ReasonInvalidContent:
+		general = ReasonInvalidReply
+	}
+	return general != "" && target == general
+}
 
 // The reasons of refusals: the question never existed and nothing was sent.
 const (
@@ -61,22 +89,6 @@ const (
 	ByShutdown CancelledBy = "shutdown" // the router shut down
 )
 
-// The kinds of [*Error], for [errors.Is].
-var (
-	ErrNoSession       = errors.New("elicitation: no client session available")
-	ErrAmbiguousOrigin = errors.New("elicitation: more than one call could have asked")
-	ErrNotDeclared     = errors.New("elicitation: the client did not declare it")
-	ErrInvalidQuestion = errors.New("elicitation: the question is not valid")
-	ErrCapacity        = errors.New("elicitation: too many questions are pending")
-	ErrShutdown        = errors.New("elicitation: the router is shut down")
-	ErrBus             = errors.New("elicitation: the bus failed")
-	ErrTimeout         = errors.New("elicitation: timed out")
-	ErrDelivery        = errors.New("elicitation: the client could not be reached")
-	ErrClient          = errors.New("elicitation: the client answered with an error")
-	ErrInvalidReply    = errors.New("elicitation: the client's answer is not valid")
-	ErrCancelled       = errors.New("elicitation: cancelled")
-)
-
 // The errors of a [Bus].
 var (
 	// ErrNoOwner says that nobody owns the key: it never was claimed, was
@@ -92,7 +104,7 @@ var (
 
 // An Error says why a question has no answer. Its text is the message for the
 // upstream; [protocol.AsError] returns the error for the wire, and [errors.Is]
-// matches the kinds.
+// finds its [Reason].
 type Error struct {
 	Reason Reason
 	// By is set when Reason is [ReasonCancelled].
@@ -112,52 +124,22 @@ type Error struct {
 // Error returns the message for the upstream.
 func (e *Error) Error() string { return e.Wire.Message }
 
-// Unwrap returns the error for the wire, the kinds, and the cause.
+// Unwrap returns the error for the wire, the reasons, and the cause.
 func (e *Error) Unwrap() []error {
 	all := append(make([]error, 0, 4), e.Wire)
-	if kind := e.errorKind(); kind != nil {
-		all = append(all, kind)
+	if e.Reason != "" {
+		all = append(all, e.Reason)
 	}
 	if e.By == BySession {
-		all = append(all, ErrNoSession)
+		all = append(all, ReasonNoSession)
 	}
 	if e.By == ByShutdown {
-		all = append(all, ErrShutdown)
+		all = append(all, ReasonShutdown)
 	}
 	if e.Err != nil {
 		all = append(all, e.Err)
 	}
 	return all
-}
-
-func (e *Error) errorKind() error {
-	switch e.Reason {
-	case ReasonNoSession:
-		return ErrNoSession
-	case ReasonAmbiguous:
-		return ErrAmbiguousOrigin
-	case ReasonCapability, ReasonMode:
-		return ErrNotDeclared
-	case ReasonInvalidQuestion, ReasonTooLarge, ReasonURLPolicy:
-		return ErrInvalidQuestion
-	case ReasonCapacity:
-		return ErrCapacity
-	case ReasonShutdown:
-		return ErrShutdown
-	case ReasonBus:
-		return ErrBus
-	case ReasonTimeout:
-		return ErrTimeout
-	case ReasonDelivery, ReasonStreamLost:
-		return ErrDelivery
-	case ReasonClientError:
-		return ErrClient
-	case ReasonInvalidReply, ReasonInvalidContent:
-		return ErrInvalidReply
-	case ReasonCancelled:
-		return ErrCancelled
-	}
-	return nil
 }
 
 // logCause is what a log may say about the cause of a refusal. A cause that quotes the

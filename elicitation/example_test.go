@@ -178,7 +178,7 @@ func ExampleRouter_ElicitFrom() {
 	bob := begin("bob")
 	defer bob.End()
 	_, err = router.ElicitFrom(ctx, "shared connection", params, nil)
-	fmt.Println(err, errors.Is(err, elicitation.ErrAmbiguousOrigin))
+	fmt.Println(err, errors.Is(err, elicitation.ReasonAmbiguous))
 
 	result, err = router.ElicitFrom(ctx, "shared connection", params,
 		&elicitation.ElicitOptions{CallID: "call of bob"})

@@ -66,7 +66,7 @@ func TestLimits(t *testing.T) {
 			}
 			if test.limit != "" {
 				err := ask(test.fits)
-				refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy,
+				refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
 					"Too many elicitations are pending")
 				e, _ := errors.AsType[*elicitation.Error](err)
 				var data struct {

@@ -86,7 +86,7 @@ func TestRedactorOfDeliveryErrors(t *testing.T) {
 					return err
 				})), "up")
 			if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
-				elicitation.ErrDelivery) {
+				elicitation.ReasonDelivery) {
 				t.Errorf("error is %v", err)
 			}
 			call.End()

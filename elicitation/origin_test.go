@@ -65,9 +65,9 @@ func TestElicitFrom(t *testing.T) {
 				}
 				return
 			}
-			kind := elicitation.ErrNoSession
+			kind := elicitation.ReasonNoSession
 			if test.want == "ambiguous_origin" {
-				kind = elicitation.ErrAmbiguousOrigin
+				kind = elicitation.ReasonAmbiguous
 			}
 			refused(t, err, kind, -32601, "No client session available")
 			if asked != "" {
@@ -125,11 +125,11 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				test.leave(cancel, s1)
 				synctest.Wait()
 				_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
-				refused(t, err, elicitation.ErrAmbiguousOrigin, -32601,
+				refused(t, err, elicitation.ReasonAmbiguous, -32601,
 					"No client session available")
 				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"),
 					&elicitation.ElicitOptions{RelatedID: protocol.IntID(1)})
-				refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
+				refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
 				if n := len(sc.requests()); n != 0 {
 					t.Fatalf("bob was asked %d times", n)
 				}
@@ -167,7 +167,7 @@ func TestQuestionOfAnAbortedCall(t *testing.T) {
 		end()
 		sc, end := turn(t.Context(), bob(), protocol.IntID(2))
 		_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
-		refused(t, err, elicitation.ErrAmbiguousOrigin, -32601, "No client session available")
+		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
 		if n := len(sc.requests()); n != 0 {
 			t.Fatalf("bob was asked %d times", n)
 		}
@@ -203,7 +203,7 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	}{{"up 0", false}, {"up 4999", true}} {
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
 		_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil, func(elicitation.Outcome) {})
-		if errors.Is(err, elicitation.ErrAmbiguousOrigin) != test.want {
+		if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
 			t.Errorf("%s: error is %v", test.up, err)
 		}
 		call.End()

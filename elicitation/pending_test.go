@@ -34,7 +34,7 @@ func TestCancellation(t *testing.T) {
 		kind    error
 	}{
 		{"upstream's context", func(s *scene) { s.server() }, "upstream", protocol.CodeFlowEnded,
-			"Elicitation cancelled", "the server withdrew the question", elicitation.ErrCancelled},
+			"Elicitation cancelled", "the server withdrew the question", elicitation.ReasonCancelled},
 		{"upstream's notification", func(s *scene) {
 			if s.CancelUpstream("up", protocol.StringID("7")) ||
 				s.CancelUpstream("other", protocol.IntID(7)) ||
@@ -46,16 +46,16 @@ func TestCancellation(t *testing.T) {
 				s.Error("the question is not cancelled once")
 			}
 		}, "upstream", protocol.CodeFlowEnded, "Elicitation cancelled",
-			"the server withdrew the question", elicitation.ErrCancelled},
+			"the server withdrew the question", elicitation.ReasonCancelled},
 		{"client's request", func(s *scene) { s.client() }, "client", protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended",
-			"the request that asked has ended", elicitation.ErrCancelled},
+			"the request that asked has ended", elicitation.ReasonCancelled},
 		{"end of the call", func(s *scene) { s.call.End() }, "call", protocol.CodeFlowEnded,
 			"Elicitation cancelled: the request that caused it has ended",
-			"the request that asked has ended", elicitation.ErrCancelled},
+			"the request that asked has ended", elicitation.ReasonCancelled},
 		{"end of the session", func(s *scene) { s.session.Detach() }, "session", -32601,
 			"No client session available", "the request that asked has ended",
-			elicitation.ErrNoSession},
+			elicitation.ReasonNoSession},
 		{"shutdown", func(s *scene) {
 			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 			defer cancel()
@@ -63,7 +63,7 @@ func TestCancellation(t *testing.T) {
 				s.Errorf("Shutdown: %v", err)
 			}
 		}, "shutdown", protocol.CodeBusy, "The gateway is shutting down",
-			"the gateway is shutting down", elicitation.ErrShutdown},
+			"the gateway is shutting down", elicitation.ReasonShutdown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 			defer call.End()
 			_, err := call.Offer(t.Context(), form("m"), nil,
 				func(elicitation.Outcome) { t.Error("it has an outcome") })
-			refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
+			refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
 			if !running {
 				t.Error("the host's clock stands still")
 			}
@@ -272,7 +272,7 @@ func TestAnswerAtTheTimeout(t *testing.T) {
 			d, _ := r.HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
 			synctest.Wait()
 			if (d == elicitation.Accepted) != (outcome.Result != nil) ||
-				(d == elicitation.Expired) != errors.Is(outcome.Err, elicitation.ErrTimeout) {
+				(d == elicitation.Expired) != errors.Is(outcome.Err, elicitation.ReasonTimeout) {
 				t.Fatalf("reply is %v, outcome %+v", d, outcome)
 			}
 			counts[d]++
@@ -347,7 +347,7 @@ func TestTimeouts(t *testing.T) {
 				began := time.Now()
 				_, err := call.Elicit(t.Context(), form("m"),
 					&elicitation.ElicitOptions{Timeout: test.asked})
-				refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout,
+				refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout,
 					"Elicitation timed out")
 				if took := time.Since(began); took != test.want {
 					t.Errorf("it took %v, want %v", took, test.want)
@@ -403,7 +403,7 @@ func TestProgressExtends(t *testing.T) {
 		if fmt.Sprint(heard) != `["up-7" 0 "up-7" 1 "up-7" 2]` {
 			t.Errorf("the upstream heard %v", heard)
 		}
-		if !errors.Is(outcome.Err, elicitation.ErrTimeout) {
+		if !errors.Is(outcome.Err, elicitation.ReasonTimeout) {
 			t.Errorf("outcome is %+v", outcome)
 		}
 		if d := r.logs.All()[2].ContextMap()["duration_ms"]; d != 180000.0 {

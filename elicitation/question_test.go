@@ -80,7 +80,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
 			e, ok := errors.AsType[*elicitation.Error](err)
 			if !ok || string(e.Reason) != test.reason || e.Wire.Code != -32602 ||
-				!errors.Is(err, elicitation.ErrInvalidQuestion) {
+				!errors.Is(err, elicitation.ReasonInvalidQuestion) {
 				t.Fatalf("error is %v (%+v), want reason %s with -32602", err, e, test.reason)
 			}
 			if len(sc.frames) != 0 {
@@ -115,7 +115,7 @@ func TestMembersThatDifferInCase(t *testing.T) {
 			offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil,
 				func(elicitation.Outcome) {})
 			if !test.taken {
-				if !errors.Is(err, elicitation.ErrInvalidQuestion) {
+				if !errors.Is(err, elicitation.ReasonInvalidQuestion) {
 					t.Errorf("error is %v", err)
 				}
 				call.End()

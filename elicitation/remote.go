@@ -111,7 +111,7 @@ func (r *Router) forwardURLCompletion(ctx context.Context, key urlKey) (Disposit
 	message := busMessage{Do: "visited", Upstream: key.upstream, Visit: key.id}
 	a, err := r.sendToOwner(ctx, key.busKey(), message)
 	if err == nil && a.Failed != "" {
-		err = fmt.Errorf("elicitation: completion of a visit: %w", ErrDelivery)
+		err = fmt.Errorf("elicitation: URL completion: %w", ReasonDelivery)
 	}
 	return a.Disposition, err
 }

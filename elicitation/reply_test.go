@@ -91,7 +91,7 @@ func TestMalformedReplies(t *testing.T) {
 			if outcome.Err == nil {
 				t.Fatal("it was passed on")
 			}
-			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603,
+			refused(t, outcome.Err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
 			r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Duplicate)
 			r.wantEvents("created delivered error")
@@ -113,7 +113,7 @@ func TestErrorReply(t *testing.T) {
 		Error: &protocol.Error{Code: -32000, Message: "no display", Data: data}}
 	r.complete(s.Sender(), reply, elicitation.Accepted)
 	data[2] = 'X' // the frame's buffer may be used again
-	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
+	refused(t, outcome.Err, elicitation.ReasonClientError, -32000, "no display")
 	if up := outcome.Response(protocol.IntID(4)); string(up.Error.Data) != `{"k":1}` {
 		t.Errorf("data is %s", up.Error.Data)
 	}
@@ -132,7 +132,7 @@ func TestLateReply(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Expired)
-		refused(t, outcome.Err, elicitation.ErrTimeout, protocol.CodeTimeout,
+		refused(t, outcome.Err, elicitation.ReasonTimeout, protocol.CodeTimeout,
 			"Elicitation timed out")
 		r.wantEvents("created delivered timeout")
 		r.settled()
@@ -230,7 +230,7 @@ func TestEnforceRefusesUncheckableForms(t *testing.T) {
 		_, err := call.Offer(t.Context(), json.RawMessage(nested), nil,
 			func(elicitation.Outcome) {})
 		if refuses := errors.Is(err,
-			elicitation.ErrInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
+			elicitation.ReasonInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
 			t.Errorf("validation %d: %v", how, err)
 		}
 		call.End()
@@ -291,7 +291,7 @@ func TestClientErrorTooLarge(t *testing.T) {
 			s, offered, outcome := r.offered()
 			r.complete(s.Sender(), &protocol.Response{ID: offered.Request().ID, Error: wire},
 				elicitation.Invalid)
-			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603,
+			refused(t, outcome.Err, elicitation.ReasonInvalidReply, -32603,
 				"The client's answer is not valid")
 
 			asks := elicitation.AskFunc(func(context.Context, elicitation.Question,
@@ -300,7 +300,7 @@ func TestClientErrorTooLarge(t *testing.T) {
 			})
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(asks), "asks")
 			_, err := call.Elicit(t.Context(), form("m"), nil)
-			refused(t, err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+			refused(t, err, elicitation.ReasonInvalidReply, -32603, "The client's answer is not valid")
 			call.End()
 			r.settled()
 		})

@@ -50,7 +50,7 @@ type Session struct {
 }
 
 // Attach makes a session known. It is an error when the id is taken or the version
-// unknown, and [ErrShutdown] after [Router.Shutdown].
+// unknown, and [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
@@ -74,7 +74,7 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	defer r.mu.Unlock()
 	switch {
 	case r.draining:
-		return nil, fmt.Errorf("elicitation session: %w", ErrShutdown)
+		return nil, fmt.Errorf("elicitation session: the router is shut down: %w", ReasonShutdown)
 	case r.sessions[info.ID] != nil:
 		return nil, errors.New("elicitation session: the id is attached already")
 	}

@@ -74,7 +74,7 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 				}
 				return
 			}
-			refused(t, err, elicitation.ErrNotDeclared, test.code, test.message)
+			refused(t, err, elicitation.ReasonCapability, test.code, test.message)
 			if n := len(sc.frames); n != 0 {
 				t.Errorf("%d frames were sent", n)
 			}
@@ -98,7 +98,7 @@ func TestCapabilitiesOfARequest(t *testing.T) {
 		elicitation.ViaFrames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)
-	refused(t, err, elicitation.ErrNotDeclared, -32601, "Client does not support elicitation")
+	refused(t, err, elicitation.ReasonCapability, -32601, "Client does not support elicitation")
 	if c := call.UpstreamCapabilities(); !c.IsZero() {
 		t.Errorf("upstream capabilities of the call are %v", c)
 	}
@@ -146,7 +146,7 @@ func TestVersionsWithoutRequestsOfTheServer(t *testing.T) {
 	for _, params := range []json.RawMessage{form("m"),
 		urlQuestion("m", "https://id.example/", "1")} {
 		_, err := call.Elicit(t.Context(), params, nil)
-		refused(t, err, elicitation.ErrNotDeclared, -32601, "Client does not support elicitation")
+		refused(t, err, elicitation.ReasonCapability, -32601, "Client does not support elicitation")
 	}
 	if len(sc.frames) != 0 {
 		t.Errorf("the client got %d frames", len(sc.frames))

@@ -224,7 +224,7 @@ func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Dispositio
 		return Expired, nil
 	case frames == nil:
 		return Expired, fmt.Errorf(
-			"elicitation: completion of a visit: %w: the session has no stream", ErrDelivery)
+			"elicitation: URL completion: the session has no stream: %w", ReasonDelivery)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.DeliveryTimeout)
 	defer cancel()
@@ -235,7 +235,7 @@ func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Dispositio
 	}
 	if err != nil {
 		return Expired, fmt.Errorf(
-			"elicitation: completion of a visit: %w", errors.Join(ErrDelivery, err))
+			"elicitation: URL completion: %w: %w", ReasonDelivery, err)
 	}
 	return Accepted, nil
 }

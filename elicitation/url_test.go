@@ -61,7 +61,7 @@ func TestURLPolicy(t *testing.T) {
 	defer call.End()
 	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/x?code=canary", "e"),
 		nil)
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 		"Invalid elicitation request: the URL is not allowed")
 	if f := r.logs.All()[0].ContextMap(); f["error"] != "not listed: https://id.example/x?…" {
 		t.Errorf("the log says %v", f["error"])
@@ -82,7 +82,7 @@ func TestURLPolicyCannotLiftTheRule(t *testing.T) {
 	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/",
 		"https://id.example/" + strings.Repeat("a", 8<<10)} {
 		_, err := call.Elicit(t.Context(), urlQuestion("m", url, fmt.Sprint("e", i)), nil)
-		refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+		refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 			"Invalid elicitation request: the URL is not allowed")
 	}
 	if len(sc.frames) != 0 {
@@ -148,7 +148,7 @@ func TestStuckURLCompletion(t *testing.T) {
 		call.End()
 		began := time.Now()
 		d, err := r.HandleURLCompletion(context.Background(), "up", "1")
-		if d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) ||
+		if d != elicitation.Expired || !errors.Is(err, elicitation.ReasonDelivery) ||
 			time.Since(began) != elicitation.DefaultDeliveryTimeout {
 			t.Errorf("after %v: %v, %v", time.Since(began), d, err)
 		}
@@ -256,7 +256,7 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	}
 	call.End()
 	if d, err := r.HandleURLCompletion(t.Context(), "up", "2"); d != elicitation.Expired ||
-		!errors.Is(err, elicitation.ErrDelivery) {
+		!errors.Is(err, elicitation.ReasonDelivery) {
 		t.Errorf("with no stream at all: %v, %v", d, err)
 	}
 }
@@ -284,7 +284,7 @@ func TestElicitationIDsBelongToOneSession(t *testing.T) {
 		t.Errorf("asked again, the client knows it as %q, %v, want %q", again, err, first)
 	}
 	_, err = ask(s2, "1")
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 		"Invalid elicitation request: elicitationId is in use")
 	for i := range 64 {
 		if _, err := ask(s1, fmt.Sprint("more ", i)); err != nil {
@@ -322,16 +322,16 @@ func TestURLRequired(t *testing.T) {
 		t.Fatalf("the client gets %s", got.Data)
 	}
 	_, err = call.RelayURLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
-	refused(t, err, elicitation.ErrInvalidQuestion, -32603, `internal error: the URL of question "2" is not allowed, so nothing was asked`)
+	refused(t, err, elicitation.ReasonInvalidQuestion, -32603, `internal error: the URL of question "2" is not allowed, so nothing was asked`)
 	_, err = call.RelayURLRequired(t.Context(), &protocol.Error{Code: -32042, Message: "m"})
-	refused(t, err, elicitation.ErrInvalidQuestion, -32603, "The server's error is malformed")
+	refused(t, err, elicitation.ReasonInvalidQuestion, -32603, "The server's error is malformed")
 	other := protocol.Errorf(-32000, "busy")
 	if same, err := call.RelayURLRequired(t.Context(), other); same != other || err != nil {
 		t.Errorf("another error becomes %v, %v", same, err)
 	}
 	call.End()
 	_, err = call.RelayURLRequired(t.Context(), upstreams("https://id.example/", "3"))
-	refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
+	refused(t, err, elicitation.ReasonNoSession, -32601, "No client session available")
 	r.wantCompletion("up", "1", elicitation.Accepted)
 	var p protocol.ElicitationCompleted
 	if told := stream.notifications("notifications/elicitation/complete"); len(told) != 1 ||
@@ -343,7 +343,7 @@ func TestURLRequired(t *testing.T) {
 	call = r.begin(elicitation.Origin{Session: plain}, elicitation.Via{}, "up")
 	defer call.End()
 	_, err = call.RelayURLRequired(t.Context(), upstreams("https://id.example/", "4"))
-	refused(t, err, elicitation.ErrNotDeclared, -32602, "Client does not support URL elicitation")
+	refused(t, err, elicitation.ReasonCapability, -32602, "Client does not support URL elicitation")
 	r.settled()
 }
 
@@ -380,7 +380,7 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 		elicitation.ViaFrames(&screen{t: t}), "up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602,
+	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 		"Invalid elicitation request: elicitationId is in use")
 	other.wantCompletion("up", "1", elicitation.Accepted) // its place on the bus is kept
 	r.settled()
@@ -402,7 +402,7 @@ func TestURLClaimsOnTheBus(t *testing.T) {
 		_, err := call.Elicit(t.Context(), urlQuestion("m", url, id), nil)
 		return err
 	}
-	if err := ask(r, "1", (*elicitation.Call).End); !errors.Is(err, elicitation.ErrNoSession) {
+	if err := ask(r, "1", (*elicitation.Call).End); !errors.Is(err, elicitation.ReasonNoSession) {
 		t.Fatal(err)
 	}
 	if err := ask(other, "1", func(*elicitation.Call) {}); err != nil {

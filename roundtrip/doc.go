@@ -176,7 +176,7 @@
 //		until the client's transport has taken the question; the question fails
 //	elicitation.Options.Heartbeat         15 s
 //		as roundtrip.Options.Heartbeat, for the gateway's client
-//	elicitation.NewPausableTimeout              -
+//	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
 //	a visit that the router remembers     1 h
 //		until the upstream says that it is completed; the client is not told any more

@@ -49,7 +49,7 @@ func TestPartition(t *testing.T) {
 	})
 	bounded(t, "a question on the far side", func() {
 		_, _, err := rs[2].try()
-		if !errors.Is(err, elicitation.ErrBus) {
+		if !errors.Is(err, elicitation.ReasonBus) {
 			t.Errorf("a question that no other replica would know of: %v", err)
 		}
 	})

@@ -92,7 +92,7 @@ func (s *soak) talk(t *testing.T, random *rand.Rand) {
 		}
 		if err != nil {
 			s.refused.Add(1)
-			if !errors.Is(err, elicitation.ErrBus) {
+			if !errors.Is(err, elicitation.ReasonBus) {
 				t.Errorf("a question was refused: %v", err)
 			}
 			continue

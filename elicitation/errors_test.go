@@ -1,0 +1,75 @@
+package elicitation_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A host asks for the reason of an error with errors.Is: for the reason itself or for the
+// one of which it is a special case, and never the other way round.
+func TestErrorIsItsReason(t *testing.T) {
+	general := map[elicitation.Reason]elicitation.Reason{
+		elicitation.ReasonMode:           elicitation.ReasonCapability,
+		elicitation.ReasonTooLarge:       elicitation.ReasonInvalidQuestion,
+		elicitation.ReasonURLPolicy:      elicitation.ReasonInvalidQuestion,
+		elicitation.ReasonStreamLost:     elicitation.ReasonDelivery,
+		elicitation.ReasonInvalidContent: elicitation.ReasonInvalidReply,
+	}
+	all := []elicitation.Reason{
+		elicitation.ReasonNoSession, elicitation.ReasonAmbiguous, elicitation.ReasonCapability,
+		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
+		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
+		elicitation.ReasonBus, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
+		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
+		elicitation.ReasonInvalidContent, elicitation.ReasonTimeout, elicitation.ReasonCancelled,
+	}
+	for _, reason := range all {
+		t.Run(string(reason), func(t *testing.T) {
+			err := fmt.Errorf("host: %w", newError(reason, ""))
+			for _, target := range all {
+				want := target == reason || target == general[reason]
+				if got := errors.Is(err, target); got != want {
+					t.Errorf("is %s: got %v, want %v", target, got, want)
+				}
+			}
+			if fmt.Sprint(reason) != string(reason) {
+				t.Errorf("printed as %v, labelled %q", reason, string(reason))
+			}
+		})
+	}
+}
+
+// A cancelled question is also found by why it was cancelled, where a refusal for the same
+// cause has a reason.
+func TestCancelledQuestionIsItsCause(t *testing.T) {
+	for by, cause := range map[elicitation.CancelledBy]elicitation.Reason{
+		elicitation.BySession:  elicitation.ReasonNoSession,
+		elicitation.ByShutdown: elicitation.ReasonShutdown,
+		elicitation.ByUpstream: "",
+		elicitation.ByClient:   "",
+		elicitation.ByCallEnd:  "",
+	} {
+		t.Run(string(by), func(t *testing.T) {
+			err := newError(elicitation.ReasonCancelled, by)
+			if !errors.Is(err, elicitation.ReasonCancelled) {
+				t.Error("is not cancelled")
+			}
+			for _, other := range []elicitation.Reason{
+				elicitation.ReasonNoSession, elicitation.ReasonShutdown,
+			} {
+				if got := errors.Is(err, other); got != (other == cause) {
+					t.Errorf("is %s: %v", other, got)
+				}
+			}
+		})
+	}
+}
+
+func newError(reason elicitation.Reason, by elicitation.CancelledBy) error {
+	wire := protocol.Errorf(protocol.CodeInternalError, "refused")
+	return &elicitation.Error{Reason: reason, By: by, Wire: wire}
+}
