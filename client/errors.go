@@ -241,7 +241,8 @@ func (e *QuestionError) Error() string {
 func (e *QuestionError) Unwrap() error { return e.Err }
 
 // An AnswerError says that a question got no valid answer: its handler failed
-// or panicked, or its answer is not valid. Nothing was sent.
+// or panicked, or its answer is not valid. Nothing was sent. The AnswerError of
+// package roundtrip is the server's: an answer arrived and does not fit.
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind

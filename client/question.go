@@ -16,7 +16,8 @@ import (
 )
 
 // An Origin says where a question comes from, so that a person can be told
-// which server asks, and for which call.
+// which server asks, and for which call. The Origin of package elicitation is the
+// request of a client that a gateway passes on.
 type Origin struct {
 	// Key is the server's name for the question, unique within its round.
 	// For a question of a legacy server it is the id of the server's

@@ -14,7 +14,8 @@ import (
 // also to the same server, have different keys.
 type UpstreamKey string
 
-// An Origin is the request of a client that a call upstream serves.
+// An Origin is the request of a client that a call upstream serves. An Origin of package
+// client is where a question that a client got comes from.
 type Origin struct {
 	// Session is the client. It is required.
 	Session *Session
@@ -43,8 +44,9 @@ type Origin struct {
 	PauseTimeout func() (resume func())
 }
 
-// A Call is a request of a client while an upstream serves it. All methods may
-// be called concurrently.
+// A Call is a request of a client while an upstream serves it, from [Router.Begin] to
+// [Call.End]. It is the gateway's side of a request: those of packages server and roundtrip
+// are the side of a server that runs a handler. All methods may be called concurrently.
 type Call struct {
 	router   *Router
 	ctx      context.Context // of the request, from Begin to End

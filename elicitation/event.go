@@ -27,7 +27,9 @@ const (
 	EventLeaked EventKind = "elicitation.leaked"
 )
 
-// An Event reports what happened to a question. It never holds answers or URLs.
+// An Event reports what happened to a question, to an [AuditSink]: a record with one set of
+// fields, as logs have it. It never holds answers or URLs. What a server does is reported by
+// events of other packages.
 type Event struct {
 	Kind EventKind
 	Time time.Time

@@ -10,6 +10,11 @@ import (
 
 // A Principal is who is behind a session, for example the "iss" and "sub" claims
 // of a token. The zero value is an anonymous caller.
+//
+// Package roundtrip has a Principal of its own, and neither package imports the other. That
+// one also stands for the one local user of a process, to whom state is bound; a gateway
+// serves many users. A host that uses both copies Issuer and Subject, and gives the local
+// user a Subject: an empty one would be anonymous here.
 type Principal struct{ Issuer, Subject string }
 
 // Anonymous reports whether nothing is known about the caller.
