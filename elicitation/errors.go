@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -153,7 +154,7 @@ func (e *Error) logCause() string {
 	}
 	switch e.Reason {
 	case ReasonURLPolicy, ReasonBus, ReasonAmbiguous, ReasonDelivery:
-		return escapeForLog(hideURLSecrets(e.Err.Error()))
+		return escapeForLog(redact.HideURLSecrets(e.Err.Error()))
 	}
 	return ""
 }

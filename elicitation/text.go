@@ -9,12 +9,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/redact"
 )
 
 // explainFailure returns what caused the end of a question, fit for logs.
@@ -77,65 +75,15 @@ func (r *Router) redactMessage(message string) string {
 // redactTransportError makes the error of a transport fit for logs. It may quote the
 // question that the transport did not take.
 func (r *Router) redactTransportError(err error) (text string) {
-	r.callHost("redactor", func() { text = r.redactMessage(hideURLSecrets(err.Error())) })
+	r.callHost("redactor", func() { text = r.redactMessage(redact.HideURLSecrets(err.Error())) })
 	return text
 }
 
 // maxText is how much of a text that a peer has chosen is logged, in characters.
 const maxText = 256
 
-// escapeForLog makes a text fit for a log: characters that do not print are escaped, so
-// that the text cannot forge lines or hide others, and at most maxText are kept.
-func escapeForLog(s string) string {
-	if len(s) <= maxText && isPrintable(s) {
-		return s
-	}
-	var b strings.Builder
-	last, length := 0, 0 // where the text can be cut for an ellipsis, and characters so far
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		piece := s[:size]
-		switch {
-		case r == utf8.RuneError && size == 1:
-			piece = `\x` + strconv.FormatUint(uint64(s[0])|0x100, 16)[1:]
-		case !strconv.IsPrint(r):
-			piece = strconv.QuoteRune(r)
-			piece = piece[1 : len(piece)-1]
-		}
-		if length += utf8.RuneCountInString(piece); length > maxText {
-			return b.String()[:last] + "…"
-		}
-		b.WriteString(piece)
-		if length < maxText {
-			last = b.Len()
-		}
-		s = s[size:]
-	}
-	return b.String()
-}
-
-func isPrintable(s string) bool {
-	for _, r := range s {
-		if r == utf8.RuneError || !strconv.IsPrint(r) {
-			return false
-		}
-	}
-	return true
-}
-
-// hideURLSecrets hides the parts of a URL in which secrets are put: it cuts the text where
-// a query or fragment could begin, and hides what precedes an @.
-func hideURLSecrets(s string) string {
-	if i := strings.IndexAny(s, "?#"); i >= 0 {
-		s = s[:i+1] + "…"
-	}
-	if i := strings.LastIndexByte(s, '@'); i >= 0 {
-		if j := strings.Index(s, "://"); j >= 0 && j < i {
-			s = s[:j+3] + "…" + s[i:]
-		}
-	}
-	return s
-}
+// escapeForLog makes a text that a peer may have chosen fit for a log.
+func escapeForLog(s string) string { return redact.EscapeText(s, maxText) }
 
 // peekMessage returns the message of refused parameters, "" if they cannot be read. It
 // reads no more than a question may have by default.

@@ -1,10 +1,13 @@
-// Package redact masks secrets in texts before they are logged. There are two ways:
+// Package redact masks secrets in texts before they are logged. It finds them in two ways:
 //
 //   - [Secrets] masks what a request has brought, in all spellings, and what looks like a
 //     credential. It is for errors of handlers and hooks, which know nothing of our secrets but may
 //     quote the request.
 //   - [MaskParts] masks credentials that are known, whole and in parts of eight bytes and more. It
 //     is for errors of authentication, which quote parts of tokens.
+//
+// Two functions are for texts of peers, whose secrets nobody knows: [HideURLSecrets] leaves out the
+// parts of URLs in which secrets are put, and [EscapeText] keeps a text on its line and short.
 package redact
 
 import (

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -194,8 +195,8 @@ func TestLogIsNotForged(t *testing.T) {
 				func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 				t.Errorf("%s: %s is %q", e.Message, name, text)
 			}
-			if len(text) > 300 && name != "meaning" {
-				t.Errorf("%s: %s has %d bytes", e.Message, name, len(text))
+			if n := utf8.RuneCountInString(text); n > 256 && name != "meaning" {
+				t.Errorf("%s: %s has %d characters", e.Message, name, n)
 			}
 		}
 	}
@@ -313,14 +314,14 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	}
 }
 
-// TestLongErrorsAreCut at 512 bytes, escapes included.
+// TestLongErrorsAreCut at 512 characters, escapes and the ellipsis included.
 func TestLongErrorsAreCut(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
 	for text, want := range map[string]string{
 		strings.Repeat("x", 512):  strings.Repeat("x", 512),
-		strings.Repeat("x", 513):  strings.Repeat("x", 512) + "…",
-		strings.Repeat("\n", 300): strings.Repeat(`\n`, 256) + "…",
+		strings.Repeat("x", 513):  strings.Repeat("x", 511) + "…",
+		strings.Repeat("\n", 300): strings.Repeat(`\n`, 255) + "…",
 	} {
 		log.Observe(t.Context(), event.HandlerFailed{Err: errors.New(text), Text: text})
 		if got := logs.TakeAll()[0].ContextMap()["error"]; got != want {

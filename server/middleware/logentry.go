@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -33,11 +34,11 @@ type requestEntry struct {
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
-	out.AddString("request", escapeText(e.request, maxKey))
-	out.AddString("method", escapeText(e.method, maxText))
+	out.AddString("request", redact.EscapeText(e.request, maxKey))
+	out.AddString("method", redact.EscapeText(e.method, maxText))
 	out.AddString("target", escapeTarget(e.target))
 	out.AddString("era", e.era.String())
-	out.AddString("version", escapeText(e.version, maxText))
+	out.AddString("version", redact.EscapeText(e.version, maxText))
 	out.AddString("principal", e.principal)
 	addNonEmpty(out, "subject", e.subject)
 	addNonEmpty(out, "remote_addr", e.remoteAddr)
@@ -63,7 +64,7 @@ func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 
 func addNonEmpty(out zapcore.ObjectEncoder, key, value string) {
 	if value != "" {
-		out.AddString(key, escapeText(value, maxText))
+		out.AddString(key, redact.EscapeText(value, maxText))
 	}
 }
 
@@ -86,8 +87,8 @@ func headOf(ctx context.Context, where event.Where) eventHead {
 func (h *eventHead) addTo(out zapcore.ObjectEncoder) {
 	addNonEmpty(out, "request", h.Request)
 	if !h.inLegEntry {
-		out.AddString("method", escapeText(h.Method, maxText))
-		out.AddString("version", escapeText(string(h.Version), maxText))
+		out.AddString("method", redact.EscapeText(h.Method, maxText))
+		out.AddString("version", redact.EscapeText(string(h.Version), maxText))
 	}
 	out.AddString("target", escapeTarget(h.Target))
 	if h.Round > 0 {
@@ -148,8 +149,8 @@ type answeredEntry struct {
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *answeredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	e.eventHead.addTo(out)
-	out.AddString("key", escapeText(e.key, maxKey))
-	out.AddString("kind", escapeText(e.kind, maxKey))
+	out.AddString("key", redact.EscapeText(e.key, maxKey))
+	out.AddString("kind", redact.EscapeText(e.kind, maxKey))
 	out.AddString("outcome", e.outcome)
 	out.AddString("principal", e.principal)
 	addNonEmpty(out, "subject", e.subject)

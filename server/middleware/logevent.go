@@ -92,26 +92,26 @@ func (l *Log) logRefusedFlow(ctx context.Context, e event.Event) {
 			zap.Int("count", len(e.Dropped)), zap.Array("dropped", droppedAnswers(e.Dropped)))
 	case event.AnswerInvalid:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.answer_invalid", e.Where).writeEntry(
-			zap.String("key", escapeText(e.Key, maxKey)),
-			zap.String("field", escapeText(e.Field, maxKey)),
-			zap.String("rule", escapeText(string(e.Rule), maxKey)))
+			zap.String("key", redact.EscapeText(e.Key, maxKey)),
+			zap.String("field", redact.EscapeText(e.Field, maxKey)),
+			zap.String("rule", redact.EscapeText(string(e.Rule), maxKey)))
 	case event.DeclineIgnored:
 		l.beginEntry(ctx, zap.WarnLevel, "mcp.decline_ignored", e.Where).writeEntry(
-			zap.String("key", escapeText(e.Key, maxKey)),
+			zap.String("key", redact.EscapeText(e.Key, maxKey)),
 			zap.String("outcome", string(e.Decision)))
 	case event.CapabilityRefused:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.capability_refused", e.Where).writeEntry(
-			zap.String("missing", escapeText(e.Missing.String(), maxText)))
+			zap.String("missing", redact.EscapeText(e.Missing.String(), maxText)))
 	case event.LegRunning:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.leg_running", e.Where).writeEntry()
 	case event.PushFailed:
 		l.beginEntry(ctx, zap.WarnLevel, "mcp.push_failed", e.Where).writeEntry(
-			zap.String("kind", escapeText(string(e.Kind), maxText)),
+			zap.String("kind", redact.EscapeText(string(e.Kind), maxText)),
 			zap.String("outcome", pushOutcome(e)), zap.String("error", pushFailureText(e)))
 	case event.QuotaExceeded:
 		l.beginEntry(ctx, zap.WarnLevel, "mcp.quota_exceeded", e.Where).writeEntry(
-			zap.String("resource", escapeText(e.Resource, maxText)),
-			zap.String("limit", escapeText(e.Limit, maxText)),
+			zap.String("resource", redact.EscapeText(e.Resource, maxText)),
+			zap.String("limit", redact.EscapeText(e.Limit, maxText)),
 			zap.Float64("retry_after_ms", milliseconds(e.RetryAfter)))
 	}
 }
@@ -140,12 +140,12 @@ func (l *Log) logServerEvent(e event.Event) {
 	switch e := e.(type) {
 	case event.SessionEvicted:
 		l.logger.Info("mcp.session_evicted", zap.Float64("idle_ms", milliseconds(e.Idle)),
-			zap.String("limit", escapeText(e.Limit, maxText)))
+			zap.String("limit", redact.EscapeText(e.Limit, maxText)))
 	case event.KeysEnabled:
-		l.logger.Info("mcp.keys_enabled", zap.String("primary", escapeText(e.Primary, maxKey)),
+		l.logger.Info("mcp.keys_enabled", zap.String("primary", redact.EscapeText(e.Primary, maxKey)),
 			zap.Array("enabled", keyIDs(e.Enabled)))
 	case event.EphemeralKey:
-		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", escapeText(e.KeyID, maxText)),
+		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", redact.EscapeText(e.KeyID, maxText)),
 			zap.String("meaning", ephemeralMeaning))
 	}
 }
@@ -170,10 +170,10 @@ func (l *Log) logWait(ctx context.Context, e event.Event) {
 func (l *Log) logStateRejected(ctx context.Context, e event.StateRejected) {
 	w := l.beginEntry(ctx, zap.WarnLevel, "mcp.state_rejected", e.Where)
 	if e.KeyID != "" {
-		w.addFields(zap.String("key_id", escapeText(e.KeyID, maxKey)))
+		w.addFields(zap.String("key_id", redact.EscapeText(e.KeyID, maxKey)))
 	}
-	w.writeEntry(zap.String("reference", escapeText(e.Reference, maxText)),
-		zap.String("reason", escapeText(string(e.Reason), maxText)))
+	w.writeEntry(zap.String("reference", redact.EscapeText(e.Reference, maxText)),
+		zap.String("reason", redact.EscapeText(string(e.Reason), maxText)))
 }
 
 //go:noinline
@@ -233,7 +233,7 @@ func (l *Log) logFlowEnded(ctx context.Context, happened event.Event) {
 		level = zap.DebugLevel
 	}
 	l.beginEntry(ctx, level, "mcp.flow_ended",
-		e.Where).writeEntry(zap.String("how", escapeText(string(e.How), maxText)),
+		e.Where).writeEntry(zap.String("how", redact.EscapeText(string(e.How), maxText)),
 		zap.Int("legs", e.Legs))
 }
 
@@ -244,12 +244,12 @@ func (l *Log) logHandlerFailed(ctx context.Context, e event.HandlerFailed) {
 	}
 	w := l.beginEntry(ctx, level, "mcp.handler_failed", e.Where)
 	if !l.opts.OmitErrors {
-		w.addFields(zap.String("error", escapeText(cutQuery(e.Text), maxError)))
+		w.addFields(zap.String("error", redact.EscapeText(redact.HideURLSecrets(e.Text), maxError)))
 	}
 	if e.Reference != "" {
-		w.addFields(zap.String("reference", escapeText(e.Reference, maxText)))
+		w.addFields(zap.String("reference", redact.EscapeText(e.Reference, maxText)))
 	}
-	w.writeEntry(zap.String("error_type", escapeText(fmt.Sprintf("%T", e.Err), maxText)))
+	w.writeEntry(zap.String("error_type", redact.EscapeText(fmt.Sprintf("%T", e.Err), maxText)))
 }
 
 // isAbandoned reports whether a handler failed because its client has gone, as it
@@ -293,7 +293,7 @@ func (w entryWriter) writeEntry(last ...zap.Field) {
 func (l *Log) panicText(ctx context.Context, e event.HandlerPanicked) string {
 	if err, ok := e.Value.(error); ok {
 		if e, ok := errors.AsType[runtime.Error](err); ok {
-			return escapeText(e.Error(), maxError)
+			return redact.EscapeText(e.Error(), maxError)
 		}
 	}
 	if l.opts.OmitErrors {
@@ -303,7 +303,7 @@ func (l *Log) panicText(ctx context.Context, e event.HandlerPanicked) string {
 	if text == "" { // it was not the funnel that recovered it
 		text = legFrom(ctx).maskText(fmt.Sprint(e.Value))
 	}
-	return escapeText(cutQuery(text), maxError)
+	return redact.EscapeText(redact.HideURLSecrets(text), maxError)
 }
 
 // errorText returns the text of a server's bug, redacted. It names keys and
@@ -312,7 +312,7 @@ func errorText(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
 	}
-	return escapeText(cutQuery(legFrom(ctx).maskText(err.Error())), maxText)
+	return redact.EscapeText(redact.HideURLSecrets(legFrom(ctx).maskText(err.Error())), maxText)
 }
 
 // maskText masks the strings of the request in a text, and anything that looks
@@ -355,7 +355,7 @@ type askedQuestions []event.AskedQuestion
 
 func (list askedQuestions) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, q := range list[:min(len(list), maxListed)] {
-		key := escapeText(q.Key, maxKey)
+		key := redact.EscapeText(q.Key, maxKey)
 		text := append(make([]byte, 0, len(key)+1+hex.EncodedLen(len(q.Digest))), key...)
 		out.AppendByteString(hex.AppendEncode(append(text, ' '), q.Digest[:]))
 	}
@@ -366,7 +366,7 @@ type keyIDs []string
 
 func (list keyIDs) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, id := range list[:min(len(list), maxListed)] {
-		out.AppendString(escapeText(id, maxKey))
+		out.AppendString(redact.EscapeText(id, maxKey))
 	}
 	return nil
 }
@@ -375,7 +375,8 @@ type droppedAnswers []event.Dropped
 
 func (list droppedAnswers) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, d := range list[:min(len(list), maxDropped)] {
-		out.AppendString(escapeText(string(d.Reason), maxKey) + " " + escapeText(d.Key, maxKey))
+		reason, key := redact.EscapeText(string(d.Reason), maxKey), redact.EscapeText(d.Key, maxKey)
+		out.AppendString(reason + " " + key)
 	}
 	return nil
 }
@@ -398,7 +399,7 @@ func pushFailureText(e event.PushFailed) string {
 	if said, ok := protocol.AsError(e.Err); ok && said.Code != protocol.CodeBusy {
 		return fmt.Sprintf("the client answered with an error, code %d", said.Code)
 	}
-	return escapeText(e.Err.Error(), maxText)
+	return redact.EscapeText(e.Err.Error(), maxText)
 }
 
 // The values of the label of failed pushes.

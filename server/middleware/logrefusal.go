@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -19,7 +20,7 @@ const (
 	maxRefusalLines = 10
 	// refusalWindow is the second that they are counted in.
 	refusalWindow = time.Second
-	// maxCause is how much is logged of why a request was refused, in bytes. It
+	// maxCause is how much is logged of why a request was refused, in characters. It
 	// begins with what the peer sent and ends with what to do.
 	maxCause = 512
 )
@@ -84,22 +85,23 @@ func (l *Log) logRefused(happened event.Event) {
 	fields := make([]zap.Field, 0, 8)
 	fields = append(fields, zap.String("reason", reason), zap.Int64("code", e.Code))
 	if e.Transport != "" {
-		fields = append(fields, zap.String("transport", escapeText(e.Transport, maxKey)))
+		fields = append(fields, zap.String("transport", redact.EscapeText(e.Transport, maxKey)))
 	}
 	if e.Status != 0 {
 		fields = append(fields, zap.Int("status", e.Status))
 	}
 	if e.RequestID != "" {
-		fields = append(fields, zap.String("id", escapeText(e.RequestID, maxKey)))
+		fields = append(fields, zap.String("id", redact.EscapeText(e.RequestID, maxKey)))
 	}
 	if e.RemoteAddr != "" {
-		fields = append(fields, zap.String("remote_addr", escapeText(e.RemoteAddr, maxText)))
+		fields = append(fields, zap.String("remote_addr", redact.EscapeText(e.RemoteAddr, maxText)))
 	}
 	if !e.Principal.Anonymous() {
 		fields = append(fields, zap.String("principal", principalKind(e.Principal)))
 	}
 	if e.Err != nil && !l.opts.OmitMessages {
-		fields = append(fields, zap.String("error", escapeText(cutQuery(e.Err.Error()), maxCause)))
+		cause := redact.EscapeText(redact.HideURLSecrets(e.Err.Error()), maxCause)
+		fields = append(fields, zap.String("error", cause))
 	}
 	l.logger.Log(level, "mcp.request_refused", fields...)
 }
