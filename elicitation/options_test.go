@@ -1,6 +1,7 @@
 package elicitation_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -29,6 +30,36 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if _, err := elicitation.New(nil); err != nil {
 		t.Errorf("no options: %v", err)
+	}
+}
+
+// What a negative number means is decided for each field: there is no limit or no heartbeat,
+// or New refuses it and names the field. A new field has to be decided, too.
+func TestNegativeOptions(t *testing.T) {
+	off := map[string]bool{
+		"Heartbeat": true, "MaxPending": true, "MaxPerPrincipal": true, "MaxPerSession": true,
+		"MaxPerUpstream": true,
+	}
+	numbers := 0
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[elicitation.Options]()) {
+		if field.Type.Kind() != reflect.Int && field.Type.Kind() != reflect.Int64 {
+			continue
+		}
+		numbers++
+		t.Run(field.Name, func(t *testing.T) {
+			var o elicitation.Options
+			reflect.ValueOf(&o).Elem().FieldByIndex(field.Index).SetInt(-1)
+			_, err := elicitation.New(&o)
+			switch {
+			case off[field.Name] && err != nil:
+				t.Errorf("off: %v", err)
+			case !off[field.Name] && (err == nil || !contains(err.Error(), ": "+field.Name+" ")):
+				t.Errorf("error is %v, want one that names the field", err)
+			}
+		})
+	}
+	if numbers < len(off) {
+		t.Errorf("found %d numbers", numbers)
 	}
 }
 

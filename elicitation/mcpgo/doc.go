@@ -69,7 +69,7 @@
 // upstream gets it on the token that it gave with the question, if any. While one report
 // is being sent upstream only the last of those that follow is kept, and one that is not
 // sent within a second is dropped. mcp-go has one handler of notifications/progress, which
-// [NewDownstream] sets: the host's own is [Options].Progress. Three things limit this:
+// [NewDownstream] sets: the host's own is [Options].HandleProgress. Three things limit this:
 //
 //   - The progress of sessions that mcp-go does not register, those of stateless HTTP
 //     servers, is ignored.

@@ -22,11 +22,11 @@ type Options struct {
 	// LogName returns the name of a session in logs and audit. Nil: a random name, since
 	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session server.ClientSession) string
-	// Progress is called for a client's progress on anything but a question. mcp-go has
+	// HandleProgress is called for a client's progress on anything but a question. mcp-go has
 	// one handler for each method, and [NewDownstream] sets that of
 	// notifications/progress: a handler set before is replaced, and one set after it
 	// prevents that questions are extended. Nil: ignored. Calls may overlap.
-	Progress server.NotificationHandlerFunc
+	HandleProgress server.NotificationHandlerFunc
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All

@@ -22,8 +22,8 @@ const progressTimeout = time.Second
 // receiveProgress passes clients' progress on questions to the router, which extends their
 // timeout. All other progress goes to Options.Progress.
 func (d *Downstream) receiveProgress(ctx context.Context, n mcp.JSONRPCNotification) {
-	if !d.extendQuestion(ctx, n) && d.opts.Progress != nil {
-		d.opts.Progress(ctx, n)
+	if !d.extendQuestion(ctx, n) && d.opts.HandleProgress != nil {
+		d.opts.HandleProgress(ctx, n)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestProgress(t *testing.T) {
 			others := make(chan any, 1) // progress that is the host's
 			set := test.set
 			set.revision, set.timeout = legacy, patience
-			set.opts = &mcpgo.Options{Progress: func(_ context.Context, n mcp.JSONRPCNotification) {
+			set.opts = &mcpgo.Options{HandleProgress: func(_ context.Context, n mcp.JSONRPCNotification) {
 				others <- n.Params.AdditionalFields["progressToken"]
 			}}
 			var heard chan map[string]any

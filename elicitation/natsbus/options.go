@@ -79,8 +79,12 @@ func (o *Options) withDefaults() (Options, error) {
 			"with letters, digits, - and _, separated by dots", opts.Prefix)
 	case opts.Lease < MinLease:
 		return opts, fmt.Errorf("options: Lease %v is shorter than %v", opts.Lease, MinLease)
-	case min(int64(opts.Timeout), int64(opts.Replicas), opts.MaxBytes) < 0:
-		return opts, errors.New("options: Timeout, Replicas and MaxBytes must not be negative")
+	case opts.Timeout < 0:
+		return opts, errors.New("options: Timeout is negative")
+	case opts.Replicas < 0:
+		return opts, errors.New("options: Replicas is negative")
+	case opts.MaxBytes < 0:
+		return opts, errors.New("options: MaxBytes is negative")
 	}
 	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
 	opts.Grace = cmp.Or(opts.Grace, DefaultGrace)
