@@ -9,21 +9,28 @@
 // frames that come in.
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
+//	defer router.Shutdown(ctx)
+//
+//	// A client connects:
 //	session, err := router.Attach(elicitation.SessionInfo{
 //		ID: id, Principal: who, Capabilities: declared,
 //	})
 //	defer session.Detach()
 //
-//	// For each request that is passed on:
+//	// Its request is passed on, on a connection to the upstream:
 //	origin := elicitation.Origin{Session: session}
-//	call, err := router.Begin(ctx, origin, elicitation.ViaFrames(stream), upstream)
+//	call, err := router.Begin(ctx, origin, elicitation.ViaFrames(stream), connection)
 //	defer call.End()
 //
-//	// When the upstream asks:
+//	// The upstream asks, and gets what this returns:
 //	result, err := call.Elicit(ctx, params, nil)
 //
-//	// When a client sends a response:
-//	disposition, err := router.HandleReply(ctx, Session.Sender(), response)
+//	// A client sends a response, or progress on a question:
+//	disposition, err := router.HandleReply(ctx, session.Sender(), response)
+//	disposition, err := router.HandleProgress(ctx, session.Sender(), notification)
+//
+// The example of the package is this as a program. Hosts on the official Go SDK or on mcp-go
+// have the packages elicitation/gosdk and elicitation/mcpgo, which do it for them.
 //
 // # Blocking and split
 //

@@ -20,7 +20,7 @@ import (
 const progressTimeout = time.Second
 
 // receiveProgress passes clients' progress on questions to the router, which extends their
-// timeout. All other progress goes to Options.Progress.
+// timeout. All other progress goes to Options.HandleProgress.
 func (d *Downstream) receiveProgress(ctx context.Context, n mcp.JSONRPCNotification) {
 	if !d.extendQuestion(ctx, n) && d.opts.HandleProgress != nil {
 		d.opts.HandleProgress(ctx, n)
