@@ -19,7 +19,7 @@ type ElicitOptions struct {
 	// terms. [Router.ElicitFrom] alone uses them. Zero: not known.
 	RelatedID protocol.ID
 	CallID    string
-	// Timeout is how long the client may take to answer, 0: Options.Timeout.
+	// Timeout is how long the client may take to answer, 0 or less: Options.Timeout.
 	// More than Options.MaxTimeout counts as that.
 	Timeout time.Duration
 	// Progress gets what the client reports about the question, with the

@@ -64,28 +64,39 @@ func HideURLSecrets(s string) string {
 			break
 		}
 	}
-	for start := 0; ; {
+	var b strings.Builder
+	done := 0           // what comes before is in b
+	end, at := 0, 0     // of the word that is searched, and of the last at sign in it
+	for start := 0; ; { // where what follows a scheme starts
 		i := strings.Index(s[start:], "://")
 		if i < 0 {
-			return s
+			break
 		}
-		start += i + len("://")
-		if end := userEnd(s[start:]); end > 0 {
-			s = s[:start] + "…" + s[start+end:]
+		if start += i + len("://"); start >= end { // in a new word: each is searched once
+			end = start + wordLength(s[start:])
+			at = start + strings.LastIndexByte(s[start:end], '@')
+		}
+		if at > start && mayHoldUser(s[start:end]) {
+			b.WriteString(s[done:start])
+			b.WriteString("…")
+			start, done = at, at
 		}
 	}
+	b.WriteString(s[done:])
+	return b.String()
 }
 
-// userEnd returns where the user name and password end in what follows the scheme of a URL: at an
-// at sign. It is 0 where there are none. An at sign in the path is one of the path, unless a user
-// name or a colon comes before it: then it may be that of a password with a slash.
-func userEnd(s string) int {
+func wordLength(s string) int {
 	if end := strings.IndexAny(s, " \t\r\n\"'"); end >= 0 {
-		s = s[:end]
+		return end
 	}
+	return len(s)
+}
+
+// mayHoldUser reports whether what follows the scheme of a URL may begin with a user name and
+// password, which an at sign ends. An at sign in the path is one of the path, unless there is
+// another one or a colon before the path: then it may be that of a password with a slash.
+func mayHoldUser(s string) bool {
 	authority, _, _ := strings.Cut(s, "/")
-	if !strings.ContainsAny(authority, ":@") {
-		return 0
-	}
-	return max(strings.LastIndexByte(s, '@'), 0)
+	return strings.ContainsAny(authority, ":@")
 }

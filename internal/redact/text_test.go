@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/growthtest"
 	"github.com/rondo-mcp/rondo/internal/redact"
 )
 
@@ -66,4 +67,14 @@ func TestHideURLSecrets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHidingGrowsWithTheText: errors of handlers and transports may quote all of a message.
+func TestHidingGrowsWithTheText(t *testing.T) {
+	hide := func(text []byte) bool { return redact.HideURLSecrets(string(text)) != "" }
+	growthtest.Test(t, growthtest.Reader{Read: hide, BytesPerByte: 16, ObjectsPerByte: 1},
+		growthtest.Input{Name: "schemes", Make: growthtest.Repeat("", "a://b:", "")},
+		growthtest.Input{Name: "users", Make: growthtest.Repeat("", "a://u@h", "")},
+		growthtest.Input{Name: "URLs", Make: growthtest.Repeat("", "a://u:p@h ", "")},
+		growthtest.Input{Name: "at signs", Make: growthtest.Repeat("a://", "@", "")})
 }
