@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/protocol"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 func benchRouter(b *testing.B, o elicitation.Options) (*elicitation.Router, *elicitation.Session) {
@@ -97,7 +98,7 @@ func BenchmarkPending(b *testing.B) {
 				for i := range n {
 					s, err := router.Attach(elicitation.SessionInfo{
 						ID:           fmt.Sprint("session ", i),
-						Principal:    elicitation.Principal{Subject: fmt.Sprint(i)},
+						Principal:    protocol.Principal{Subject: fmt.Sprint(i)},
 						Capabilities: caps(true, true),
 					})
 					if err != nil {

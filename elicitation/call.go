@@ -20,7 +20,7 @@ type Origin struct {
 	// Session is the client. It is required.
 	Session *Session
 	// Principal is who sent the request, zero: the session's.
-	Principal Principal
+	Principal protocol.Principal
 	// Request is the id of the client's request; it may be zero. Audit has it.
 	Request protocol.ID
 	// CallID is a name of the host's by which [Router.ElicitFrom] can tell the
@@ -84,7 +84,7 @@ func (r *Router) Begin(
 	if origin.Session == nil || origin.Session.router != r {
 		return nil, errors.New("elicitation call: Origin.Session is not one of this router")
 	}
-	if origin.Principal == (Principal{}) {
+	if origin.Principal == (protocol.Principal{}) {
 		origin.Principal = origin.Session.info.Principal
 	}
 	c := &Call{

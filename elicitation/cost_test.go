@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -55,7 +56,7 @@ func TestPendingCosts(t *testing.T) {
 	}
 	before := heapInUse()
 	for i := range n {
-		s, err := router.Attach(elicitation.SessionInfo{Principal: elicitation.Principal{Subject: fmt.Sprint(i)}, Capabilities: caps(true, true)})
+		s, err := router.Attach(elicitation.SessionInfo{Principal: protocol.Principal{Subject: fmt.Sprint(i)}, Capabilities: caps(true, true)})
 		if err != nil {
 			t.Fatal(err)
 		}

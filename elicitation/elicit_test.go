@@ -204,7 +204,7 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 	var all []*asked
 	for _, who := range []string{"s1", "s2"} {
 		s := r.attach(elicitation.SessionInfo{ID: who,
-			Principal: elicitation.Principal{Subject: who}})
+			Principal: protocol.Principal{Subject: who}})
 		for _, up := range []elicitation.UpstreamKey{"a", "b"} {
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, up)
 			defer call.End()

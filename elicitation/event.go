@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"go.uber.org/zap"
+
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // An EventKind is the name of an event, as logs have it.
@@ -41,7 +42,7 @@ type Event struct {
 	Upstream UpstreamKey
 	Session  string
 	// Principal, CallID and Request are those of the [Origin].
-	Principal Principal
+	Principal protocol.Principal
 	CallID    string
 	Request   protocol.ID
 	// Mode is the kind of question; empty in EventRejected and EventLeaked.

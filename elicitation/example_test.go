@@ -7,9 +7,10 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
-	"go.uber.org/zap"
 )
 
 // canBeAsked is what the clients of these examples declare.
@@ -48,7 +49,7 @@ func Example() {
 	}
 	defer router.Shutdown(ctx)
 	ann, err := router.Attach(elicitation.SessionInfo{
-		ID: "session-1", Principal: elicitation.Principal{Subject: "ann"}, Capabilities: canBeAsked,
+		ID: "session-1", Principal: protocol.Principal{Subject: "ann"}, Capabilities: canBeAsked,
 	})
 	if err != nil {
 		fmt.Println(err)

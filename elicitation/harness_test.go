@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 // A rig is a router whose logs and metrics can be looked at.
@@ -49,12 +50,12 @@ func caps(form, url bool) protocol.ClientCapabilities {
 		URL: url}}
 }
 
-func alice() elicitation.Principal {
-	return elicitation.Principal{Issuer: "https://id.example", Subject: "alice"}
+func alice() protocol.Principal {
+	return protocol.Principal{Issuer: "https://id.example", Subject: "alice"}
 }
 
-func bob() elicitation.Principal {
-	return elicitation.Principal{Issuer: "https://id.example", Subject: "bob"}
+func bob() protocol.Principal {
+	return protocol.Principal{Issuer: "https://id.example", Subject: "bob"}
 }
 
 func (r *rig) attach(info elicitation.SessionInfo) *elicitation.Session {

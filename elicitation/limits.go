@@ -1,19 +1,23 @@
 package elicitation
 
-import "github.com/rondo-mcp/rondo/internal/quota"
+import (
+	"github.com/rondo-mcp/rondo/internal/quota"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
 
 // slots count the questions that are pending. A full router refuses questions; it never
 // drops pending ones.
 type slots struct {
-	questions *quota.Pool[Principal]   // in all and by principal
-	sessions  *quota.Pool[*Session]    // by session alone
-	upstreams *quota.Pool[UpstreamKey] // by connection alone; the zero key has no limit
+	questions *quota.Pool[protocol.Principal] // in all and by principal
+	sessions  *quota.Pool[*Session]           // by session alone
+	upstreams *quota.Pool[UpstreamKey]        // by connection alone; the zero key has no limit
 }
 
 func newSlots(o *Options) slots {
 	limit := func(n int) int64 { return int64(max(n, -1)) }
 	return slots{
-		questions: quota.New(quota.Options[Principal]{
+		questions: quota.New(quota.Options[protocol.Principal]{
 			Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal),
 		}),
 		sessions: quota.New(quota.Options[*Session]{

@@ -48,7 +48,7 @@ func TestLimits(t *testing.T) {
 				w := test.place(i)
 				if sessions[w.session] == nil {
 					sessions[w.session] = r.attach(elicitation.SessionInfo{ID: w.session,
-						Principal: elicitation.Principal{Subject: w.subject}})
+						Principal: protocol.Principal{Subject: w.subject}})
 				}
 				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, elicitation.Via{},
 					elicitation.UpstreamKey(w.upstream))
@@ -116,7 +116,7 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 		}
 		return ""
 	}
-	fill := func(p elicitation.Principal) (n int, limit string) {
+	fill := func(p protocol.Principal) (n int, limit string) {
 		for range 20 {
 			s := r.attach(elicitation.SessionInfo{Principal: p})
 			for range 16 {
@@ -129,7 +129,7 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 		return n, ""
 	}
 	bobs := r.attach(elicitation.SessionInfo{Principal: bob()})
-	if n, limit := fill(elicitation.Principal{}); n != 75 || limit != "principal" {
+	if n, limit := fill(protocol.Principal{}); n != 75 || limit != "principal" {
 		t.Errorf("anonymous callers have %d questions, then limit %q, want 75", n, limit)
 	}
 	if n, limit := fill(alice()); n != 16 || limit != "principal" {

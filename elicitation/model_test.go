@@ -65,7 +65,7 @@ type model struct {
 
 type modelSession struct {
 	*elicitation.Session
-	who  elicitation.Principal
+	who  protocol.Principal
 	gone bool
 }
 
@@ -123,7 +123,7 @@ func (m *model) step() {
 }
 
 func (m *model) attachOne() {
-	who := elicitation.Principal{Subject: []string{"", "ann", "bob"}[m.rand.IntN(3)]}
+	who := protocol.Principal{Subject: []string{"", "ann", "bob"}[m.rand.IntN(3)]}
 	m.authenticated = m.authenticated || !who.Anonymous()
 	m.sessions = append(m.sessions,
 		&modelSession{Session: m.attach(elicitation.SessionInfo{Principal: who}), who: who})
@@ -172,7 +172,7 @@ func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
 
 // share is how many questions of one principal may be pending. Anonymous callers
 // leave a quarter to others once there are any.
-func (m *model) share(who elicitation.Principal) int {
+func (m *model) share(who protocol.Principal) int {
 	o := modelOptions()
 	switch {
 	case !who.Anonymous():

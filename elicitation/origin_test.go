@@ -149,7 +149,7 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 func TestQuestionOfAnAbortedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
-		turn := func(ctx context.Context, who elicitation.Principal, related protocol.ID) (*screen,
+		turn := func(ctx context.Context, who protocol.Principal, related protocol.ID) (*screen,
 			func()) {
 			release, err := r.AcquireUpstream(t.Context(), "up")
 			if err != nil {

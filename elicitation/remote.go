@@ -47,6 +47,7 @@ type busMessage struct {
 	Session string          `json:"session,omitzero"`
 	Issuer  string          `json:"issuer,omitzero"`
 	Subject string          `json:"subject,omitzero"`
+	Local   bool            `json:"local,omitzero"` // the sender is protocol.LocalPrincipal
 	Frame   json.RawMessage `json:"frame,omitzero"` // what the client or the upstream sent
 	// Upstream and Visit name a URL elicitation.
 	Upstream UpstreamKey `json:"upstream,omitzero"`
@@ -62,12 +63,17 @@ type busAnswer struct {
 func newBusMessage(do string, from Sender, frame []byte) busMessage {
 	return busMessage{
 		Do: do, Session: from.Session, Issuer: from.Principal.Issuer,
-		Subject: from.Principal.Subject, Frame: frame,
+		Subject: from.Principal.Subject, Local: from.Principal.IsLocal(), Frame: frame,
 	}
 }
 
 // sender is who sent the frame to the replica that the message comes from.
-func (m *busMessage) sender() Sender { return Sender{m.Session, Principal{m.Issuer, m.Subject}} }
+func (m *busMessage) sender() Sender {
+	if m.Local {
+		return Sender{m.Session, protocol.LocalPrincipal()}
+	}
+	return Sender{m.Session, protocol.Principal{Issuer: m.Issuer, Subject: m.Subject}}
+}
 
 // forwardReply hands a reply to the replica that owns the question.
 func (r *Router) forwardReply(

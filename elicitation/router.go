@@ -64,7 +64,7 @@ type upstreamConn struct {
 // An endedQuestion is what is remembered of a question that has ended.
 type endedQuestion struct {
 	session   string
-	principal Principal
+	principal protocol.Principal
 	answered  bool
 }
 

@@ -8,25 +8,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Principal is who is behind a session, for example the "iss" and "sub" claims
-// of a token. The zero value is an anonymous caller.
-//
-// Package roundtrip has a Principal of its own, and neither package imports the other. That
-// one also stands for the one local user of a process, to whom state is bound; a gateway
-// serves many users. A host that uses both copies Issuer and Subject, and gives the local
-// user a Subject: an empty one would be anonymous here.
-type Principal struct{ Issuer, Subject string }
-
-// Anonymous reports whether nothing is known about the caller.
-func (p Principal) Anonymous() bool { return p == Principal{} }
-
 // A SessionInfo describes the session of a client.
 type SessionInfo struct {
 	// ID is the host's id of the session. No two sessions that are attached at
 	// the same time may share it, on a [Bus] across replicas. "": a random one.
 	ID string
 	// Principal is who opened the session.
-	Principal Principal
+	Principal protocol.Principal
 	// Capabilities are what the client declared.
 	Capabilities protocol.ClientCapabilities
 	// Version is the revision that the session speaks, "": 2025-11-25. Questions are
@@ -140,5 +128,5 @@ func upstreamCapabilities(
 // authenticated them. Neither is taken from the message itself.
 type Sender struct {
 	Session   string
-	Principal Principal
+	Principal protocol.Principal
 }

@@ -69,7 +69,7 @@ func heapInUse() uint64 {
 func soak(t *testing.T, long context.Context, router *elicitation.Router, from, to int) {
 	for i := from; i < to; i++ {
 		s, err := router.Attach(elicitation.SessionInfo{
-			Principal:    elicitation.Principal{Subject: fmt.Sprint("user ", i)},
+			Principal:    protocol.Principal{Subject: fmt.Sprint("user ", i)},
 			Capabilities: caps(true, true),
 		})
 		if err != nil {

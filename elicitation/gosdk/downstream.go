@@ -18,7 +18,7 @@ type Options struct {
 	// Principal returns the principal of a request. Nil: the user id of the token that
 	// the SDK's auth middleware has verified, under the issuer that the verifier left in
 	// Extra["iss"], if any; anonymous without a user id. Calls may overlap.
-	Principal func(req mcp.Request) elicitation.Principal
+	Principal func(req mcp.Request) protocol.Principal
 	// LogName returns the name of a session in logs and audit. Nil: a random name, since
 	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session *mcp.ServerSession) string
@@ -56,14 +56,14 @@ func NewDownstream(
 }
 
 // tokenUser is the default of Options.Principal.
-func tokenUser(req mcp.Request) elicitation.Principal {
+func tokenUser(req mcp.Request) protocol.Principal {
 	extra := req.GetExtra()
 	if extra == nil || extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
-		return elicitation.Principal{}
+		return protocol.Principal{}
 	}
 	// Users of two issuers may have the same id.
 	issuer, _ := extra.TokenInfo.Extra["iss"].(string)
-	return elicitation.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
+	return protocol.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
 }
 
 // Begin begins the call of a client's request, such as an [*mcp.CallToolRequest], on the
@@ -96,7 +96,7 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
 }
 
 // attachSession returns the router's session of ss, and attaches it if there is none.
-func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.Principal,
+func (d *Downstream) attachSession(ss *mcp.ServerSession, principal protocol.Principal,
 	caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

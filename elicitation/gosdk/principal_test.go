@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // bearer sends every request with the token of the moment: ISSUER|USER.
@@ -27,7 +28,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Users of two issuers who have the same id are two people.
 func TestPrincipalKeepsTheIssuer(t *testing.T) {
-	var begun atomic.Pointer[elicitation.Principal]
+	var begun atomic.Pointer[protocol.Principal]
 	router, err := elicitation.New(&elicitation.Options{Audit: audit(func(e elicitation.Event) { begun.Store(&e.Principal) })})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	for token, want := range map[string]elicitation.Principal{
+	for token, want := range map[string]protocol.Principal{
 		"https://a.example|ada": {Issuer: "https://a.example", Subject: "ada"},
 		"https://b.example|ada": {Issuer: "https://b.example", Subject: "ada"},
 		"|ada":                  {Subject: "ada"},

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	// Principal returns the principal of a request, from what the host has put into its
 	// context (server.WithHTTPContextFunc). Nil: all are anonymous. Calls may overlap.
-	Principal func(ctx context.Context) elicitation.Principal
+	Principal func(ctx context.Context) protocol.Principal
 	// LogName returns the name of a session in logs and audit. Nil: a random name, since
 	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session server.ClientSession) string
@@ -101,7 +101,7 @@ func (d *Downstream) Begin(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	var principal elicitation.Principal
+	var principal protocol.Principal
 	if d.opts.Principal != nil {
 		principal = d.opts.Principal(ctx)
 	}

@@ -47,7 +47,7 @@ func newReplica(
 	}
 	r.session, err = r.Attach(elicitation.SessionInfo{
 		ID:        "session-" + name,
-		Principal: elicitation.Principal{Issuer: "https://id.example", Subject: name},
+		Principal: protocol.Principal{Issuer: "https://id.example", Subject: name},
 		Capabilities: protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		},

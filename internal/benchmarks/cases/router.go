@@ -77,7 +77,7 @@ func newGateway(recorded bool) (*gateway, error) {
 	g := &gateway{router: router, params: fmt.Appendf(nil, `{"mode":"form","message":%q,"requestedSchema":%s}`,
 		wire.Question(wire.Environment, wire.Release), wire.ConfirmSchema)}
 	g.session, err = router.Attach(elicitation.SessionInfo{
-		ID: "session", Principal: elicitation.Principal{Issuer: "https://id.example",
+		ID: "session", Principal: protocol.Principal{Issuer: "https://id.example",
 			Subject: "alice"},
 		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
 	})
