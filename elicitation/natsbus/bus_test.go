@@ -47,6 +47,13 @@ func listening(t testing.TB, js jetstream.JetStream, opts *natsbus.Options) mort
 	return b
 }
 
+// sendBriefly makes one of several attempts to send a message to the owner of key.
+func (m mortal) sendBriefly(t testing.TB, message string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), attemptTime)
+	defer cancel()
+	return m.Send(ctx, key, []byte(message))
+}
+
 // leavesOpen reports whether err leaves open whether the key has an owner, and
 // whether the owner has handled the message.
 func leavesOpen(err error) bool {

@@ -61,7 +61,7 @@ func TestSilentOwner(t *testing.T) {
 	}
 	natstest.Eventually(t, "the replica is back and knows that the claim is not its own",
 		func() bool {
-			got, err := a.Send(t.Context(), key, []byte("yours"))
+			got, err := a.sendBriefly(t, "yours")
 			return err == nil && string(got) == "yours" &&
 				errors.Is(a.Claim(t.Context(), key, time.Hour), elicitation.ErrClaimed)
 		})
@@ -97,7 +97,7 @@ func TestDirectoryIsLost(t *testing.T) {
 
 	natstest.Start(t, t.TempDir(), port) // on an empty disk
 	natstest.Eventually(t, "the claim is there again", func() bool {
-		got, err := b.Send(t.Context(), key, []byte("back"))
+		got, err := b.sendBriefly(t, "back")
 		return err == nil && string(got) == "back"
 	})
 	if _, err := b.Send(t.Context(), released, nil); !errors.Is(err, elicitation.ErrNoOwner) {
@@ -135,7 +135,7 @@ func TestRestoringTakesTwoAttempts(t *testing.T) {
 		func() bool { return failures.Load() >= 3 })
 	natstest.Start(t, t.TempDir(), port) // on an empty disk
 	natstest.Eventually(t, "the claim is there again", func() bool {
-		got, err := b.Send(t.Context(), key, []byte("back"))
+		got, err := b.sendBriefly(t, "back")
 		return err == nil && string(got) == "back"
 	})
 	if unrestored.Load() == 0 {

@@ -57,25 +57,17 @@ func TestPartition(t *testing.T) {
 		t.Error("a question ended")
 	}
 	// On its own side each question can be answered.
-	natstest.Eventually(t, "the majority works", func() bool {
-		d, err := rs[1].answer(near, "here")
-		return d == elicitation.Accepted && err == nil
-	})
-	near.got(t, "here")
+	rs[1].acceptedAtLast(t, "the majority works", near, "here")
 
 	c.Rejoin(2)
-	natstest.Eventually(t, "the far question is answered from the near side", func() bool {
-		d, err := rs[0].answer(far, "at last")
-		return d == elicitation.Accepted && err == nil
-	})
-	far.got(t, "at last")
+	rs[0].acceptedAtLast(t, "the far question is answered from the near side", far, "at last")
 	natstest.Eventually(t, "the far side asks again", func() bool {
 		q, call, err := rs[2].try()
 		if err != nil {
 			return false
 		}
 		defer call.End()
-		d, err := rs[1].answer(q, "again")
+		d, err := rs[1].answerWithin(attemptTime, q, "again")
 		return d == elicitation.Accepted && err == nil
 	})
 }

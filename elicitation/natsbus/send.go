@@ -16,6 +16,12 @@ import (
 // Send implements [elicitation.Bus]. If the connection of the owner is closed, the
 // servers of NATS know at once that the owner is gone. If a network only loses
 // packets, it is known within [Options].Lease.
+//
+// NATS delivers a message at most once. One that is lost while its owner lives, which
+// can happen while the servers of a cluster lose or regain their routes, gets no answer:
+// Send fails when ctx ends, or after 30 seconds, and whether the owner has handled the
+// message is unknown. To try again earlier, give ctx a deadline of a few seconds: an
+// owner answers from memory.
 func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, error) {
 	if err := b.checkCall(ctx, key); err != nil {
 		return nil, err

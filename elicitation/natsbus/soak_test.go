@@ -60,7 +60,7 @@ func TestSoak(t *testing.T) {
 				return false
 			}
 			defer call.End()
-			d, err := rs[(i+1)%3].answer(q, "in the end")
+			d, err := rs[(i+1)%3].answerWithin(attemptTime, q, "in the end")
 			return d == elicitation.Accepted && err == nil
 		})
 	}
