@@ -48,6 +48,9 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	}
 	where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}
 	defer a.followProgress(ctx, &call, in.progressToken)()
+	if p, ok := call.Push.(*pusher); ok {
+		defer p.over.Store(true)
+	}
 	var last handlerOutcome[R]
 	result, err := a.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		last = handlerOutcome[R]{}

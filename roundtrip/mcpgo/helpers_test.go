@@ -146,11 +146,11 @@ func conform(t *testing.T, revision string, messages []wiretest.Message) {
 }
 
 // serveHTTP serves both eras at one URL, and records what is said.
-func serveHTTP(t *testing.T, a *mcpgo.Adapter,
-	s *server.MCPServer) (endpoint string, said func() []wiretest.Message) {
+func serveHTTP(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer,
+	opts ...server.StreamableHTTPOption) (endpoint string, said func() []wiretest.Message) {
 	t.Helper()
-	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
-	var h http.Handler = server.NewStreamableHTTPServer(s, quiet)
+	opts = append(opts, server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
+	var h http.Handler = server.NewStreamableHTTPServer(s, opts...)
 	if a != nil {
 		h = a.Handler(h)
 	}

@@ -36,7 +36,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 			a.servePost(next, w, r)
 		case r.Method == http.MethodGet && r.Header.Get(server.HeaderKeySessionID) != "":
 			out := a.newResponse(next, w, r)
-			defer out.stopHeartbeats()
+			defer out.stopNotifications()
 			next.ServeHTTP(out.withFlusher(), r)
 			out.sendHeld()
 		default:
@@ -67,7 +67,7 @@ func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Re
 	out := a.newResponse(next, w, r)
 	leg := r.WithContext(withRewriter(r.Context(), out.rewriter))
 	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
-	defer out.stopHeartbeats()
+	defer out.stopNotifications()
 	next.ServeHTTP(out.withFlusher(), leg)
 	out.sendHeld()
 }
@@ -76,7 +76,7 @@ func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Re
 func (a *Adapter) newResponse(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
 	out := &response{ResponseWriter: w, adapter: a, ctx: r.Context()}
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
-	out.rewriter = &rewriter{session: r.Header.Get(server.HeaderKeySessionID), heartbeats: out}
+	out.rewriter = &rewriter{session: r.Header.Get(server.HeaderKeySessionID), notifier: out}
 	out.rewriter.answerQuestion = func(id json.RawMessage,
 		e *protocol.Error) {
 		go answerQuestion(next, r, id, e)
@@ -106,7 +106,7 @@ func (discardResponse) WriteHeader(int)             {}
 
 // response is the response writer of one request. It passes a response through, and
 // buffers one that may have to be rewritten. Like every http.ResponseWriter it is used by
-// one goroutine at a time, except for writeHeartbeat.
+// one goroutine at a time, except for the methods of notifier.
 type response struct {
 	http.ResponseWriter
 	adapter  *Adapter
@@ -119,7 +119,8 @@ type response struct {
 	sent     bool         // the status and header were sent
 
 	mu     sync.Mutex // held during writes to the ResponseWriter
-	events bool       // an event stream is being sent, and heartbeats may be
+	events bool       // an event stream is being sent, and notifications may be
+	stored bool       // the events have ids: mcp-go stores them for redelivery
 }
 
 // withFlusher returns a response writer that is an http.Flusher if and only if the wrapped
@@ -183,7 +184,7 @@ func (w *response) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go ends lines with a newline alone
-		w.stopHeartbeats()
+		w.stopNotifications()
 		w.foreign = true
 		_, err := w.writeThrough(w.body.Next(w.body.Len()))
 		return len(p), err
@@ -210,6 +211,11 @@ const dataPrefix = "data: "
 
 // writeEvent writes one event, whose data mcp-go writes on one line.
 func (w *response) writeEvent(e []byte) error {
+	if bytes.HasPrefix(e, []byte("id: ")) {
+		w.mu.Lock()
+		w.stored = true
+		w.mu.Unlock()
+	}
 	at := 0
 	if !bytes.HasPrefix(e, []byte(dataPrefix)) {
 		if at = bytes.Index(e, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
@@ -231,22 +237,30 @@ func (w *response) writeEvent(e []byte) error {
 	return err
 }
 
-// writeHeartbeat writes an event without an id, so that it is not redelivered.
-func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
+// writeNotification writes an event without an id, so that it is not redelivered.
+func (w *response) writeNotification(message []byte, over *atomic.Bool) bool {
 	flusher, ok := w.ResponseWriter.(http.Flusher)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !ok || !w.events || over.Load() {
-		return
+		return false
 	}
 	e := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
-	if _, err := w.ResponseWriter.Write(e); err == nil { // the call finds out otherwise
-		flusher.Flush()
+	if _, err := w.ResponseWriter.Write(e); err != nil {
+		return false // the call finds out, too
 	}
+	flusher.Flush()
+	return true
 }
 
-// stopHeartbeats refuses heartbeats from now on.
-func (w *response) stopHeartbeats() {
+func (w *response) redelivers() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stored
+}
+
+// stopNotifications refuses notifications of the adapter's from now on.
+func (w *response) stopNotifications() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = false
@@ -254,7 +268,7 @@ func (w *response) stopHeartbeats() {
 
 // sendHeld sends what is buffered, rewritten where that was expected.
 func (w *response) sendHeld() {
-	w.stopHeartbeats()
+	w.stopNotifications()
 	if w.status == 0 {
 		return
 	}

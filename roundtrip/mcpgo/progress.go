@@ -13,11 +13,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A heartbeatWriter writes heartbeats to the stream on which a request is answered.
-type heartbeatWriter interface {
-	// writeHeartbeat writes a message between those of mcp-go. It does nothing once over
-	// is set, or where nothing can be sent before the response.
-	writeHeartbeat(message []byte, over *atomic.Bool)
+// A notifier writes notifications of the adapter's own to the stream on which a request is
+// answered.
+type notifier interface {
+	// writeNotification writes a message between those of mcp-go, and reports whether it
+	// did. It does nothing once over is set, or where nothing can be sent before the
+	// response.
+	writeNotification(message []byte, over *atomic.Bool) bool
+	// redelivers reports whether mcp-go keeps the messages of the stream for clients that
+	// lose it. It keeps none of those that the adapter writes.
+	redelivers() bool
 }
 
 // reports writes the progress notifications of one call: those of its handler, which come
@@ -25,7 +30,7 @@ type heartbeatWriter interface {
 // itself, so that none follows the response. Its values increase, whoever reports.
 type reports struct {
 	token json.RawMessage
-	out   heartbeatWriter
+	out   notifier
 	over  atomic.Bool // the call has ended
 
 	mu     sync.Mutex // held while a notification is written, since values must not fall
@@ -50,7 +55,7 @@ func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call,
 	if err != nil || len(text) > maxTokenBytes {
 		return func() {}
 	}
-	r := &reports{token: text, out: rw.heartbeats}
+	r := &reports{token: text, out: rw.notifier}
 	// A client that does not read must not block the call.
 	call.Heartbeat = heartbeat.Detach(0, r.sendHeartbeat)
 	key := reportsKey{rw.session, string(text)}
@@ -71,7 +76,7 @@ func (r *reports) sendHeartbeat(context.Context) {
 		p.Total = &total
 	}
 	if message, err := encodeProgress(r.token, p); err == nil {
-		r.out.writeHeartbeat(message, &r.over)
+		r.out.writeNotification(message, &r.over)
 	}
 }
 

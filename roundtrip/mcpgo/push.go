@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -17,6 +19,8 @@ type pusher struct {
 	server  *server.MCPServer
 	session server.ClientSession // the client's own, never a shadow
 	version protocol.Version
+	out     notifier    // to the stream of the call, nil: there is none
+	over    atomic.Bool // the call has ended
 }
 
 // newPusher returns nil where the session cannot carry a question, or there is none.
@@ -28,7 +32,11 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	session := server.ClientSessionFromContext(ctx)
 	switch session.(type) {
 	case server.SessionWithElicitation, server.SessionWithSampling, server.SessionWithRoots:
-		return &pusher{s, session, version}
+		p := &pusher{server: s, session: session, version: version}
+		if rw := rewriterFrom(ctx); rw != nil {
+			p.out = rw.notifier
+		}
+		return p
 	}
 	return nil
 }
@@ -60,9 +68,30 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
 }
 
-// CompleteVisit implements [roundtrip.VisitCompleter].
+// CompleteVisit implements [roundtrip.VisitCompleter]. It writes the notification to the
+// stream of the call itself, where that is open: mcp-go drops a notification which its
+// forwarder has taken from the queue of the session when the call ends. Where mcp-go
+// stores the events of the stream it drops none, and redelivers what it has sent.
 func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
+	if p.out != nil && !p.out.redelivers() {
+		message, err := encodeVisitEnd(elicitationID)
+		if err != nil {
+			return err
+		}
+		if p.out.writeNotification(message, &p.over) {
+			return nil
+		}
+	}
 	return p.server.SendElicitationComplete(ctx, p.session, elicitationID)
+}
+
+func encodeVisitEnd(elicitationID string) ([]byte, error) {
+	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: elicitationID})
+	if err != nil {
+		return nil, err
+	}
+	return protocol.AppendMessage(nil,
+		&protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params})
 }
 
 func encodeAnswer[R any](result *R, err error) (json.RawMessage, error) {

@@ -17,8 +17,8 @@ import (
 // marker, a text that mcp-go's response will contain; the writer of the bytes looks for
 // markers and replaces the responses.
 type rewriter struct {
-	session    string          // the id of the client's session, empty: none
-	heartbeats heartbeatWriter // nil: nothing can be sent before the response
+	session  string   // the id of the client's session, empty: none
+	notifier notifier // nil: nothing can be sent before the response
 	// answerQuestion answers a question of mcp-go's in the client's place. Nil: the error
 	// of the write unblocks the handler that asked.
 	answerQuestion func(id json.RawMessage, e *protocol.Error)

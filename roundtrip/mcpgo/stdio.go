@@ -21,7 +21,7 @@ import (
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader,
 	out io.Writer) error {
 	w := &lineWriter{adapter: a, ctx: ctx, out: out}
-	rw := &rewriter{session: stdioSessionID, heartbeats: w}
+	rw := &rewriter{session: stdioSessionID, notifier: w}
 	w.rewriter = rw
 	refuse := func(f refusal) error {
 		a.reportRefusal(ctx, "stream", "", f)
@@ -104,10 +104,11 @@ func (w *lineWriter) writeLineLocked(message []byte) error {
 	return err
 }
 
-func (w *lineWriter) writeHeartbeat(message []byte, over *atomic.Bool) {
+func (w *lineWriter) writeNotification(message []byte, over *atomic.Bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !over.Load() {
-		_ = w.writeLineLocked(message) // a client that is gone finds out by itself
-	}
+	// A client that is gone finds out by itself.
+	return !over.Load() && w.writeLineLocked(message) == nil
 }
+
+func (w *lineWriter) redelivers() bool { return false }

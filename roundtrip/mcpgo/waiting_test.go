@@ -35,7 +35,8 @@ type message struct {
 		Code    int64  `json:"code"`
 		Message string `json:"message"`
 	} `json:"error"`
-	raw string
+	raw   string
+	event string // the id of its event, empty: none
 }
 
 // A session is one of an older revision, of a client that writes its own
@@ -57,7 +58,11 @@ func openSession(t *testing.T, transport, revision string, a *mcpgo.Adapter,
 		c.say(handshake(revision))
 		c.response(`"hello"`)
 	} else {
-		c.openHTTP(t, revision, a, s, transport == "http, standing")
+		var opts []server.StreamableHTTPOption
+		if transport == "http, stored" {
+			opts = append(opts, server.WithEventStore(server.NewInMemoryEventStore()))
+		}
+		c.openHTTP(t, revision, a, s, transport == "http, standing", opts...)
 	}
 	return c
 }
@@ -79,8 +84,8 @@ func (c *session) openLines(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer)
 }
 
 func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *server.MCPServer,
-	standing bool) {
-	endpoint, said := serveHTTP(t, a, s)
+	standing bool, opts ...server.StreamableHTTPOption) {
+	endpoint, said := serveHTTP(t, a, s, opts...)
 	c.said = said
 	ctx, id := within(t), ""
 	send := func(method, text string) *http.Response {
@@ -119,11 +124,17 @@ func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *s
 }
 
 func (c *session) hear(r io.Reader) {
+	event := ""
 	for lines := bufio.NewScanner(r); lines.Scan(); {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			event = id
+			continue
+		}
 		text := strings.TrimPrefix(lines.Text(), "data: ")
-		m := message{raw: text}
+		m := message{raw: text, event: event}
 		if json.Unmarshal([]byte(text), &m) == nil {
 			c.heard <- m
+			event = ""
 		}
 	}
 }
@@ -306,7 +317,7 @@ func TestNoHeartbeats(t *testing.T) {
 // A visit that is finished is announced to the client of a session under the id
 // under which it was asked for, if the revision has such a notification.
 func TestFinishedVisitsAreAnnounced(t *testing.T) {
-	for _, transport := range []string{"http, standing", "lines"} {
+	for _, transport := range []string{"http", "http, standing", "http, stored", "lines"} {
 		t.Run(transport, func(t *testing.T) {
 			s := newHostServer()
 			s.AddTool(mcp.NewTool("visit"),
@@ -331,10 +342,14 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 				asked.Params.ID == "" {
 				t.Fatalf("asked %s, %v", question.raw, err)
 			}
-			c.until(func() bool {
-				text := c.text()
-				return strings.Contains(text, `"notifications/elicitation/complete"`) && strings.Contains(text, "signed in")
+			end := c.next("the announcement", func(m message) bool {
+				return m.Method == "notifications/elicitation/complete"
 			})
+			if stored := transport == "http, stored"; stored != (end.event != "") {
+				t.Errorf("the announcement has the event id %q; stored for redelivery: %v",
+					end.event, stored)
+			}
+			c.until(func() bool { return strings.Contains(c.text(), "signed in") })
 			if n := strings.Count(c.text(), asked.Params.ID); n != 2 {
 				t.Errorf("the id comes %d times, want that of the question and of its end; said "+
 					"was %s", n, c.text())
