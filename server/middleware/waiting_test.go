@@ -118,7 +118,8 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 	for name, who := range map[string]protocol.Principal{"anonymous": {}, "ann": ann,
 		"local": protocol.LocalPrincipal()} {
 		t.Run(name, func(t *testing.T) {
-			answer, goOn := make(chan struct{}), make(chan struct{})
+			// A call that has been answered must not take the answer of another.
+			answer, finish, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			handler := middleware.Limit(&middleware.LimitOptions{Calls: 2, CallsPerPrincipal: 2})(
 				func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
 					if in.Request.Method == protocol.MethodCallTool {
@@ -127,7 +128,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 						<-answer
 						end()
 						goOn <- struct{}{}
-						<-answer
+						<-finish
 					}
 					return &protocol.EmptyResult{}, nil
 				})
@@ -155,7 +156,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 				t.Errorf("10 calls run with a limit of 2: a further one got %v, want busy", e)
 			}
 			for i := range 10 {
-				answer <- struct{}{}
+				finish <- struct{}{}
 				if err := <-done; err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
