@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 )
 
 // validated is what the validator alone says.
@@ -197,9 +198,13 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 // compiler's own validator, in each draft. Of what is valid it also finds a good part without
 // decoding, which is what it is for.
 func TestPlanAgrees(t *testing.T) {
+	rounds := 50
+	if testmode.Slow {
+		rounds = 250
+	}
 	valid, accepted, refused := 0, 0, 0
 	for _, m := range makers(1) {
-		for range 250 {
+		for range rounds {
 			raw := m.root()
 			s, err := schema.Compile([]byte(raw), schema.Limits{})
 			if err != nil {
@@ -220,7 +225,7 @@ func TestPlanAgrees(t *testing.T) {
 			}
 		}
 	}
-	if valid == 0 || accepted < valid/4 || refused > 250 {
+	if valid == 0 || accepted < valid/4 || refused > rounds {
 		t.Errorf("accepted %d of %d valid documents on the bytes, want at least a quarter; %d "+
 			"schemas refused, want few", accepted, valid, refused)
 	}
