@@ -77,7 +77,7 @@ func (s *scene) works(t *testing.T) {
 // token is a last word for a reply subject.
 func token(i int) string { return fmt.Sprintf("%032x", i) }
 
-// say sends frames to a and returns its answer, "" for none. The stranger
+// say sends frames to a and returns its answer. The stranger
 // listens in on b's replies, which only its own account can.
 func (s *scene) say(t *testing.T, i int, frames ...[]byte) string {
 	t.Helper()
@@ -91,9 +91,9 @@ func (s *scene) say(t *testing.T, i int, frames ...[]byte) string {
 			t.Fatal(err)
 		}
 	}
-	m, err := sub.NextMsg(200 * time.Millisecond)
+	m, err := sub.NextMsg(natstest.Patience)
 	if err != nil {
-		return ""
+		t.Fatal(err)
 	}
 	return string(m.Data)
 }
