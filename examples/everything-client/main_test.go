@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // connect returns the suite's client, talking to a server in process.
 func connect(t *testing.T) (*client.Client, *server.Server) {

@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // connect returns a client of the server, in process, whose person answers each
 // question with what answers holds for its key.

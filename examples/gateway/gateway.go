@@ -140,10 +140,13 @@ func whoIs(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, e
 	return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 }
 
-// shutdown gives people a moment to answer, and withdraws what is still being
-// asked then.
+// shutdown gives people a moment to answer, withdraws what is still being asked
+// then, and ends the clients' sessions.
 func (g *gateway) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = g.router.Shutdown(ctx) // what is left by then ends with the process
+	_ = g.router.Shutdown(ctx) // what is left by then ends with the sessions
+	for session := range g.server.Sessions() {
+		_ = session.Close()
+	}
 }

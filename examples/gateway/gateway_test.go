@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
 
 // TestMain is the program itself when the demonstration starts it as a child.
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // TestDemo runs what a reader is told to run.

@@ -7,7 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestRun looks at what a reader of the program's output sees, without the
 // traffic, which differs from run to run.

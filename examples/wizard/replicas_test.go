@@ -24,6 +24,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(replicaVar) != "" {
 		os.Exit(replica(os.Stdin, os.Stdout))
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // replica serves until its standard input ends, and prints its address first.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
 
 // TestMain is the server, too: run starts this program once more.
@@ -14,7 +16,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 func TestRun(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
 
 // This program is a server on standard input and output instead of the tests of it when one of
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 			err = srv.Run(context.Background(), adapter.Transport(&mcp.StdioTransport{}))
 		}
 	default:
-		os.Exit(m.Run())
+		leaktest.Main(m)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
