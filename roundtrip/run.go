@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -140,7 +141,7 @@ func (r *run) executeSingle(
 func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
 	r.reportFlowEnd(ctx, event.EndFailed)
-	return nil, internalError()
+	return nil, publicerror.Internal()
 }
 
 // invokeHandler calls the handler with the run in its context. If the run is

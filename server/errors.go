@@ -57,19 +57,6 @@ type bugError struct{ err error }
 func (e *bugError) Error() string { return e.err.Error() }
 func (e *bugError) Unwrap() error { return e.err }
 
-// internalError returns the error that a client gets for a mistake of the server.
-func internalError() *protocol.Error {
-	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
-}
-
-// asError returns the protocol error within err, which is not nil.
-func asError(err error) *protocol.Error {
-	if e, ok := protocol.AsError(err); ok {
-		return e
-	}
-	return internalError()
-}
-
 // maxQuoted is how many bytes of a peer's text an error repeats.
 const maxQuoted = 100
 

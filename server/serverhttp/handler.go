@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/inflight"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -206,7 +207,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	if err := h.srv.Notify(r.Context(), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			e = internalError()
+			e = publicerror.Internal()
 		}
 		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed, err: e})
 		return
