@@ -73,9 +73,12 @@ func (p *batchPeer) Admit(req *protocol.Request) linestream.ServeFunc {
 	}
 }
 
-func (p *batchPeer) Deliver(r *protocol.Response) { p.delivered = append(p.delivered, r.ID.String()) }
-func (p *batchPeer) AllowsBatches() bool          { return true }
-func (p *batchPeer) FailQuestions()               { p.failed = true }
+func (p *batchPeer) Deliver(r *protocol.Response) {
+	p.delivered = append(p.delivered, r.ID.String())
+}
+
+func (p *batchPeer) AllowsBatches() bool { return true }
+func (p *batchPeer) FailQuestions()      { p.failed = true }
 
 // refusals records which requests are refused and why.
 type refusals struct {
