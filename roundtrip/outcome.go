@@ -429,7 +429,7 @@ func (r *run) maskSecrets(text string) string {
 	}
 	secrets.AddJSON(r.state)
 	for _, m := range r.memos {
-		secrets.AddJSON(m.value)
+		secrets.AddJSON(m.Value)
 	}
 	return secrets.Redact(text)
 }
