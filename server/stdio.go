@@ -75,9 +75,9 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 	stream := linestream.New(in, out, linestream.Options{
 		MaxLineBytes: o.MaxLineBytes, MaxInFlight: o.MaxInFlight, Grace: o.Grace,
 		SubscriptionEnd: ErrClosed,
-		Refused: func(ctx context.Context, why linestream.Refusal, id protocol.ID,
+		Refused: func(ctx context.Context, why event.RefusalReason, id protocol.ID,
 			e *protocol.Error) {
-			s.refuseAndReport(ctx, "stream", streamRefusals[why], id, e)
+			s.refuseAndReport(ctx, "stream", why, id, e)
 		},
 	})
 	peer := &streamPeer{server: s, principal: o.Principal}
@@ -104,17 +104,6 @@ func (o StreamOptions) withDefaults() StreamOptions {
 		o.Grace = DefaultStreamGrace
 	}
 	return o
-}
-
-// streamRefusals are the reasons for which package linestream refuses requests, as
-// events name them.
-var streamRefusals = [...]event.RefusalReason{
-	linestream.RefusedTooLarge:    event.RefusedTooLarge,
-	linestream.RefusedMalformed:   event.RefusedMalformed,
-	linestream.RefusedClosing:     event.RefusedClosing,
-	linestream.RefusedDuplicateID: event.RefusedDuplicateID,
-	linestream.RefusedInFlight:    event.RefusedRequests,
-	linestream.RefusedBatch:       event.RefusedBatch,
 }
 
 // A streamPeer is the server as the client of one line stream sees it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // receiveBatch handles a line that holds several messages, which revision
@@ -17,7 +18,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuse(ctx, RefusedMalformed, protocol.ID{}, publicerror.From(err)))
+		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, protocol.ID{}, publicerror.From(err)))
 	}
 	if !is || err != nil {
 		return is
@@ -29,7 +30,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if err != nil {
 			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuse(ctx, RefusedMalformed, response.ID, response.Error)
+				st.refuse(ctx, event.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
 			replies.expectReply()
@@ -39,7 +40,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuse(ctx, RefusedBatch, req.ID,
+				replies.addReply(st.refuse(ctx, event.RefusedBatch, req.ID,
 					protocol.Errorf(protocol.CodeInvalidRequest,
 						"invalid request: initialize must not be part of a batch")))
 				continue

@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A request is a request of a stream that is being served. It is told when it waits
@@ -89,12 +90,12 @@ func (st *Stream) admit(req *protocol.Request) ServeFunc {
 
 // addRequest adds a request to those in flight, or says why not. It is called by the
 // goroutine that reads, and by no other.
-func (st *Stream) addRequest(id protocol.ID, r *request) (Refusal, *protocol.Error) {
+func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
 	switch err := st.requests.Begin(id, &r.task); {
 	case errors.Is(err, inflight.ErrDraining):
-		return RefusedClosing, waiting.RefuseClosing()
+		return event.RefusedClosing, waiting.RefuseClosing()
 	case errors.Is(err, inflight.ErrDuplicate):
-		return RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+		return event.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running")
 	}
 	st.mu.Lock()
@@ -102,10 +103,10 @@ func (st *Stream) addRequest(id protocol.ID, r *request) (Refusal, *protocol.Err
 	st.mu.Unlock()
 	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
 		st.requests.End(id, &r.task)
-		return RefusedInFlight, quota.Refuse(quota.Total, time.Second,
+		return event.RefusedRequests, quota.Refuse(quota.Total, time.Second,
 			"too many requests are running; try again in %s", time.Second)
 	}
-	return 0, nil
+	return "", nil
 }
 
 // answerRequest ends a request with the response, unless the client cancelled it. The

@@ -19,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/lineio"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Options configure a [Stream].
@@ -31,7 +32,7 @@ type Options struct {
 	SubscriptionEnd error
 	// Refused is called with each request or line that the peer does not see, and the
 	// error that the client gets. It may be nil.
-	Refused func(ctx context.Context, why Refusal, id protocol.ID, e *protocol.Error)
+	Refused func(ctx context.Context, why event.RefusalReason, id protocol.ID, e *protocol.Error)
 }
 
 // A SessionPeer is a [protocol.Peer] that keeps a session of an older revision on the
@@ -54,19 +55,6 @@ type SessionPeer interface {
 
 // A ServeFunc serves one request as [protocol.Peer].Handle does.
 type ServeFunc func(ctx context.Context, back protocol.Back) (*protocol.Response, error)
-
-// A Refusal says why a request is refused before the peer sees it.
-type Refusal int
-
-// The reasons of [Options].Refused.
-const (
-	RefusedTooLarge    Refusal = iota // the line is longer than MaxLineBytes
-	RefusedMalformed                  // no message
-	RefusedClosing                    // the stream ends
-	RefusedDuplicateID                // a request with this id is running
-	RefusedInFlight                   // MaxInFlight requests are running
-	RefusedBatch                      // initialize within a batch
-)
 
 var (
 	errEnded = errors.New("server: the stream has ended")
@@ -192,7 +180,7 @@ func (st *Stream) readLines(ctx context.Context, lines *lineio.Reader) error {
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.sendResponse(st.refuse(ctx, RefusedTooLarge, protocol.ID{},
+			st.sendResponse(st.refuse(ctx, event.RefusedTooLarge, protocol.ID{},
 				protocol.Errorf(protocol.CodeInvalidRequest,
 					"invalid request: message is longer than %d bytes; send less",
 					st.opts.MaxLineBytes)))
@@ -216,7 +204,7 @@ func (st *Stream) receiveLine(ctx context.Context, line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
 		response := newUnreadableResponse(message, err)
-		st.sendResponse(st.refuse(ctx, RefusedMalformed, response.ID, response.Error))
+		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, response.ID, response.Error))
 		return
 	}
 	st.receiveMessage(ctx, message, func(response *protocol.Response) {
@@ -257,7 +245,7 @@ func (st *Stream) receiveMessage(ctx context.Context, message protocol.Message,
 }
 
 // refuse reports a line that is refused, and returns the response to it.
-func (st *Stream) refuse(ctx context.Context, why Refusal, id protocol.ID,
+func (st *Stream) refuse(ctx context.Context, why event.RefusalReason, id protocol.ID,
 	e *protocol.Error) *protocol.Response {
 	if st.opts.Refused != nil {
 		st.opts.Refused(ctx, why, id, e)

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/linestream"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -83,10 +84,10 @@ func (p *batchPeer) FailQuestions()      { p.failed = true }
 // refusals records which requests are refused and why.
 type refusals struct {
 	mu   sync.Mutex
-	list []linestream.Refusal
+	list []event.RefusalReason
 }
 
-func (r *refusals) add(_ context.Context, why linestream.Refusal, _ protocol.ID,
+func (r *refusals) add(_ context.Context, why event.RefusalReason, _ protocol.ID,
 	_ *protocol.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,24 +200,24 @@ func TestRefusalsSayWhy(t *testing.T) {
 		name  string
 		lines []string
 		limit int // requests in flight
-		want  linestream.Refusal
+		want  event.RefusalReason
 	}{
 		{"too long", []string{request(1, strings.Repeat("x", 500))}, 9,
-			linestream.RefusedTooLarge},
-		{"no message", []string{`{}`}, 9, linestream.RefusedMalformed},
+			event.RefusedTooLarge},
+		{"no message", []string{`{}`}, 9, event.RefusedMalformed},
 		{"an id twice", []string{request(1, "wait"), request(1, "ok"), cancelFirst}, 9,
-			linestream.RefusedDuplicateID},
+			event.RefusedDuplicateID},
 		{"too many", []string{request(1, "wait"), request(2, "ok"), cancelFirst}, 1,
-			linestream.RefusedInFlight},
+			event.RefusedRequests},
 		{"initialize in a batch", []string{"[" + request(1, "initialize") + "]"}, 9,
-			linestream.RefusedBatch},
+			event.RefusedBatch},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var refused refusals
 			opts := options(&refused)
 			opts.MaxInFlight = test.limit
 			got := serve(t, &batchPeer{}, opts, test.lines...)
-			if !slices.Equal(refused.list, []linestream.Refusal{test.want}) {
+			if !slices.Equal(refused.list, []event.RefusalReason{test.want}) {
 				t.Errorf("refused for %v, want %v", refused.list, test.want)
 			}
 			if len(got) != 1 || !strings.Contains(got[0], `"error"`) {
