@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/clip"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -61,16 +62,7 @@ func (e *bugError) Unwrap() error { return e.err }
 const maxQuoted = 100
 
 // clipQuoted cuts a peer's text for use in an error.
-func clipQuoted(s string) string {
-	if len(s) <= maxQuoted {
-		return s
-	}
-	n := maxQuoted
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+func clipQuoted(s string) string { return clip.Mark(s, maxQuoted) }
 
 // mustRegister panics with a message that names the thing that was to be
 // registered.

@@ -3,10 +3,10 @@ package server
 import (
 	"context"
 	"io"
-	"math"
 	"os"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limit"
 	"github.com/rondo-mcp/rondo/internal/linestream"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -91,12 +91,7 @@ func (o StreamOptions) withDefaults() StreamOptions {
 	if o.Principal.Anonymous() {
 		o.Principal = protocol.LocalPrincipal()
 	}
-	switch {
-	case o.MaxLineBytes == 0:
-		o.MaxLineBytes = DefaultMaxLineBytes
-	case o.MaxLineBytes < 0:
-		o.MaxLineBytes = math.MaxInt / 2 // sums of two do not overflow
-	}
+	o.MaxLineBytes = limit.Or(o.MaxLineBytes, DefaultMaxLineBytes)
 	if o.MaxInFlight <= 0 {
 		o.MaxInFlight = DefaultMaxInFlight
 	}

@@ -18,7 +18,8 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, protocol.ID{}, publicerror.From(err)))
+		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, protocol.ID{},
+			publicerror.From(err)))
 	}
 	if !is || err != nil {
 		return is
