@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -160,7 +161,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
-		if waitFor(&w.Context, visitPoll) != nil {
+		if sleep.For(&w.Context, visitPoll) != nil {
 			break
 		}
 		finished, err := done(&w.Context)
