@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/limit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -89,8 +90,8 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	}
 	c := &cache{partition: o.Partition}
 	c.publicOnly = credentialsVary && c.partition == nil
-	c.maxEntries = limitOr(o.MaxEntries, DefaultCacheEntries)
-	c.maxBytes = limitOr(o.MaxBytes, DefaultCacheBytes)
+	c.maxEntries = limit.Or(o.MaxEntries, DefaultCacheEntries)
+	c.maxBytes = limit.Or(o.MaxBytes, DefaultCacheBytes)
 	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -88,7 +89,7 @@ func (c *Client) advanceCall(
 			return nil, asked, nil
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return sleepContext(ctx, c.retryDelay(idle))
+			return sleep.For(ctx, c.retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
@@ -155,7 +156,7 @@ func (c *Client) sendWithBusyRetry(
 			wait = after
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return sleepContext(ctx, wait)
+			return sleep.For(ctx, wait)
 		})
 		if err != nil {
 			return nil, err
@@ -192,18 +193,6 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 		return 0, false
 	}
 	return time.Duration(data.RetryAfterMs) * time.Millisecond, true
-}
-
-// sleepContext waits for d or until ctx ends.
-func sleepContext(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // copyParams returns a copy of the parameters of a request, so that neither the

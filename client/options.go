@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/url"
 	"time"
 
@@ -265,16 +264,4 @@ func (o *Options) capabilities() protocol.ClientCapabilities {
 		caps.Roots = &protocol.RootsCapability{}
 	}
 	return caps
-}
-
-// limitOr returns the effective value of a limit: byDefault for 0, no limit for
-// negative ones.
-func limitOr(limit, byDefault int) int {
-	switch {
-	case limit == 0:
-		return byDefault
-	case limit < 0:
-		return math.MaxInt / 2 // sums of two do not overflow
-	}
-	return limit
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/earlycancel"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -21,10 +22,11 @@ var errQuestionWithdrawn = errors.New("client: server has withdrawn the question
 type pushHandler struct {
 	session *session
 
+	// mu orders beginPush with cancelPush, so that a withdrawal is either found by the
+	// one or finds the request in the other.
 	mu      sync.Mutex
-	running map[protocol.ID]context.CancelCauseFunc // by id of the request
-	// withdrawals that arrived before their questions
-	early earlycancel.Set
+	running inflight.Set[protocol.ID]
+	early   earlycancel.Set // withdrawals that arrived before their questions
 }
 
 // answerPush answers one request of the server. An error means that no response
@@ -161,39 +163,45 @@ func (p *pushHandler) beginPush(
 	ctx context.Context, id protocol.ID,
 ) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
+	push := &inflight.Request{}
+	ctx = push.Start(ctx, nil)
+	if refusal := p.addPush(id, push); refusal != nil {
+		push.Cancel(nil)
+		return nil, nil, refusal
+	}
+	stop := context.AfterFunc(c.life, func() { push.Cancel(ErrClosed) })
+	c.humanClock.startQuestion()
+	return ctx, func() {
+		p.running.End(id, push)
+		c.humanClock.endQuestion()
+		stop()
+		push.Cancel(nil)
+	}, nil
+}
+
+// addPush adds a request to those that run, or says why not.
+func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, taken := p.running[id]; taken {
-		return nil, nil, protocol.Errorf(
+	if p.running.Begin(id, push) != nil { // the set is never drained
+		return protocol.Errorf(
 			protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id,
 		)
 	}
 	if p.early.Take(id) {
+		p.running.End(id, push)
 		// The server gets a response, in case it uses ids more than once and waits.
-		return nil, nil, protocol.Errorf(
+		return protocol.Errorf(
 			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
 		)
 	}
-	if len(p.running) >= c.opts.MaxPushes {
-		return nil, nil, protocol.Errorf(
-			protocol.CodeBusy, "too many questions at the same time: at most %d", c.opts.MaxPushes,
+	if limit := p.session.client.opts.MaxPushes; p.running.Len() > limit {
+		p.running.End(id, push)
+		return protocol.Errorf(
+			protocol.CodeBusy, "too many questions at the same time: at most %d", limit,
 		)
 	}
-	if p.running == nil {
-		p.running = map[protocol.ID]context.CancelCauseFunc{}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
-	p.running[id] = cancel
-	c.humanClock.startQuestion()
-	return ctx, func() {
-		p.mu.Lock()
-		delete(p.running, id)
-		p.mu.Unlock()
-		c.humanClock.endQuestion()
-		stop()
-		cancel(nil)
-	}, nil
+	return nil
 }
 
 // cancelPush cancels the handler of a question that the server withdraws. It
@@ -205,9 +213,8 @@ func (p *pushHandler) cancelPush(params []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if cancel := p.running[said.RequestID]; cancel != nil {
-		cancel(errPrefix.Errorf("%w: %.200q", errQuestionWithdrawn, said.Reason))
-	} else {
+	why := errPrefix.Errorf("%w: %.200q", errQuestionWithdrawn, said.Reason)
+	if !p.running.Cancel(said.RequestID, why) {
 		p.early.Note(said.RequestID) // the question may arrive later
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/limit"
 	"github.com/rondo-mcp/rondo/internal/lineio"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -101,7 +102,7 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.MaxLineBytes = limitOr(s.opts.MaxLineBytes, DefaultMaxLineBytes)
+	s.opts.MaxLineBytes = limit.Or(s.opts.MaxLineBytes, DefaultMaxLineBytes)
 	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = DefaultProbeTimeout
 	}

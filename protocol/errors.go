@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/clip"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
@@ -228,14 +229,8 @@ func appendError(dst []byte, e *Error) []byte {
 	return append(dst, '}')
 }
 
-// quoteClipped quotes what a peer sent for an error message, at most 64 bytes of it.
-func quoteClipped(s string) string {
-	const limit = 64
-	if len(s) > limit {
-		s = s[:limit] + "…"
-	}
-	return fmt.Sprintf("%q", s)
-}
+// quoteClipped quotes what a peer sent for an error message.
+func quoteClipped(s string) string { return clip.Quote(s, 64) }
 
 // draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers
 // use the same codes for other errors, so they are translated only for peers that are known to

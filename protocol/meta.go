@@ -65,12 +65,7 @@ func (m Meta) With(key string, v any) (Meta, error) {
 }
 
 func appendMember(dst []byte, key string, value []byte) []byte {
-	if dst[len(dst)-1] != '{' {
-		dst = append(dst, ',')
-	}
-	dst = jsonx.AppendText(dst, key)
-	dst = append(dst, ':')
-	return jsonx.AppendCompact(dst, value)
+	return jsonx.AppendCompact(jsonx.AppendName(dst, key), value)
 }
 
 // MarshalJSON returns the JSON text, null when absent.

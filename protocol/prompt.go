@@ -78,19 +78,28 @@ func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
 }
 
 func decodePromptMessages(raw []byte) ([]PromptMessage, error) {
-	messages := []PromptMessage{}
+	return decodeMessageList(raw, func(m *PromptMessage, key, value []byte) (err error) {
+		switch string(key) {
+		case "role":
+			err = roleMember(&m.Role, key, value)
+		case "content":
+			m.Content, err = decodeContent(value)
+		}
+		return err
+	}, func(m *PromptMessage) bool { return m.Role != "" && m.Content != nil })
+}
+
+// decodeMessageList decodes an array of messages, member by member. complete reports whether a
+// message has all that it must have.
+func decodeMessageList[M any](raw []byte, readMember func(m *M, key, value []byte) error,
+	complete func(*M) bool) ([]M, error) {
+	messages := []M{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		var m PromptMessage
-		err := jsonx.Members(value, func(key, value []byte) (err error) {
-			switch string(key) {
-			case "role":
-				err = roleMember(&m.Role, key, value)
-			case "content":
-				m.Content, err = decodeContent(value)
-			}
-			return err
+		var m M
+		err := jsonx.Members(value, func(key, value []byte) error {
+			return readMember(&m, key, value)
 		})
-		if err == nil && (m.Role == "" || m.Content == nil) {
+		if err == nil && !complete(&m) {
 			err = fmt.Errorf("role and content must be present")
 		}
 		if err != nil {

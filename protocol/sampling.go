@@ -163,30 +163,17 @@ func decodeCreateMessage(raw []byte) (InputRequest, error) {
 }
 
 func decodeSamplingMessages(raw []byte) ([]SamplingMessage, error) {
-	messages := []SamplingMessage{}
-	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		var m SamplingMessage
-		err := jsonx.Members(value, func(key, value []byte) (err error) {
-			switch string(key) {
-			case "role":
-				err = roleMember(&m.Role, key, value)
-			case "content":
-				m.Content, err = decodeSamplingContent(value)
-			case "_meta":
-				err = objectMember(&m.Meta, key, value)
-			}
-			return err
-		})
-		if err == nil && (m.Role == "" || m.Content == nil) {
-			err = fmt.Errorf("role and content must be present")
+	return decodeMessageList(raw, func(m *SamplingMessage, key, value []byte) (err error) {
+		switch string(key) {
+		case "role":
+			err = roleMember(&m.Role, key, value)
+		case "content":
+			m.Content, err = decodeSamplingContent(value)
+		case "_meta":
+			err = objectMember(&m.Meta, key, value)
 		}
-		if err != nil {
-			return fmt.Errorf("messages[%d]: %w", i, err)
-		}
-		messages = append(messages, m)
-		return nil
-	})
-	return messages, err
+		return err
+	}, func(m *SamplingMessage) bool { return m.Role != "" && m.Content != nil })
 }
 
 func decodeSamplingContent(raw []byte) ([]Content, error) {

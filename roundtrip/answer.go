@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -76,7 +77,7 @@ type answer struct {
 	// refusal that the handler has read it.
 	checked   bool
 	malformed error
-	mark      journalMark // of flow style, and of questions that got invalid answers
+	mark      claims.Mark // of flow style, and of questions that got invalid answers
 
 	fault         *form.Fault // why accepted content does not fit, once it is known
 	faultReported bool

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -128,7 +130,8 @@ func (r *run) beginAwait(key string, misused bool) (bool, error) {
 		return false, r.failLocked(fmt.Errorf("Await %q: nil function", key))
 	}
 	r.fixVersionLocked()
-	return slices.ContainsFunc(r.memos, func(m memo) bool { return m.key == finishedKey(key) }), nil
+	finished := finishedKey(key)
+	return slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == finished }), nil
 }
 
 // finishedKey is the key of the memo that says that a visit is finished. Memos of
@@ -158,7 +161,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
-		if waitFor(&w.Context, visitPoll) != nil {
+		if sleep.For(&w.Context, visitPoll) != nil {
 			break
 		}
 		finished, err := done(&w.Context)
@@ -210,7 +213,7 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 	if !r.funnel.opts.Plain {
 		// The states before share what they hold: grow a copy.
 		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
-			memo{finishedKey(key), json.RawMessage("true")})
+			claims.Memo{Key: finishedKey(key), Value: json.RawMessage("true")})
 	}
 	p := r.exchange
 	r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -35,7 +36,7 @@ type VectorClaims struct {
 // Append writes the claims: second round of a flow in which "region" has been
 // declined, "size" accepted, and "confirm" and "extra" are being asked.
 func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
-	arguments, err := digestArguments(v.Call.Arguments)
+	arguments, err := claims.DigestArguments(v.Call.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -47,35 +48,35 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &claims{
-		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
-		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
-		round: 2, roundsIgnored: 0, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
-		asked: []carriedQuestion{
-			{key: "confirm", kind: protocol.KindElicitForm, digest: confirmForm.Digest()},
-			{key: "extra", kind: protocol.KindElicitForm, digest: extraForm.Digest(),
-				schema: extraForm.Schema()},
-			{key: "visit", kind: protocol.KindElicitURL},
+	c := &claims.Claims{
+		Principal: v.Call.Principal, Method: v.Call.Method, Target: v.Call.Target,
+		Audience: v.Audience, Arguments: arguments, Flow: [16]byte([]byte("0123456789abcdef")),
+		Round: 2, RoundsIgnored: 0, Issued: v.Issued, Expires: v.Expires, Deadline: v.Deadline,
+		Asked: []claims.Question{
+			{Key: "confirm", Kind: protocol.KindElicitForm, Digest: confirmForm.Digest()},
+			{Key: "extra", Kind: protocol.KindElicitForm, Digest: extraForm.Digest(),
+				Schema: extraForm.Schema()},
+			{Key: "visit", Kind: protocol.KindElicitURL},
 		},
-		answers: []*answer{
-			{key: "region", kind: protocol.KindElicitForm, outcome: Declined,
-				digest: confirmForm.Digest(), round: 2},
-			{key: "size", kind: protocol.KindElicitForm, outcome: Accepted,
-				digest: confirmForm.Digest(), round: 2,
-				content: json.RawMessage(`{"reason":"large"}`), checked: true},
+		Answers: []claims.Answer{
+			{Key: "region", Kind: protocol.KindElicitForm, Outcome: claims.Outcome(Declined),
+				Digest: confirmForm.Digest(), Round: 2},
+			{Key: "size", Kind: protocol.KindElicitForm, Outcome: claims.Outcome(Accepted),
+				Digest: confirmForm.Digest(), Round: 2,
+				Content: json.RawMessage(`{"reason":"large"}`), Checked: true},
 		},
-		state: json.RawMessage(`"kept"`),
+		State: json.RawMessage(`"kept"`),
 	}
-	return c.appendTo(nil), nil
+	return c.AppendTo(nil), nil
 }
 
 // ReencodeClaims decodes claims and encodes what it read.
 func ReencodeClaims(data []byte) ([]byte, error) {
-	c, err := decodeClaims(data, &claims{})
+	c, err := claims.Decode(data, &claims.Claims{})
 	if err != nil {
 		return nil, err
 	}
-	return c.appendTo(nil), nil
+	return c.AppendTo(nil), nil
 }
 
 // Waiting returns how many calls wait, with how many bytes, and how many of them in sessions.
@@ -88,7 +89,7 @@ func Waiting(f *Funnel) (calls, bytes, sessions int64) {
 // style, "old" in guard style, "quote" is kept, and "confirm" is being asked
 // once more because it had changed, "extra" in guard style.
 func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
-	arguments, err := digestArguments(v.Call.Arguments)
+	arguments, err := claims.DigestArguments(v.Call.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -96,36 +97,36 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	marked := func(key, message string, again bool) journalMark {
+	marked := func(key, message string, again bool) claims.Mark {
 		q := Question{key: key, request: &protocol.ElicitForm{Message: message, Schema: f.Schema()},
 			form: f}
 		m, err := q.makeMark()
 		if err != nil {
 			panic(err)
 		}
-		m.again = again
+		m.Again = again
 		return m
 	}
-	c := &claims{
-		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
-		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
-		round: 3, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
-		asked: []carriedQuestion{
-			{key: "confirm", kind: protocol.KindElicitForm, digest: f.Digest(),
-				mark: marked("confirm", "confirm eu", true)},
-			{key: "extra", kind: protocol.KindElicitURL},
+	c := &claims.Claims{
+		Principal: v.Call.Principal, Method: v.Call.Method, Target: v.Call.Target,
+		Audience: v.Audience, Arguments: arguments, Flow: [16]byte([]byte("0123456789abcdef")),
+		Round: 3, Issued: v.Issued, Expires: v.Expires, Deadline: v.Deadline,
+		Asked: []claims.Question{
+			{Key: "confirm", Kind: protocol.KindElicitForm, Digest: f.Digest(),
+				Mark: marked("confirm", "confirm eu", true)},
+			{Key: "extra", Kind: protocol.KindElicitURL},
 		},
-		answers: []*answer{
-			{key: "region", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(),
-				round: 2, checked: true,
-				content: json.RawMessage(`{"reason":"eu"}`), mark: marked("region", "region ?", false)},
-			{key: "size", kind: protocol.KindElicitForm, outcome: Declined, digest: f.Digest(),
-				round: 3, mark: marked("size", "size ?", false)},
-			{key: "old", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(), round: 2, content: json.RawMessage(`{"reason":"guard"}`)},
+		Answers: []claims.Answer{
+			{Key: "region", Kind: protocol.KindElicitForm, Outcome: claims.Outcome(Accepted), Digest: f.Digest(),
+				Round: 2, Checked: true,
+				Content: json.RawMessage(`{"reason":"eu"}`), Mark: marked("region", "region ?", false)},
+			{Key: "size", Kind: protocol.KindElicitForm, Outcome: claims.Outcome(Declined), Digest: f.Digest(),
+				Round: 3, Mark: marked("size", "size ?", false)},
+			{Key: "old", Kind: protocol.KindElicitForm, Outcome: claims.Outcome(Accepted), Digest: f.Digest(), Round: 2, Content: json.RawMessage(`{"reason":"guard"}`)},
 		},
-		version: "2", memos: []memo{{"quote", json.RawMessage(`1250`)}},
+		Version: "2", Memos: []claims.Memo{{Key: "quote", Value: json.RawMessage(`1250`)}},
 	}
-	return c.appendTo(nil), nil
+	return c.AppendTo(nil), nil
 }
 
 // HandleOf returns the plaintext of a handle, and of nothing else.

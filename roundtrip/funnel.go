@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -69,7 +70,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	defer e.wait.closeWait()
 	result, err := e.serve(ctx, handler)
 	if err != nil {
-		return nil, asProtocolError(err)
+		return nil, publicerror.From(err)
 	}
 	return result, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/owner"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -24,18 +25,18 @@ import (
 // and otherwise leaves the state spent without a result. While the claim is open, a copy of
 // the request is refused as busy, to come back soon; any other request with the state is
 // refused as replayed.
-func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
+func (r *run) claimState(ctx context.Context, c *claims.Claims) (protocol.Result, error) {
 	guard := r.funnel.opts.Guard
 	if guard == nil {
 		return nil, nil
 	}
 	// Of what the state says and not of its text: a Sealer that accepts two
 	// spellings of a token must not make two states of one.
-	sum := sha256.Sum256(c.encoded)
+	sum := sha256.Sum256(c.Encoded)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, owner.Digest(c.principal), fingerprint(r.responses),
-		c.expires.Add(clockSkew))
+	err := guard.Claim(ctx, id, owner.Digest(c.Principal), claims.Fingerprint(r.responses),
+		c.Expires.Add(clockSkew))
 	if err == nil {
 		r.claimID = id
 		return nil, nil
@@ -48,7 +49,7 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 	if spent.Outcome != nil {
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
 			spent.Outcome); err == nil {
-			r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.round + 1, How: event.EndReplayed})
+			r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
 			return result, nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -283,7 +284,7 @@ func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRe
 	if err != nil {
 		return
 	}
-	p.reportAnswered(ctx, &carriedQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m},
+	p.reportAnswered(ctx, &claims.Question{Kind: question.Kind(), Digest: q.formDigest(), Mark: m},
 		outcome, waited)
 }
 

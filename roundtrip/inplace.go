@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -294,7 +295,7 @@ func (r *run) recordInPlace(missing []Question,
 			mark:    q.mark,
 			content: append(json.RawMessage(nil), content...), round: r.number,
 		}
-		_, a.mark.invalid = r.faultOfLocked(q.key)
+		_, a.mark.Invalid = r.faultOfLocked(q.key)
 		usable = true
 		r.recordAnswerLocked(a)
 	}
@@ -315,8 +316,8 @@ func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Ques
 		}
 		r.mu.Unlock()
 		if due {
-			p.reportAnswered(ctx, &carriedQuestion{key: a.key, kind: a.kind, digest: a.digest,
-				mark: a.mark}, a.outcome, waited)
+			p.reportAnswered(ctx, &claims.Question{Key: a.key, Kind: a.kind, Digest: a.digest,
+				Mark: a.mark}, a.outcome, waited)
 		}
 	}
 }

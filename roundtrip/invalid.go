@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -15,7 +16,7 @@ import (
 // it, one after the other, a flow is ended instead of asking again. A person who
 // read the reason twice does not find the answer the third time, or their client
 // cannot give it.
-const MaxInvalidAnswers = 3
+const MaxInvalidAnswers = claims.MaxInvalidAnswers
 
 // The faults that no form explains.
 func undecodableFault() *form.Fault {
@@ -121,15 +122,15 @@ func (r *run) faultOf(key string) (*form.Fault, int) {
 func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	if a := r.findAnswerLocked(key); a != nil {
 		if a.fault != nil {
-			return a.fault, a.mark.invalid + 1
+			return a.fault, a.mark.Invalid + 1
 		}
 		return nil, 0
 	}
 	before := 0
 	// no answer of use came
 	if i := slices.IndexFunc(r.asked,
-		func(q carriedQuestion) bool { return q.key == key }); i >= 0 {
-		before = r.asked[i].mark.invalid
+		func(q claims.Question) bool { return q.Key == key }); i >= 0 {
+		before = r.asked[i].Mark.Invalid
 	}
 	for _, d := range r.dropped {
 		if d.Key == key && d.Reason == event.DropMalformed {

@@ -7,21 +7,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A journalMark is what the journal of a flow keeps of a question besides its key, kind, form
-// and answer. In guard style only the number of invalid answers is set.
-type journalMark struct {
-	set          bool     // asked in flow style
-	again        bool     // asked once more because it had changed
-	invalid      int      // answers in a row that did not fit; in guard style as well
-	promptDigest [16]byte // digest of the text for the person or the model
-}
-
 // makeMark returns the mark of a question that is about to be asked.
-func (q Question) makeMark() (journalMark, error) {
+func (q Question) makeMark() (claims.Mark, error) {
 	var few [256]byte // most wordings fit
 	words := few[:0]
 	switch request := q.request.(type) {
@@ -34,12 +26,12 @@ func (q Question) makeMark() (journalMark, error) {
 	case *protocol.CreateMessage:
 		params, err := protocol.AppendInputRequest(nil, protocol.Latest, request)
 		if err != nil {
-			return journalMark{}, err
+			return claims.Mark{}, err
 		}
 		words = params
 	}
 	sum := sha256.Sum256(words)
-	return journalMark{set: true, promptDigest: [16]byte(sum[:16])}, nil
+	return claims.Mark{Set: true, PromptDigest: [16]byte(sum[:16])}, nil
 }
 
 // errMissing says that there is no answer to use.
@@ -57,7 +49,7 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	if a.kind == "" {
 		a.interpretAs(q.request.Kind())
 	}
-	q.mark.again = a.mark.again
+	q.mark.Again = a.mark.Again
 	if a.outcome != Accepted {
 		a.checked = true // the handler gets it
 	}
@@ -72,13 +64,13 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		return nil, &CancelledError{q.key}
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
-	case a.mark.again:
+	case a.mark.Again:
 		return nil, r.failLocked(&JournalError{q.key,
 			"the question is another one in every round; what it is made of must not change, or " +
 				"be kept with Memo"})
 	}
 	// The handler has changed its mind: this answer was to something else.
-	q.mark.again = true
+	q.mark.Again = true
 	return nil, errMissing
 }
 
@@ -92,7 +84,7 @@ func (a *answer) matchesLocked(q *Question) bool {
 	case a.digest != q.formDigest():
 		return false
 	}
-	return !a.mark.set || q.reworded || a.mark.promptDigest == q.mark.promptDigest
+	return !a.mark.Set || q.reworded || a.mark.PromptDigest == q.mark.PromptDigest
 }
 
 // acceptContentLocked returns the content of an accepted answer and checks it against the

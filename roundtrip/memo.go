@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
@@ -70,12 +71,6 @@ func computeMemo[T any](ctx context.Context, r *run, key string,
 	return value, err
 }
 
-// memo is a value that [Memo] keeps.
-type memo struct {
-	key   string
-	value json.RawMessage
-}
-
 // recallMemo reserves the key and returns the value kept under it, nil for none.
 func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	r.mu.Lock()
@@ -93,8 +88,8 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	}
 	f.noted[key] = true
 	for _, m := range r.memos {
-		if m.key == key {
-			return m.value, nil
+		if m.Key == key {
+			return m.Value, nil
 		}
 	}
 	if f.asksClient() {
@@ -122,7 +117,7 @@ func (r *run) keepMemo(key string, value json.RawMessage) error {
 		return fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
 	// The states before share what they hold: grow a copy.
-	r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{key, value})
+	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -101,14 +102,14 @@ func (e *exchange) openRun(
 }
 
 // resumeFlow makes the run the one that follows the run which encoded c.
-func (r *run) resumeFlow(ctx context.Context, c *claims, stateBytes int) {
-	r.prior, r.number = c, c.round+1
+func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) {
+	r.prior, r.number = c, c.Round+1
 	r.where.Round = r.number
-	r.nameFlow(c.flow)
-	r.asked, r.state, r.memos, r.version = c.asked, c.state, c.memos, c.version
-	r.id, r.identified = c.flow, true
+	r.nameFlow(c.Flow)
+	r.asked, r.state, r.memos, r.version = c.Asked, c.State, c.Memos, c.Version
+	r.id, r.identified = c.Flow, true
 	if !r.funnel.silent {
-		r.observe(ctx, event.Resumed{Where: r.where, Waited: time.Since(c.issued), StateBytes: stateBytes})
+		r.observe(ctx, event.Resumed{Where: r.where, Waited: time.Since(c.Issued), StateBytes: stateBytes})
 	}
 }
 
@@ -139,18 +140,17 @@ func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error)
 // verifyClaims decodes claims and checks everything that they are bound to. For an expired
 // state of a funnel with RestartExpired it resets the run and returns neither claims nor an
 // error.
-func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
-	c, err := decodeClaims(plaintext, &claims{
-		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,
-		audience: r.funnel.opts.Audience,
+func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
+	c, err := claims.Decode(plaintext, &claims.Claims{
+		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+		Audience: r.funnel.opts.Audience,
 	})
-	if errors.Is(err, errClaimsLayout) {
+	if errors.Is(err, claims.ErrLayout) {
 		return nil, &rejection{event.ReasonVersion, err}
 	}
 	if err != nil {
 		return nil, &rejection{event.ReasonMalformed, err}
 	}
-	c.encoded = plaintext
 	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
@@ -175,30 +175,30 @@ func (r *run) restartFlow() {
 // checkBinding returns which property of the call differs from the one that the state was
 // sealed for, empty for none. The digest of the arguments comes last, because it costs the
 // most.
-func (e *exchange) checkBinding(c *claims) event.Reason {
+func (e *exchange) checkBinding(c *claims.Claims) event.Reason {
 	switch {
-	case c.principal != e.call.Principal:
+	case c.Principal != e.call.Principal:
 		return event.ReasonPrincipal
-	case c.method != e.call.Method:
+	case c.Method != e.call.Method:
 		return event.ReasonMethod
-	case c.target != e.call.Target:
+	case c.Target != e.call.Target:
 		return event.ReasonTarget
-	case c.audience != e.funnel.opts.Audience:
+	case c.Audience != e.funnel.opts.Audience:
 		return event.ReasonAudience
 	}
-	if err := e.ensureArgumentsDigest(); err != nil || c.arguments != e.arguments {
+	if err := e.ensureArgumentsDigest(); err != nil || c.Arguments != e.arguments {
 		return event.ReasonArguments
 	}
 	return ""
 }
 
-func checkFreshness(c *claims, now time.Time) event.Reason {
+func checkFreshness(c *claims.Claims, now time.Time) event.Reason {
 	switch {
-	case c.issued.After(now.Add(clockSkew)):
+	case c.Issued.After(now.Add(clockSkew)):
 		return event.ReasonFuture
-	case !now.Before(c.deadline):
+	case !now.Before(c.Deadline):
 		return event.ReasonFlowExpired
-	case !now.Before(c.expires):
+	case !now.Before(c.Expires):
 		return event.ReasonExpired
 	}
 	return ""
@@ -207,7 +207,7 @@ func checkFreshness(c *claims, now time.Time) event.Reason {
 // ensureArgumentsDigest makes sure that the digest of the call's arguments is known.
 func (e *exchange) ensureArgumentsDigest() (err error) {
 	if !e.digested {
-		e.arguments, err = digestArguments(e.call.Arguments)
+		e.arguments, err = claims.DigestArguments(e.call.Arguments)
 		e.digested = err == nil
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
@@ -280,7 +281,7 @@ func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error
 		fallthrough
 	case err != nil:
 		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
-		return internalError()
+		return publicerror.Internal()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
 		if refusal := r.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: refusal})
@@ -366,7 +367,7 @@ func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
-	return internalError()
+	return publicerror.Internal()
 }
 
 // reportFlowEnd reports the end of a flow that took more than one round.
@@ -428,19 +429,7 @@ func (r *run) maskSecrets(text string) string {
 	}
 	secrets.AddJSON(r.state)
 	for _, m := range r.memos {
-		secrets.AddJSON(m.value)
+		secrets.AddJSON(m.Value)
 	}
 	return secrets.Redact(text)
-}
-
-// internalError is what a client learns of a server's mistake.
-func internalError() *protocol.Error {
-	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
-}
-
-func asProtocolError(err error) *protocol.Error {
-	if e, ok := protocol.AsError(err); ok {
-		return e
-	}
-	return internalError()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -53,7 +54,7 @@ func (r *run) pushReturned(
 	}
 	responses, err := r.pushAll(parent, asks.InputRequests, r.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
-		err = waitFor(ctx, statePause)
+		err = sleep.For(ctx, statePause)
 	}
 	if err != nil {
 		refused, err = r.refuseUnasked(ctx, asks, err)
@@ -179,18 +180,6 @@ func (p *questioner) questionTimeout() time.Duration {
 		return limit
 	}
 	return min(limit, time.Until(p.until))
-}
-
-// waitFor returns after d, or earlier with the cause if ctx ends.
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // cannotAsk returns the refusal for a question that was not answered. What the client itself

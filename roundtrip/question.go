@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -23,7 +24,7 @@ type Question struct {
 	askAgain  bool
 	reworded  bool        // flow style: other words are the same question
 	optional  bool        // flow style: the handler can do without an answer
-	mark      journalMark // flow style: which question this is
+	mark      claims.Mark // flow style: which question this is
 	err       error       // found while building; reported by the funnel
 }
 

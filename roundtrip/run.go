@@ -8,7 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -29,7 +31,7 @@ type run struct {
 
 	responses      protocol.InputResponses // what the client answered to the run before
 	received       protocol.RequestState   // what the client sent, or the author's plain state
-	prior          *claims                 // of the run before, nil in a first run
+	prior          *claims.Claims          // of the run before, nil in a first run
 	answersDropped int                     // of the responses
 	// claims for the next run of the call, in legacy revisions
 	localState []byte
@@ -37,13 +39,13 @@ type run struct {
 
 	mu      sync.Mutex
 	answers []*answer
-	asked   []carriedQuestion // in the run before
+	asked   []claims.Question // in the run before
 	dropped []event.Dropped
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flow           // nil in guard style
 	closed  bool            // the handler has returned
 
-	memos      []memo
+	memos      []claims.Memo
 	version    string   // of the flow
 	versioned  bool     // the handler's version is known, too
 	id         [16]byte // of the flow, once identified
@@ -140,7 +142,7 @@ func (r *run) executeSingle(
 func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
 	r.reportFlowEnd(ctx, event.EndFailed)
-	return nil, internalError()
+	return nil, publicerror.Internal()
 }
 
 // invokeHandler calls the handler with the run in its context. If the run is

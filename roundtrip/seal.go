@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -109,7 +110,7 @@ func askedQuestions(questions []Question) []event.AskedQuestion {
 	for i := range questions {
 		q := &questions[i]
 		kind := q.request.Kind()
-		list[i] = event.AskedQuestion{Key: q.key, Kind: kind, Digest: digestQuestion(kind, q.key, q.formDigest(), q.mark)}
+		list[i] = event.AskedQuestion{Key: q.key, Kind: kind, Digest: claims.DigestQuestion(kind, q.key, q.formDigest(), q.mark)}
 	}
 	return list
 }
@@ -140,53 +141,53 @@ func gaveUp(limit int, last, before, fault string) string {
 }
 
 // nextClaims returns the claims of the round that the questions lead to.
-func (r *run) nextClaims(d *draft, now time.Time) claims {
-	c := claims{
-		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,
-		audience: r.funnel.opts.Audience, arguments: r.arguments, round: r.number, issued: now,
+func (r *run) nextClaims(d *draft, now time.Time) claims.Claims {
+	c := claims.Claims{
+		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+		Audience: r.funnel.opts.Audience, Arguments: r.arguments, Round: r.number, Issued: now,
 	}
 	r.mu.Lock()
-	c.flow, c.version, c.memos, c.state = r.flowIDLocked(), r.version, r.memos, r.state
+	c.Flow, c.Version, c.Memos, c.State = r.flowIDLocked(), r.version, r.memos, r.state
 	r.mu.Unlock()
 	if r.prior != nil {
-		c.deadline = r.prior.deadline
+		c.Deadline = r.prior.Deadline
 	} else {
-		c.deadline = now.Add(r.funnel.opts.FlowTTL)
+		c.Deadline = now.Add(r.funnel.opts.FlowTTL)
 	}
-	r.nameFlow(c.flow)
-	c.expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
-	if c.expires.After(c.deadline) {
-		c.expires = c.deadline
+	r.nameFlow(c.Flow)
+	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
+	if c.Expires.After(c.Deadline) {
+		c.Expires = c.Deadline
 	}
 	if d.hasState {
-		c.state = d.state
+		c.State = d.state
 	}
 	if len(d.questions) > 0 {
-		c.asked = make([]carriedQuestion, 0, len(d.questions))
+		c.Asked = make([]claims.Question, 0, len(d.questions))
 	}
 	for _, q := range d.questions {
-		a := carriedQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(),
-			mark: q.mark}
-		_, a.mark.invalid = r.faultOf(q.key)
-		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
-			a.schema = q.form.Schema()
+		a := claims.Question{Key: q.key, Kind: q.request.Kind(), Digest: q.formDigest(),
+			Mark: q.mark}
+		_, a.Mark.Invalid = r.faultOf(q.key)
+		if q.carryForm && !q.mark.Set { // in flow style the handler brings it every time
+			a.Schema = q.form.Schema()
 		}
-		c.asked = append(c.asked, a)
+		c.Asked = append(c.Asked, a)
 	}
-	c.answers = r.carriedAnswers(d)
+	c.Answers = r.carriedAnswers(d)
 	return c
 }
 
 // carriedAnswers returns the answers that later rounds may read. Not carried are answers to a
 // question that is asked again, answers that could not be read, and unsolicited ones that the
 // handler has not read.
-func (r *run) carriedAnswers(d *draft) []*answer {
+func (r *run) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.answers) == 0 {
 		return nil
 	}
-	out := make([]*answer, 0, len(r.answers))
+	out := make([]claims.Answer, 0, len(r.answers))
 	for _, a := range r.answers {
 		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
 		usable := a.outcome > Missing && a.outcome < Invalid
@@ -194,18 +195,28 @@ func (r *run) carriedAnswers(d *draft) []*answer {
 			usable = usable && (a.checked || a.outcome != Accepted)
 		}
 		if usable && !again {
-			c := *a
-			c.mark.invalid = 0
-			out = append(out, &c)
+			out = append(out, a.carry())
 		}
 	}
 	return out
 }
 
+// carry returns the answer as a state carries it. Invalid answers are counted only for
+// questions that are asked.
+func (a *answer) carry() claims.Answer {
+	mark := a.mark
+	mark.Invalid = 0
+	return claims.Answer{
+		Key: a.key, Kind: a.kind, Outcome: claims.Outcome(a.outcome), Digest: a.digest,
+		Schema: a.schema, Content: a.content, Round: a.round, Unsolicited: a.unsolicited,
+		Checked: a.checked, Mark: mark,
+	}
+}
+
 // sealState returns the state that the client carries: the sealed claims, or a sealed handle
 // if they are too long and there is a store.
-func (e *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
-	plaintext := c.appendTo(make([]byte, 0, c.encodedSize()))
+func (e *exchange) sealState(ctx context.Context, c *claims.Claims) (protocol.RequestState, error) {
+	plaintext := c.AppendTo(make([]byte, 0, c.EncodedSize()))
 	text, err := e.sealText(ctx, plaintext)
 	if err == nil && len(text) > e.funnel.opts.MaxStateBytes && e.funnel.opts.StateStore != nil {
 		text, err = e.storeState(ctx, plaintext, c)
@@ -214,7 +225,7 @@ func (e *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestSt
 		return protocol.RequestState{}, err
 	}
 	if len(text) > e.funnel.opts.MaxStateBytes {
-		return protocol.RequestState{}, c.tooLargeError(len(text), e.funnel.opts.MaxStateBytes)
+		return protocol.RequestState{}, tooLargeError(c, len(text), e.funnel.opts.MaxStateBytes)
 	}
 	return protocol.StateText(text), nil
 }
@@ -239,40 +250,40 @@ const sealBytes = 48
 // encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their
 // size is limited as if a client had to carry them, or a store to keep them, so that a handler
 // which works here works there.
-func (r *run) encodeLocalState(c *claims) error {
-	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &r.funnel.opts
+func (r *run) encodeLocalState(c *claims.Claims) error {
+	plaintext, opts := c.AppendTo(make([]byte, 0, c.EncodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
 	switch {
 	case size <= opts.MaxStateBytes:
 	case opts.StateStore == nil:
-		return c.tooLargeError(size, opts.MaxStateBytes)
+		return tooLargeError(c, size, opts.MaxStateBytes)
 	case len(plaintext) > opts.MaxStoredBytes:
-		return c.tooLargeError(len(plaintext), opts.MaxStoredBytes)
+		return tooLargeError(c, len(plaintext), opts.MaxStoredBytes)
 	}
 	r.localState = plaintext
 	return nil
 }
 
-func (c *claims) tooLargeError(size, limit int) error {
+func tooLargeError(c *claims.Claims, size, limit int) error {
 	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit,
-		c.largestParts())
+		largestParts(c))
 }
 
 // largestParts names the three largest parts of a state, for a message.
-func (c *claims) largestParts() string {
+func largestParts(c *claims.Claims) string {
 	type part struct {
 		name string
 		size int
 	}
-	parts := []part{{"WithState", len(c.state)}}
-	for _, m := range c.memos {
-		parts = append(parts, part{fmt.Sprintf("memo %q", m.key), len(m.value)})
+	parts := []part{{"WithState", len(c.State)}}
+	for _, m := range c.Memos {
+		parts = append(parts, part{fmt.Sprintf("memo %q", m.Key), len(m.Value)})
 	}
-	for _, a := range c.answers {
-		parts = append(parts, part{fmt.Sprintf("answer %q", a.key), len(a.content) + len(a.schema)})
+	for _, a := range c.Answers {
+		parts = append(parts, part{fmt.Sprintf("answer %q", a.Key), len(a.Content) + len(a.Schema)})
 	}
-	for _, q := range c.asked {
-		parts = append(parts, part{fmt.Sprintf("question %q", q.key), len(q.schema)})
+	for _, q := range c.Asked {
+		parts = append(parts, part{fmt.Sprintf("question %q", q.Key), len(q.Schema)})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return b.size - a.size })
 	names := []string{}

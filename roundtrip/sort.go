@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -30,7 +31,7 @@ func DroppedAnswers(ctx context.Context) []event.Dropped {
 // It runs before the handler starts, so it needs no lock.
 func (r *run) sortAnswers(ctx context.Context) {
 	if r.prior != nil {
-		r.answers = r.prior.answers
+		r.answers = openAnswers(r.prior.Answers, len(r.responses))
 	}
 	unsolicited := 0 // how many more are taken
 	if r.call.AcceptCold || r.funnel.opts.Plain {
@@ -57,47 +58,64 @@ func (r *run) sortAnswers(ctx context.Context) {
 	}
 }
 
+// openAnswers returns the answers that a state carries, for the handler to read, with room
+// for more.
+func openAnswers(carried []claims.Answer, more int) []*answer {
+	if len(carried) == 0 {
+		return nil
+	}
+	list, opened := make([]*answer, len(carried), len(carried)+more), make([]answer, len(carried))
+	for i := range carried {
+		c, a := &carried[i], &opened[i]
+		a.key, a.kind, a.outcome, a.digest = c.Key, c.Kind, Outcome(c.Outcome), c.Digest
+		a.schema, a.content, a.round = c.Schema, c.Content, c.Round
+		a.unsolicited, a.checked, a.mark = c.Unsolicited, c.Checked, c.Mark
+		list[i] = a
+	}
+	return list
+}
+
 // maxUnsolicited is how many answers to questions that were not asked one request may bring.
 // The size of the state bounds what a flow asks; here only the client decides, and each answer
 // that is kept is compared with all that follow.
 const maxUnsolicited = 256
 
 // findAsked returns the question that the run before asked under key, nil if there is none.
-func (r *run) findAsked(key string) *carriedQuestion {
+func (r *run) findAsked(key string) *claims.Question {
 	if r.prior == nil {
 		return nil
 	}
-	for i := range r.prior.asked {
-		if r.prior.asked[i].key == key {
-			return &r.prior.asked[i]
+	for i := range r.prior.Asked {
+		if r.prior.Asked[i].Key == key {
+			return &r.prior.Asked[i]
 		}
 	}
 	return nil
 }
 
-func (r *run) acceptAnswer(ctx context.Context, q *carriedQuestion, result json.RawMessage) {
-	outcome, content, err := interpret(q.kind, result)
+func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.RawMessage) {
+	outcome, content, err := interpret(q.Kind, result)
 	if err != nil {
-		r.dropAnswer(q.key, event.DropMalformed)
+		r.dropAnswer(q.Key, event.DropMalformed)
 		return
 	}
 	r.answers = append(r.answers, &answer{
-		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema,
-		mark:    q.mark,
+		key: q.Key, kind: q.Kind, outcome: outcome, digest: q.Digest, schema: q.Schema,
+		mark:    q.Mark,
 		content: content, round: r.number,
 	})
 	if !r.funnel.silent {
-		r.reportAnswered(ctx, q, outcome, time.Since(r.prior.issued))
+		r.reportAnswered(ctx, q, outcome, time.Since(r.prior.Issued))
 	}
 }
 
 // reportAnswered reports what a person has decided.
-func (p *questioner) reportAnswered(ctx context.Context, q *carriedQuestion, outcome Outcome,
+func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, outcome Outcome,
 	waited time.Duration) {
 	p.observe(ctx, event.Answered{
-		Where: p.where, Key: q.key, Kind: q.kind, Decision: outcome.decision(),
+		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.decision(),
 		Principal:      p.call.Principal,
-		QuestionDigest: digestQuestion(q.kind, q.key, q.digest, q.mark), Waited: waited,
+		QuestionDigest: claims.DigestQuestion(q.Kind, q.Key, q.Digest, q.Mark), Waited: waited,
 	})
 }
 
@@ -119,19 +137,19 @@ const maxRoundsIgnored = 2
 // clientLosesState reports whether the flow is to end because the client keeps sending answers
 // that cannot be used. It records in c how many rounds in a row that has been so. Requests
 // without a state carry no such count: for them the funnel keeps one by caller.
-func (r *run) clientLosesState(c *claims) bool {
+func (r *run) clientLosesState(c *claims.Claims) bool {
 	switch {
 	case !r.allAnswersDropped():
-		if r.prior != nil && r.prior.roundsIgnored > 0 {
+		if r.prior != nil && r.prior.RoundsIgnored > 0 {
 			r.funnel.stateless.forgetCaller(r.callerKey())
 		}
 		return false
 	case r.prior == nil:
-		c.roundsIgnored = r.funnel.stateless.countRetry(r.callerKey())
+		c.RoundsIgnored = r.funnel.stateless.countRetry(r.callerKey())
 	default:
-		c.roundsIgnored = r.prior.roundsIgnored + 1
+		c.RoundsIgnored = r.prior.RoundsIgnored + 1
 	}
-	return c.roundsIgnored >= maxRoundsIgnored
+	return c.RoundsIgnored >= maxRoundsIgnored
 }
 
 // statelessRetries counts, by caller, the requests that came with answers and without state.
@@ -169,9 +187,9 @@ func (t *statelessRetries) forgetCaller(key [32]byte) {
 
 // callerKey identifies a caller and its request.
 func (e *exchange) callerKey() [32]byte {
-	c := claims{
-		principal: e.call.Principal, method: e.call.Method, target: e.call.Target,
-		arguments: e.arguments,
+	c := claims.Claims{
+		Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
+		Arguments: e.arguments,
 	}
-	return sha256.Sum256(c.appendTo(nil))
+	return sha256.Sum256(c.AppendTo(nil))
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/owner"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -26,20 +27,20 @@ const handleLayout = 0x81
 const handleBytes = 32
 
 // storeState puts claims into the store and returns the sealed handle.
-func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) (string, error) {
+func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims.Claims) (string, error) {
 	if len(plaintext) > e.funnel.opts.MaxStoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; "+
 			"largest parts: %s",
-			len(plaintext), e.funnel.opts.MaxStoredBytes, c.largestParts())
+			len(plaintext), e.funnel.opts.MaxStoredBytes, largestParts(c))
 	}
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout
 	rand.Read(handle[1:])
-	id, box := deriveStoreKey(c.principal, handle)
+	id, box := deriveStoreKey(c.Principal, handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(c.principal), data,
-		c.expires.Add(clockSkew)); err != nil {
+	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(c.Principal), data,
+		c.Expires.Add(clockSkew)); err != nil {
 		return "", fmt.Errorf("storing the state: %w", err)
 	}
 	return e.sealText(ctx, handle)
@@ -50,7 +51,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) 
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	states := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || states == nil {
-		return nil, &rejection{event.ReasonMalformed, errClaims}
+		return nil, &rejection{event.ReasonMalformed, claims.ErrMalformed}
 	}
 	id, box := deriveStoreKey(e.call.Principal, handle)
 	data, err := states.Get(ctx, id)

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/clip"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -87,14 +87,11 @@ func limitInfo(info protocol.Implementation) protocol.Implementation {
 	return kept
 }
 
-// clipDeclared cuts text to at most n bytes, at a character. What is cut is copied,
-// so that the rest is not held.
+// clipDeclared cuts text to at most n bytes. What is cut is copied, so that the rest is not
+// held.
 func clipDeclared(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return strings.Clone(text[:n])
+	return strings.Clone(clip.Text(text, n))
 }

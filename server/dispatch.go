@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -126,7 +127,7 @@ func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,
 				event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
-			result, err = nil, internalError()
+			result, err = nil, publicerror.Internal()
 		}
 	}()
 	return s.handler(ctx, in)
@@ -168,5 +169,5 @@ func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *prot
 // that the client gets.
 func (s *Server) reportBug(ctx context.Context, in *Incoming, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: in.eventWhere(), Err: err})
-	return internalError()
+	return publicerror.Internal()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/clip"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -57,33 +58,11 @@ type bugError struct{ err error }
 func (e *bugError) Error() string { return e.err.Error() }
 func (e *bugError) Unwrap() error { return e.err }
 
-// internalError returns the error that a client gets for a mistake of the server.
-func internalError() *protocol.Error {
-	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
-}
-
-// asError returns the protocol error within err, which is not nil.
-func asError(err error) *protocol.Error {
-	if e, ok := protocol.AsError(err); ok {
-		return e
-	}
-	return internalError()
-}
-
 // maxQuoted is how many bytes of a peer's text an error repeats.
 const maxQuoted = 100
 
 // clipQuoted cuts a peer's text for use in an error.
-func clipQuoted(s string) string {
-	if len(s) <= maxQuoted {
-		return s
-	}
-	n := maxQuoted
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+func clipQuoted(s string) string { return clip.Mark(s, maxQuoted) }
 
 // mustRegister panics with a message that names the thing that was to be
 // registered.

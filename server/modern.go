@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -35,12 +36,12 @@ func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) 
 	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, in.Request.Params)
 	if metaErr != nil && in.Request.Method != protocol.MethodInitialize {
 		in.Meta = &protocol.RequestMeta{}
-		in.Refuse(asError(metaErr))
+		in.Refuse(publicerror.From(metaErr))
 		return in
 	}
 	in.Meta = meta.RequestMetadata()
 	in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
-	in.Refuse(asError(err))
+	in.Refuse(publicerror.From(err))
 	return in
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/envelope"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -233,7 +234,7 @@ func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	reason := "the request that asked has ended"
-	if errors.Is(why, errCancelled) {
+	if errors.Is(why, inflight.ErrCancelled) {
 		reason = "the request that asked was cancelled"
 	} else if errors.Is(why, waiting.ErrClosing) {
 		reason = "the server is closing"

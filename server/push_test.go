@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -118,23 +117,4 @@ func TestElicitationComplete(t *testing.T) {
 	if len(other.news) != 0 || len(other.noted(protocol.NotifyElicitationCompleted)) != 0 {
 		t.Error("another session was told")
 	}
-}
-
-// TestBatchAnswers writes what a batch is answered with.
-func TestBatchAnswers(t *testing.T) {
-	ok := &protocol.Response{ID: protocol.IntID(1), Result: json.RawMessage(`{}`)}
-	for _, tc := range []struct {
-		list []*protocol.Response
-		want string
-	}{
-		{nil, ""}, {[]*protocol.Response{nil, nil}, ""},
-		{[]*protocol.Response{nil, ok, nil, {Error: protocol.Errorf(-32600, "m")}}, `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","error":{"code":-32600,"message":"m"}}]`},
-		{[]*protocol.Response{{ID: protocol.IntID(2), Result: json.RawMessage(`5`)}}, `[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"internal error"}}]`},
-	} {
-		if got := string(server.AppendBatch(nil, tc.list)); got != tc.want {
-			t.Errorf("got %s, want %s", got, tc.want)
-		}
-	}
-	wiretest.Validate(t, "2025-03-26", wiretest.Server,
-		server.AppendBatch(nil, []*protocol.Response{ok}), protocol.MethodPing)
 }

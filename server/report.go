@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -44,7 +45,7 @@ func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *
 		return
 	}
 	p := event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
-	response.Result, response.Error = nil, internalError()
+	response.Result, response.Error = nil, publicerror.Internal()
 	s.closeAfterPanic(ctx, in)
 	in.era.revertFailedOpen(in, response.Error)
 	s.ReportPanic(ctx, p)
@@ -82,12 +83,4 @@ func (s *Server) refuseAndReport(ctx context.Context, transport string,
 		Transport: transport, Reason: reason, Code: e.Code, RequestID: id.String(), Err: e,
 	})
 	return e
-}
-
-// refuseLine reports a line that is refused to the observer, and returns the
-// response to it.
-func (st *lineStream) refuseLine(ctx context.Context, reason event.RefusalReason,
-	id protocol.ID, e *protocol.Error) *protocol.Response {
-	return &protocol.Response{ID: id,
-		Error: st.server.refuseAndReport(ctx, "stream", reason, id, e)}
 }

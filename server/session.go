@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/earlycancel"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -40,10 +41,9 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // what changed and the client does not know yet
 
-	// requests are those that the client may cancel by their ids. On a line stream
-	// they are in the set of the stream instead, see idsElsewhere.
-	requests     inflight.Set[protocol.ID]
-	idsElsewhere bool
+	// requests are those that the client may cancel by their ids. It is nil on a line
+	// stream, which holds the requests of both eras, and cancels them, itself.
+	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex
 	version      protocol.Version // empty before initialize
@@ -67,6 +67,15 @@ const DefaultLogLevel = protocol.LevelInfo
 // at a time, with a context that ends with the session. Where send is nil the
 // client is told not to expect any.
 func (s *Server) NewSession(p protocol.Principal,
+	send func(ctx context.Context, m protocol.Message) error) *Session {
+	x := s.newSession(p, send)
+	x.requests = &inflight.Set[protocol.ID]{}
+	return x
+}
+
+// newSession is NewSession for a transport that holds the requests of the session
+// itself.
+func (s *Server) newSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
@@ -122,7 +131,7 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 	}
 	in.Refuse(x.checkMethodLocked(in.Request.Method))
 	if err != nil {
-		in.Refuse(asError(err))
+		in.Refuse(publicerror.From(err))
 	}
 	if p, ok := in.Params.(*protocol.InitializeParams); ok && in.refusal == nil {
 		x.openLocked(in, p)
@@ -189,8 +198,12 @@ func (x *Session) Deliver(r *protocol.Response) error {
 	return nil
 }
 
-// Running returns how many requests of the session are being served.
+// Running returns how many requests of the session are being served. On a line stream
+// it returns 0: the stream counts the requests of both eras together.
 func (x *Session) Running() int {
+	if x.requests == nil {
+		return 0
+	}
 	return x.requests.Len()
 }
 
@@ -202,7 +215,9 @@ func (x *Session) Close() {
 	x.mu.Lock()
 	x.closed = true
 	x.mu.Unlock()
-	x.requests.CancelAll(ErrSessionClosed)
+	if x.requests != nil {
+		x.requests.CancelAll(ErrSessionClosed)
+	}
 	x.endLifetime(ErrSessionClosed)
 	x.pushes.failPushes()
 }
@@ -211,7 +226,7 @@ func (x *Session) Close() {
 // by its id, until endRequest is called. mu orders it with cancelRequest, so that a
 // cancellation is either found by the one or finds the request in the other.
 func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
-	if x.idsElsewhere {
+	if x.requests == nil {
 		return
 	}
 	id := in.Request.ID
@@ -248,15 +263,15 @@ func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
 }
 
 // cancelRequest cancels a request. Unknown ids are no error: the request may just
-// have been answered, or its cancellation may have earlycancel it. initialize cannot be
+// have been answered, or its cancellation may have overtaken it. initialize cannot be
 // cancelled (basic/utilities/cancellation).
 func (x *Session) cancelRequest(id protocol.ID) {
-	if x.idsElsewhere {
+	if x.requests == nil {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.requests.Cancel(id, errCancelled) {
+	if !x.requests.Cancel(id, inflight.ErrCancelled) {
 		x.earlyCancels.Note(id)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/natskv"
+
+	"github.com/rondo-mcp/rondo/internal/sleep"
 )
 
 // Send implements [elicitation.Bus]. If the connection of the owner is closed, the
@@ -54,7 +55,7 @@ func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, err
 		case !errors.Is(err, errNobody):
 			return nil, b.wrapError("send", err)
 		}
-		if err := natskv.Sleep(ctx, retryInterval); err != nil {
+		if err := sleep.For(ctx, retryInterval); err != nil {
 			return nil, b.wrapError("send", err)
 		}
 	}

@@ -1,8 +1,6 @@
 package form
 
 import (
-	"encoding"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's,
@@ -111,11 +110,7 @@ func badInName(r rune) bool {
 		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-var (
-	timeType            = reflect.TypeFor[time.Time]()
-	jsonUnmarshalerType = reflect.TypeFor[json.Unmarshaler]()
-	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
-)
+var timeType = reflect.TypeFor[time.Time]()
 
 // setType sets kind, target and the bounds that follow from the Go type.
 func (f *field) setType(t reflect.Type) error {
@@ -123,7 +118,7 @@ func (f *field) setType(t reflect.Type) error {
 		f.kind, f.format, f.target = text, "date-time", timeTarget
 		return nil
 	}
-	if decodesItself(t) {
+	if jsonx.DecodesItself(t) {
 		return fmt.Errorf("is of type %v, which decodes itself, so its form cannot be known; %s", t,
 			allowed)
 	}
@@ -143,7 +138,7 @@ func (f *field) setType(t reflect.Type) error {
 	case reflect.Float64:
 		f.kind, f.target = number, float64Target
 	case reflect.Slice:
-		if t.Elem().Kind() != reflect.String || decodesItself(t.Elem()) {
+		if t.Elem().Kind() != reflect.String || jsonx.DecodesItself(t.Elem()) {
 			return fmt.Errorf("is of type %v; %s", t, allowed)
 		}
 		f.kind = choices
@@ -205,11 +200,6 @@ func (f *field) setTags(tags *fields.Tags) error {
 
 func isFormat(s string) bool {
 	return s == "email" || s == "uri" || s == "date" || s == "date-time"
-}
-
-func decodesItself(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return p.Implements(jsonUnmarshalerType) || p.Implements(textUnmarshalerType)
 }
 
 // allowed ends the errors about types.

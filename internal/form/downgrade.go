@@ -94,10 +94,5 @@ func rewrite(
 }
 
 func appendRaw(dst []byte, key string, value []byte) []byte {
-	if dst[len(dst)-1] != '{' {
-		dst = append(dst, ',')
-	}
-	dst = jsonx.AppendText(dst, key)
-	dst = append(dst, ':')
-	return append(dst, value...)
+	return append(jsonx.AppendName(dst, key), value...)
 }

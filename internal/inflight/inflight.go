@@ -52,6 +52,10 @@ func (r *Request) Cancel(cause error) { r.ctx.Cancel(cause) }
 // it must not be answered.
 func (r *Request) IsCancelled() bool { return r.cancelled.Load() }
 
+// ErrCancelled is the cause with which a server cancels a request that its client does
+// not want any more, see [Set.Cancel].
+var ErrCancelled = errors.New("server: the client cancelled the request")
+
 // Why [Set.Begin] does not take a request.
 var (
 	ErrDraining  = errors.New("inflight: no more requests are taken")

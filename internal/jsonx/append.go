@@ -12,6 +12,15 @@ const hexDigits = "0123456789abcdef"
 // escaped, invalid UTF-8 becomes U+FFFD; HTML is left alone.
 func AppendText(dst []byte, s string) []byte { return appendText(dst, s, true) }
 
+// AppendName appends what precedes the value of a member: a comma, unless dst ends with the brace
+// that opens the object, the name and a colon.
+func AppendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(AppendText(dst, name), ':')
+}
+
 // AppendTextBytes is [AppendText] for bytes. s must not overlap the spare
 // capacity of dst.
 func AppendTextBytes(dst, s []byte) []byte { return appendText(dst, s, true) }

@@ -49,7 +49,7 @@ func (b *binder) setterFor(t reflect.Type) (setter, bool) {
 	case reflect.TypeFor[stdjson.Number](), reflect.TypeFor[time.Duration]():
 		return nil, false // strings and integers that the codec treats as its own
 	}
-	if decodesItself(t) || b.open[t] {
+	if DecodesItself(t) || b.open[t] {
 		return nil, false
 	}
 	b.open[t] = true
@@ -77,8 +77,8 @@ func (b *binder) setterFor(t reflect.Type) (setter, bool) {
 	return nil, false
 }
 
-// decodesItself reports whether t or a pointer to it has a method that decodes.
-func decodesItself(t reflect.Type) bool {
+// DecodesItself reports whether t or a pointer to it has a method that decodes.
+func DecodesItself(t reflect.Type) bool {
 	for _, method := range []reflect.Type{
 		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
 		reflect.TypeFor[encoding.TextUnmarshaler](),

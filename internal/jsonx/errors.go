@@ -53,7 +53,8 @@ func rangeError(raw []byte, reason string) error {
 	return &RangeError{Text: clip(raw), Reason: reason}
 }
 
-// clip returns at most maxQuote bytes of b, not splitting a rune.
+// clip returns at most maxQuote bytes of b, not splitting a rune. It is what package clip does with
+// strings: this package imports nothing of the module.
 func clip(b []byte) string {
 	if len(b) <= maxQuote {
 		return string(b)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/rondo-mcp/rondo/internal/sleep"
 )
 
 // RetryInterval is how long to wait between two attempts.
@@ -23,7 +25,7 @@ func (b *Bucket) Retry(ctx context.Context, attempt func() error) error {
 		if err == nil {
 			err = attempt()
 		}
-		if err == nil || !IsTransient(err) || Sleep(ctx, RetryInterval) != nil {
+		if err == nil || !IsTransient(err) || sleep.For(ctx, RetryInterval) != nil {
 			return err
 		}
 	}
@@ -38,21 +40,9 @@ func (b *Bucket) WaitConnected(ctx context.Context) error {
 		if nc.IsClosed() {
 			return nats.ErrConnectionClosed
 		}
-		if Sleep(ctx, poll) != nil {
+		if sleep.For(ctx, poll) != nil {
 			return nats.ErrDisconnected
 		}
 	}
 	return nil
-}
-
-// Sleep waits for d. It returns the cause of ctx if that ends sooner.
-func Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

@@ -24,10 +24,15 @@ func Kind(p protocol.Principal) byte {
 	return 1
 }
 
+// AppendPrincipal encodes a principal without ambiguity. It is part of the
+// layout of claims.
+func AppendPrincipal(dst []byte, p protocol.Principal) []byte {
+	return appendField(appendField(append(dst, Kind(p)), p.Issuer), p.Subject)
+}
+
 // Label encodes a principal and a purpose without ambiguity, to derive keys and ids from.
 func Label(p protocol.Principal, purpose string) []byte {
-	label := append([]byte("rondo stored state 1 "+purpose+"\x00"), Kind(p))
-	return appendField(appendField(label, p.Issuer), p.Subject)
+	return AppendPrincipal([]byte("rondo stored state 1 "+purpose+"\x00"), p)
 }
 
 // Digest identifies a principal. It is empty for anonymous callers, who cannot be told apart.

@@ -29,7 +29,8 @@ type StoreOptions[V any] struct {
 // A Store holds values by id until they expire, each on behalf of an account,
 // and bounds their number and size in all and by account. Get and Put first forget
 // what has expired; the other methods count it until then. Nothing else is forgotten
-// unless the caller says so.
+// unless the caller says so. That is why it is not built on package recent, whose Map evicts the
+// oldest value for a new one and gives all values the same time: a full Store refuses.
 //
 // It has no lock: the caller must not use it concurrently.
 type Store[V any] struct {

@@ -6,6 +6,9 @@
 //   - [MaskParts] masks credentials that are known, whole and in parts of eight bytes and more. It
 //     is for errors of authentication, which quote parts of tokens.
 //
+// One cannot stand for the other. Secrets would leave the part of a token that an error quotes.
+// MaskParts would take words out of an error only because an argument of the call has them too.
+//
 // Two functions are for texts of peers, whose secrets nobody knows: [HideURLSecrets] leaves out the
 // parts of URLs in which secrets are put, and [EscapeText] keeps a text on its line and short.
 package redact

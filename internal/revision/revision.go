@@ -3,6 +3,8 @@
 package revision
 
 import (
+	"strings"
+
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -27,4 +29,24 @@ func IsNamedIn(params []byte) bool {
 	}
 	_, ok = protocol.Meta(meta).Get(protocol.MetaProtocolVersion)
 	return ok
+}
+
+// EraOf returns the era by whose rules a message that came over HTTP is served. named says that
+// its _meta names a revision, see [IsNamedIn]; header are the values of MCP-Protocol-Version.
+//
+// Modern is what names a revision in _meta, which legacy revisions do not have, and what names in
+// the header a revision that is modern or unknown: an unknown revision is refused the modern way,
+// which lists those that are supported. So is a header that is repeated. All the rest is legacy.
+func EraOf(named bool, header []string) protocol.Era {
+	if named || len(header) > 1 {
+		return protocol.Modern
+	}
+	if len(header) == 0 {
+		return protocol.Legacy
+	}
+	v := protocol.Version(strings.Trim(header[0], " \t")) // HTTP/2 hands white space on
+	if v == "" || (v.Known() && v.Era() == protocol.Legacy) {
+		return protocol.Legacy
+	}
+	return protocol.Modern
 }

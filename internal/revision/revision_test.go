@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 func TestIsNamedIn(t *testing.T) {
@@ -27,5 +28,29 @@ func TestIsNamedIn(t *testing.T) {
 		if got := revision.IsNamedIn([]byte(params)); got != want {
 			t.Errorf("%s: got %t, want %t", params, got, want)
 		}
+	}
+}
+
+func TestEraOf(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		named  bool
+		header []string
+		want   protocol.Era
+	}{
+		{"nothing", false, nil, protocol.Legacy},
+		{"an empty header", false, []string{" "}, protocol.Legacy},
+		{"a legacy header", false, []string{"\t2025-06-18 "}, protocol.Legacy},
+		{"a modern header", false, []string{"2026-07-28"}, protocol.Modern},
+		{"an unknown header", false, []string{"2031-01-01"}, protocol.Modern},
+		{"a repeated header", false, []string{"2025-06-18", "2025-06-18"}, protocol.Modern},
+		{"named in the body", true, nil, protocol.Modern},
+		{"named in the body, a legacy header", true, []string{"2025-06-18"}, protocol.Modern},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := revision.EraOf(test.named, test.header); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/rondo-mcp/rondo/internal/clip"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
@@ -30,7 +31,7 @@ func Compile(schema []byte, limits Limits) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			// The compiler is a third party's and the schema a stranger's.
-			s, err = nil, fmt.Errorf("schema: cannot be compiled: %s", clip(fmt.Sprint(r), 200))
+			s, err = nil, fmt.Errorf("schema: cannot be compiled: %s", clip.Mark(fmt.Sprint(r), 200))
 		}
 	}()
 	limits = limits.withDefaults()
@@ -134,7 +135,7 @@ func explain(err error) error {
 	case errors.As(err, &invalid) && errors.As(invalid.Err, &faults):
 		return firstFault(faults)
 	}
-	return errors.New(clip(local(err.Error()), 200))
+	return errors.New(clip.Mark(local(err.Error()), 200))
 }
 
 // local removes from a URL or message the base that this package added.

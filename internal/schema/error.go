@@ -4,10 +4,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/rondo-mcp/rondo/internal/clip"
 )
 
 // Error says which member of a document breaks which rule. It never holds a value of the document.
@@ -58,7 +59,7 @@ func firstFault(err *jsonschema.ValidationError) *Error {
 		return strings.Compare(a.reason, b.reason)
 	})
 	field := strings.Join(first.path, ".")
-	return &Error{Field: clip(field, maxField), Reason: first.reason}
+	return &Error{Field: clip.Mark(field, maxField), Reason: first.reason}
 }
 
 // compareStep orders array indexes as numbers and everything else as text.
@@ -126,7 +127,7 @@ func describeValue(k jsonschema.ErrorKind) string {
 		if e, ok := k.Err.(patternError); ok {
 			return string(e)
 		}
-		return "must be a valid " + clip(k.Want, 40)
+		return "must be a valid " + clip.Mark(k.Want, 40)
 	case *kind.Pattern:
 		return "must match the pattern " + quote(k.Want)
 	case *kind.MinLength:
@@ -150,15 +151,15 @@ func describeValue(k jsonschema.ErrorKind) string {
 	case *kind.MaxContains:
 		return "must hold fewer items of the kind the schema counts"
 	case *kind.Minimum:
-		return "must be at least " + clip(decimal(k.Want), 40)
+		return "must be at least " + clip.Mark(decimal(k.Want), 40)
 	case *kind.Maximum:
-		return "must be at most " + clip(decimal(k.Want), 40)
+		return "must be at most " + clip.Mark(decimal(k.Want), 40)
 	case *kind.ExclusiveMinimum:
-		return "must be more than " + clip(decimal(k.Want), 40)
+		return "must be more than " + clip.Mark(decimal(k.Want), 40)
 	case *kind.ExclusiveMaximum:
-		return "must be less than " + clip(decimal(k.Want), 40)
+		return "must be less than " + clip.Mark(decimal(k.Want), 40)
 	case *kind.MultipleOf:
-		return "must be a multiple of " + clip(decimal(k.Want), 40)
+		return "must be a multiple of " + clip.Mark(decimal(k.Want), 40)
 	}
 	return "does not match the schema"
 }
@@ -198,15 +199,4 @@ func alternatives(types []string) string {
 }
 
 // quote quotes a peer's text for an error, cut short.
-func quote(s string) string { return strconv.Quote(clip(s, 100)) }
-
-// clip cuts s to at most n bytes at a character boundary.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+func quote(s string) string { return strconv.Quote(clip.Mark(s, 100)) }

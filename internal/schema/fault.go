@@ -7,6 +7,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/rondo-mcp/rondo/internal/clip"
 )
 
 // A fault is one broken rule. Only the fault that is reported becomes an [Error] with text.
@@ -79,7 +81,7 @@ func (f *fault) toError() *Error {
 			b.WriteString(s.name)
 		}
 	}
-	return &Error{Field: clip(b.String(), maxField), Reason: reason}
+	return &Error{Field: clip.Mark(b.String(), maxField), Reason: reason}
 }
 
 // errorKind returns the compiler's name for the fault, which [describe] words.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -115,17 +116,26 @@ func (g *graph) addNode(s *jsonschema.Schema) *node {
 	return n
 }
 
-// checkKeywords refuses a subschema with a keyword that the evaluator does not implement. It looks
-// at every field of the compiler's type, so that a keyword which a later version of the compiler
-// adds is refused and not ignored.
-func checkKeywords(s *jsonschema.Schema) error {
-	v := reflect.ValueOf(s).Elem()
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if !field.IsExported() || v.Field(i).IsZero() {
-			continue
+// keywordsOf returns the keywords that a subschema has, by the names of their fields. It looks at
+// every field of the compiler's type, so that a keyword which a later version of the compiler adds
+// is seen.
+func keywordsOf(s *jsonschema.Schema) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		v := reflect.ValueOf(s).Elem()
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if field.IsExported() && !v.Field(i).IsZero() && !yield(field.Name) {
+				return
+			}
 		}
-		switch field.Name {
+	}
+}
+
+// checkKeywords refuses a subschema with a keyword that the evaluator does not implement, one that
+// it does not know included.
+func checkKeywords(s *jsonschema.Schema) error {
+	for name := range keywordsOf(s) {
+		switch name {
 		case "Bool", "Types", "Enum", "Const", "Format", "Ref", "Not", "AllOf", "AnyOf", "OneOf",
 			"If", "Then", "Else", "MaxProperties", "MinProperties", "Required", "PropertyNames",
 			"Properties", "PatternProperties", "AdditionalProperties", "Dependencies",
@@ -140,7 +150,7 @@ func checkKeywords(s *jsonschema.Schema) error {
 		case "DynamicRef", "RecursiveRef":
 			return errors.New("\"$dynamicRef\" and \"$recursiveRef\" are not supported")
 		default:
-			return fmt.Errorf("has a keyword that is not supported: %s", field.Name)
+			return fmt.Errorf("has a keyword that is not supported: %s", name)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"math/big"
-	"reflect"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -44,17 +43,10 @@ func newPlan(n *node) plan {
 	}
 }
 
-// understood reports whether a subschema has only keywords that plans support, and annotations. It
-// looks at every field of the compiler's type, so that a keyword which a later version of the
-// compiler adds is not ignored.
+// understood reports whether a subschema has only keywords that plans support, and annotations.
 func understood(s *jsonschema.Schema) bool {
-	v := reflect.ValueOf(s).Elem()
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if !field.IsExported() || v.Field(i).IsZero() {
-			continue
-		}
-		switch field.Name {
+	for name := range keywordsOf(s) {
+		switch name {
 		case "Bool", "Types", "Enum", "Const", "Ref", "AllOf", "Format",
 			"MaxProperties", "MinProperties", "Required", "Properties", "AdditionalProperties",
 			"MinItems", "MaxItems", "Items", "Items2020", "MinLength", "MaxLength", "Pattern",

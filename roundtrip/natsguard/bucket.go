@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/internal/natskv"
+
+	"github.com/rondo-mcp/rondo/internal/sleep"
 )
 
 // bucket is where a guard or a store keeps its entries, for as long as each of
@@ -162,7 +164,7 @@ func (b *bucket) storeEntry(
 				return 0, &found, nil
 			}
 		}
-		if !natskv.IsTransient(err) || natskv.Sleep(ctx, natskv.RetryInterval) != nil {
+		if !natskv.IsTransient(err) || sleep.For(ctx, natskv.RetryInterval) != nil {
 			return 0, nil, err
 		}
 	}

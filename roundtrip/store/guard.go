@@ -63,7 +63,8 @@ const MaxGuardBytes = 64 << 20
 // everything, or all but a quarter once somebody authenticates; what belongs to
 // [protocol.LocalPrincipal] may use everything.
 type MemoryGuard struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// claims refuses when it is full: one that is evicted could be used twice.
 	claims   *quota.Store[claim]
 	outcomes list.List             // of *claimEntry with an outcome, oldest first
 	byOwner  map[string]*list.List // the same of each owner

@@ -51,7 +51,8 @@ const MaxStoreBytes = 64 << 20
 // Anonymous callers may together use everything, or all but a quarter once
 // somebody authenticates; what belongs to [protocol.LocalPrincipal] may use everything.
 type MemoryStateStore struct {
-	mu     sync.Mutex
+	mu sync.Mutex
+	// states refuses when it is full: a flow whose state is evicted is lost.
 	states *quota.Store[[]byte]
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -25,7 +26,7 @@ func Recover(observer event.Observer) server.Middleware {
 				if v == nil {
 					return
 				}
-				result, err = nil, internalError()
+				result, err = nil, publicerror.Internal()
 				if observer != nil {
 					observer.Observe(ctx, event.HandlerPanicked{Where: whereOfIncoming(in),
 						Value: v, Stack: debug.Stack()})
@@ -34,9 +35,4 @@ func Recover(observer event.Observer) server.Middleware {
 			return next(ctx, in)
 		}
 	}
-}
-
-// internalError returns the error that a client gets for a mistake of the server.
-func internalError() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInternalError, "internal error")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inflight"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -82,7 +83,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 			returned := false
 			defer func() {
 				if !returned { // the handler ended its goroutine
-					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
+					response = &protocol.Response{ID: call.in.Request.ID, Error: publicerror.Internal()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.endRequest(&call.task)
@@ -104,10 +105,6 @@ func (h *Handler) serveCall(c *call) *protocol.Response {
 		return nil
 	}
 	return response
-}
-
-func internalError() *protocol.Error {
-	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
 // sendResponse adds the response to the stream; nil: the request is not answered.

@@ -19,7 +19,7 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 		rw.refuse(h.methodNotAllowed(lines))
 		return
 	}
-	if eraOf("", lines) == protocol.Modern {
+	if revision.EraOf(false, lines) == protocol.Modern {
 		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedVersion,
 			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), revision.Modern())})
 		return

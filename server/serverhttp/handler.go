@@ -9,6 +9,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/inflight"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -156,7 +158,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil
 	noteSender(in, r)
-	if eraOf(in.Meta.Version, r.Header[headerVersion]) == protocol.Modern {
+	if revision.EraOf(in.Meta.Version != "", r.Header[headerVersion]) == protocol.Modern {
 		in = checkHeaders(r.Header, in)
 	} else {
 		in = replaceRefusal(in, refuseLegacyRequest(r.Header, request.Method, request.Params))
@@ -206,7 +208,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	if err := h.srv.Notify(r.Context(), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			e = internalError()
+			e = publicerror.Internal()
 		}
 		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed, err: e})
 		return

@@ -2,10 +2,10 @@ package serverhttp
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/clip"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -98,7 +98,7 @@ func vetName(lines []string, target string) *protocol.Error {
 	switch {
 	case err != nil:
 		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded",
-			clipValue(value))
+			clip.Quote(value, maxQuoted))
 	case decoded != target:
 		return headerMismatch("Mcp-Name", decoded, target)
 	}
@@ -189,17 +189,11 @@ func missingHeader(name string) *protocol.Error {
 
 func headerMismatch(name, header, body string) *protocol.Error {
 	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s",
-		name, clipValue(header), clipValue(body))
+		name, clip.Quote(header, maxQuoted), clip.Quote(body, maxQuoted))
 }
 
-// clipValue quotes what a client sent, at most 64 bytes of it.
-func clipValue(s string) string {
-	const limit = 64
-	if len(s) > limit {
-		s = s[:limit] + "…"
-	}
-	return fmt.Sprintf("%q", s)
-}
+// maxQuoted is how many bytes of what a client sent an error repeats.
+const maxQuoted = 64
 
 func firstLine(lines []string) string {
 	if len(lines) == 0 {

@@ -44,7 +44,7 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 // client whose revision may have arrays.
 func (h *Handler) isBatch(header http.Header, body []byte) bool {
 	return h.legacy && jsonx.KindOf(body) == jsonx.Array &&
-		eraOf("", header[headerVersion]) == protocol.Legacy
+		revision.EraOf(false, header[headerVersion]) == protocol.Legacy
 }
 
 // serveBatch answers a batch. An element that is no message gets an error response of
@@ -73,7 +73,7 @@ func singlePost(m protocol.Message) *legacyPost {
 // isLegacy reports whether a message is of the legacy era, and served as such. The
 // header decides for modern clients; params are searched for a version otherwise.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
-	if !h.legacy || eraOf("", header[headerVersion]) == protocol.Modern {
+	if !h.legacy || revision.EraOf(false, header[headerVersion]) == protocol.Modern {
 		return false
 	}
 	var params []byte

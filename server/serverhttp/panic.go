@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -24,7 +25,7 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	if rw.hasBegun() {
 		panic(http.ErrAbortHandler)
 	}
-	rw.writeFault(&fault{status: http.StatusInternalServerError, id: rw.id, err: internalError()})
+	rw.writeFault(&fault{status: http.StatusInternalServerError, id: rw.id, err: publicerror.Internal()})
 }
 
 // reportPanicOrAbort is told of panics on the goroutine that net/http has for a request,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/internal/inflight"
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -195,7 +196,7 @@ func appendResponse(dst []byte, response *protocol.Response) []byte {
 	message, err := protocol.AppendMessage(dst, response)
 	if err != nil { // cannot happen: the server encodes results
 		message, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: response.ID, Error: internalError()})
+			&protocol.Response{ID: response.ID, Error: publicerror.Internal()})
 	}
 	return message
 }

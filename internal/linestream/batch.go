@@ -1,9 +1,10 @@
-package server
+package linestream
 
 import (
 	"context"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -11,13 +12,14 @@ import (
 // receiveBatch handles a line that holds several messages, which revision
 // 2025-03-26 allows. The responses go out together when the last request has been
 // served. It reports false for a line that is no batch.
-func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
-	if st.session == nil || st.session.Version() != protocol.V20250326 {
+func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
+	if st.session == nil || !st.session.AllowsBatches() {
 		return false
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, protocol.ID{}, asError(err)))
+		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, protocol.ID{},
+			publicerror.From(err)))
 	}
 	if !is || err != nil {
 		return is
@@ -29,7 +31,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 		if err != nil {
 			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error)
+				st.refuse(ctx, event.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
 			replies.expectReply()
@@ -39,7 +41,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuseLine(ctx, event.RefusedBatch, req.ID,
+				replies.addReply(st.refuse(ctx, event.RefusedBatch, req.ID,
 					protocol.Errorf(protocol.CodeInvalidRequest,
 						"invalid request: initialize must not be part of a batch")))
 				continue
@@ -53,7 +55,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 
 // batchReplies collects the responses to one batch.
 type batchReplies struct {
-	stream      *lineStream
+	stream      *Stream
 	mu          sync.Mutex
 	outstanding int
 	list        []*protocol.Response
@@ -74,7 +76,39 @@ func (r *batchReplies) addReply(response *protocol.Response) {
 	if !last {
 		return
 	}
-	if line := AppendBatch(nil, r.list); line != nil {
+	if line := appendBatch(nil, r.list); line != nil {
 		_ = r.stream.sendLine(context.Background(), outgoingLine{line: line})
 	}
+}
+
+// appendBatch appends the JSON text of the answer to a batch (2025-03-26
+// basic/index, "Batching") to dst: an array of the responses in the order
+// given, which need not be that of the requests. Nil entries, for requests that
+// are not answered, are left out. Without any response nothing is appended, for
+// such a batch is not answered. A response that cannot be written is replaced
+// by an internal error.
+func appendBatch(dst []byte, responses []*protocol.Response) []byte {
+	some := false
+	for _, r := range responses {
+		if r == nil {
+			continue
+		}
+		sep := byte(',')
+		if !some {
+			sep, some = '[', true
+		}
+		dst = append(dst, sep)
+		data, err := protocol.AppendMessage(dst, r)
+		if err != nil {
+			data, err = protocol.AppendMessage(dst,
+				&protocol.Response{ID: r.ID, Error: publicerror.Internal()})
+		}
+		if err == nil {
+			dst = data
+		}
+	}
+	if some {
+		dst = append(dst, ']')
+	}
+	return dst
 }

@@ -1,0 +1,35 @@
+package clip_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/clip"
+)
+
+func TestTextsAreCutAtACharacter(t *testing.T) {
+	for _, test := range []struct {
+		name, text    string
+		limit         int
+		clipped, mark string
+		quote         string
+	}{
+		{"short", "ab", 2, "ab", "ab", `"ab"`},
+		{"long", "abc", 2, "ab", "ab…", `"ab…"`},
+		{"within a character", "a€", 2, "a", "a…", `"a\xe2…"`},
+		{"nothing fits", "€", 1, "", "…", `"\xe2…"`},
+		{"no UTF-8", "\x80\x80\x80", 2, "", "…", `"\x80\x80…"`},
+		{"control characters", "a\nb", 9, "a\nb", "a\nb", `"a\nb"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := clip.Text(test.text, test.limit); got != test.clipped {
+				t.Errorf("Text: got %q, want %q", got, test.clipped)
+			}
+			if got := clip.Mark(test.text, test.limit); got != test.mark {
+				t.Errorf("Mark: got %q, want %q", got, test.mark)
+			}
+			if got := clip.Quote(test.text, test.limit); got != test.quote {
+				t.Errorf("Quote: got %s, want %s", got, test.quote)
+			}
+		})
+	}
+}
