@@ -89,8 +89,8 @@
 // A [Server] is free of transports. [Server.Handle] serves a request from the
 // same process, so that a Server is the peer of a client without anything in
 // between; closing that client closes its peer, the Server. Transports call
-// [Server.Admit], add what they know (who calls, and refusals of their own), and
-// then [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio]
+// [Server.Admit] with what they know of the sender (a [Delivery]), may refuse what
+// comes back (an [Admission]), and then call [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio]
 // and [Server.ServeStream] for lines of text. [Middleware] wraps every request of
 // all transports, refusals included.
 //

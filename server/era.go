@@ -14,16 +14,18 @@ import (
 type era interface {
 	// beginRequest is called before the middleware, endRequest after the response has
 	// been made, with the id that the request began with.
-	beginRequest(l *activeRequest, in *Incoming)
-	endRequest(l *activeRequest, id protocol.ID)
+	beginRequest(a *Admission)
+	endRequest(a *Admission, id protocol.ID)
+	// isAbandoned reports whether the client wants no response any more.
+	isAbandoned(a *Admission) bool
 	// newPusher returns what asks the client while the request runs, nil where
 	// questions are returned instead or there is no way to send one.
-	newPusher(in *Incoming) *pusher
+	newPusher(in *Request) *pusher
 	// sessionKey names the session to the funnel, nil: there is none.
 	sessionKey() any
 	// answerOwnMethod answers the methods that this era alone has. It reports false
 	// for others.
-	answerOwnMethod(ctx context.Context, in *Incoming) (protocol.Result, error, bool)
+	answerOwnMethod(ctx context.Context, in *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
 	// hasParamHeaders reports whether arguments must be mirrored into headers. Where they
@@ -36,9 +38,9 @@ type era interface {
 	// namesServer reports whether results carry the name of the server in _meta.
 	namesServer() bool
 	// spellError returns an error as this era has it on the wire. e may be nil.
-	spellError(ctx context.Context, in *Incoming, e *protocol.Error) *protocol.Error
+	spellError(ctx context.Context, in *Request, e *protocol.Error) *protocol.Error
 	// revertFailedOpen undoes what the admission of a request did that failed with err.
-	revertFailedOpen(in *Incoming, err error)
+	revertFailedOpen(in *Request, err error)
 }
 
 var (

@@ -76,8 +76,8 @@ func newCursor(method string, at int) string {
 }
 
 // answerList answers one of the list requests.
-func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Result, error) {
-	switch in.Request.Method {
+func (s *Server) answerList(in *Request, p *protocol.ListParams) (protocol.Result, error) {
+	switch in.Message.Method {
 	case protocol.MethodListTools:
 		return listPage(s, in, s.tools.loadSnapshot(), p.Cursor)
 	case protocol.MethodListPrompts:
@@ -95,13 +95,13 @@ func newCursorError() *protocol.Error {
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
-func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E],
+func listPage[E entry](s *Server, in *Request, snap *snapshot[E],
 	cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
 		return nil, newCursorError()
 	}
-	method := in.Request.Method
+	method := in.Message.Method
 	switch {
 	case s.opts.Visible != nil:
 		// What is left is divided into pages: holes in the pages of all would
@@ -116,10 +116,10 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E],
 	case len(s.opts.Middleware) > 0:
 		// Middleware may filter what it is handed, so nothing is shared.
 		entries, next := pageAt(snap.entries, method, at, snap.size)
-		return snap.render(entries, next, s.listHints(in.Private)), nil
+		return snap.render(entries, next, s.listHints(in.private)), nil
 	}
 	pages := snap.public
-	if in.Private {
+	if in.private {
 		pages = snap.private
 	}
 	in.encodedPage = pages()[at/snap.size]
@@ -133,7 +133,7 @@ func (s *Server) listHints(private bool) protocol.CacheHints {
 
 // isVisible reports whether the sender of a request may see what is registered
 // under name.
-func (s *Server) isVisible(in *Incoming, list, name string) bool {
+func (s *Server) isVisible(in *Request, list, name string) bool {
 	return s.opts.Visible == nil || s.opts.Visible(in.Principal, list, name)
 }
 

@@ -123,7 +123,7 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// A TransientSender is an [Incoming].Back that keeps messages for a client that is
+// A TransientSender is an [Delivery].Back that keeps messages for a client that is
 // disconnected, and can send one without keeping it. Heartbeats are sent like that.
 type TransientSender interface {
 	protocol.Back
@@ -135,7 +135,7 @@ type TransientSender interface {
 // sendHeartbeat sends progress that means no more than that the request waits for
 // a person. Errors are ignored: a client that is gone is noticed when the question
 // is sent or the response is.
-func (in *Incoming) sendHeartbeat(ctx context.Context) {
+func (in *Request) sendHeartbeat(ctx context.Context) {
 	o := in.channel
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A BackSender is an [Incoming].Back that carries requests, too, to the client of
+// A BackSender is an [Delivery].Back that carries requests, too, to the client of
 // a [Session] and on the stream of the request that they relate to. Calls may
 // overlap. The client's answer goes to [Session.Deliver].
 type BackSender interface {

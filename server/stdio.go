@@ -289,9 +289,11 @@ func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request,
 		reply(st.refuseLine(ctx, reason, req.ID, refusal))
 		return
 	}
-	var in *Incoming
+	var admitted *Admission
+	back := &lineChannel{st, r}
 	if st.belongsToSession(req) {
-		in = st.session.Admit(req) // here, for what follows depends on initialize
+		// Here, for what follows depends on initialize.
+		admitted = st.session.Admit(req, Delivery{Back: back})
 	}
 	id := req.ID
 	go func() {
@@ -302,13 +304,12 @@ func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request,
 		// testing.T.FailNow does: nobody else would tell the client.
 		response := &protocol.Response{ID: id, Error: internalError()}
 		defer func() { st.answerRequest(id, r, response, reply) }()
-		if in == nil {
-			in = st.server.Admit(req)
-			in.Principal = st.opts.Principal
+		if admitted == nil {
+			admitted = st.server.Admit(req,
+				Delivery{Principal: st.opts.Principal, Back: back})
 		}
 		req = nil // its line need not be kept for as long as the handler runs
-		in.Back = &lineChannel{st, r}
-		response = st.server.Serve(ctx, in)
+		response = st.server.Serve(ctx, admitted)
 	}()
 }
 

@@ -171,7 +171,7 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 }
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, in *Incoming,
+func (s *Server) callTool(ctx context.Context, in *Request,
 	p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.loadSnapshot().index[p.Name]
 	if !ok || !s.isVisible(in, protocol.MethodListTools, p.Name) {

@@ -201,7 +201,7 @@ func TestMiddlewareSeesEveryLeg(t *testing.T) {
 	var mu sync.Mutex
 	var legs []string
 	w := wired(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			result, err := next(ctx, in)
 			mu.Lock()
 			defer mu.Unlock()

@@ -51,8 +51,8 @@ func openEvents(t *testing.T, opts *client.Options) (*client.Client, func() []wi
 // reportProgress reports that a request has begun and that it has ended, where the client wants to
 // know.
 func reportProgress(next server.Handler) server.Handler {
-	return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-		if in.Meta.ProgressToken.IsZero() || in.Back == nil {
+	return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		if in.Meta.ProgressToken.IsZero() {
 			return next(ctx, in)
 		}
 		report := func(done float64) error {
@@ -61,7 +61,7 @@ func reportProgress(next server.Handler) server.Handler {
 			if err != nil {
 				return err
 			}
-			return in.Back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
+			return in.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
 				Params: params})
 		}
 		if err := report(0.5); err != nil {

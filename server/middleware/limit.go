@@ -81,12 +81,12 @@ func Limit(opts *LimitOptions) server.Middleware {
 	listens := newSlots(o.Listens, DefaultMaxListens, o.ListensPerPrincipal,
 		DefaultMaxListensPerPrincipal)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if in.Refusal() != nil {
 				return next(ctx, in)
 			}
 			pool := calls
-			if in.Request.Method == protocol.MethodListen {
+			if in.Message.Method == protocol.MethodListen {
 				pool = listens
 			}
 			if limit := pool.Take(in.Principal, 1); limit != quota.None {

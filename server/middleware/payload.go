@@ -59,7 +59,7 @@ func Payload(opts *PayloadOptions) server.Middleware {
 	o.AnswerBytes = orDefault(o.AnswerBytes, DefaultMaxAnswerBytes)
 	o.Result = orDefault(o.Result, DefaultMaxResult)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if in.Refusal() == nil {
 				if e := o.checkRequest(in.Params); e != nil {
 					return nil, e

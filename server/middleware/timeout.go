@@ -53,8 +53,8 @@ func Timeout(limit time.Duration) server.Middleware {
 		limit = DefaultTimeout
 	}
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			if in.Request.Method == protocol.MethodListen {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			if in.Message.Method == protocol.MethodListen {
 				return next(ctx, in)
 			}
 			c := startClock(ctx, limit)

@@ -18,10 +18,10 @@ import (
 // comes back ("Resumability and Redelivery"). Only the client's cancellation, the
 // end of the session and a shutdown cancel it.
 type call struct {
-	task   inflight.Request
-	in     *server.Incoming
-	done   func() // called when it has been answered
-	stream *replay.Stream
+	task     inflight.Request
+	admitted *server.Admission // nil once it has been answered
+	done     func()            // called when it has been answered
+	stream   *replay.Stream
 	loan
 	text []byte // what is lent
 
@@ -47,7 +47,7 @@ func (h *Handler) beginCalls(ctx context.Context, s *session,
 	ctx = context.WithoutCancel(ctx)
 	calls := make([]call, len(requests))
 	for i := range calls {
-		calls[i].sessions, calls[i].session = h.sessions, s
+		calls[i].id, calls[i].sessions, calls[i].session = requests[i].ID, h.sessions, s
 		if _, ok := h.beginRequest(ctx, &calls[i].task, &calls[i]); !ok {
 			for begun := range i {
 				h.endRequest(&calls[begun].task)
@@ -71,22 +71,18 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 	}
 	for i := range calls {
 		call := &calls[i]
-		call.stream, call.id = s, call.in.Request.ID
-		call.in.Back = sessionChannel{notifyChannel{call}}
-		if !log.IsResumable() {
-			call.in.Back = notifyChannel{call} // answers could not find their way to a question
-		}
+		call.stream = s
 		go func() {
 			stack.Grow()
 			var response *protocol.Response
 			returned := false
 			defer func() {
 				if !returned { // the handler ended its goroutine
-					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
+					response = &protocol.Response{ID: call.id, Error: internalError()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.endRequest(&call.task)
-				call.in, call.text = nil, nil // the others of a batch may go on for long
+				call.admitted, call.text = nil, nil // the others of a batch may go on for long
 				call.done()
 			}()
 			response = h.serveCall(call)
@@ -98,9 +94,8 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 
 // serveCall returns the response to a call, nil when it must not be answered.
 func (h *Handler) serveCall(c *call) *protocol.Response {
-	c.in.Panicked = logPanic
-	response := h.srv.Serve(c.task.Context(), c.in)
-	if c.in.Abandoned() {
+	response := h.srv.Serve(c.task.Context(), c.admitted)
+	if c.admitted.Abandoned() {
 		return nil
 	}
 	return response
@@ -117,6 +112,16 @@ func (c *call) sendResponse(response *protocol.Response) {
 		return
 	}
 	c.stream.Respond(encodeResponse(response))
+}
+
+// deliveryOf returns what the server is told of a call that r brought.
+func (h *Handler) deliveryOf(c *call, r *http.Request, p protocol.Principal) server.Delivery {
+	d := h.newDelivery(r, p)
+	d.Panicked = logPanic
+	if d.Back = (sessionChannel{notifyChannel{c}}); c.session == nil {
+		d.Back = notifyChannel{c} // answers could not find their way to a question
+	}
+	return d
 }
 
 // encodeResponse returns nil for nil: a request that is not answered.

@@ -144,9 +144,9 @@ func TestListenIsRefused(t *testing.T) {
 func ends() (server.Middleware, <-chan error) {
 	ended := make(chan error, 1)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			result, err := next(ctx, in)
-			if in.Request.Method == protocol.MethodListen {
+			if in.Message.Method == protocol.MethodListen {
 				ended <- err
 			}
 			return result, err

@@ -57,8 +57,8 @@ func fallible(value any) []panicCase {
 		}
 	})
 	fall := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			if in.Request.Method == protocol.MethodListTools {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			if in.Message.Method == protocol.MethodListTools {
 				return nil, errors.New("no error of the protocol")
 			}
 			return next(ctx, in)
@@ -209,7 +209,7 @@ func TestPanicOfInitialize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var broken atomic.Bool
 			fall := func(next server.Handler) server.Handler {
-				return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+				return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 					if broken.Load() {
 						panic("in the middleware")
 					}

@@ -56,7 +56,7 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	var mu sync.Mutex
 	passed := 0
 	count := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			mu.Lock()
 			passed++
 			mu.Unlock()
@@ -357,9 +357,9 @@ func TestRefusalIsCheap(t *testing.T) {
 // A request that its headers contradict reaches middleware with what a log says of the
 // sender, and with what it must not say.
 func TestRefusedRequestsKeepTheirSender(t *testing.T) {
-	var got *server.Incoming
+	var got *server.Request
 	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			got = in
 			return next(ctx, in)
 		}

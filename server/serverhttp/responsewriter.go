@@ -32,7 +32,7 @@ var errAnswered = errors.New("serverhttp: the request has been answered")
 
 // A responseWriter writes the response to one HTTP request. For a request of
 // revision 2026-07-28 it is also the channel to the client that the handler has
-// ([server.Incoming].Back).
+// ([server.Delivery].Back).
 //
 //	undecided ── Notify ──→ streaming ── writeResponse ──→ ended
 //	    └──────── writeResponse: JSON ───────────────────────┘

@@ -92,7 +92,7 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var broken atomic.Bool
 	fail := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if broken.Load() {
 				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
 			}

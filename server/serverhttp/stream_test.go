@@ -115,10 +115,10 @@ func TestStream(t *testing.T) {
 // TestStreamIsFlushed holds that events arrive while the handler still runs.
 func TestStreamIsFlushed(t *testing.T) {
 	gate := newGate()
-	backs := make(chan protocol.Back, 1)
+	requests := make(chan *server.Request, 1)
 	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			backs <- in.Back
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			requests <- in
 			return next(ctx, in)
 		}
 	}
@@ -142,7 +142,7 @@ func TestStreamIsFlushed(t *testing.T) {
 		t.Errorf("got %v after the response, want the end", err)
 	}
 	// What a handler leaves running must not write into the next response.
-	for _, back := range []protocol.Back{call, <-backs} {
+	for _, back := range []protocol.Back{call, <-requests} {
 		if err := back.Notify(context.Background(), progress(1)); err == nil {
 			t.Errorf("%T: a notification after the response is accepted", back)
 		}
