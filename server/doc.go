@@ -33,7 +33,11 @@
 //			log.Fatal(err)
 //		}
 //		server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys the service."}, deploy)
-//		log.Fatal(http.ListenAndServe("localhost:8080", serverhttp.New(srv, nil)))
+//		handler, err := serverhttp.New(srv, nil)
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		log.Fatal(http.ListenAndServe("localhost:8080", handler))
 //	}
 //
 // The handler runs once for each leg of the call: first to ask, then, when the

@@ -32,18 +32,28 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns the endpoint of srv. opts may be nil. It panics when srv is nil,
-// or when an entry of AllowedOrigins or AllowedHosts could never match.
-func New(srv *server.Server, opts *Options) *Handler {
+// New returns the endpoint of srv. opts may be nil. It fails when srv is nil, when an
+// entry of AllowedOrigins or AllowedHosts could never match, and when a number is
+// negative that must not be.
+func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if srv == nil {
-		panic("serverhttp: nil server")
+		return nil, errPrefix.Errorf("nil server")
 	}
-	o := opts.withDefaults()
-	return &Handler{
-		srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts),
-		legacy: srv.ServesLegacy(), sessions: newSessions(&o),
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
 		bodies: expiry.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
 	}
+	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
+		return nil, err
+	}
+	if h.hosts, err = hostSet(o.AllowedHosts); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // ServeHTTP answers one HTTP request.

@@ -366,12 +366,9 @@ func TestNewPanics(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("New does not panic")
-				}
-			}()
-			serverhttp.New(tt.srv, &tt.opts)
+			if h, err := serverhttp.New(tt.srv, &tt.opts); err == nil || h != nil {
+				t.Errorf("got %v, %v, want an error", h, err)
+			}
 		})
 	}
 }

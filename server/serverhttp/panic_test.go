@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -106,7 +107,7 @@ func (tc panicCase) request() (http.Header, string) {
 func TestPanicsAreAnswered(t *testing.T) {
 	for _, tc := range fallible("on purpose") {
 		t.Run(tc.name, func(t *testing.T) {
-			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
+			ts, text := logged(t, servertest.NewHandler(t, newServer(t, tc.opts), tc.http))
 			header, message := tc.request()
 			got := do(t, ts, "POST", header, message)
 			id := "7"
@@ -137,7 +138,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 func TestAbortIsPassedOn(t *testing.T) {
 	for _, tc := range fallible(http.ErrAbortHandler) {
 		t.Run(tc.name, func(t *testing.T) {
-			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
+			ts, text := logged(t, servertest.NewHandler(t, newServer(t, tc.opts), tc.http))
 			header, message := tc.request()
 			if response, err := ts.Client().Do(newRequest(t, ts, "POST", header,
 				message)); err == nil {
@@ -164,7 +165,7 @@ func TestPanicOnAStream(t *testing.T) {
 			}
 			panic("in the handler")
 		})
-	ts, _ := logged(t, serverhttp.New(srv, nil))
+	ts, _ := logged(t, servertest.NewHandler(t, srv, nil))
 	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"), body(protocol.MethodCallTool, `"name":"fall"`))
 	before, after, _ := strings.Cut(got.body, `"progress":0`)
 	if before == "" || !strings.Contains(after, `"id":7,"error":{"code":-32603`) {
@@ -182,7 +183,7 @@ func (w halfWriter) Write(p []byte) (int, error) {
 
 // TestPanicOfAWriter: what has been half written is not completed.
 func TestPanicOfAWriter(t *testing.T) {
-	h := serverhttp.New(newServer(t, nil), nil)
+	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	ts, text := logged(t, http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		h.ServeHTTP(halfWriter{w}, r)
@@ -223,7 +224,7 @@ func TestPanicOfInitialize(t *testing.T) {
 					}
 				})})
 			broken.Store(true)
-			h := serverhttp.New(srv, &serverhttp.Options{MaxSessions: 1})
+			h := servertest.NewHandler(t, srv, &serverhttp.Options{MaxSessions: 1})
 			ts, _ := logged(t, h)
 			for range 2 {
 				r := newRequest(t, ts, "POST", (&legacyClient{}).header(),

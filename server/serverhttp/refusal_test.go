@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -304,7 +305,8 @@ func TestRefusalIsCheap(t *testing.T) {
 		fmt.Fprintf(&words, "token%d", i)
 	}
 	long := errors.New(words.String())
-	h := serverhttp.New(newServer(t, &server.Options{Observer: &refusals{}}), &serverhttp.Options{
+	srv := newServer(t, &server.Options{Observer: &refusals{}})
+	h := servertest.NewHandler(t, srv, &serverhttp.Options{
 		AllowedOrigins: []string{page},
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			return protocol.Principal{}, long

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -135,7 +136,7 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
-		h := serverhttp.New(srv, &serverhttp.Options{
+		h := servertest.NewHandler(t, srv, &serverhttp.Options{
 			Authenticate: func(*http.Request) (protocol.Principal,
 				error) {
 				return protocol.Principal{Subject: "ann"}, nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -221,7 +222,7 @@ func TestDisconnect(t *testing.T) {
 // not taken for a client that went away.
 func TestDeadlineIsAnswered(t *testing.T) {
 	gate := newGate()
-	h := serverhttp.New(gate.server(t), nil)
+	h := servertest.NewHandler(t, gate.server(t), nil)
 	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -285,7 +286,7 @@ func TestSlowReader(t *testing.T) {
 // whose deadlines and disconnects are those of a stream.
 func TestHTTP2(t *testing.T) {
 	gate := newGate()
-	ts := httptest.NewUnstartedServer(serverhttp.New(gate.server(t), nil))
+	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, gate.server(t), nil))
 	ts.EnableHTTP2 = true
 	ts.StartTLS()
 	t.Cleanup(ts.Close)
