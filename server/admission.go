@@ -97,7 +97,7 @@ func (a *Admission) CheckParamHeaders(lines func(name string) []string) error {
 		return nil
 	}
 	t, ok := in.server.tools.loadSnapshot().index[p.Name]
-	if !ok || !in.server.isVisible(in, protocol.MethodListTools, p.Name) {
+	if !ok || !in.server.isVisible(in.Principal, KindTool, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
 	}
 	if in.era.hasParamHeaders() {

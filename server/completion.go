@@ -74,18 +74,18 @@ func newCompleteResult(values []string) *protocol.CompleteResult {
 func (s *Server) findCompleter(in *Request, ref protocol.CompletionRef) (Completer, error) {
 	if ref.Prompt != "" {
 		p, ok := s.prompts.loadSnapshot().index[ref.Prompt]
-		if !ok || !s.isVisible(in, protocol.MethodListPrompts, ref.Prompt) {
+		if !ok || !s.isVisible(in.Principal, KindPrompt, ref.Prompt) {
 			return nil, protocol.Errorf(protocol.CodeInvalidParams,
 				"unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
 		}
 		return p.complete, nil
 	}
 	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
-		s.isVisible(in, protocol.MethodListResourceTemplates, ref.Template) {
+		s.isVisible(in.Principal, KindResourceTemplate, ref.Template) {
 		return t.complete, nil
 	}
 	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok &&
-		s.isVisible(in, protocol.MethodListResources, ref.Template) {
+		s.isVisible(in.Principal, KindResource, ref.Template) {
 		return nil, nil
 	}
 	return nil, protocol.ResourceNotFound(ref.Template)

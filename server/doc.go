@@ -98,6 +98,14 @@
 // and [Server.ServeStream] for lines of text. [Middleware] wraps every request of
 // all transports, refusals included.
 //
+// # Options
+//
+// The zero value of every field is its default, and the default of every number
+// stands at its field; nil options are all defaults. A negative number turns a limit
+// or a feature off: no limit, no waiting, not at all. Where nothing else would bound
+// the memory that strangers can take it is an error of the constructor, which names
+// the field. The same holds in the packages serverhttp and middleware.
+//
 // # Concurrency and contexts
 //
 // All methods may be called concurrently, and handlers are. The context of a

@@ -79,13 +79,13 @@ func newCursor(method string, at int) string {
 func (s *Server) answerList(in *Request, p *protocol.ListParams) (protocol.Result, error) {
 	switch in.Message.Method {
 	case protocol.MethodListTools:
-		return listPage(s, in, s.tools.loadSnapshot(), p.Cursor)
+		return listPage(s, in, KindTool, s.tools.loadSnapshot(), p.Cursor)
 	case protocol.MethodListPrompts:
-		return listPage(s, in, s.prompts.loadSnapshot(), p.Cursor)
+		return listPage(s, in, KindPrompt, s.prompts.loadSnapshot(), p.Cursor)
 	case protocol.MethodListResources:
-		return listPage(s, in, s.resources.loadSnapshot(), p.Cursor)
+		return listPage(s, in, KindResource, s.resources.loadSnapshot(), p.Cursor)
 	}
-	return listPage(s, in, s.templates.loadSnapshot(), p.Cursor)
+	return listPage(s, in, KindResourceTemplate, s.templates.loadSnapshot(), p.Cursor)
 }
 
 // newCursorError refuses a cursor that leads to no page, or to none that the
@@ -95,7 +95,7 @@ func newCursorError() *protocol.Error {
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
-func listPage[E entry](s *Server, in *Request, snap *snapshot[E],
+func listPage[E entry](s *Server, in *Request, kind Kind, snap *snapshot[E],
 	cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
@@ -107,7 +107,7 @@ func listPage[E entry](s *Server, in *Request, snap *snapshot[E],
 		// What is left is divided into pages: holes in the pages of all would
 		// give away how much is hidden.
 		seen := slices.DeleteFunc(slices.Clone(snap.entries),
-			func(e E) bool { return !s.isVisible(in, method, e.entryKey()) })
+			func(e E) bool { return !s.isVisible(in.Principal, kind, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
 			return nil, newCursorError()
 		}
@@ -129,12 +129,6 @@ func listPage[E entry](s *Server, in *Request, snap *snapshot[E],
 func (s *Server) listHints(private bool) protocol.CacheHints {
 	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(),
 		Scope: s.cacheScope(private)}
-}
-
-// isVisible reports whether the sender of a request may see what is registered
-// under name.
-func (s *Server) isVisible(in *Request, list, name string) bool {
-	return s.opts.Visible == nil || s.opts.Visible(in.Principal, list, name)
 }
 
 // cacheScope is public only where everybody is shown the same.

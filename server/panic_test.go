@@ -174,7 +174,7 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 		if _, ok := e.(event.HandlerPanicked); ok {
 			close(told)
 		}
-	}), Visible: func(_ protocol.Principal, _, name string) bool {
+	}), Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 		if broken && name == "test://secret" {
 			panic("on purpose")
 		}

@@ -154,14 +154,14 @@ func renderTemplates(templates []*template, next string,
 // that is hidden is not read by way of a template either.
 func (s *Server) findReader(in *Request, uri string) (*resourceReader, map[string]string) {
 	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
-		if !s.isVisible(in, protocol.MethodListResources, uri) {
+		if !s.isVisible(in.Principal, KindResource, uri) {
 			return nil, nil
 		}
 		return &r.resourceReader, nil
 	}
 	for _, t := range s.templates.loadSnapshot().entries {
 		if variables, ok := t.matcher.matchURI(uri); ok &&
-			s.isVisible(in, protocol.MethodListResourceTemplates, t.entryKey()) {
+			s.isVisible(in.Principal, KindResourceTemplate, t.entryKey()) {
 			return &t.resourceReader, variables
 		}
 	}

@@ -500,8 +500,7 @@ func TestSessionLogLevel(t *testing.T) {
 func TestSessionNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
-			Visible: func(_ protocol.Principal, _,
-				name string) bool {
+			Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 				return name != "test://hidden"
 			}})
 		h.plain()
@@ -849,7 +848,7 @@ func TestSessionPrincipal(t *testing.T) {
 	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
 	h := newHarness(t, &server.Options{
-		Visible: func(p protocol.Principal, _, name string) bool {
+		Visible: func(p protocol.Principal, _ server.Kind, name string) bool {
 			return p == ada ||
 				name != "ask"
 		},

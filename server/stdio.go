@@ -44,8 +44,8 @@ type StreamOptions struct {
 	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
-	// included, 0: DefaultMaxInFlight. Calls that wait for a person do not run;
-	// those have a limit of their own, see
+	// included, 0: DefaultMaxInFlight, negative: no limit. Calls that wait for a
+	// person do not run; those have a limit of their own, see
 	// [roundtrip.Options].MaxWaitingPerSession.
 	MaxInFlight int
 	// Grace is how long requests may go on after the end of input, 0:
@@ -190,8 +190,11 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 	case st.opts.MaxLineBytes < 0:
 		st.opts.MaxLineBytes = math.MaxInt / 2 // sums of two do not overflow
 	}
-	if st.opts.MaxInFlight <= 0 {
+	switch {
+	case st.opts.MaxInFlight == 0:
 		st.opts.MaxInFlight = DefaultMaxInFlight
+	case st.opts.MaxInFlight < 0:
+		st.opts.MaxInFlight = math.MaxInt
 	}
 	if st.opts.Grace == 0 {
 		st.opts.Grace = DefaultStreamGrace

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -68,7 +67,6 @@ func fallible(value any) []panicCase {
 	return []panicCase{
 		{"observer of a panic", &server.Options{Observer: observer}, nil, protocol.MethodCallTool,
 			"panic", 200},
-		{"observer of the funnel", &server.Options{Roundtrip: roundtrip.Options{Observer: observer}}, nil, protocol.MethodCallTool, "panic", 200},
 		{"observer of an error", &server.Options{Observer: observer,
 			Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
 		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
@@ -77,7 +75,7 @@ func fallible(value any) []panicCase {
 			}
 			panic(value)
 		}}, protocol.MethodCallTool, "echo", 500},
-		{"Visible", &server.Options{Visible: func(_ protocol.Principal, _, name string) bool {
+		{"Visible", &server.Options{Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 			if name == "echo" {
 				panic(value)
 			}
