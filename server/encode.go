@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/attachment"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -39,7 +40,7 @@ const resultBytes = 1 << 10
 // encodeResult returns the JSON text of the result, the server's name added.
 func (s *Server) encodeResult(in *Request, result protocol.Result) (json.RawMessage, error) {
 	if p := in.encodedPage; p != nil && in.era.namesServer() && p.result == result {
-		if _, ok := in.back.(BufferLender); ok {
+		if _, ok := in.back.(transport.BufferLender); ok {
 			return p.encoded, p.err
 		}
 		// What a client in process does with its copy must not reach others.
@@ -58,7 +59,7 @@ func (s *Server) encodeResult(in *Request, result protocol.Result) (json.RawMess
 		}
 		nameless = false
 	}
-	lender, lent := in.back.(BufferLender)
+	lender, lent := in.back.(transport.BufferLender)
 	var dst []byte
 	if lent {
 		dst = lender.Lend()
@@ -150,19 +151,6 @@ func metaOf(result protocol.Result) *protocol.Meta {
 		return &r.Meta
 	}
 	return nil
-}
-
-// A BufferLender is an [Delivery].Back that has memory for the result, from which
-// the transport can send the result without copying it. The response may then
-// alias that memory, or memory that is shared between requests, and must not be
-// changed.
-type BufferLender interface {
-	// Lend returns what the result is appended to. It is called at most once
-	// a request, when its handler has returned.
-	Lend() []byte
-	// Return is handed what was lent, grown maybe, with the result behind it.
-	// It is not called when there is no result.
-	Return(buf []byte)
 }
 
 // AppendBatch appends the JSON text of the answer to a batch (2025-03-26

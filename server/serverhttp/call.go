@@ -9,6 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/stack"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -160,7 +161,7 @@ func (b notifyChannel) sendMessage(ctx context.Context, m protocol.Message) erro
 	return b.stream.Send(ctx, message)
 }
 
-// SendTransient implements [server.TransientSender].
+// SendTransient implements [transport.TransientSender].
 func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -177,10 +178,10 @@ func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notificati
 type sessionChannel struct{ notifyChannel }
 
 var (
-	_ server.BackSender      = sessionChannel{}
-	_ server.TextSender      = sessionChannel{}
-	_ server.StreamCloser    = sessionChannel{}
-	_ server.TransientSender = notifyChannel{}
+	_ server.BackSender         = sessionChannel{}
+	_ transport.TextSender      = sessionChannel{}
+	_ server.StreamCloser       = sessionChannel{}
+	_ transport.TransientSender = notifyChannel{}
 )
 
 // Send sends any message but a response. A request that the client can never
@@ -189,7 +190,7 @@ func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }
 
-// SendText implements [server.TextSender].
+// SendText implements [transport.TextSender].
 func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
