@@ -10,10 +10,11 @@ import (
 // themselves ([modernEra]), and requests of older revisions, which belong to a
 // session ([*Session]). It is chosen once, when a request is admitted: by the
 // transport, which calls [Server.Admit] or [Session.Admit]. Everything else asks the
-// era and does not test for a session.
+// era and never tests which one it is.
 type era interface {
 	// beginRequest is called before the middleware, endRequest after the response has
-	// been made, with the id that the request began with.
+	// been made, with the id that the request began with. A session remembers the
+	// request between the two, so that the client can cancel it by its id.
 	beginRequest(a *Admission)
 	endRequest(a *Admission, id protocol.ID)
 	// isAbandoned reports whether the client wants no response any more.
@@ -37,9 +38,15 @@ type era interface {
 	refuseTool(err error) (protocol.Result, error)
 	// namesServer reports whether results carry the name of the server in _meta.
 	namesServer() bool
+	// sendNow sends a message that relates to no request, to the client of a request
+	// that has been answered. It fails with ErrEnded where there is no way to.
+	sendNow(ctx context.Context, m protocol.Message) error
 	// spellError returns an error as this era has it on the wire. e may be nil.
 	spellError(ctx context.Context, in *Request, e *protocol.Error) *protocol.Error
-	// revertFailedOpen undoes what the admission of a request did that failed with err.
+	// revertFailedOpen is told how each request ended, err is nil where it went well. An
+	// initialize opens its session when it is admitted, before it is answered, so that
+	// requests may follow at once; where it failed the session is as unopened as before,
+	// and the client may send another initialize.
 	revertFailedOpen(in *Request, err error)
 }
 

@@ -132,8 +132,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError {
 		t.Errorf("got %+v, want an internal error", r)
 	}
-	if r := send(protocol.MethodPing, `{}`); r.Error != nil || x.Running() != 0 {
-		t.Errorf("ping: %v, %d requests run, want none", r.Error, x.Running())
+	if r := send(protocol.MethodPing, `{}`); r.Error != nil || server.Running(x) != 0 {
+		t.Errorf("ping: %v, %d requests run, want none", r.Error, server.Running(x))
 	}
 	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told,
 		want) {

@@ -77,13 +77,6 @@ func (in *Request) Refuse(e *protocol.Error) {
 // dispatched, nil when it is not.
 func (in *Request) Refusal() *protocol.Error { return in.refusal }
 
-// Session returns the session that the request belongs to, nil for requests of
-// revisions without sessions.
-func (in *Request) Session() *Session {
-	x, _ := in.era.(*Session)
-	return x
-}
-
 // Notify sends a notification to the client while the request is served, as
 // [Call.Notify] does for handlers.
 func (in *Request) Notify(ctx context.Context, n *protocol.Notification) error {

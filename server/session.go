@@ -186,11 +186,6 @@ func (x *Session) Deliver(r *protocol.Response) error {
 	return nil
 }
 
-// Running returns how many requests of the session are being served.
-func (x *Session) Running() int {
-	return x.requests.Len()
-}
-
 // Close ends the session: its requests are cancelled with the cause
 // [ErrSessionClosed], what the client is being asked fails. It does not wait
 // for either. Further requests are refused.

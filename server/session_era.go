@@ -21,7 +21,9 @@ func (x *Session) openLocked(in *Request, p *protocol.InitializeParams) {
 	in.opensSession = true
 }
 
-// revertFailedOpen implements [era]: it undoes openLocked when initialize failed.
+// revertFailedOpen implements [era]: it undoes openLocked, and the subscription of
+// answerInitialize, when initialize failed after its admission: in middleware or while
+// its answer was encoded. Requests that were admitted meanwhile go on.
 func (x *Session) revertFailedOpen(in *Request, err error) {
 	if !in.opensSession || err == nil {
 		return
@@ -232,7 +234,7 @@ func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notificatio
 	return nil
 }
 
-// sendNow sends one message that relates to no request.
+// sendNow implements [era].
 func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	if x.lifetime.Err() != nil {
 		return ErrSessionClosed
@@ -317,8 +319,11 @@ func (x *Session) spellError(
 	return spelled
 }
 
-// isMissingResource recognises what [protocol.ResourceNotFound] returns: an answer
-// about a resource whose data is its URI and nothing else.
+// isMissingResource reports whether e is what [protocol.ResourceNotFound] returns: an
+// error about a resource whose data is its URI and nothing else. For resources/read it
+// comes from the server or a handler. The server itself answers resources/subscribe
+// without revealing whether there is a resource; there it comes from middleware that
+// checks URIs.
 func isMissingResource(in *Request, e *protocol.Error) bool {
 	switch in.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:

@@ -641,7 +641,7 @@ func TestSessionCancel(t *testing.T) {
 			twice.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("the same id twice: %v", twice.Error)
 		}
-		if n := c.session.Running(); n != 1 {
+		if n := server.Running(c.session); n != 1 {
 			t.Errorf("%d running", n)
 		}
 		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
@@ -654,7 +654,7 @@ func TestSessionCancel(t *testing.T) {
 			!strings.Contains(gone[0], c.asked()[0].ID.String()) {
 			t.Errorf("withdrawn %q", gone)
 		}
-		if n := c.session.Running(); n != 0 {
+		if n := server.Running(c.session); n != 0 {
 			t.Errorf("%d running", n)
 		}
 		late := &protocol.Response{ID: c.asked()[0].ID, Result: json.RawMessage(acceptedNow)}

@@ -3,7 +3,6 @@ package serverhttp
 import (
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -31,10 +30,8 @@ func eraOf(declared protocol.Version, lines []string) protocol.Era {
 func refuseLegacyRequest(header http.Header, method string, params []byte) *protocol.Error {
 	requested := trimSpace(header.Get(headerVersion))
 	if method == protocol.MethodInitialize {
-		if raw, ok := protocol.Meta(params).Get("protocolVersion"); ok {
-			if text, err := jsonx.Text(raw); err == nil {
-				requested = text
-			}
+		if text, ok := textMember(params, "protocolVersion"); ok {
+			requested = text
 		}
 		return protocol.UnsupportedVersion(requested, revision.Modern())
 	}

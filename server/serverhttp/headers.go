@@ -174,13 +174,28 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	if method == protocol.MethodReadResource {
 		key = "uri"
 	}
-	raw, _ := protocol.Meta(params).Get(key)
-	target, err := jsonx.Text(raw)
-	if err != nil {
+	target, ok := textMember(params, key)
+	if !ok {
 		return protocol.Errorf(protocol.CodeHeaderMismatch,
 			"Mcp-Name header is present, but params have no %s", key)
 	}
 	return vetName(names, target)
+}
+
+// textMember returns the member of an object that is a string, and false where there is
+// none. It serves requests whose parameters are not decoded: they are about to be
+// refused, or are decoded later.
+func textMember(object []byte, name string) (string, bool) {
+	var text string
+	found := false
+	err := jsonx.Members(object, func(key, value []byte) (err error) {
+		if string(key) == name {
+			found = true
+			text, err = jsonx.Text(value)
+		}
+		return err
+	})
+	return text, found && err == nil
 }
 
 func repeatedHeader(name string) *protocol.Error {
