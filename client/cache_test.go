@@ -608,8 +608,8 @@ func TestRelearningPassesTheCache(t *testing.T) {
 func TestCacheOfARealServer(t *testing.T) {
 	var lists atomic.Int32
 	s := newServer(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			if in.Request.Method == protocol.MethodListTools {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			if in.Message.Method == protocol.MethodListTools {
 				lists.Add(1)
 			}
 			return next(ctx, in)

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // sqlServer has one tool, on the second page of its list, that mirrors its
@@ -121,7 +121,7 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				s := newServer(t, nil)
 				addSQL(s)
 				var seen []string
-				inner := serverhttp.New(s, nil)
+				inner := servertest.NewHandler(t, s, nil)
 				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					seen = append(
 						seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"),

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -422,7 +423,7 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 func indicatesOtherEra(err error, unconfirmed bool) bool {
 	said, isError := protocol.AsError(err)
 	switch {
-	case isError && said.EraEvidence():
+	case isError && revision.ProvesModern(said):
 		supported := said.SupportedVersions()
 		isModern := func(v protocol.Version) bool { return v.Era() == protocol.Modern }
 		return containsLegacy(supported) && !slices.ContainsFunc(supported, isModern)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 const (
@@ -588,7 +588,7 @@ func TestRefusedVersionOfAnyMethod(t *testing.T) {
 func TestRefusedVersionOverHTTP(t *testing.T) {
 	s := newServer(t, nil)
 	addTool(s, "one")
-	inner := serverhttp.New(s, nil)
+	inner := servertest.NewHandler(t, s, nil)
 	var posts atomic.Int32
 	c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if posts.Add(1) > 1 {

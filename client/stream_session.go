@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,7 +38,7 @@ func (s *Stream) Probe(
 	resp, err := s.Handle(limited, req, nil)
 	switch {
 	case err == nil:
-		return resp, resp.Error != nil && !resp.Error.EraEvidence(), nil
+		return resp, resp.Error != nil && !revision.ProvesModern(resp.Error), nil
 	case limited.Err() != nil && ctx.Err() == nil:
 		return nil, true, errPrefix.Errorf(
 			"no answer within %v, the StreamOptions.ProbeTimeout; "+

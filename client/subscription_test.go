@@ -16,9 +16,9 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // everything is a filter for all events.
@@ -573,7 +573,7 @@ func TestListenOverHTTP(t *testing.T) {
 	start := func(t *testing.T) (*server.Server, *client.Client, *httptest.Server) {
 		s := newServer(t, nil)
 		addTool(s, "one")
-		web := httptest.NewServer(serverhttp.New(s, nil))
+		web := httptest.NewServer(servertest.NewHandler(t, s, nil))
 		t.Cleanup(web.Close)
 		tr, err := clienthttp.New(web.URL, nil)
 		if err != nil {

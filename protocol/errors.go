@@ -265,17 +265,3 @@ func (e *Error) Final() *Error {
 	}
 	return e
 }
-
-// EraEvidence reports whether e is an error that only servers of modern revisions send, which
-// proves that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts
-// used for the same errors prove nothing, since other servers use them for other errors.
-func (e *Error) EraEvidence() bool {
-	if e == nil {
-		return false
-	}
-	switch e.Code {
-	case CodeHeaderMismatch, CodeMissingRequiredClientCapability, CodeUnsupportedProtocolVersion:
-		return true
-	}
-	return false
-}

@@ -13,7 +13,7 @@ import (
 
 const goodMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-func TestAdmission(t *testing.T) {
+func TestAdmit(t *testing.T) {
 	const version, capabilities = protocol.MetaProtocolVersion, protocol.MetaClientCapabilities
 	tests := []struct {
 		name, method, params string
@@ -90,11 +90,12 @@ func TestNilRequest(t *testing.T) {
 	}
 }
 
-func TestIncoming(t *testing.T) {
+func TestFirstRefusalCounts(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
 	req := &protocol.Request{ID: protocol.StringID("a"), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
-	in := h.Admit(req)
+	admitted := h.Admit(req, server.Delivery{Principal: protocol.LocalPrincipal()})
+	in := admitted.Request()
 	if in.Refusal() != nil || in.Target != "x" || in.Version != protocol.V20260728 ||
 		in.Meta.Capabilities == nil || in.Params == nil {
 		t.Errorf("Admit = %+v", in)
@@ -102,11 +103,12 @@ func TestIncoming(t *testing.T) {
 	in.Refuse(nil)
 	in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "first"))
 	in.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "second"))
-	response := h.Serve(t.Context(), in)
+	response := h.Serve(t.Context(), admitted)
 	if response.Error == nil || response.Error.Message != "first" || response.ID != req.ID {
 		t.Errorf("Serve = %+v, want the first refusal", response)
 	}
-	bad := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: "x/y"})
+	bad := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: "x/y"},
+		server.Delivery{}).Request()
 	if bad.Refusal() == nil || bad.Meta == nil || bad.Params != nil {
 		t.Errorf("Admit of a bad request = %+v", bad)
 	}
@@ -116,7 +118,7 @@ func TestMiddleware(t *testing.T) {
 	var trace []string
 	mark := func(name string) server.Middleware {
 		return func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 				trace = append(trace, name)
 				result, err := next(ctx, in)
 				word := "ok"
@@ -156,7 +158,7 @@ func TestMiddlewareMisbehaves(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
-				return func(context.Context, *server.Incoming) (protocol.Result, error) {
+				return func(context.Context, *server.Request) (protocol.Result, error) {
 					if tt.panics {
 						panic("boom")
 					}
@@ -178,7 +180,7 @@ func TestMiddlewareMisbehaves(t *testing.T) {
 // A middleware may show each principal other tools.
 func TestMiddlewareMayFilterLists(t *testing.T) {
 	hide := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			result, err := next(ctx, in)
 			if list, ok := result.(*protocol.ListToolsResult); ok && in.Principal.Anonymous() {
 				list.Tools = slices.DeleteFunc(list.Tools,
@@ -230,9 +232,8 @@ func TestDraftErrorCodes(t *testing.T) {
 			strings.Replace("{"+goodMeta+"}", "2026-07-28", "2030-01-01", 1)).
 			refused(code(protocol.CodeUnsupportedProtocolVersion, -32004), "2030-01-01")
 		h.call("none", "").refused(protocol.CodeInvalidParams, "none")
-		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: "x/y"})
-		if in.DraftErrorCodes != draft {
-			t.Errorf("DraftErrorCodes is %v, want %v", in.DraftErrorCodes, draft)
+		if h.DraftErrorCodes() != draft {
+			t.Errorf("DraftErrorCodes is %v, want %v", h.DraftErrorCodes(), draft)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func (c *Call) newRoundtripCall() *roundtrip.Call {
 // open. Revisions other than 2025-11-25 have no such notification: nothing is
 // sent and that is no error, for a client must be able to do without.
 func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
-	if c.in == nil || c.in.Session() == nil || c.Version != protocol.V20251125 {
+	if c.in == nil || c.Version != protocol.V20251125 {
 		return nil
 	}
 	if id == "" {
@@ -143,5 +143,5 @@ func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
 	if err := c.Notify(ctx, n); !errors.Is(err, ErrEnded) {
 		return err
 	}
-	return c.in.Session().sendNow(ctx, n)
+	return c.in.era.sendNow(ctx, n)
 }

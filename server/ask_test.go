@@ -402,8 +402,7 @@ func TestPushAPICannot(t *testing.T) {
 		t.Errorf("%d questions", n)
 	}
 	c = h.enter(protocol.V20251125, allCapabilities)
-	in := c.admit(protocol.MethodCallTool, `{"name":"push"}`)
-	in.Back = nil
+	in := c.admitWith(protocol.MethodCallTool, `{"name":"push"}`, server.Delivery{})
 	c.serve(in)
 	check("no way back", "cannot carry")
 	var nowhere server.Call

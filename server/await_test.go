@@ -323,7 +323,7 @@ func TestAwaitIsWaiting(t *testing.T) {
 		}
 		never, _ := finishedAfter(time.Hour)
 		watch := func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 				return next(roundtrip.WatchWaiting(ctx, func(w bool) {
 					mu.Lock()
 					defer mu.Unlock()

@@ -23,13 +23,13 @@ type Call struct {
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
-	in      *Incoming
+	in      *Request
 	channel *requestChannel // nil: nowhere
 	ctx     context.Context // of the handler, for questions that are asked with another
 }
 
 // newCall returns the common part of the call that a handler gets.
-func newCall(ctx context.Context, in *Incoming) Call {
+func newCall(ctx context.Context, in *Request) Call {
 	in.channel.resetProgress()
 	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in,
 		channel: in.channel, ctx: ctx}
@@ -67,7 +67,7 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 
 // checkNeeds refuses a request whose handler needs capabilities that the client
 // does not declare.
-func (s *Server) checkNeeds(ctx context.Context, in *Incoming,
+func (s *Server) checkNeeds(ctx context.Context, in *Request,
 	needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
 		return nil
@@ -86,9 +86,9 @@ func (s *Server) checkNeeds(ctx context.Context, in *Incoming,
 }
 
 // roundtripCall describes a request to the funnel.
-func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retry) roundtrip.Call {
+func roundtripCall(in *Request, arguments json.RawMessage, retry *protocol.Retry) roundtrip.Call {
 	call := roundtrip.Call{
-		Version: in.Version, Method: in.Request.Method, Target: in.Target,
+		Version: in.Version, Method: in.Message.Method, Target: in.Target,
 		Arguments: arguments, Principal: in.Principal,
 		Responses: retry.InputResponses, State: retry.RequestState, Credential: in.Credential,
 		RequestID: in.RequestID,
@@ -107,7 +107,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 }
 
 // convertOutcome converts the result and the error of a handler for the funnel.
-func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result,
+func (s *Server) convertOutcome(ctx context.Context, in *Request, result protocol.Result,
 	err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
@@ -121,7 +121,7 @@ func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protoc
 	return nil, err
 }
 
-// A StreamCloser is an [Incoming].Back that can close its connection while the
+// A StreamCloser is an [Delivery].Back that can close its connection while the
 // request goes on; the client reconnects for the rest (2025-11-25
 // basic/transports, "Resumability and Redelivery"). CloseStream may be called more
 // than once and while notifications are being sent.

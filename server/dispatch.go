@@ -32,10 +32,8 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	if malformed != nil {
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
-	in := s.admitRequest(req, malformed)
-	in.Principal = principalFrom(ctx)
-	in.Back = back
-	return s.Serve(ctx, in), nil
+	d := Delivery{Principal: principalFrom(ctx), Back: back}
+	return s.Serve(ctx, s.admitRequest(req, &d, malformed)), nil
 }
 
 func targetOf(p protocol.Params) string {
@@ -53,38 +51,39 @@ func targetOf(p protocol.Params) string {
 // Serve runs an admitted request through the middleware and returns the
 // response to it, never nil, with the id of the request. Panics, of observers
 // and other hooks as well as of handlers, are answered with an internal error;
-// see [Incoming].Panicked.
-func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Response) {
-	l := in.takeActive()
+// see [Delivery].Panicked. Serve itself panics when the server has not admitted
+// the request, or has served it already.
+func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
+	in := &a.request
+	if in.server != s || a.served {
+		panic("server: Serve needs a request that this server has admitted and not served yet")
+	}
+	a.served = true
 	if in.RequestID == "" && s.opts.observed {
 		in.RequestID = requestid.New()
 	}
-	response = &l.response
-	response.ID = in.Request.ID
-	ctx = l.task.Start(ctx, nil)
-	if s.requests.Begin(&l.task, &l.task) != nil {
-		l.task.Cancel(nil)
+	response = &a.response
+	response.ID = in.Message.ID
+	ctx = a.task.Start(ctx, nil)
+	if s.requests.Begin(&a.task, &a.task) != nil {
+		a.task.Cancel(nil)
 		s.refuseClosing(ctx, response)
 		return response
 	}
-	defer s.endRequest(l)
-	in.task = &l.task
-	l.channel.openChannel(in.Back)
-	in.channel = &l.channel
-	if in.era == nil { // a request that no server admitted
-		in.era = modernEra{s}
-	}
-	in.era.beginRequest(l, in)
-	defer in.era.endRequest(l, in.Request.ID)
-	defer s.recoverToResponse(ctx, in, response)
+	defer s.endRequest(a)
+	a.channel.openChannel(in.back)
+	in.channel = &a.channel
+	in.era.beginRequest(a)
+	defer in.era.endRequest(a, in.Message.ID)
+	defer s.recoverToResponse(ctx, a)
 	result, err := s.runHandler(ctx, in)
 	s.completeResponse(ctx, in, response, result, err)
 	return response
 }
 
-func (s *Server) endRequest(l *activeRequest) {
-	l.task.Cancel(nil)
-	s.requests.End(&l.task, &l.task)
+func (s *Server) endRequest(a *Admission) {
+	a.task.Cancel(nil)
+	s.requests.End(&a.task, &a.task)
 }
 
 // refuseClosing answers a request that arrived after Close or Shutdown.
@@ -100,7 +99,7 @@ func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response)
 // a call that waits and would grow by 400 bytes.
 //
 //go:noinline
-func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *protocol.Response,
+func (s *Server) completeResponse(ctx context.Context, in *Request, response *protocol.Response,
 	result protocol.Result, err error) {
 	in.pusher.withdrawRemaining()
 	in.channel.closeChannel()
@@ -118,7 +117,7 @@ func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *p
 }
 
 // runHandler calls the middleware and the handler, and recovers their panics.
-func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
+func (s *Server) runHandler(ctx context.Context, in *Request) (result protocol.Result, err error) {
 	in.pusher = in.era.newPusher(in)
 	if p, ok := in.Params.(*protocol.CallToolParams); ok {
 		in.checkedArguments = p.Arguments // what middleware puts there instead is another matter
@@ -134,7 +133,7 @@ func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.
 }
 
 // dispatchRequest is the innermost [Handler].
-func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Result, error) {
+func (s *Server) dispatchRequest(ctx context.Context, in *Request) (protocol.Result, error) {
 	if in.refusal != nil {
 		return nil, in.refusal
 	}
@@ -154,11 +153,11 @@ func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Re
 		return s.answerComplete(ctx, in, p)
 	}
 	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
-		clipQuoted(in.Request.Method))
+		clipQuoted(in.Message.Method))
 }
 
 // publicError returns the error that the client gets for err.
-func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *protocol.Error {
+func (s *Server) publicError(ctx context.Context, in *Request, err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
 		return e
 	}
@@ -167,7 +166,7 @@ func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *prot
 
 // reportBug reports a mistake of the server to the observer and returns the error
 // that the client gets.
-func (s *Server) reportBug(ctx context.Context, in *Incoming, err error) *protocol.Error {
+func (s *Server) reportBug(ctx context.Context, in *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: in.eventWhere(), Err: err})
 	return publicerror.Internal()
 }

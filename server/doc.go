@@ -33,7 +33,11 @@
 //			log.Fatal(err)
 //		}
 //		server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys the service."}, deploy)
-//		log.Fatal(http.ListenAndServe("localhost:8080", serverhttp.New(srv, nil)))
+//		handler, err := serverhttp.New(srv, nil)
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		log.Fatal(http.ListenAndServe("localhost:8080", handler))
 //	}
 //
 // The handler runs once for each leg of the call: first to ask, then, when the
@@ -89,10 +93,18 @@
 // A [Server] is free of transports. [Server.Handle] serves a request from the
 // same process, so that a Server is the peer of a client without anything in
 // between; closing that client closes its peer, the Server. Transports call
-// [Server.Admit], add what they know (who calls, and refusals of their own), and
-// then [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio]
+// [Server.Admit] with what they know of the sender (a [Delivery]), may refuse what
+// comes back (an [Admission]), and then call [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio]
 // and [Server.ServeStream] for lines of text. [Middleware] wraps every request of
 // all transports, refusals included.
+//
+// # Options
+//
+// The zero value of every field is its default, and the default of every number
+// stands at its field; nil options are all defaults. A negative number turns a limit
+// or a feature off: no limit, no waiting, not at all. Where nothing else would bound
+// the memory that strangers can take it is an error of the constructor, which names
+// the field. The same holds in the packages serverhttp and middleware.
 //
 // # Concurrency and contexts
 //

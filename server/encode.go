@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/attachment"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,9 +38,9 @@ func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 const resultBytes = 1 << 10
 
 // encodeResult returns the JSON text of the result, the server's name added.
-func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMessage, error) {
+func (s *Server) encodeResult(in *Request, result protocol.Result) (json.RawMessage, error) {
 	if p := in.encodedPage; p != nil && in.era.namesServer() && p.result == result {
-		if _, ok := in.Back.(BufferLender); ok {
+		if _, ok := in.back.(transport.BufferLender); ok {
 			return p.encoded, p.err
 		}
 		// What a client in process does with its copy must not reach others.
@@ -58,14 +59,14 @@ func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMes
 		}
 		nameless = false
 	}
-	lender, lent := in.Back.(BufferLender)
+	lender, lent := in.back.(transport.BufferLender)
 	var dst []byte
 	if lent {
 		dst = lender.Lend()
 	} else {
 		dst = make([]byte, 0, resultBytes)
 	}
-	data, err := protocol.AppendResult(dst, in.Version, in.Request.Method, result)
+	data, err := protocol.AppendResult(dst, in.Version, in.Message.Method, result)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMes
 // which checks capabilities and seals the state without which answers are not
 // accepted. Middleware may pass on the questions of a handler; it cannot ask by
 // itself.
-func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult) error {
+func checkQuestionsOfMiddleware(in *Request, asks *protocol.InputRequiredResult) error {
 	if attachment.Of(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
@@ -150,17 +151,4 @@ func metaOf(result protocol.Result) *protocol.Meta {
 		return &r.Meta
 	}
 	return nil
-}
-
-// A BufferLender is an [Incoming].Back that has memory for the result, from which
-// the transport can send the result without copying it. The response may then
-// alias that memory, or memory that is shared between requests, and must not be
-// changed.
-type BufferLender interface {
-	// Lend returns what the result is appended to. It is called at most once
-	// a request, when its handler has returned.
-	Lend() []byte
-	// Return is handed what was lent, grown maybe, with the result behind it.
-	// It is not called when there is no result.
-	Return(buf []byte)
 }

@@ -131,9 +131,8 @@ func TestCursorsOfAnotherList(t *testing.T) {
 func TestCacheHintsOfLists(t *testing.T) {
 	private := func(h *harness, method string) reply {
 		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method,
-			Params: json.RawMessage("{" + goodMeta + "}")})
-		in.Private = true
-		return h.read(in.Request, h.Serve(h.Context(), in))
+			Params: json.RawMessage("{" + goodMeta + "}")}, server.Delivery{Private: true})
+		return h.read(in.Request().Message, h.Serve(h.Context(), in))
 	}
 	tests := []struct {
 		name  string

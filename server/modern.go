@@ -13,36 +13,36 @@ import (
 // capabilities, that the version is supported, and that the method exists and
 // is offered. It never fails: a request that may not pass carries its refusal.
 // The message must have been read by [protocol.DecodeMessage].
-func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admitRequest(req, nil) }
+func (s *Server) Admit(req *protocol.Request, d Delivery) *Admission {
+	return s.admitRequest(req, &d, nil)
+}
 
-func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) *Incoming {
-	in := newActiveRequest()
-	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, protocol.LocalPrincipal(), s
-	in.era = modernEra{s}
-	in.DraftErrorCodes = s.opts.DraftErrorCodes
-	if req == nil {
-		in.Request = &protocol.Request{}
-		malformed = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil")
-	}
+// admitRequest is Admit for a message that may have been found to be malformed.
+func (s *Server) admitRequest(
+	req *protocol.Request, d *Delivery, malformed *protocol.Error,
+) *Admission {
+	a := newAdmission(s, modernEra{s}, req, d)
+	in := &a.request
+	in.Version = protocol.Latest
 	in.Refuse(malformed)
-	params, err := protocol.DecodeParams(in.Request.Method, in.Request.Params)
+	params, err := protocol.DecodeParams(in.Message.Method, in.Message.Params)
 	if err == nil {
 		in.Params, in.Target, in.Meta = params, targetOf(params), params.RequestMetadata()
-		in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
-		return in
+		in.Refuse(s.checkRequest(in.Message.Method, in.Meta))
+		return a
 	}
 	// What cannot be read may have a version that explains why. The parameters
 	// of discover are nothing but _meta.
-	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, in.Request.Params)
-	if metaErr != nil && in.Request.Method != protocol.MethodInitialize {
+	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, in.Message.Params)
+	if metaErr != nil && in.Message.Method != protocol.MethodInitialize {
 		in.Meta = &protocol.RequestMeta{}
 		in.Refuse(publicerror.From(metaErr))
-		return in
+		return a
 	}
 	in.Meta = meta.RequestMetadata()
-	in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
+	in.Refuse(s.checkRequest(in.Message.Method, in.Meta))
 	in.Refuse(publicerror.From(err))
-	return in
+	return a
 }
 
 // checkRequest returns why a request may not be dispatched, nil if it may.
@@ -81,16 +81,20 @@ func refuseInitialize() *protocol.Error {
 // questions are returned.
 type modernEra struct{ server *Server }
 
-func (modernEra) beginRequest(*activeRequest, *Incoming) {}
+func (modernEra) beginRequest(*Admission) {}
 
-func (modernEra) endRequest(*activeRequest, protocol.ID) {}
+func (modernEra) endRequest(*Admission, protocol.ID) {}
 
-func (modernEra) newPusher(*Incoming) *pusher { return nil }
+// isAbandoned is false: transports know by other means than messages whether a client
+// is gone.
+func (modernEra) isAbandoned(*Admission) bool { return false }
+
+func (modernEra) newPusher(*Request) *pusher { return nil }
 
 func (modernEra) sessionKey() any { return nil }
 
 func (m modernEra) answerOwnMethod(
-	ctx context.Context, in *Incoming,
+	ctx context.Context, in *Request,
 ) (protocol.Result, error, bool) {
 	switch p := in.Params.(type) {
 	case *protocol.DiscoverParams:
@@ -114,11 +118,14 @@ func (modernEra) refuseTool(err error) (protocol.Result, error) { return nil, er
 
 func (modernEra) namesServer() bool { return true }
 
-func (m modernEra) spellError(_ context.Context, _ *Incoming, e *protocol.Error) *protocol.Error {
+// sendNow implements [era]: nothing follows the response.
+func (modernEra) sendNow(context.Context, protocol.Message) error { return ErrEnded }
+
+func (m modernEra) spellError(_ context.Context, _ *Request, e *protocol.Error) *protocol.Error {
 	if e != nil && m.server.opts.DraftErrorCodes {
 		return e.Draft()
 	}
 	return e
 }
 
-func (modernEra) revertFailedOpen(*Incoming, error) {}
+func (modernEra) revertFailedOpen(*Request, error) {}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -35,11 +36,12 @@ type Options struct {
 	Capabilities protocol.ServerCapabilities
 	// Roundtrip configures the path of tools/call, prompts/get and
 	// resources/read. An empty Audience becomes Info.Name; one of the two is
-	// required beside a shared key.
+	// required beside a shared key. Its Observer must be nil: that of the server
+	// is told what happens there, too.
 	Roundtrip roundtrip.Options
 	// Middleware wraps every request, outermost first.
 	Middleware []Middleware
-	// Observer is told what happens, beside Roundtrip.Observer. Nil: nobody.
+	// Observer is told what happens, in the path of Roundtrip, too. Nil: nobody.
 	Observer event.Observer
 	// PageSize is how many definitions a page of a list holds, 0:
 	// DefaultPageSize, negative: all.
@@ -47,18 +49,18 @@ type Options struct {
 	// ListTTL is how long clients may reuse lists, 0: DefaultTTL, negative:
 	// not at all.
 	ListTTL time.Duration
-	// DiscoverTTL is the same for the answer to server/discover.
+	// DiscoverTTL is the same for the answer to server/discover, 0: DefaultTTL,
+	// negative: not at all.
 	DiscoverTTL time.Duration
 	// Visible decides what a principal may see: it is asked for every tool,
-	// prompt, resource and template, with the method of its list and its name,
-	// URI or template. What is hidden is neither listed nor found, and nobody
+	// prompt, resource and template, by its name, URI or template. What is hidden is neither listed nor found, and nobody
 	// is told of its updates; that a list changed is announced to everybody who
 	// listens for it. Lists are then never shared between principals in caches.
 	// Calls may overlap; it is asked for a whole list at a time and must be
 	// quick. Nil: everybody sees everything.
-	Visible func(p protocol.Principal, list, name string) bool
+	Visible func(p protocol.Principal, kind Kind, name string) bool
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
-	// DefaultMaxSubscriptions. One authenticated principal may have a quarter of
+	// DefaultMaxSubscriptions, negative: no limit. One authenticated principal may have a quarter of
 	// them; anonymous clients together may have all where the transport does not
 	// authenticate, and else all but a quarter.
 	MaxSubscriptions int
@@ -94,22 +96,18 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Roundtrip.Audience == "" { // the default name is everybody's
 		opts.Roundtrip.Audience = opts.Info.Name
 	}
-	if opts.Info.Name == "" {
-		opts.Info.Name = "rondo"
+	opts.Info.Name = cmp.Or(opts.Info.Name, "rondo")
+	opts.Info.Version = cmp.Or(opts.Info.Version, "0.0.0")
+	if opts.Roundtrip.Observer != nil {
+		return opts, errors.New("server: Roundtrip.Observer: must be nil; set Observer, which is " +
+			"told what happens there, too")
 	}
-	if opts.Info.Version == "" {
-		opts.Info.Version = "0.0.0"
-	}
-	opts.observed = opts.Roundtrip.Observer != nil || opts.Observer != nil
-	opts.Observer = event.Observers(opts.Roundtrip.Observer, opts.Observer)
+	opts.observed = opts.Observer != nil
+	opts.Observer = event.Observers(opts.Observer)
 	opts.Roundtrip.Observer = opts.Observer
-	if opts.PageSize == 0 {
-		opts.PageSize = DefaultPageSize
-	}
+	opts.PageSize = cmp.Or(opts.PageSize, DefaultPageSize)
 	opts.Capabilities = declarableCapabilities(opts.Capabilities)
-	if opts.MaxSubscriptions <= 0 {
-		opts.MaxSubscriptions = DefaultMaxSubscriptions
-	}
+	opts.MaxSubscriptions = cmp.Or(opts.MaxSubscriptions, DefaultMaxSubscriptions)
 	opts.ListTTL = ttlOrDefault(opts.ListTTL)
 	opts.DiscoverTTL = ttlOrDefault(opts.DiscoverTTL)
 	for _, m := range opts.Middleware {
@@ -136,9 +134,4 @@ func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabi
 	return own
 }
 
-func ttlOrDefault(d time.Duration) time.Duration {
-	if d == 0 {
-		return DefaultTTL
-	}
-	return max(d, 0)
-}
+func ttlOrDefault(d time.Duration) time.Duration { return max(cmp.Or(d, DefaultTTL), 0) }

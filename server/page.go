@@ -76,16 +76,16 @@ func newCursor(method string, at int) string {
 }
 
 // answerList answers one of the list requests.
-func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Result, error) {
-	switch in.Request.Method {
+func (s *Server) answerList(in *Request, p *protocol.ListParams) (protocol.Result, error) {
+	switch in.Message.Method {
 	case protocol.MethodListTools:
-		return listPage(s, in, s.tools.loadSnapshot(), p.Cursor)
+		return listPage(s, in, KindTool, s.tools.loadSnapshot(), p.Cursor)
 	case protocol.MethodListPrompts:
-		return listPage(s, in, s.prompts.loadSnapshot(), p.Cursor)
+		return listPage(s, in, KindPrompt, s.prompts.loadSnapshot(), p.Cursor)
 	case protocol.MethodListResources:
-		return listPage(s, in, s.resources.loadSnapshot(), p.Cursor)
+		return listPage(s, in, KindResource, s.resources.loadSnapshot(), p.Cursor)
 	}
-	return listPage(s, in, s.templates.loadSnapshot(), p.Cursor)
+	return listPage(s, in, KindResourceTemplate, s.templates.loadSnapshot(), p.Cursor)
 }
 
 // newCursorError refuses a cursor that leads to no page, or to none that the
@@ -95,19 +95,19 @@ func newCursorError() *protocol.Error {
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
-func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E],
+func listPage[E entry](s *Server, in *Request, kind Kind, snap *snapshot[E],
 	cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
 		return nil, newCursorError()
 	}
-	method := in.Request.Method
+	method := in.Message.Method
 	switch {
 	case s.opts.Visible != nil:
 		// What is left is divided into pages: holes in the pages of all would
 		// give away how much is hidden.
 		seen := slices.DeleteFunc(slices.Clone(snap.entries),
-			func(e E) bool { return !s.isVisible(in, method, e.entryKey()) })
+			func(e E) bool { return !s.isVisible(in.Principal, kind, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
 			return nil, newCursorError()
 		}
@@ -116,10 +116,10 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E],
 	case len(s.opts.Middleware) > 0:
 		// Middleware may filter what it is handed, so nothing is shared.
 		entries, next := pageAt(snap.entries, method, at, snap.size)
-		return snap.render(entries, next, s.listHints(in.Private)), nil
+		return snap.render(entries, next, s.listHints(in.private)), nil
 	}
 	pages := snap.public
-	if in.Private {
+	if in.private {
 		pages = snap.private
 	}
 	in.encodedPage = pages()[at/snap.size]
@@ -129,12 +129,6 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E],
 func (s *Server) listHints(private bool) protocol.CacheHints {
 	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(),
 		Scope: s.cacheScope(private)}
-}
-
-// isVisible reports whether the sender of a request may see what is registered
-// under name.
-func (s *Server) isVisible(in *Incoming, list, name string) bool {
-	return s.opts.Visible == nil || s.opts.Visible(in.Principal, list, name)
 }
 
 // cacheScope is public only where everybody is shown the same.

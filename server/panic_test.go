@@ -68,12 +68,12 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 // Serve, in process and in sessions, and told to whoever asked.
 func TestPanicOutsideHandlers(t *testing.T) {
 	fall := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			if in.Request.Method == protocol.MethodListTools {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			if in.Message.Method == protocol.MethodListTools {
 				// which the observer is told beside all handlers
 				return nil, errors.New("no error of the protocol")
 			}
-			if in.Request.Method == protocol.MethodInitialize && in.Meta.ClientInfo.Name == "bad" {
+			if in.Message.Method == protocol.MethodInitialize && in.Meta.ClientInfo.Name == "bad" {
 				panic("in the middleware")
 			}
 			return next(ctx, in)
@@ -113,12 +113,12 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	var told []string
 	send := func(method, params string) *protocol.Response {
 		in := x.Admit(&protocol.Request{ID: protocol.IntID(4), Method: method,
-			Params: json.RawMessage(params)})
-		in.Panicked = func(_ context.Context, p event.HandlerPanicked) {
-			if len(p.Stack) > 0 {
-				told = append(told, p.Method)
-			}
-		}
+			Params: json.RawMessage(params)}, server.Delivery{
+			Panicked: func(_ context.Context, p event.HandlerPanicked) {
+				if len(p.Stack) > 0 {
+					told = append(told, p.Method)
+				}
+			}})
 		return srv.Serve(t.Context(), in)
 	}
 	const hello = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`
@@ -132,8 +132,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError {
 		t.Errorf("got %+v, want an internal error", r)
 	}
-	if r := send(protocol.MethodPing, `{}`); r.Error != nil || x.Running() != 0 {
-		t.Errorf("ping: %v, %d requests run, want none", r.Error, x.Running())
+	if r := send(protocol.MethodPing, `{}`); r.Error != nil || server.Running(x) != 0 {
+		t.Errorf("ping: %v, %d requests run, want none", r.Error, server.Running(x))
 	}
 	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told,
 		want) {
@@ -155,8 +155,11 @@ func TestPanicOfTheTransport(t *testing.T) {
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			panic("in the handler")
 		})
-	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)})
-	in.Panicked = func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) }
+	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)},
+		server.Delivery{
+			Principal: protocol.LocalPrincipal(),
+			Panicked:  func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) },
+		})
 	wantPanic(t, "in the observer", func() { srv.Serve(t.Context(), in) })
 	if err := srv.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -171,7 +174,7 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 		if _, ok := e.(event.HandlerPanicked); ok {
 			close(told)
 		}
-	}), Visible: func(_ protocol.Principal, _, name string) bool {
+	}), Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 		if broken && name == "test://secret" {
 			panic("on purpose")
 		}
@@ -218,7 +221,8 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 		return nil
 	})
 	defer x.Close()
-	in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{}}`)})
+	in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{}}`)},
+		server.Delivery{})
 	if r := h.Serve(t.Context(), in); r.Error != nil {
 		t.Fatal(r.Error)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -123,19 +124,10 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// A TransientSender is an [Incoming].Back that keeps messages for a client that is
-// disconnected, and can send one without keeping it. Heartbeats are sent like that.
-type TransientSender interface {
-	protocol.Back
-	// SendTransient is Notify for a notification that is lost when the client is not
-	// connected.
-	SendTransient(ctx context.Context, n *protocol.Notification) error
-}
-
 // sendHeartbeat sends progress that means no more than that the request waits for
 // a person. Errors are ignored: a client that is gone is noticed when the question
 // is sent or the response is.
-func (in *Incoming) sendHeartbeat(ctx context.Context) {
+func (in *Request) sendHeartbeat(ctx context.Context) {
 	o := in.channel
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,7 +139,7 @@ func (in *Incoming) sendHeartbeat(ctx context.Context) {
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}
-	if back, ok := o.back.(TransientSender); ok {
+	if back, ok := o.back.(transport.TransientSender); ok {
 		_ = back.SendTransient(ctx, n)
 		return
 	}

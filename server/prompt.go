@@ -81,10 +81,10 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 }
 
 // getPrompt answers prompts/get.
-func (s *Server) getPrompt(ctx context.Context, in *Incoming,
+func (s *Server) getPrompt(ctx context.Context, in *Request,
 	params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, ok := s.prompts.loadSnapshot().index[params.Name]
-	if !ok || !s.isVisible(in, protocol.MethodListPrompts, params.Name) {
+	if !ok || !s.isVisible(in.Principal, KindPrompt, params.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
 	}

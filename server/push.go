@@ -12,12 +12,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A BackSender is an [Incoming].Back that carries requests, too, to the client of
+// A BackSender is an [Delivery].Back that carries requests, too, to the client of
 // a [Session] and on the stream of the request that they relate to. Calls may
 // overlap. The client's answer goes to [Session.Deliver].
 type BackSender interface {
@@ -26,15 +27,6 @@ type BackSender interface {
 	// go out even though the client has cancelled what it relates to. An error
 	// means that the client cannot be reached.
 	Send(ctx context.Context, m protocol.Message) error
-}
-
-// A TextSender is a [BackSender] of a transport that keeps messages as text. Questions
-// go to SendText instead of Send, so that they are encoded once.
-type TextSender interface {
-	BackSender
-	// SendText sends the JSON text of a request, which it keeps. Otherwise it is like
-	// Send.
-	SendText(ctx context.Context, request []byte) error
 }
 
 // MaxPendingPushes is how many questions one session may wait for at once. A
@@ -286,7 +278,7 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 		return err
 	}
 	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
-	whole, ok := p.back.(TextSender)
+	whole, ok := p.back.(transport.TextSender)
 	if ok {
 		text = envelope.BeginRequest(text, id.String(), method)
 	}

@@ -386,7 +386,7 @@ func TestMiddlewareCannotAsk(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
-				return func(context.Context, *server.Incoming) (protocol.Result,
+				return func(context.Context, *server.Request) (protocol.Result,
 					error) {
 					return tc.result, nil
 				}
@@ -459,8 +459,8 @@ func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 			return nil
 		}},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-				if in.Request.Method != protocol.MethodCallTool {
+			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+				if in.Message.Method != protocol.MethodCallTool {
 					return next(ctx, in)
 				}
 				e, err := (&protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{

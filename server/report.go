@@ -39,25 +39,26 @@ func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {
 // recoverToResponse is deferred by Serve and turns a panic into the response.
 // runHandler recovers the panics of handlers and middleware; the ones that arrive
 // here are of observers, of types that cannot be encoded and of response channels.
-func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *protocol.Response) {
+func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	v := recover()
 	if v == nil {
 		return
 	}
+	in, response := &a.request, &a.response
 	p := event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
 	response.Result, response.Error = nil, publicerror.Internal()
 	s.closeAfterPanic(ctx, in)
 	in.era.revertFailedOpen(in, response.Error)
 	s.ReportPanic(ctx, p)
-	if in.Panicked != nil {
-		in.Panicked(ctx, p)
+	if a.panicked != nil {
+		a.panicked(ctx, p)
 	}
 }
 
 // closeAfterPanic closes the channel of a request after a panic, so that nothing
 // follows its response. The panic may have come from closing the channel, so a
 // second one is recovered, too.
-func (s *Server) closeAfterPanic(ctx context.Context, in *Incoming) {
+func (s *Server) closeAfterPanic(ctx context.Context, in *Request) {
 	defer s.recoverAndReport(ctx, in.eventWhere())
 	defer in.channel.closeChannel()
 	in.pusher.withdrawRemaining()

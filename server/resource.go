@@ -152,16 +152,16 @@ func renderTemplates(templates []*template, next string,
 
 // findReader returns who reads uri, and the variables of its template. A resource
 // that is hidden is not read by way of a template either.
-func (s *Server) findReader(in *Incoming, uri string) (*resourceReader, map[string]string) {
+func (s *Server) findReader(in *Request, uri string) (*resourceReader, map[string]string) {
 	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
-		if !s.isVisible(in, protocol.MethodListResources, uri) {
+		if !s.isVisible(in.Principal, KindResource, uri) {
 			return nil, nil
 		}
 		return &r.resourceReader, nil
 	}
 	for _, t := range s.templates.loadSnapshot().entries {
 		if variables, ok := t.matcher.matchURI(uri); ok &&
-			s.isVisible(in, protocol.MethodListResourceTemplates, t.entryKey()) {
+			s.isVisible(in.Principal, KindResourceTemplate, t.entryKey()) {
 			return &t.resourceReader, variables
 		}
 	}
@@ -169,7 +169,7 @@ func (s *Server) findReader(in *Incoming, uri string) (*resourceReader, map[stri
 }
 
 // readResource answers resources/read.
-func (s *Server) readResource(ctx context.Context, in *Incoming,
+func (s *Server) readResource(ctx context.Context, in *Request,
 	params *protocol.ReadResourceParams) (protocol.Result, error) {
 	r, variables := s.findReader(in, params.URI)
 	if r == nil {

@@ -44,7 +44,7 @@ func New(opts *Options) (*Server, error) {
 		return nil, fmt.Errorf("server: Info: %w", err)
 	}
 	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover,
-		s.answerDiscover(&Incoming{})); err != nil {
+		s.answerDiscover(&Request{})); err != nil {
 		return nil, fmt.Errorf("server: Capabilities: %w", err)
 	}
 	s.handler = s.dispatchRequest
@@ -67,6 +67,10 @@ func (s *Server) Notify(context.Context, *protocol.Notification) error { return 
 
 // ShutdownWaitsForPeople returns the option, for transports that shut down.
 func (s *Server) ShutdownWaitsForPeople() bool { return s.opts.ShutdownWaitsForPeople }
+
+// DraftErrorCodes returns the option, for transports that tell errors of the server
+// apart by their codes.
+func (s *Server) DraftErrorCodes() bool { return s.opts.DraftErrorCodes }
 
 // Done returns a channel that is closed once [Server.Close] or [Server.Shutdown]
 // has been called. Nothing is announced to clients from then on, so transports

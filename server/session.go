@@ -24,12 +24,12 @@ const closedRetryAfter = time.Second
 // (basic/lifecycle of those revisions) and ends when the transport closes it. A
 // transport hands it what the client sends:
 //
-//	request       Admit, then Server.Serve, then send the response unless in.Abandoned
+//	request       Admit, then Server.Serve, then send the response unless Abandoned
 //	notification  Notify
 //	response      Deliver
 //
 // Requests are asked of the client on the way back of the request that needs
-// them: their [Incoming].Back must be a [BackSender]. All methods may be called
+// them: the Back of their [Delivery] must be a [BackSender]. All methods may be called
 // concurrently.
 type Session struct {
 	server        *Server
@@ -103,15 +103,12 @@ func (x *Session) Principal() protocol.Principal { return x.principal }
 // has the session's principal. An initialize that is not refused opens the
 // session at once, so that the client need not wait for the answer; if it fails
 // after all the session is as before.
-func (x *Session) Admit(req *protocol.Request) *Incoming {
-	in := newActiveRequest()
-	in.Request, in.Version, in.Principal, in.server, in.era = req, protocol.V20251125, x.principal,
-		x.server, x
-	if req == nil {
-		in.Request = &protocol.Request{}
-		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
-	}
-	params, err := protocol.DecodeParams(in.Request.Method, in.Request.Params)
+func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
+	d.Principal = x.principal
+	a := newAdmission(x.server, x, req, &d)
+	in := &a.request
+	in.Version = protocol.V20251125
+	params, err := protocol.DecodeParams(in.Message.Method, in.Message.Params)
 	meta := protocol.RequestMeta{}
 	if params != nil {
 		meta = *params.RequestMetadata()
@@ -129,14 +126,14 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 	if x.version != "" {
 		in.Version = x.version
 	}
-	in.Refuse(x.checkMethodLocked(in.Request.Method))
+	in.Refuse(x.checkMethodLocked(in.Message.Method))
 	if err != nil {
 		in.Refuse(publicerror.From(err))
 	}
 	if p, ok := in.Params.(*protocol.InitializeParams); ok && in.refusal == nil {
 		x.openLocked(in, p)
 	}
-	return in
+	return a
 }
 
 // checkMethodLocked returns why a request may not be dispatched, nil if it may.
@@ -198,15 +195,6 @@ func (x *Session) Deliver(r *protocol.Response) error {
 	return nil
 }
 
-// Running returns how many requests of the session are being served. On a line stream
-// it returns 0: the stream counts the requests of both eras together.
-func (x *Session) Running() int {
-	if x.requests == nil {
-		return 0
-	}
-	return x.requests.Len()
-}
-
 // Close ends the session: its requests are cancelled with the cause
 // [ErrSessionClosed], what the client is being asked fails. It does not wait
 // for either. Further requests are refused.
@@ -225,24 +213,25 @@ func (x *Session) Close() {
 // beginRequest makes a request end with the session, and when the client cancels it
 // by its id, until endRequest is called. mu orders it with cancelRequest, so that a
 // cancellation is either found by the one or finds the request in the other.
-func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
+func (x *Session) beginRequest(a *Admission) {
 	if x.requests == nil {
 		return
 	}
-	id := in.Request.ID
-	l.task.Uncancellable = in.opensSession
+	in := &a.request
+	id := in.Message.ID
+	a.task.Uncancellable = in.opensSession
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch err := x.requests.Begin(id, &l.task); {
+	switch err := x.requests.Begin(id, &a.task); {
 	case err == nil:
-		l.inSession = true
+		a.inSession = true
 	case errors.Is(err, inflight.ErrDuplicate):
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running"))
-		l.unfollow = context.AfterFunc(x.lifetime, func() { l.task.Cancel(ErrSessionClosed) })
+		a.unfollow = context.AfterFunc(x.lifetime, func() { a.task.Cancel(ErrSessionClosed) })
 		return
 	default:
-		l.task.Cancel(ErrSessionClosed)
+		a.task.Cancel(ErrSessionClosed)
 	}
 	if x.earlyCancels.Take(id) && !in.opensSession {
 		// Answered, lest a client wait that uses its ids more than once.
@@ -252,15 +241,18 @@ func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
 }
 
 // endRequest is called when the request, with the id that it began with, has been
-// served. Middleware may have changed the id in its Incoming.
-func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
-	if l.unfollow != nil {
-		l.unfollow()
+// served. Middleware may have changed the id in its [Request].
+func (x *Session) endRequest(a *Admission, id protocol.ID) {
+	if a.unfollow != nil {
+		a.unfollow()
 	}
-	if l.inSession {
-		x.requests.End(id, &l.task)
+	if a.inSession {
+		x.requests.End(id, &a.task)
 	}
 }
+
+// isAbandoned implements [era].
+func (x *Session) isAbandoned(a *Admission) bool { return a.task.IsCancelled() }
 
 // cancelRequest cancels a request. Unknown ids are no error: the request may just
 // have been answered, or its cancellation may have overtaken it. initialize cannot be
@@ -298,26 +290,26 @@ func negotiateVersion(wanted protocol.Version) protocol.Version {
 func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 
 // AdmitStateless is [Session.Admit] for a request of revision v that stands for
-// itself, from a client of which nothing is known but that p speaks for it. An
+// itself, from a client of which nothing is known but what d says. An
 // initialize is answered like any other request. What needs a session is
 // refused: to be told of changes, to choose a log level, and, since no
 // capability is known, to be asked anything. The function that is returned must
 // be called once the request has been answered.
 func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
-	p protocol.Principal) (*Incoming, func()) {
-	x := s.NewSession(p, nil)
+	d Delivery) (*Admission, func()) {
+	x := s.NewSession(d.Principal, nil)
 	x.stateless = true
 	if req != nil && req.Method != protocol.MethodInitialize {
 		x.version = negotiateVersion(v)
 		x.client.Capabilities = &protocol.ClientCapabilities{}
 		x.level = protocol.LevelEmergency
 	}
-	in := x.Admit(req)
-	switch in.Request.Method {
+	a := x.Admit(req, d)
+	switch in := &a.request; in.Message.Method {
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe, protocol.MethodSetLevel:
 		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound,
 			"method not found: %s needs a session, which this server does not have",
-			in.Request.Method))
+			in.Message.Method))
 	}
-	return in, x.Close
+	return a, x.Close
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // openLocked opens the session for an initialize that is being admitted.
-func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
+func (x *Session) openLocked(in *Request, p *protocol.InitializeParams) {
 	x.version = negotiateVersion(p.ProtocolVersion)
 	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
 	x.client.Capabilities, x.client.ClientInfo = &capabilities, &info
@@ -21,8 +21,10 @@ func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
 	in.opensSession = true
 }
 
-// revertFailedOpen implements [era]: it undoes openLocked when initialize failed.
-func (x *Session) revertFailedOpen(in *Incoming, err error) {
+// revertFailedOpen implements [era]: it undoes openLocked, and the subscription of
+// answerInitialize, when initialize failed after its admission: in middleware or while
+// its answer was encoded. Requests that were admitted meanwhile go on.
+func (x *Session) revertFailedOpen(in *Request, err error) {
 	if !in.opensSession || err == nil {
 		return
 	}
@@ -47,7 +49,7 @@ func (x *Session) offersMethod(method string) bool {
 }
 
 // answerOwnMethod implements [era].
-func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Result, error, bool) {
+func (x *Session) answerOwnMethod(_ context.Context, in *Request) (protocol.Result, error, bool) {
 	switch p := in.Params.(type) {
 	case *protocol.InitializeParams:
 		return x.answerInitialize(in), nil, true
@@ -59,7 +61,7 @@ func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Res
 		x.level = p.Level
 		return &protocol.EmptyResult{}, nil, true
 	case *protocol.SubscribeParams:
-		if in.Request.Method == protocol.MethodSubscribe {
+		if in.Message.Method == protocol.MethodSubscribe {
 			if err := x.subscribeResource(p.URI); err != nil {
 				return nil, err, true
 			}
@@ -73,7 +75,7 @@ func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Res
 
 // answerInitialize answers initialize, and subscribes the session to the changes
 // that the answer promises.
-func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
+func (x *Session) answerInitialize(in *Request) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.declaredCapabilities(), in.Version)
 	if x.sendUnrelated == nil {
 		c = withoutAnnouncements(c)
@@ -197,7 +199,7 @@ func (x *Session) announceChanges() bool {
 	}
 	x.mu.Unlock()
 	l := &announcer{server: x.server,
-		in: &Incoming{Principal: x.principal, Back: announcementChannel{x}}}
+		in: &Request{Principal: x.principal, back: announcementChannel{x}}}
 	for _, method := range lists {
 		x.announceOne(l, method, "")
 	}
@@ -232,7 +234,7 @@ func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notificatio
 	return nil
 }
 
-// sendNow sends one message that relates to no request.
+// sendNow implements [era].
 func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	if x.lifetime.Err() != nil {
 		return ErrSessionClosed
@@ -255,8 +257,8 @@ func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 }
 
 // newPusher implements [era]. Questions go out on the channel of the request.
-func (x *Session) newPusher(in *Incoming) *pusher {
-	back, ok := in.Back.(BackSender)
+func (x *Session) newPusher(in *Request) *pusher {
+	back, ok := in.back.(BackSender)
 	if !ok {
 		return nil
 	}
@@ -295,7 +297,7 @@ func (x *Session) namesServer() bool { return false }
 // "Error Handling"). URLs in an error of middleware are checked here, since they have
 // not passed the funnel.
 func (x *Session) spellError(
-	ctx context.Context, in *Incoming, e *protocol.Error,
+	ctx context.Context, in *Request, e *protocol.Error,
 ) *protocol.Error {
 	spelled, err := revision.SpellError(in.Version, e)
 	switch {
@@ -317,10 +319,13 @@ func (x *Session) spellError(
 	return spelled
 }
 
-// isMissingResource recognises what [protocol.ResourceNotFound] returns: an answer
-// about a resource whose data is its URI and nothing else.
-func isMissingResource(in *Incoming, e *protocol.Error) bool {
-	switch in.Request.Method {
+// isMissingResource reports whether e is what [protocol.ResourceNotFound] returns: an
+// error about a resource whose data is its URI and nothing else. For resources/read it
+// comes from the server or a handler. The server itself answers resources/subscribe
+// without revealing whether there is a resource; there it comes from middleware that
+// checks URIs.
+func isMissingResource(in *Request, e *protocol.Error) bool {
+	switch in.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:
 	default:
 		return false

@@ -95,7 +95,13 @@ func (c *visitor) request(method, params string) *protocol.Response {
 	return c.serve(c.admit(method, params))
 }
 
-func (c *visitor) admit(method, params string) *server.Incoming {
+func (c *visitor) admit(method, params string) *server.Admission {
+	c.Helper()
+	return c.admitWith(method, params, server.Delivery{Back: c})
+}
+
+// admitWith admits a request of which the transport knows d.
+func (c *visitor) admitWith(method, params string, d server.Delivery) *server.Admission {
 	c.mu.Lock()
 	c.lastID++
 	req := &protocol.Request{ID: protocol.IntID(c.lastID), Method: method}
@@ -104,12 +110,10 @@ func (c *visitor) admit(method, params string) *server.Incoming {
 		req.Params = json.RawMessage(params)
 	}
 	c.add(wiretest.Client, req)
-	in := c.session.Admit(req)
-	in.Back = c
-	return in
+	return c.session.Admit(req, d)
 }
 
-func (c *visitor) serve(in *server.Incoming) *protocol.Response {
+func (c *visitor) serve(in *server.Admission) *protocol.Response {
 	c.Helper()
 	response := c.h.Serve(c.Context(), in)
 	if in.Abandoned() {
@@ -239,14 +243,15 @@ func TestSessionLifecycle(t *testing.T) {
 		protocol.MethodDiscover, "unheard/of"} {
 		if r := c.h.Serve(t.Context(),
 			c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
-				Method: method})); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
+				Method: method}, server.Delivery{})); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("%s before initialize: got %v", method, r.Error)
 		}
 	}
 	if r := c.request(protocol.MethodPing, ""); string(r.Result) != "{}" {
 		t.Errorf("ping before initialize: %s, %v", r.Result, r.Error)
 	}
-	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)})
+	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)},
+		server.Delivery{})
 	if r := c.h.Serve(t.Context(), bad); r.Error == nil ||
 		r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
 		t.Errorf("bad initialize: got %v", r.Error)
@@ -259,7 +264,8 @@ func TestSessionLifecycle(t *testing.T) {
 	}
 	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of",
 		protocol.MethodListPrompts, protocol.MethodSubscribe} {
-		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage(`{"uri":"a"}`)})
+		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage(`{"uri":"a"}`)},
+			server.Delivery{})
 		if r := c.h.Serve(t.Context(), in); r.Error == nil ||
 			r.Error.Code != protocol.CodeMethodNotFound {
 			t.Errorf("%s: got %s, %v, want method not found", method, r.Result, r.Error)
@@ -269,7 +275,7 @@ func TestSessionLifecycle(t *testing.T) {
 	if r := c.request(protocol.MethodListTools, ""); r.Error == nil || r.Error.Code != protocol.CodeBusy || string(r.Error.Data) != `{"retryAfterMs":1000}` {
 		t.Errorf("after Close: got %s, %v", r.Result, r.Error)
 	}
-	if r := c.h.Serve(t.Context(), c.session.Admit(nil)); r.Error == nil {
+	if r := c.h.Serve(t.Context(), c.session.Admit(nil, server.Delivery{})); r.Error == nil {
 		t.Error("a nil request was served")
 	}
 	c.session.Notify(t.Context(), nil)
@@ -282,7 +288,7 @@ func TestSessionLifecycle(t *testing.T) {
 func TestSessionOpensOrNot(t *testing.T) {
 	fail := true
 	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if fail {
 				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
 			}
@@ -381,10 +387,11 @@ func TestSessionMethods(t *testing.T) {
 					{protocol.MethodSetLevel, `{"level":"loud"}`}, {protocol.MethodSubscribe, `{}`}, {protocol.MethodCallTool, ``},
 				} {
 					in := c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
-						Method: bad.method, Params: json.RawMessage(bad.params)})
+						Method: bad.method, Params: json.RawMessage(bad.params)},
+						server.Delivery{})
 					if bad.params == "" {
 						in = c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
-							Method: bad.method})
+							Method: bad.method}, server.Delivery{})
 					}
 					if r := c.h.Serve(t.Context(), in); r.Error == nil ||
 						r.Error.Code != protocol.CodeInvalidParams {
@@ -443,8 +450,8 @@ func TestSessionIgnoresModernMembers(t *testing.T) {
 	in := c.session.Admit(&protocol.Request{ID: protocol.IntID(7), Method: protocol.MethodCallTool,
 		Params: json.RawMessage(
 			`{"name":"ask","requestState":"x","inputResponses":{"confirm":{"action":"accept","content":{"reason":"now"}}},
-		"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"liar","version":"1"}}}`)})
-	in.Back = c
+		"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"liar","version":"1"}}}`)},
+		server.Delivery{Back: c})
 	if got := told(c.h.Serve(t.Context(), in)); !strings.HasPrefix(got,
 		"error: the client does not support: elicitation") || len(c.asked()) != 0 {
 		t.Errorf("got %q", got)
@@ -493,8 +500,7 @@ func TestSessionLogLevel(t *testing.T) {
 func TestSessionNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
-			Visible: func(_ protocol.Principal, _,
-				name string) bool {
+			Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 				return name != "test://hidden"
 			}})
 		h.plain()
@@ -571,7 +577,7 @@ func TestSessionNewsAreBounded(t *testing.T) {
 		defer x.Close()
 		params := json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 		h.Serve(t.Context(), x.Admit(&protocol.Request{ID: protocol.IntID(1),
-			Method: protocol.MethodInitialize, Params: params}))
+			Method: protocol.MethodInitialize, Params: params}, server.Delivery{}))
 		x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
 		change := func() {
 			server.AddRawTool(h.Server, server.Tool{Name: "new"}, outcome(nil, nil))
@@ -596,7 +602,8 @@ func TestSessionSubscriptionsAreBounded(t *testing.T) {
 		return c.h.Serve(t.Context(),
 			c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
 				Method: protocol.MethodSubscribe,
-				Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))})).Error
+				Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))},
+				server.Delivery{})).Error
 	}
 	for i := range server.MaxSubscribedResources {
 		if e := subscribe(fmt.Sprint("test://", i)); e != nil {
@@ -629,17 +636,17 @@ func TestSessionCancel(t *testing.T) {
 		go func() { done <- c.serve(in) }()
 		synctest.Wait()
 		if twice := c.h.Serve(t.Context(),
-			c.session.Admit(&protocol.Request{ID: in.Request.ID,
-				Method: protocol.MethodPing})); twice.Error == nil ||
+			c.session.Admit(&protocol.Request{ID: in.Request().Message.ID,
+				Method: protocol.MethodPing}, server.Delivery{})); twice.Error == nil ||
 			twice.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("the same id twice: %v", twice.Error)
 		}
-		if n := c.session.Running(); n != 1 {
+		if n := server.Running(c.session); n != 1 {
 			t.Errorf("%d running", n)
 		}
 		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
-		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request.ID)) // a string: another id
-		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%s}`, in.Request.ID))
+		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request().Message.ID)) // a string: another id
+		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%s}`, in.Request().Message.ID))
 		if r := <-done; r != nil {
 			t.Errorf("answered %s, %v", r.Result, r.Error)
 		}
@@ -647,7 +654,7 @@ func TestSessionCancel(t *testing.T) {
 			!strings.Contains(gone[0], c.asked()[0].ID.String()) {
 			t.Errorf("withdrawn %q", gone)
 		}
-		if n := c.session.Running(); n != 0 {
+		if n := server.Running(c.session); n != 0 {
 			t.Errorf("%d running", n)
 		}
 		late := &protocol.Response{ID: c.asked()[0].ID, Result: json.RawMessage(acceptedNow)}
@@ -808,8 +815,8 @@ func TestSessionWithoutBack(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
 	c := h.enter(protocol.V20251125, allCapabilities)
-	in := c.admit(protocol.MethodCallTool, `{"name":"ask"}`)
-	in.Back = nil
+	in := c.admitWith(protocol.MethodCallTool, `{"name":"ask"}`,
+		server.Delivery{})
 	if got := told(c.serve(in)); !strings.Contains(got, "no session") {
 		t.Errorf("got %q", got)
 	}
@@ -841,13 +848,13 @@ func TestSessionPrincipal(t *testing.T) {
 	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
 	h := newHarness(t, &server.Options{
-		Visible: func(p protocol.Principal, _, name string) bool {
+		Visible: func(p protocol.Principal, _ server.Kind, name string) bool {
 			return p == ada ||
 				name != "ask"
 		},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-				seen = append(seen, fmt.Sprint(in.Request.Method, " ", in.Version, " ",
+			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+				seen = append(seen, fmt.Sprint(in.Message.Method, " ", in.Version, " ",
 					in.Principal))
 				return next(ctx, in)
 			}
@@ -898,10 +905,10 @@ func TestRequestsWithoutASession(t *testing.T) {
 			serve := func(method, params string) *protocol.Response {
 				in, end := h.AdmitStateless(&protocol.Request{
 					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
-				}, v, protocol.LocalPrincipal())
+				}, v, server.Delivery{Principal: protocol.LocalPrincipal()})
 				defer end()
-				if in.Version != v {
-					t.Errorf("served in %q", in.Version)
+				if in.Request().Version != v {
+					t.Errorf("served in %q", in.Request().Version)
 				}
 				return h.Serve(t.Context(), in)
 			}
@@ -939,7 +946,7 @@ func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 				<-hold
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
@@ -977,8 +984,8 @@ func TestMalformedInitialize(t *testing.T) {
 	} {
 		x := newHarness(t, nil).NewSession(protocol.LocalPrincipal(), nil)
 		in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-			Params: json.RawMessage(tc.params)})
-		e := in.Refusal()
+			Params: json.RawMessage(tc.params)}, server.Delivery{})
+		e := in.Request().Refusal()
 		if e == nil || e.Code != protocol.CodeInvalidParams ||
 			!strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {
 			t.Errorf("%s: got %v, session in %q, want an error that begins with %q", tc.params, e,
@@ -1006,14 +1013,15 @@ func cancelOf(id any) string { return fmt.Sprintf(`{"requestId":%v}`, id) }
 func TestSessionCancelOvertakes(t *testing.T) {
 	c, runs := counting(t)
 	in := c.admit(protocol.MethodCallTool, `{"name":"count"}`)
-	c.notify(protocol.NotifyCancelled, cancelOf(in.Request.ID))
+	c.notify(protocol.NotifyCancelled, cancelOf(in.Request().Message.ID))
 	if r := c.serve(in); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest ||
 		*runs != 0 {
 		t.Errorf("answered %s, %v, and ran %d times", r.Result, r.Error, *runs)
 	}
 	// It is used up. A client that uses ids again is served.
 	again := c.h.Serve(t.Context(),
-		c.session.Admit(&protocol.Request{ID: in.Request.ID, Method: protocol.MethodPing}))
+		c.session.Admit(&protocol.Request{ID: in.Request().Message.ID, Method: protocol.MethodPing},
+			server.Delivery{}))
 	if again.Error != nil {
 		t.Errorf("the same id again: %v", again.Error)
 	}

@@ -35,8 +35,8 @@ type StreamOptions struct {
 	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
-	// included, 0: DefaultMaxInFlight. Calls that wait for a person do not run;
-	// those have a limit of their own, see
+	// included, 0: DefaultMaxInFlight, negative: no limit. Calls that wait for a
+	// person do not run; those have a limit of their own, see
 	// [roundtrip.Options].MaxWaitingPerSession.
 	MaxInFlight int
 	// Grace is how long requests may go on after the end of input, 0:
@@ -92,9 +92,7 @@ func (o StreamOptions) withDefaults() StreamOptions {
 		o.Principal = protocol.LocalPrincipal()
 	}
 	o.MaxLineBytes = limit.Or(o.MaxLineBytes, DefaultMaxLineBytes)
-	if o.MaxInFlight <= 0 {
-		o.MaxInFlight = DefaultMaxInFlight
-	}
+	o.MaxInFlight = limit.Or(o.MaxInFlight, DefaultMaxInFlight)
 	if o.Grace == 0 {
 		o.Grace = DefaultStreamGrace
 	}
@@ -111,19 +109,18 @@ type streamPeer struct {
 var _ linestream.SessionPeer = (*streamPeer)(nil)
 
 // Admit implements [linestream.SessionPeer].
-func (p *streamPeer) Admit(req *protocol.Request) linestream.ServeFunc {
-	var in *Incoming
+func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream.ServeFunc {
+	var admitted *Admission
 	if p.belongsToSession(req) {
-		in = p.session.Admit(req) // here, for what follows depends on initialize
+		// Here, for what follows depends on initialize.
+		admitted = p.session.Admit(req, Delivery{Back: back})
 	}
-	return func(ctx context.Context, back protocol.Back) (*protocol.Response, error) {
-		if in == nil {
-			in = p.server.Admit(req)
-			in.Principal = p.principal
+	return func(ctx context.Context) (*protocol.Response, error) {
+		if admitted == nil {
+			admitted = p.server.Admit(req, Delivery{Principal: p.principal, Back: back})
 		}
 		req = nil // its line need not be kept for as long as the handler runs
-		in.Back = back
-		return p.server.Serve(ctx, in), nil
+		return p.server.Serve(ctx, admitted), nil
 	}
 }
 
@@ -144,7 +141,7 @@ func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
 // Handle implements [protocol.Peer].
 func (p *streamPeer) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
-	return p.Admit(req)(ctx, back)
+	return p.Admit(req, back)(ctx)
 }
 
 // Notify implements [protocol.Peer].

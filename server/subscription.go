@@ -193,18 +193,18 @@ func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
 // answerListen answers subscriptions/listen: it acknowledges, then sends changes
 // until the client or the server ends the subscription.
-func (s *Server) answerListen(ctx context.Context, in *Incoming,
+func (s *Server) answerListen(ctx context.Context, in *Request,
 	p *protocol.ListenParams) (protocol.Result, error) {
-	if in.Back == nil {
+	if in.back == nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
 			"subscriptions/listen needs a way to send notifications")
 	}
-	if len(in.Request.Params) > MaxListenBytes {
+	if len(in.Message.Params) > MaxListenBytes {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: longer than %d bytes", MaxListenBytes)
 	}
 	filter := s.honouredFilter(p.Notifications)
-	if in.Private {
+	if in.private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
 	sub, full, err := s.hub.openSubscription(in.Principal, filter)
@@ -218,7 +218,7 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming,
 		return nil, err
 	}
 	defer s.hub.removeSubscriber(sub)
-	meta, err := protocol.Meta(nil).With(protocol.MetaSubscriptionID, in.Request.ID)
+	meta, err := protocol.Meta(nil).With(protocol.MetaSubscriptionID, in.Message.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming,
 // An announcer sends the notifications of one subscription, or of a session.
 type announcer struct {
 	server *Server
-	in     *Incoming
+	in     *Request
 	meta   protocol.Meta // with the id of the subscription
 }
 
@@ -261,7 +261,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 	if err != nil {
 		return err
 	}
-	return l.in.Back.Notify(ctx,
+	return l.in.back.Notify(ctx,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 

@@ -418,7 +418,7 @@ func TestListenKeepsSilence(t *testing.T) {
 func TestListenHidesResources(t *testing.T) {
 	var mu sync.Mutex
 	promoted := false
-	visible := func(p protocol.Principal, list, name string) bool {
+	visible := func(p protocol.Principal, _ server.Kind, name string) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return p.Subject == "admin" || promoted || !strings.Contains(name, "secret")

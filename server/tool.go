@@ -171,10 +171,10 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 }
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, in *Incoming,
+func (s *Server) callTool(ctx context.Context, in *Request,
 	p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.loadSnapshot().index[p.Name]
-	if !ok || !s.isVisible(in, protocol.MethodListTools, p.Name) {
+	if !ok || !s.isVisible(in.Principal, KindTool, p.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
 	}

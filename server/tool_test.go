@@ -309,7 +309,7 @@ func TestRewrittenArguments(t *testing.T) {
 	}
 	var arguments json.RawMessage
 	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			in.Params.(*protocol.CallToolParams).Arguments = arguments
 			return next(ctx, in)
 		}

@@ -16,7 +16,7 @@ var admin, guest = protocol.Principal{Issuer: "i",
 	Subject: "admin"}, protocol.Principal{Issuer: "i", Subject: "guest"}
 
 // hideSecrets shows what has "secret" in its name to admin alone.
-func hideSecrets(p protocol.Principal, _, name string) bool {
+func hideSecrets(p protocol.Principal, _ server.Kind, name string) bool {
 	return p == admin || !strings.Contains(name, "secret")
 }
 
@@ -155,17 +155,17 @@ func TestPagesOfVisible(t *testing.T) {
 
 func TestVisibleIsAskedAbout(t *testing.T) {
 	asked := map[string]bool{}
-	h := newHarness(t, &server.Options{Visible: func(p protocol.Principal, list,
-		name string) bool {
-		asked[p.Subject+" "+list+" "+name] = true
+	visible := func(p protocol.Principal, kind server.Kind, name string) bool {
+		asked[p.Subject+" "+string(kind)+" "+name] = true
 		return true
-	}})
+	}
+	h := newHarness(t, &server.Options{Visible: visible})
 	for _, l := range lists {
 		l.add(h.Server, "a")
 		h.sendAs(guest, l.method, "")
 	}
-	for _, want := range []string{"guest tools/list a", "guest prompts/list a",
-		"guest resources/list x:a", "guest resources/templates/list x:a/{id}"} {
+	for _, want := range []string{"guest tool a", "guest prompt a",
+		"guest resource x:a", "guest resource template x:a/{id}"} {
 		if !asked[want] {
 			t.Errorf("was not asked %q but %v", want, asked)
 		}
@@ -173,7 +173,7 @@ func TestVisibleIsAskedAbout(t *testing.T) {
 }
 
 func TestVisiblePanics(t *testing.T) {
-	h := newHarness(t, &server.Options{Visible: func(protocol.Principal, string,
+	h := newHarness(t, &server.Options{Visible: func(protocol.Principal, server.Kind,
 		string) bool {
 		panic("secret")
 	}})

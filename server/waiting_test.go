@@ -199,7 +199,7 @@ func TestForeignContextsTellOfTheWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told := make(chan bool, 10)
 				h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-					return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+					return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 						return next(roundtrip.WatchWaiting(ctx,
 							func(waiting bool) { told <- waiting }), in)
 					}

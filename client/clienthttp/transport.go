@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -118,7 +119,7 @@ func (t *Transport) Probe(
 		return nil, ctx.Err() == nil &&
 			(isRequestFault(status) || errors.Is(err, errServerRequest)), err
 	}
-	if resp.Error == nil || resp.Error.EraEvidence() {
+	if resp.Error == nil || revision.ProvesModern(resp.Error) {
 		return resp, false, nil
 	}
 	return resp, status == http.StatusOK || isRequestFault(status), nil

@@ -74,12 +74,16 @@ func newServer() (*server.Server, error) {
 // serveHTTP serves until ctx ends, then lets go in good order: subscriptions
 // are ended and running requests waited for, then connections are closed.
 func serveHTTP(ctx context.Context, srv *server.Server, addr string) error {
+	handler, err := serverhttp.New(srv, nil)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", serverhttp.New(srv, nil))
+	mux.Handle("/mcp", handler)
 	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- httpServer.Serve(listener) }()

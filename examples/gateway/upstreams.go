@@ -65,5 +65,5 @@ func rondoUpstream() (http.Handler, error) {
 			}
 			return server.Text("made " + in.Name + " in " + where.Name), nil
 		})
-	return serverhttp.New(srv, nil), nil
+	return serverhttp.New(srv, nil)
 }

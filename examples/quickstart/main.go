@@ -85,12 +85,16 @@ func serve() (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
+	handler, err := serverhttp.New(srv, nil)
+	if err != nil {
+		return "", nil, err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", serverhttp.New(srv, nil))
+	mux.Handle("/mcp", handler)
 	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go httpServer.Serve(listener)
 	stop = func() {

@@ -26,6 +26,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -59,13 +60,18 @@ func replica(in io.Reader, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	handler, err := serverhttp.New(srv, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	fmt.Fprintf(out, "http://%s\n", listener.Addr())
-	web := &http.Server{Handler: serverhttp.New(srv, nil), ReadHeaderTimeout: time.Minute}
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		_ = web.Close()
@@ -268,7 +274,7 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = srv.Close() })
-		web := httptest.NewServer(serverhttp.New(srv, nil))
+		web := httptest.NewServer(servertest.NewHandler(t, srv, nil))
 		t.Cleanup(web.Close)
 		targets = append(targets, web.URL)
 	}

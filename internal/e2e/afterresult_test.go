@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A memoryListener accepts connections that are made in memory, so that what waits for them waits
@@ -115,7 +115,7 @@ func callingOverLines(t *testing.T, srv *server.Server, revision string) *callin
 
 func callingOverHTTP(t *testing.T, srv *server.Server, revision string) *calling {
 	c := &calling{T: t, heard: make(chan string, 1000)}
-	handler, listener := serverhttp.New(srv, nil), newMemoryListener(t)
+	handler, listener := servertest.NewHandler(t, srv, nil), newMemoryListener(t)
 	host := &http.Server{Handler: handler}
 	ended := make(chan error, 1)
 	go func() { ended <- host.Serve(listener) }()

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestVisitsAreWaitedFor: on every way a person is sent to a link once, the call
@@ -121,7 +121,7 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 				roundtrip.Await(ctx, "login",
 					func(context.Context) (bool, error) { return false, nil })
 		})
-	handler := serverhttp.New(srv, nil)
+	handler := servertest.NewHandler(t, srv, nil)
 	w := &wire{t: t, url: listen(t, handler), watch: watched,
 		client: &http.Client{Transport: transport(t), Timeout: patience}}
 	first := w.send(leg{target: "visit"}).wantAsked("login")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -303,7 +304,7 @@ func TestModernOnlyServersServeNoBatch(t *testing.T) {
 		for _, version := range []string{"", "2025-03-26", revision} {
 			t.Run(fmt.Sprintf("stateless %t, version %q", stateless, version), func(t *testing.T) {
 				srv, _ := mustServe(t, &server.Options{ModernOnly: true})
-				url := listen(t, serverhttp.New(srv,
+				url := listen(t, servertest.NewHandler(t, srv,
 					&serverhttp.Options{StatelessLegacy: stateless}))
 				header := http.Header{"Content-Type": {"application/json"}}
 				header.Set("Accept", "application/json, text/event-stream")

@@ -10,10 +10,10 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestErasGiveTheSame takes every kind of flow through both eras over HTTP answered as JSON, HTTP
@@ -114,7 +114,7 @@ func checkEra(t *testing.T, era protocol.Era, messages []wiretest.Message) {
 func eraOverHTTP(t *testing.T, srv *server.Server,
 	opts client.Options) (*client.Client, func() []wiretest.Message) {
 	recorder := &wiretest.Recorder{Base: transport(t)}
-	url := listen(t, serverhttp.New(srv, nil))
+	url := listen(t, servertest.NewHandler(t, srv, nil))
 	peer, err := clienthttp.New(url,
 		&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
 	if err != nil {

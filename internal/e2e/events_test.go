@@ -13,11 +13,11 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // note is a notification that any server may send while a request runs.
@@ -143,7 +143,7 @@ func TestNotificationsAreNotHeldBack(t *testing.T) {
 				return nil, context.Cause(ctx)
 			}
 		})
-	c, said := dial(t, listen(t, serverhttp.New(srv, nil)), &client.Options{
+	c, said := dial(t, listen(t, servertest.NewHandler(t, srv, nil)), &client.Options{
 		LogLevel: protocol.LevelInfo,
 		Log:      func(context.Context, *protocol.LogMessage) { arrived <- struct{}{} },
 	})

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // newFlows returns a server whose handlers are straight-line code.
@@ -274,7 +274,8 @@ func TestNilAskOptionsAreIgnored(t *testing.T) {
 				nil)
 			return server.Text(said.Reason), err
 		})
-	c, _ := dial(t, listen(t, serverhttp.New(srv, nil)), person{"confirm": `{"reason":"because"}`}.options())
+	c, _ := dial(t, listen(t, servertest.NewHandler(t, srv, nil)),
+		person{"confirm": `{"reason":"because"}`}.options())
 	if got, err := tool("ask", `{}`)(within(t, patience), c); err != nil || got != "because" {
 		t.Errorf("got %q, %v, want %q", got, err, "because")
 	}

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // An oldClient is one of a revision with sessions, which writes its own messages. What the server
@@ -88,7 +88,8 @@ func oldOverLines(t *testing.T, srv *server.Server, revision string) *oldClient 
 func oldOverHTTP(t *testing.T, srv *server.Server, revision string) *oldClient {
 	t.Helper()
 	c := &oldClient{heard: make(chan oldMessage, 1000)}
-	url, http1, id := listen(t, serverhttp.New(srv, nil)), &http.Client{Transport: transport(t)}, ""
+	url, http1, id := listen(t, servertest.NewHandler(t, srv, nil)),
+		&http.Client{Transport: transport(t)}, ""
 	post := func(text string) *http.Response {
 		r, err := http.NewRequestWithContext(within(t, patience), http.MethodPost, url,
 			strings.NewReader(text))

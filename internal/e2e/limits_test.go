@@ -13,13 +13,13 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // wired is newWire with options.
@@ -29,7 +29,7 @@ func wired(t testing.TB, opts *server.Options, register func(*server.Server)) *w
 	if register != nil {
 		register(srv)
 	}
-	return &wire{t: t, url: listen(t, serverhttp.New(srv, nil)), watch: watched,
+	return &wire{t: t, url: listen(t, servertest.NewHandler(t, srv, nil)), watch: watched,
 		client: &http.Client{Transport: transport(t), Timeout: patience}}
 }
 
@@ -59,7 +59,7 @@ func addInsatiable(srv *server.Server) {
 func TestRoundsEnd(t *testing.T) {
 	srv, watched := mustServe(t, nil)
 	addInsatiable(srv)
-	url := listen(t, serverhttp.New(srv, nil))
+	url := listen(t, servertest.NewHandler(t, srv, nil))
 	for name, call := range map[string]func(context.Context, *client.Client) (string, error){
 		"tool": tool("more", ``), "prompt": prompt("more", nil), "resource": resource("test:more"),
 	} {
@@ -201,7 +201,7 @@ func TestMiddlewareSeesEveryLeg(t *testing.T) {
 	var mu sync.Mutex
 	var legs []string
 	w := wired(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			result, err := next(ctx, in)
 			mu.Lock()
 			defer mu.Unlock()
@@ -235,7 +235,7 @@ func TestClosing(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		})
-	w := &wire{t: t, url: listen(t, serverhttp.New(srv, nil)),
+	w := &wire{t: t, url: listen(t, servertest.NewHandler(t, srv, nil)),
 		client: &http.Client{Transport: transport(t), Timeout: patience}, watch: watched}
 	replies := make(chan *reply, 1)
 	go func() { replies <- w.send(leg{target: "slow"}) }()
@@ -273,7 +273,7 @@ func TestNamesTravelInHeaders(t *testing.T) {
 				return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: call.URI}}}, nil
 			})
 	}
-	c, _ := dial(t, listen(t, serverhttp.New(srv, nil)), nil)
+	c, _ := dial(t, listen(t, servertest.NewHandler(t, srv, nil)), nil)
 	for _, name := range names {
 		ctx := within(t, patience)
 		if got, err := tool(name, ``)(ctx, c); err != nil || got != name {
@@ -310,7 +310,8 @@ func TestArgumentsTravelInHeaders(t *testing.T) {
 	})
 	for _, region := range []string{"eu", "ñandú", " x ", "=?base64?"} {
 		t.Run(region, func(t *testing.T) {
-			c, said := dial(t, listen(t, serverhttp.New(srv, nil)), person{"q": `{"word":"yes","turn":1}`}.options())
+			c, said := dial(t, listen(t, servertest.NewHandler(t, srv, nil)),
+				person{"q": `{"word":"yes","turn":1}`}.options())
 			got, err := tool("place", `{"region":`+quote(region)+`}`)(within(t, patience), c)
 			if err != nil || got != region {
 				t.Errorf("got %q, %v, want %q", got, err, region)

@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -118,7 +119,7 @@ func sideBySide(t *testing.T, middleware []server.Middleware) {
 	leaktest.Check(t)
 	srv, watched := mustServe(t, &server.Options{Middleware: middleware})
 	addDiary(srv)
-	url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate}))
+	url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate}))
 	via := &http.Client{Transport: transport(t)}
 	var reports atomic.Int64
 	var progress func(context.Context, *protocol.Progress)
@@ -186,7 +187,7 @@ func TestStolenStates(t *testing.T) {
 	srv, watched := mustServe(t, nil)
 	addDiary(srv)
 	base := &wire{t: t, url: listen(t,
-		serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate})),
+		servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate})),
 		client: &http.Client{Transport: transport(t)}, watch: watched}
 	// A subject is another one with another issuer; no two of these pairs may run together into the
 	// same text either.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -51,7 +52,7 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv, watched := mustServe(t, &server.Options{Roundtrip: opts})
 			addDiary(srv)
-			url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate}))
+			url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate}))
 			write := func(user string, era protocol.Era) error {
 				return writeOnce(t, url, user,
 					era)
@@ -97,7 +98,7 @@ func TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare(t *testing.T) {
 	srv, watched := mustServe(t,
 		&server.Options{Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(40)}})
 	addDiary(srv)
-	url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate}))
+	url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate}))
 	const share, legs = 10, 2 // an entry takes two questions, and so two states
 	var paid, refused atomic.Int32
 	var all sync.WaitGroup

@@ -49,6 +49,11 @@ func runReplica(in io.Reader, out io.Writer) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	handler, err := serverhttp.New(srv, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,7 +61,7 @@ func runReplica(in io.Reader, out io.Writer) (code int) {
 	}
 	fmt.Fprintln(out, listener.Addr())
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", serverhttp.New(srv, nil))
+	mux.Handle("/mcp", handler)
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: patience}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)

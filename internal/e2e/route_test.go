@@ -10,11 +10,11 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // revision is the one that is spoken here.
@@ -36,7 +36,7 @@ func routes() []route {
 
 func openHTTP(t *testing.T, opts *client.Options) (*client.Client, func() []wiretest.Message) {
 	srv, _ := mustServe(t, nil)
-	return dial(t, listen(t, serverhttp.New(srv, nil)), opts)
+	return dial(t, listen(t, servertest.NewHandler(t, srv, nil)), opts)
 }
 
 // openEvents is HTTP with a server that reports progress, so that responses are event streams.
@@ -45,14 +45,14 @@ func openEvents(t *testing.T, opts *client.Options) (*client.Client, func() []wi
 	watched := *opts
 	// asks for progress with every request
 	watched.Progress = func(context.Context, *protocol.Progress) {}
-	return dial(t, listen(t, serverhttp.New(srv, nil)), &watched)
+	return dial(t, listen(t, servertest.NewHandler(t, srv, nil)), &watched)
 }
 
 // reportProgress reports that a request has begun and that it has ended, where the client wants to
 // know.
 func reportProgress(next server.Handler) server.Handler {
-	return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-		if in.Meta.ProgressToken.IsZero() || in.Back == nil {
+	return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		if in.Meta.ProgressToken.IsZero() {
 			return next(ctx, in)
 		}
 		report := func(done float64) error {
@@ -61,7 +61,7 @@ func reportProgress(next server.Handler) server.Handler {
 			if err != nil {
 				return err
 			}
-			return in.Back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
+			return in.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
 				Params: params})
 		}
 		if err := report(0.5); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -50,7 +51,7 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 					middleware.Limit(nil), middleware.Timeout(workLimit),
 				}})
 			addFlowTool(srv)
-			url := listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: who}))
+			url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: who}))
 			answer, asked := make(chan struct{}), make(chan struct{}, thinkers)
 			var thinking sync.WaitGroup
 			before := allocated()
@@ -155,7 +156,7 @@ func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 			}
 		}
 	}
-	url := listen(t, serverhttp.New(srv, nil))
+	url := listen(t, servertest.NewHandler(t, srv, nil))
 	for range 3 { // the one slot and the one place are free
 		c := callAs(t, url, "other", client.Options{Era: protocol.Legacy, ElicitForm: accepting})
 		result, err := c.CallTool(within(t, patience), "t", nil)

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A wire sends requests that no well-behaved client would, and reads what comes back without any of
@@ -33,7 +33,7 @@ func newWire(t testing.TB, register func(*server.Server)) *wire {
 		register(srv)
 	}
 	return &wire{
-		t: t, url: listen(t, serverhttp.New(srv, nil)), watch: watched,
+		t: t, url: listen(t, servertest.NewHandler(t, srv, nil)), watch: watched,
 		// a response always arrives
 		client: &http.Client{Transport: transport(t), Timeout: patience},
 	}

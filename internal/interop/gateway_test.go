@@ -18,7 +18,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 )
 
 // A upstreamDialer opens a connection to an upstream.
@@ -53,7 +53,7 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 			cmd.Env = append(os.Environ(), asOfficial+"=yes")
 			return connect(ctx, opts, &mcp.CommandTransport{Command: cmd})
 		},
-		"rondo/http": overHTTP(serverhttp.New(newSubject(t), nil)),
+		"rondo/http": overHTTP(servertest.NewHandler(t, newSubject(t), nil)),
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestGoSDKClient: the official Go SDK's client, our server.
@@ -43,7 +43,7 @@ func TestGoSDKClientLegacy(t *testing.T) {
 func goSDKRoutes(revision string) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
-			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
+			endpoint, said := listen(t, servertest.NewHandler(t, newSubject(t), nil))
 			return connectGoSDK(t, who, mute, revision,
 				&mcp.StreamableClientTransport{Endpoint: endpoint}), said
 		}},

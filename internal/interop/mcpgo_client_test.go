@@ -13,9 +13,9 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestMCPGoClient: mcp-go's client, our server.
@@ -45,7 +45,7 @@ func TestMCPGoClientLegacy(t *testing.T) {
 func mcpGoRoutes(revision string) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
-			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
+			endpoint, said := listen(t, servertest.NewHandler(t, newSubject(t), nil))
 			// An answer may be on its way still when the result is there. Then the client gives up
 			// on it and logs that.
 			quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))

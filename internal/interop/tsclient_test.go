@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestTSClient: the TypeScript SDK's client, in a process of its own, our server.
@@ -76,7 +76,7 @@ func startTS(t *testing.T, module string) *tsProcess {
 func (ts *tsProcess) routes(negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
-			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
+			endpoint, said := listen(t, servertest.NewHandler(t, newSubject(t), nil))
 			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute,
 				"negotiate": negotiate}), said
 		}},

@@ -62,7 +62,7 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 	}
 	// The goroutine does not refer to req: the line need not be kept for as long as the
 	// handler runs.
-	id, serve := req.ID, st.admit(req)
+	id, serve := req.ID, st.admit(req, r)
 	go func() {
 		stack.Grow()
 		defer st.requests.End(id, &r.task)
@@ -71,7 +71,7 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 		// testing.T.FailNow does: nobody else would tell the client.
 		response := &protocol.Response{ID: id, Error: publicerror.Internal()}
 		defer func() { st.answerRequest(id, r, response, reply) }()
-		if served, err := serve(ctx, r); err == nil {
+		if served, err := serve(ctx); err == nil {
 			response = served
 		}
 	}()
@@ -79,11 +79,11 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 
 // admit returns what serves a request. Peers without a session have no use for the
 // order of requests.
-func (st *Stream) admit(req *protocol.Request) ServeFunc {
+func (st *Stream) admit(req *protocol.Request, back protocol.Back) ServeFunc {
 	if st.session != nil {
-		return st.session.Admit(req)
+		return st.session.Admit(req, back)
 	}
-	return func(ctx context.Context, back protocol.Back) (*protocol.Response, error) {
+	return func(ctx context.Context) (*protocol.Response, error) {
 		return st.peer.Handle(ctx, req, back)
 	}
 }

@@ -42,7 +42,7 @@ type SessionPeer interface {
 	// Admit is called with each request in the order of the stream, so that those behind
 	// initialize find the session open. The function that it returns serves the request
 	// as Handle would, on a goroutine of its own.
-	Admit(req *protocol.Request) ServeFunc
+	Admit(req *protocol.Request, back protocol.Back) ServeFunc
 	// Deliver receives an answer of the client. One that answers nothing is ignored:
 	// an answer to an answer helps nobody.
 	Deliver(r *protocol.Response)
@@ -54,7 +54,7 @@ type SessionPeer interface {
 }
 
 // A ServeFunc serves one request as [protocol.Peer].Handle does.
-type ServeFunc func(ctx context.Context, back protocol.Back) (*protocol.Response, error)
+type ServeFunc func(ctx context.Context) (*protocol.Response, error)
 
 var (
 	errEnded = errors.New("server: the stream has ended")

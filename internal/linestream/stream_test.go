@@ -67,9 +67,9 @@ type batchPeer struct {
 	failed    bool
 }
 
-func (p *batchPeer) Admit(req *protocol.Request) linestream.ServeFunc {
+func (p *batchPeer) Admit(req *protocol.Request, back protocol.Back) linestream.ServeFunc {
 	p.admitted = append(p.admitted, req.ID.String())
-	return func(ctx context.Context, back protocol.Back) (*protocol.Response, error) {
+	return func(ctx context.Context) (*protocol.Response, error) {
 		return p.Handle(ctx, req, back)
 	}
 }

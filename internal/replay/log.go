@@ -91,9 +91,6 @@ func NewLog(o LogOptions) *Log {
 // precede the first reader.
 func (l *Log) PrimeStreams() { l.prime = true }
 
-// IsResumable reports whether clients can come back for what they missed.
-func (l *Log) IsResumable() bool { return l.tag != "" }
-
 // End ends the log. Readers send what has been added, and nothing is added any
 // more.
 func (l *Log) End() {

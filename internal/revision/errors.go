@@ -75,3 +75,19 @@ func missingCode(v protocol.Version, e *protocol.Error) *errorCode {
 func noSuchCode(v protocol.Version, e *protocol.Error) error {
 	return fmt.Errorf("code %d does not exist in revision %s", e.Code, v)
 }
+
+// ProvesModern reports whether e is an error that only servers of modern revisions send, which
+// proves that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts
+// used for the same errors prove nothing, since other servers use them for other errors. e may be
+// nil.
+func ProvesModern(e *protocol.Error) bool {
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case protocol.CodeHeaderMismatch, protocol.CodeMissingRequiredClientCapability,
+		protocol.CodeUnsupportedProtocolVersion:
+		return true
+	}
+	return false
+}

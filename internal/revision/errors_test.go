@@ -88,3 +88,25 @@ func TestSpellHandlerError(t *testing.T) {
 		}
 	}
 }
+
+// TestProvesModern: only the published codes of modern errors prove anything.
+func TestProvesModern(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		e    *protocol.Error
+		want bool
+	}{
+		{"none", nil, false},
+		{"header mismatch", &protocol.Error{Code: protocol.CodeHeaderMismatch}, true},
+		{"capability", &protocol.Error{Code: protocol.CodeMissingRequiredClientCapability}, true},
+		{"version", &protocol.Error{Code: protocol.CodeUnsupportedProtocolVersion}, true},
+		{"code of a draft", &protocol.Error{Code: -32001}, false},
+		{"invalid params", &protocol.Error{Code: protocol.CodeInvalidParams}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := revision.ProvesModern(test.e); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

@@ -102,7 +102,7 @@ func newTill(opts roundtrip.Options, charge func() (int, error)) (http.Handler, 
 		return server.Text(fmt.Sprint("charge ", n)), nil
 	})
 	server.AddTool(srv, server.Tool{Name: "hoard", Description: "Has much to remember."}, hoard)
-	return serverhttp.New(srv, nil), nil
+	return serverhttp.New(srv, nil)
 }
 
 // hoard keeps more between its rounds than fits into a request.

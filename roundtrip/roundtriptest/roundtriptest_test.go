@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
@@ -111,7 +112,7 @@ func overLines(srv *server.Server) func(testing.TB, string) protocol.Peer {
 // overHTTP connects over HTTP, where users are told apart by a header.
 func overHTTP(t testing.TB, srv *server.Server) func(testing.TB, string) protocol.Peer {
 	t.Helper()
-	handler := serverhttp.New(srv,
+	handler := servertest.NewHandler(t, srv,
 		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			return protocol.Principal{Issuer: "test", Subject: "user " + r.Header.Get("X-User")},
 				nil

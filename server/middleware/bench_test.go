@@ -47,7 +47,7 @@ func BenchmarkChain(b *testing.B) {
 	for _, c := range chains {
 		b.Run(c.name, func(b *testing.B) {
 			result := server.Text("done")
-			var h server.Handler = func(context.Context, *server.Incoming) (protocol.Result,
+			var h server.Handler = func(context.Context, *server.Request) (protocol.Result,
 				error) {
 				return result, nil
 			}

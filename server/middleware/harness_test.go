@@ -287,15 +287,15 @@ func (e *events) all() []event.Event {
 }
 
 // run calls a middleware around a handler, for what a server never does.
-func run(m server.Middleware, in *server.Incoming, h server.Handler) (protocol.Result, error) {
+func run(m server.Middleware, in *server.Request, h server.Handler) (protocol.Result, error) {
 	return m(h)(context.Background(), in)
 }
 
 // incoming returns a request as a transport would admit it.
-func incoming(t testing.TB, method string, who protocol.Principal) *server.Incoming {
+func incoming(t testing.TB, method string, who protocol.Principal) *server.Request {
 	t.Helper()
-	return &server.Incoming{
-		Request:   &protocol.Request{ID: protocol.IntID(1), Method: method},
+	return &server.Request{
+		Message:   &protocol.Request{ID: protocol.IntID(1), Method: method},
 		Meta:      &protocol.RequestMeta{},
 		Version:   protocol.Latest,
 		Principal: who,

@@ -16,11 +16,11 @@ import (
 // A leg is what the middleware and the observers of this package learn about one
 // request while it runs. The context carries it.
 type leg struct {
-	incoming *server.Incoming
-	started  time.Time
-	watch    waiting.Watch
-	waiting  prometheus.Gauge // of calls that wait; nil: nobody counts them
-	logged   bool             // an entry will be written for it
+	request *server.Request
+	started time.Time
+	watch   waiting.Watch
+	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
+	logged  bool             // an entry will be written for it
 
 	mu         sync.Mutex
 	id         string // of the request, once it is known
@@ -54,11 +54,11 @@ func (c *legContext) Value(key any) any {
 // withLeg returns the leg of in and a context that carries it. The outermost
 // middleware makes the leg. When a handler calls another server in process, under
 // its context, the leg of the outer request is not used.
-func withLeg(ctx context.Context, in *server.Incoming) (context.Context, *leg) {
-	if l := legFrom(ctx); l != nil && l.incoming == in {
+func withLeg(ctx context.Context, in *server.Request) (context.Context, *leg) {
+	if l := legFrom(ctx); l != nil && l.request == in {
 		return ctx, l
 	}
-	c := &legContext{Context: ctx, leg: leg{incoming: in, started: time.Now()}}
+	c := &legContext{Context: ctx, leg: leg{request: in, started: time.Now()}}
 	c.leg.watch.Init(ctx, &c.leg)
 	return c, &c.leg
 }
@@ -124,7 +124,7 @@ func (l *leg) RequestID() string {
 
 func (l *leg) requestIDLocked() string {
 	if l.id == "" {
-		if l.id = l.incoming.RequestID; l.id == "" {
+		if l.id = l.request.RequestID; l.id == "" {
 			l.id = requestid.New()
 		}
 	}
@@ -214,8 +214,8 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 	return event.Where{}, false
 }
 
-// whereOfIncoming describes a request in events.
-func whereOfIncoming(in *server.Incoming) event.Where {
-	return event.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target,
+// whereOfRequest describes a request in events.
+func whereOfRequest(in *server.Request) event.Where {
+	return event.Where{Version: in.Version, Method: in.Message.Method, Target: in.Target,
 		Request: in.RequestID}
 }

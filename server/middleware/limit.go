@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -45,8 +46,8 @@ type LimitOptions struct {
 	// ListensPerPrincipal is how many of them may be one authenticated
 	// principal's, 0: [DefaultMaxListensPerPrincipal].
 	ListensPerPrincipal int
-	// RetryAfter is what refused clients are told, 0 or less:
-	// [DefaultRetryAfter].
+	// RetryAfter is when refused clients are told to try again, 0:
+	// [DefaultRetryAfter], negative: at once.
 	RetryAfter time.Duration
 }
 
@@ -74,19 +75,18 @@ func Limit(opts *LimitOptions) server.Middleware {
 	if opts != nil {
 		o = *opts
 	}
-	if o.RetryAfter <= 0 {
-		o.RetryAfter = DefaultRetryAfter
-	}
-	calls := newSlots(o.Calls, DefaultMaxCalls, o.CallsPerPrincipal, DefaultMaxCallsPerPrincipal)
-	listens := newSlots(o.Listens, DefaultMaxListens, o.ListensPerPrincipal,
-		DefaultMaxListensPerPrincipal)
+	o.RetryAfter = max(cmp.Or(o.RetryAfter, DefaultRetryAfter), 0)
+	calls := newSlots(cmp.Or(o.Calls, DefaultMaxCalls),
+		cmp.Or(o.CallsPerPrincipal, DefaultMaxCallsPerPrincipal))
+	listens := newSlots(cmp.Or(o.Listens, DefaultMaxListens),
+		cmp.Or(o.ListensPerPrincipal, DefaultMaxListensPerPrincipal))
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if in.Refusal() != nil {
 				return next(ctx, in)
 			}
 			pool := calls
-			if in.Request.Method == protocol.MethodListen {
+			if in.Message.Method == protocol.MethodListen {
 				pool = listens
 			}
 			if limit := pool.Take(in.Principal, 1); limit != quota.None {
@@ -101,22 +101,12 @@ func Limit(opts *LimitOptions) server.Middleware {
 	}
 }
 
-// orDefault returns the default for 0. Negative numbers stay: they turn a limit
-// off.
-func orDefault(n, byDefault int) int {
-	if n == 0 {
-		return byDefault
-	}
-	return n
-}
-
 // slots counts requests that run.
 type slots = quota.Pool[protocol.Principal]
 
-func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
+func newSlots(total, share int) *slots {
 	return quota.New(quota.Options[protocol.Principal]{
-		Total: int64(orDefault(limit, byDefault)),
-		Share: int64(orDefault(limitEach, eachByDefault)), Local: protocol.LocalPrincipal(),
+		Total: int64(total), Share: int64(share), Local: protocol.LocalPrincipal(),
 	})
 }
 

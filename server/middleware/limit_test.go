@@ -29,7 +29,7 @@ type crowd struct {
 
 func newCrowd(t testing.TB, m server.Middleware) *crowd {
 	c := &crowd{TB: t, inside: make(chan struct{}), leave: make(chan struct{})}
-	c.handler = m(func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+	c.handler = m(func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 		if in.Refusal() != nil {
 			return nil, in.Refusal()
 		}
@@ -137,7 +137,7 @@ func TestLimitDefaults(t *testing.T) {
 func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 	ann := protocol.Principal{Subject: "ann"}
 	limit := middleware.Limit(&middleware.LimitOptions{CallsPerPrincipal: 1})
-	h := middleware.Recover(nil)(limit(func(context.Context, *server.Incoming) (protocol.Result,
+	h := middleware.Recover(nil)(limit(func(context.Context, *server.Request) (protocol.Result,
 		error) {
 		panic("broken")
 	}))
@@ -166,7 +166,7 @@ func TestLimitCountsUnderConcurrency(t *testing.T) {
 	var mu sync.Mutex
 	running, most, served, refused := 0, 0, 0, 0
 	h := middleware.Limit(&middleware.LimitOptions{Calls: limit})(func(context.Context,
-		*server.Incoming) (protocol.Result, error) {
+		*server.Request) (protocol.Result, error) {
 		mu.Lock()
 		running++
 		served++

@@ -103,7 +103,7 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 	if l.silent {
 		return next
 	}
-	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
+	return func(ctx context.Context, in *server.Request) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
 		leg.logged = l.logger.Core().Enabled(l.opts.Level)
 		outcome := outcomePanic
@@ -126,9 +126,9 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 	if entry == nil {
 		return
 	}
-	in := leg.incoming
+	in := leg.request
 	e := &requestEntry{
-		method: in.Request.Method, target: in.Target, era: in.Version.Era(),
+		method: in.Message.Method, target: in.Target, era: in.Version.Era(),
 		version:   string(in.Version),
 		principal: principalKind(in.Principal), subject: l.subjectOf(in.Principal),
 		outcome: outcome, work: work, waited: waited,
@@ -144,7 +144,7 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
 		if !l.opts.OmitMessages && failure.Code != protocol.CodeHandlerError {
-			e.message = errorMessage(in.Request.Method, failure.Message)
+			e.message = errorMessage(in.Message.Method, failure.Message)
 		}
 	}
 	e.field[0] = zap.Inline(e)
@@ -174,7 +174,7 @@ func principalKind(p protocol.Principal) string {
 // traceID returns the id of the trace that a request says it belongs to, empty
 // if it names none in the form of W3C Trace Context. _meta goes first: a header
 // may be that of a proxy, which knows of one request and not of the call.
-func traceID(in *server.Incoming) string {
+func traceID(in *server.Request) string {
 	if in.Meta != nil && len(in.Meta.Extra) > 0 {
 		var parent string
 		_ = jsonx.Members([]byte(in.Meta.Extra), func(key, value []byte) error {

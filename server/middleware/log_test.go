@@ -170,7 +170,7 @@ func TestLogIsNotForged(t *testing.T) {
 			Flow: text, Round: 1}
 		in := incoming(t, text, protocol.Principal{})
 		in.Target, in.Version = text, protocol.Version(text)
-		run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+		run(log.Wrap, in, func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 			for _, e := range []event.Event{
 				event.StateRejected{Where: where, Reference: text,
 					Reason: event.Reason(text)},
@@ -219,7 +219,7 @@ func TestLogOptions(t *testing.T) {
 		Level: zap.DebugLevel, OmitMessages: true, OmitErrors: true,
 	})
 	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+	run(log.Wrap, in, func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
 		return nil, protocol.Errorf(4711, "words")
 	})
@@ -234,7 +234,7 @@ func TestLogLevelIsObeyed(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	log := middleware.NewLog(zap.New(core), nil)
 	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+	run(log.Wrap, in, func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 		log.Observe(ctx, event.Resumed{Waited: time.Second})
 		return nil, protocol.Errorf(protocol.CodeInternalError, "internal error")
 	})
@@ -248,7 +248,7 @@ func TestLogNil(t *testing.T) {
 	log.Observe(context.Background(), event.EphemeralKey{KeyID: "k"})
 	want := &protocol.EmptyResult{}
 	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
-		func(context.Context, *server.Incoming) (protocol.Result, error) {
+		func(context.Context, *server.Request) (protocol.Result, error) {
 			return want, nil
 		})
 	if got != protocol.Result(want) || err != nil {

@@ -320,8 +320,8 @@ func errorText(ctx context.Context, err error) string {
 func (l *leg) maskText(text string) string {
 	var secrets redact.Secrets
 	if l != nil {
-		secrets.AddCredential(l.incoming.Credential)
-		addParams(&secrets, l.incoming.Params)
+		secrets.AddCredential(l.request.Credential)
+		addParams(&secrets, l.request.Params)
 	}
 	return secrets.Redact(text)
 }

@@ -78,8 +78,8 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 }
 
 // seriesOf returns the series of a leg.
-func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
-	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target),
+func (s *legSeries) seriesOf(in *server.Request, outcome string) boundSeries {
+	labels := legLabels{methodLabel(in.Message.Method), outcome, s.targetLabel(in.Target),
 		in.Version.Era()}
 	if series, ok := (*s.found.Load())[labels]; ok {
 		return series

@@ -150,7 +150,7 @@ func durationBuckets() []float64 {
 // Wrap is the [server.Middleware] that counts and times each leg.
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	m.wrapsRequests.Store(true)
-	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
+	return func(ctx context.Context, in *server.Request) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
 		outcome := outcomePanic
 		m.inFlight.Inc()

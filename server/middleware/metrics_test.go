@@ -118,7 +118,7 @@ func TestMetricsFlood(t *testing.T) {
 			}
 			in := incoming(t, fmt.Sprintf("made/up/%d", i), protocol.LocalPrincipal())
 			in.Version = protocol.Version(fmt.Sprint(i))
-			run(r.metrics.Wrap, in, func(context.Context, *server.Incoming) (protocol.Result,
+			run(r.metrics.Wrap, in, func(context.Context, *server.Request) (protocol.Result,
 				error) {
 				return nil, protocol.Errorf(int64(i), "made up")
 			})
@@ -141,7 +141,7 @@ func TestMetricsFlood(t *testing.T) {
 func TestMetricsInFlight(t *testing.T) {
 	r := newRig(t)
 	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
-		func(context.Context, *server.Incoming) (protocol.Result, error) {
+		func(context.Context, *server.Request) (protocol.Result, error) {
 			r.wantValue(1, "rondo_requests_in_flight")
 			return &protocol.EmptyResult{}, nil
 		})

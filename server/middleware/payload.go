@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -54,12 +55,12 @@ func Payload(opts *PayloadOptions) server.Middleware {
 	if opts != nil {
 		o = *opts
 	}
-	o.Arguments = orDefault(o.Arguments, DefaultMaxArguments)
-	o.Answers = orDefault(o.Answers, DefaultMaxAnswers)
-	o.AnswerBytes = orDefault(o.AnswerBytes, DefaultMaxAnswerBytes)
-	o.Result = orDefault(o.Result, DefaultMaxResult)
+	o.Arguments = cmp.Or(o.Arguments, DefaultMaxArguments)
+	o.Answers = cmp.Or(o.Answers, DefaultMaxAnswers)
+	o.AnswerBytes = cmp.Or(o.AnswerBytes, DefaultMaxAnswerBytes)
+	o.Result = cmp.Or(o.Result, DefaultMaxResult)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if in.Refusal() == nil {
 				if e := o.checkRequest(in.Params); e != nil {
 					return nil, e

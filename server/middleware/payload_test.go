@@ -54,7 +54,7 @@ func TestPayloadOfCompletions(t *testing.T) {
 		Context: map[string]string{"who": strings.Repeat("x", 30)},
 	}
 	_, err := run(middleware.Payload(small), in,
-		func(context.Context, *server.Incoming) (protocol.Result, error) {
+		func(context.Context, *server.Request) (protocol.Result, error) {
 			t.Error("the handler ran")
 			return nil, nil
 		})
@@ -68,7 +68,7 @@ func TestPayloadLetsRefusalsPass(t *testing.T) {
 	in.Params = &protocol.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
 	in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
 	_, err := run(middleware.Payload(small), in,
-		func(context.Context, *server.Incoming) (protocol.Result, error) {
+		func(context.Context, *server.Request) (protocol.Result, error) {
 			return nil, in.Refusal()
 		})
 	if err != error(in.Refusal()) {
@@ -101,7 +101,7 @@ func TestPayloadOfResults(t *testing.T) {
 	}
 	for name, result := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := func(context.Context, *server.Incoming) (protocol.Result,
+			handler := func(context.Context, *server.Request) (protocol.Result,
 				error) {
 				return result, nil
 			}
@@ -136,7 +136,7 @@ func TestPayloadSurvivesNilResults(t *testing.T) {
 		in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 		r := newRig(t)
 		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context,
-			*server.Incoming) (protocol.Result, error) {
+			*server.Request) (protocol.Result, error) {
 			return result, nil
 		}))
 		if got, err := chain(context.Background(), in); got != result || err != nil {

@@ -13,7 +13,7 @@ import (
 
 func TestRecover(t *testing.T) {
 	seen := &events{}
-	panics := func(context.Context, *server.Incoming) (protocol.Result, error) { panic("broken") }
+	panics := func(context.Context, *server.Request) (protocol.Result, error) { panic("broken") }
 	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	in.Target = "deploy"
 	result, err := run(middleware.Recover(seen), in, panics)
@@ -40,7 +40,7 @@ func TestRecover(t *testing.T) {
 
 func TestRecoverBelowLogAndMetrics(t *testing.T) {
 	r := newRig(t, func(server.Handler) server.Handler {
-		return func(context.Context, *server.Incoming) (protocol.Result, error) {
+		return func(context.Context, *server.Request) (protocol.Result, error) {
 			var list []int
 			return nil, protocol.Errorf(int64(list[3]), "never")
 		}
@@ -55,7 +55,7 @@ func TestRecoverBelowLogAndMetrics(t *testing.T) {
 
 func TestPanicWithoutRecover(t *testing.T) {
 	r := newRig(t)
-	boom := func(context.Context, *server.Incoming) (protocol.Result, error) { panic("broken") }
+	boom := func(context.Context, *server.Request) (protocol.Result, error) { panic("broken") }
 	func() {
 		defer func() {
 			if recover() == nil {

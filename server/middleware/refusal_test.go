@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware"
@@ -27,7 +28,7 @@ import (
 // what no middleware has seen, without wiring anything else, and no secret.
 func TestRefusalsOverHTTP(t *testing.T) {
 	r := newRig(t)
-	ts := httptest.NewServer(serverhttp.New(r.Server, &serverhttp.Options{
+	ts := httptest.NewServer(servertest.NewHandler(t, r.Server, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			switch token := r.Header.Get("Authorization"); token {
 			case "good":

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: 
 	context.DeadlineExceeded)
 
 // Timeout returns a middleware that ends the context of a request that has run
-// for limit. A limit of 0 or less means [DefaultTimeout].
+// for limit, 0: [DefaultTimeout]. A negative limit is none.
 //
 // The limit is for work. The clock stands still while the call waits for a
 // person, see [roundtrip.WatchWaiting], and goes on with what was left; in modern
@@ -49,12 +50,13 @@ var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: 
 // Place it innermost, below [Limit], so that a slot is taken for as long as
 // the handler really runs.
 func Timeout(limit time.Duration) server.Middleware {
-	if limit <= 0 {
-		limit = DefaultTimeout
-	}
+	limit = cmp.Or(limit, DefaultTimeout)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			if in.Request.Method == protocol.MethodListen {
+		if limit < 0 {
+			return next
+		}
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			if in.Message.Method == protocol.MethodListen {
 				return next(ctx, in)
 			}
 			c := startClock(ctx, limit)

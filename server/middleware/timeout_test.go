@@ -15,7 +15,7 @@ import (
 
 // late is a handler that waits for its context and then returns.
 func late(result protocol.Result, err error) server.Handler {
-	return func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+	return func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 		<-ctx.Done()
 		return result, err
 	}
@@ -104,7 +104,7 @@ func TestTimeoutInTime(t *testing.T) {
 	want := server.ErrorText("at once")
 	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	got, err := run(middleware.Timeout(time.Hour), in,
-		func(context.Context, *server.Incoming) (protocol.Result, error) {
+		func(context.Context, *server.Request) (protocol.Result, error) {
 			return want, nil
 		})
 	if got != protocol.Result(want) || err != nil {
@@ -125,7 +125,7 @@ func TestTimeoutIsNotTheCallers(t *testing.T) {
 func TestTimeoutExemptsListen(t *testing.T) {
 	in := incoming(t, protocol.MethodListen, protocol.LocalPrincipal())
 	_, err := run(middleware.Timeout(time.Second), in,
-		func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+		func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 			if _, ok := ctx.Deadline(); ok {
 				t.Error("subscriptions/listen has a deadline")
 			}

@@ -68,7 +68,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 				started := time.Now()
 				_, err := run(middleware.Timeout(5*time.Second),
 					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-					func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 						if _, ok := ctx.Deadline(); ok {
 							t.Error("a deadline is known although it may be put off")
 						}
@@ -95,7 +95,7 @@ func TestTimeoutEndsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := run(middleware.Timeout(time.Second),
 			incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-			func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+			func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 				child, cancel := context.WithCancel(ctx)
 				defer cancel()
 				<-child.Done()
@@ -121,8 +121,8 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 			// A call that has been answered must not take the answer of another.
 			answer, finish, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			handler := middleware.Limit(&middleware.LimitOptions{Calls: 2, CallsPerPrincipal: 2})(
-				func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-					if in.Request.Method == protocol.MethodCallTool {
+				func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+					if in.Message.Method == protocol.MethodCallTool {
 						end := waiting.Begin(ctx)
 						goOn <- struct{}{}
 						<-answer
@@ -172,10 +172,10 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 
 func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 	handler := middleware.Limit(&middleware.LimitOptions{Calls: 1})(
-		func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			end := waiting.Begin(ctx)
 			defer time.AfterFunc(time.Second, end)
-			if in.Request.Method == protocol.MethodCallTool {
+			if in.Message.Method == protocol.MethodCallTool {
 				panic("oh no")
 			}
 			return &protocol.EmptyResult{}, nil
@@ -218,9 +218,9 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 		}
 		log := middleware.NewLog(zap.New(core), nil)
 		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
-			in *server.Incoming) (protocol.Result, error) {
+			in *server.Request) (protocol.Result, error) {
 			_ = works(ctx, time.Second)
-			if in.Request.Method == protocol.MethodCallTool {
+			if in.Message.Method == protocol.MethodCallTool {
 				end := waiting.Begin(ctx)
 				if got := value(t, registry, "rondo_requests_waiting"); got != 1 {
 					t.Errorf("%v requests wait, want 1", got)

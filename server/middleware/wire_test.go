@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -76,7 +77,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs,
 		registry: registry, release: make(chan struct{})}
 	addPayments(srv, w.release)
-	handler := serverhttp.New(srv,
+	handler := servertest.NewHandler(t, srv,
 		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
 				return protocol.Principal{}, errors.New("no such token")

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // confirmation is the question of the two-leg benchmark.
@@ -131,7 +131,7 @@ func (d *driver) loop(b *testing.B, body []byte, want string) {
 // state, without a socket.
 func BenchmarkServeHTTP(b *testing.B) {
 	srv := benchServer(b)
-	h := serverhttp.New(srv, nil)
+	h := servertest.NewHandler(b, srv, nil)
 	b.Run("echo", func(b *testing.B) {
 		newDriver(h, "echo").loop(b, benchCall(`"name":"echo","arguments":{"message":"hello, world","upper":false}`), "hello, world")
 	})
@@ -155,7 +155,7 @@ func BenchmarkServeHTTP(b *testing.B) {
 
 // BenchmarkLoopback measures a plain call over one connection.
 func BenchmarkLoopback(b *testing.B) {
-	ts := httptest.NewServer(serverhttp.New(benchServer(b), nil))
+	ts := httptest.NewServer(servertest.NewHandler(b, benchServer(b), nil))
 	defer ts.Close()
 	message := string(benchCall(`"name":"echo","arguments":{"message":"hello, world","upper":false}`))
 	b.ReportAllocs()
@@ -172,7 +172,7 @@ func BenchmarkLoopback(b *testing.B) {
 
 // BenchmarkLegacyCall is one call in a session.
 func BenchmarkLegacyCall(b *testing.B) {
-	d := newDriver(serverhttp.New(benchServer(b), nil), "echo")
+	d := newDriver(servertest.NewHandler(b, benchServer(b), nil), "echo")
 	d.header = http.Header{"Content-Type": {"application/json"},
 		"Accept": {"application/json, text/event-stream"}}
 	d.do([]byte(initializeBody("2025-11-25")))
@@ -189,7 +189,7 @@ func BenchmarkLegacyCall(b *testing.B) {
 
 // BenchmarkLegacySession is opening and ending one.
 func BenchmarkLegacySession(b *testing.B) {
-	h := serverhttp.New(benchServer(b), nil)
+	h := servertest.NewHandler(b, benchServer(b), nil)
 	d := newDriver(h, "")
 	request := []byte(initializeBody("2025-11-25"))
 	b.ReportAllocs()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -81,7 +82,7 @@ func TestDefaultBodySize(t *testing.T) {
 // TestWrongLength has a handler around that changes the body and leaves its
 // length: decompression, say.
 func TestWrongLength(t *testing.T) {
-	h := serverhttp.New(newServer(t, nil), nil)
+	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	for _, length := range []int64{0, 1, 100, 65_535, 65_536, 65_537, 300_000, 4 << 20} {
 		ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.ContentLength = length
@@ -109,7 +110,7 @@ func TestAnnouncedBodySize(t *testing.T) {
 
 // TestWrappedBodyLimit has a limit of the program's own around the handler.
 func TestWrappedBodyLimit(t *testing.T) {
-	ts := serveHandler(t, http.MaxBytesHandler(serverhttp.New(newServer(t, nil), nil), 1000))
+	ts := serveHandler(t, http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
 	if got := do(t, ts, "POST", headers("server/discover", ""), padded(2000)); got.status != 413 {
 		t.Errorf("got status %d, want 413", got.status)
 	}
@@ -151,7 +152,7 @@ func TestCutBody(t *testing.T) {
 // request, also where another handler has read the body before.
 func TestReadTimeoutEnds(t *testing.T) {
 	gate := newGate()
-	h := serverhttp.New(gate.server(t), &serverhttp.Options{ReadTimeout: 30 * time.Millisecond})
+	h := servertest.NewHandler(t, gate.server(t), &serverhttp.Options{ReadTimeout: 30 * time.Millisecond})
 	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -184,7 +185,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed), "2026-07-28", "tools/call", "echo", "http://localhost",
 			"application/json", "*/*")
 	}
-	h := serverhttp.New(newServer(f, nil), nil)
+	h := servertest.NewHandler(f, newServer(f, nil), nil)
 	f.Fuzz(func(t *testing.T, data []byte, version, method, name, origin, content, accept string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(string(data)))
 		r.Host = "localhost"
@@ -257,7 +258,7 @@ func (m *meter) Read(p []byte) (int, error) {
 // TestAnnouncedIsNotSetAside holds that the length of a body that does not come
 // costs no memory.
 func TestAnnouncedIsNotSetAside(t *testing.T) {
-	h := serverhttp.New(newServer(t, nil), nil)
+	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	for _, length := range []int64{-1, 64 << 10, 64<<10 + 1, serverhttp.DefaultMaxBodyBytes} {
 		var m meter
 		r := httptest.NewRequest("POST", "/", &m)
@@ -274,7 +275,7 @@ func TestAnnouncedIsNotSetAside(t *testing.T) {
 func BenchmarkBody(b *testing.B) {
 	for name, size := range map[string]int{"1KiB": 1 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
-			h := serverhttp.New(benchServer(b), nil)
+			h := servertest.NewHandler(b, benchServer(b), nil)
 			b.SetBytes(int64(size))
 			newDriver(h, "echo").loop(b, benchCall(`"name":"echo","arguments":{"message":"`+strings.Repeat("x", size)+`"}`), "xxx")
 		})

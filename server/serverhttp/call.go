@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/stack"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -19,10 +20,10 @@ import (
 // comes back ("Resumability and Redelivery"). Only the client's cancellation, the
 // end of the session and a shutdown cancel it.
 type call struct {
-	task   inflight.Request
-	in     *server.Incoming
-	done   func() // called when it has been answered
-	stream *replay.Stream
+	task     inflight.Request
+	admitted *server.Admission // nil once it has been answered
+	done     func()            // called when it has been answered
+	stream   *replay.Stream
 	loan
 	text []byte // what is lent
 
@@ -48,7 +49,7 @@ func (h *Handler) beginCalls(ctx context.Context, s *session,
 	ctx = context.WithoutCancel(ctx)
 	calls := make([]call, len(requests))
 	for i := range calls {
-		calls[i].sessions, calls[i].session = h.sessions, s
+		calls[i].id, calls[i].sessions, calls[i].session = requests[i].ID, h.sessions, s
 		if _, ok := h.beginRequest(ctx, &calls[i].task, &calls[i]); !ok {
 			for begun := range i {
 				h.endRequest(&calls[begun].task)
@@ -72,22 +73,18 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 	}
 	for i := range calls {
 		call := &calls[i]
-		call.stream, call.id = s, call.in.Request.ID
-		call.in.Back = sessionChannel{notifyChannel{call}}
-		if !log.IsResumable() {
-			call.in.Back = notifyChannel{call} // answers could not find their way to a question
-		}
+		call.stream = s
 		go func() {
 			stack.Grow()
 			var response *protocol.Response
 			returned := false
 			defer func() {
 				if !returned { // the handler ended its goroutine
-					response = &protocol.Response{ID: call.in.Request.ID, Error: publicerror.Internal()}
+					response = &protocol.Response{ID: call.id, Error: publicerror.Internal()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.endRequest(&call.task)
-				call.in, call.text = nil, nil // the others of a batch may go on for long
+				call.admitted, call.text = nil, nil // the others of a batch may go on for long
 				call.done()
 			}()
 			response = h.serveCall(call)
@@ -99,9 +96,8 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 
 // serveCall returns the response to a call, nil when it must not be answered.
 func (h *Handler) serveCall(c *call) *protocol.Response {
-	c.in.Panicked = logPanic
-	response := h.srv.Serve(c.task.Context(), c.in)
-	if c.in.Abandoned() {
+	response := h.srv.Serve(c.task.Context(), c.admitted)
+	if c.admitted.Abandoned() {
 		return nil
 	}
 	return response
@@ -114,6 +110,16 @@ func (c *call) sendResponse(response *protocol.Response) {
 		return
 	}
 	c.stream.Respond(encodeResponse(response))
+}
+
+// deliveryOf returns what the server is told of a call that r brought.
+func (h *Handler) deliveryOf(c *call, r *http.Request, p protocol.Principal) server.Delivery {
+	d := h.newDelivery(r, p)
+	d.Panicked = logPanic
+	if d.Back = (sessionChannel{notifyChannel{c}}); c.session == nil {
+		d.Back = notifyChannel{c} // answers could not find their way to a question
+	}
+	return d
 }
 
 // encodeResponse returns nil for nil: a request that is not answered.
@@ -152,7 +158,7 @@ func (b notifyChannel) sendMessage(ctx context.Context, m protocol.Message) erro
 	return b.stream.Send(ctx, message)
 }
 
-// SendTransient implements [server.TransientSender].
+// SendTransient implements [transport.TransientSender].
 func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -169,10 +175,10 @@ func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notificati
 type sessionChannel struct{ notifyChannel }
 
 var (
-	_ server.BackSender      = sessionChannel{}
-	_ server.TextSender      = sessionChannel{}
-	_ server.StreamCloser    = sessionChannel{}
-	_ server.TransientSender = notifyChannel{}
+	_ server.BackSender         = sessionChannel{}
+	_ transport.TextSender      = sessionChannel{}
+	_ server.StreamCloser       = sessionChannel{}
+	_ transport.TransientSender = notifyChannel{}
 )
 
 // Send sends any message but a response. A request that the client can never
@@ -181,7 +187,7 @@ func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }
 
-// SendText implements [server.TextSender].
+// SendText implements [transport.TextSender].
 func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err

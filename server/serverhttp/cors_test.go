@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -266,7 +267,8 @@ func TestPagesCanReadRefusals(t *testing.T) {
 // TestCORSBesideWrapper: a handler around this one that sets headers of its own
 // finds one value of each.
 func TestCORSBesideWrapper(t *testing.T) {
-	inner := serverhttp.New(newServer(t, nil), &serverhttp.Options{AllowedOrigins: []string{page}})
+	inner := servertest.NewHandler(t, newServer(t, nil),
+		&serverhttp.Options{AllowedOrigins: []string{page}})
 	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Vary", "Accept-Encoding")
@@ -290,16 +292,12 @@ func TestOriginsThatNeverMatch(t *testing.T) {
 		"https://app.example.com:",
 		"https://user@app.example.com", "https://bücher.example", "Null", "",
 	} {
-		func() {
-			defer func() {
-				if text := fmt.Sprint(recover()); !strings.Contains(text, "AllowedOrigins") ||
-					!strings.Contains(text, fmt.Sprintf("%q", origin)) {
-					t.Errorf("%q: got %s, want a panic that names it", origin, text)
-				}
-			}()
-			serverhttp.New(srv, &serverhttp.Options{AllowedOrigins: []string{origin}})
-		}()
+		_, err := serverhttp.New(srv, &serverhttp.Options{AllowedOrigins: []string{origin}})
+		if text := fmt.Sprint(err); !strings.Contains(text, "AllowedOrigins") ||
+			!strings.Contains(text, fmt.Sprintf("%q", origin)) {
+			t.Errorf("%q: got %s, want an error that names it", origin, text)
+		}
 	}
-	serverhttp.New(srv, &serverhttp.Options{AllowedOrigins: []string{"http://localhost:6274",
+	servertest.NewHandler(t, srv, &serverhttp.Options{AllowedOrigins: []string{"http://localhost:6274",
 		"https://[::1]:8443", "chrome-extension://abcdef", "null"}})
 }

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -59,7 +60,7 @@ func (s *slowBody) SetReadDeadline(t time.Time) error {
 func TestReadTimeout(t *testing.T) {
 	const limit = 8 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		h := serverhttp.New(newServer(t, nil), &serverhttp.Options{ReadTimeout: limit})
+		h := servertest.NewHandler(t, newServer(t, nil), &serverhttp.Options{ReadTimeout: limit})
 		message := body("server/discover", "")
 		var running sync.WaitGroup
 		for i := range 40 {
@@ -157,7 +158,7 @@ func TestRefusedSlowBody(t *testing.T) {
 // TestUnreadResponses has a client that sends requests and reads no response.
 // Each is small, and written by net/http when its handler has returned.
 func TestUnreadResponses(t *testing.T) {
-	ts := httptest.NewUnstartedServer(serverhttp.New(newServer(t, nil),
+	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, newServer(t, nil),
 		&serverhttp.Options{WriteTimeout: 50 * time.Millisecond}))
 	closed := make(chan struct{})
 	ts.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {

@@ -3,7 +3,11 @@
 //
 //	srv, err := server.New(nil)
 //	...
-//	http.Handle("/mcp", serverhttp.New(srv, nil))
+//	handler, err := serverhttp.New(srv, nil)
+//	if err != nil {
+//		return err
+//	}
+//	http.Handle("/mcp", handler)
 //
 // One URL takes every message, each as a POST of its own. The answer is one
 // JSON object on one line; when a handler notifies the client while it works,

@@ -27,8 +27,12 @@ func Example() {
 		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
 			return server.Text("hello, " + in.Name), nil
 		})
+	handler, err := serverhttp.New(srv, nil)
+	if err != nil {
+		panic(err)
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", serverhttp.New(srv, nil))
+	mux.Handle("/mcp", handler)
 
 	ts := httptest.NewServer(mux) // in a program: http.Server
 	defer ts.Close()
@@ -65,7 +69,7 @@ func ExampleAuthError() {
 	if err != nil {
 		panic(err)
 	}
-	h := serverhttp.New(srv, &serverhttp.Options{
+	h, err := serverhttp.New(srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			// in a program: validate the token
 			if r.Header.Get("Authorization") != "Bearer secret" {
@@ -77,6 +81,9 @@ func ExampleAuthError() {
 			return protocol.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}, nil
 		},
 	})
+	if err != nil {
+		panic(err)
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("POST", "/mcp", strings.NewReader("{}")))
 	fmt.Println(w.Code, w.Header().Get("WWW-Authenticate"))

@@ -34,18 +34,28 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns the endpoint of srv. opts may be nil. It panics when srv is nil,
-// or when an entry of AllowedOrigins or AllowedHosts could never match.
-func New(srv *server.Server, opts *Options) *Handler {
+// New returns the endpoint of srv. opts may be nil. It fails when srv is nil, when an
+// entry of AllowedOrigins or AllowedHosts could never match, and when a number is
+// negative that must not be.
+func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if srv == nil {
-		panic("serverhttp: nil server")
+		return nil, errPrefix.Errorf("nil server")
 	}
-	o := opts.withDefaults()
-	return &Handler{
-		srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts),
-		legacy: srv.ServesLegacy(), sessions: newSessions(&o),
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
 		bodies: expiry.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
 	}
+	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
+		return nil, err
+	}
+	if h.hosts, err = hostSet(o.AllowedHosts); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // ServeHTTP answers one HTTP request.
@@ -154,29 +164,37 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 	defer h.endModern(rw)
 	rw.id = request.ID
-	in := h.srv.Admit(request)
-	in.Principal = principal // what may be said about a tool depends on who asks
-	in.Private = h.opts.Authenticate != nil
-	noteSender(in, r)
-	if revision.EraOf(in.Meta.Version != "", r.Header[headerVersion]) == protocol.Modern {
-		in = checkHeaders(r.Header, in)
-	} else {
-		in = replaceRefusal(in, refuseLegacyRequest(r.Header, request.Method, request.Params))
-	}
-	in.Back, in.Panicked = rw, reportPanicOrAbort
-	response := h.srv.Serve(ctx, in)
+	admitted := h.admitModern(rw, r, request, principal)
+	response := h.srv.Serve(ctx, admitted)
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		rw.abandonClient()
 		return
 	}
-	if status := statusOf(in, response); rw.holdsResult(response) {
+	if status := h.statusOf(admitted, response); rw.holdsResult(response) {
 		*rw.lent = append(*rw.lent, '}')
 		rw.writeResponseText(status, rw.lent)
 	} else {
 		rw.writeResponse(status, response)
 	}
+}
+
+// admitModern admits a request of the modern era and compares it with its headers. It
+// is not inlined into serveModern, whose frame lies under each running handler.
+//
+//go:noinline
+func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *protocol.Request,
+	principal protocol.Principal) *server.Admission {
+	d := h.newDelivery(r, principal)
+	d.Back, d.Panicked = rw, reportPanicOrAbort
+	admitted := h.srv.Admit(request, d)
+	if revision.EraOf(admitted.Request().Meta.Version != "", r.Header[headerVersion]) == protocol.Modern {
+		checkHeaders(r.Header, admitted)
+	} else {
+		admitted.ReplaceRefusal(refuseLegacyRequest(r.Header, request.Method, request.Params))
+	}
+	return admitted
 }
 
 // endModern is deferred by serveModern: neither keep-alive comments nor the buffer
@@ -221,17 +239,20 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 // thousands. A longer one is no token of any issuer's.
 const maxKept = 4 << 10
 
-// noteSender notes what a log may say of where a request comes from, and
-// what it must not say.
-func noteSender(in *server.Incoming, r *http.Request) {
-	in.RemoteAddr = r.RemoteAddr
-	in.TraceParent = boundedHeader(r.Header["Traceparent"])
+// newDelivery returns what is known of who sends r: what a log may say of where the
+// request comes from, and what it must not say.
+func (h *Handler) newDelivery(r *http.Request, principal protocol.Principal) server.Delivery {
+	d := server.Delivery{
+		Principal: principal, Private: h.opts.Authenticate != nil,
+		RemoteAddr: r.RemoteAddr, TraceParent: boundedHeader(r.Header["Traceparent"]),
+	}
 	for _, values := range [...][]string{r.Header["Authorization"], r.Header["Cookie"],
 		r.Header["X-Api-Key"]} {
-		if in.Credential = boundedHeader(values); in.Credential != "" {
-			return
+		if d.Credential = boundedHeader(values); d.Credential != "" {
+			break
 		}
 	}
+	return d
 }
 
 func boundedHeader(values []string) string {

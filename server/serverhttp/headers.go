@@ -21,34 +21,38 @@ const (
 	headerName    = "Mcp-Name"
 )
 
-// checkHeaders compares the headers of a modern request with its body. Whoever routed
-// the request by its headers must have seen what is about to be executed.
-func checkHeaders(header http.Header, in *server.Incoming) *server.Incoming {
+// checkHeaders compares the headers of a modern request with its body, and refuses the
+// request where they differ. Whoever routed the request by its headers must have seen
+// what is about to be executed.
+func checkHeaders(header http.Header, admitted *server.Admission) {
+	in := admitted.Request()
 	if e := vetVersion(header[headerVersion], in.Meta.Version); e != nil {
-		return replaceRefusal(in, e)
+		admitted.ReplaceRefusal(e)
+		return
 	}
 	if e := in.Refusal(); e != nil &&
 		(in.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
-		return in // what the other headers mean is up to a version we do not speak
+		return // what the other headers mean is up to a version we do not speak
 	}
-	if e := vetMethod(header[headerMethod], in.Request.Method); e != nil {
-		return replaceRefusal(in, e)
+	if e := vetMethod(header[headerMethod], in.Message.Method); e != nil {
+		admitted.ReplaceRefusal(e)
+		return
 	}
-	if in.Refusal() == nil && protocol.MultiRoundTrip(in.Request.Method) {
+	if in.Refusal() == nil && protocol.MultiRoundTrip(in.Message.Method) {
 		in.Refuse(vetName(header[headerName], in.Target))
 	} else if len(header[headerName]) > 1 {
 		in.Refuse(repeatedHeader("Mcp-Name"))
 	}
-	checkParamHeaders(header, in)
-	return in
+	checkParamHeaders(header, admitted)
 }
 
 // checkParamHeaders compares the Mcp-Param-* headers with the arguments.
-func checkParamHeaders(header http.Header, in *server.Incoming) {
+func checkParamHeaders(header http.Header, admitted *server.Admission) {
+	in := admitted.Request()
 	if in.Refusal() != nil {
 		return
 	}
-	if err := in.CheckParamHeaders(header.Values); err != nil {
+	if err := admitted.CheckParamHeaders(header.Values); err != nil {
 		in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
 	}
 }
@@ -170,13 +174,28 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	if method == protocol.MethodReadResource {
 		key = "uri"
 	}
-	raw, _ := protocol.Meta(params).Get(key)
-	target, err := jsonx.Text(raw)
-	if err != nil {
+	target, ok := textMember(params, key)
+	if !ok {
 		return protocol.Errorf(protocol.CodeHeaderMismatch,
 			"Mcp-Name header is present, but params have no %s", key)
 	}
 	return vetName(names, target)
+}
+
+// textMember returns the member of an object that is a string, and false where there is
+// none. It serves requests whose parameters are not decoded: they are about to be
+// refused, or are decoded later.
+func textMember(object []byte, name string) (string, bool) {
+	var text string
+	found := false
+	err := jsonx.Members(object, func(key, value []byte) (err error) {
+		if string(key) == name {
+			found = true
+			text, err = jsonx.Text(value)
+		}
+		return err
+	})
+	return text, found && err == nil
 }
 
 func repeatedHeader(name string) *protocol.Error {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -81,7 +82,7 @@ func progress(i int) *protocol.Notification {
 func serve(t testing.TB, srv *server.Server,
 	opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
 	t.Helper()
-	h := serverhttp.New(srv, opts)
+	h := servertest.NewHandler(t, srv, opts)
 	return serveHandler(t, h), h
 }
 

@@ -1,7 +1,6 @@
 package serverhttp
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 
@@ -192,12 +191,10 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 			s.endSession()
 		}
 	}()
-	// Params alias the body, which may be larger still.
-	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method,
-		Params: bytes.Clone(request.Params)})
-	in.Private, in.Panicked = h.opts.Authenticate != nil, reportPanicOrAbort
-	noteSender(in, r)
-	response := h.srv.Serve(r.Context(), in)
+	short := withoutBody(request)
+	d := h.newDelivery(r, p)
+	d.Panicked = reportPanicOrAbort
+	response := h.srv.Serve(r.Context(), s.core.Admit(short, d))
 	if response.Error != nil || r.Context().Err() != nil {
 		rw.writeResponse(http.StatusOK, response)
 		return
@@ -269,10 +266,8 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 	}
 	for i := range calls {
 		c := &calls[i]
-		c.in = s.core.Admit(d.requests[i])
-		checkParamHeaders(r.Header, c.in)
-		c.in.Private = h.opts.Authenticate != nil
-		noteSender(c.in, r)
+		c.admitted = s.core.Admit(d.requests[i], h.deliveryOf(c, r, s.principal))
+		checkParamHeaders(r.Header, c.admitted)
 		c.done = func() { h.sessions.finishCall(c) }
 	}
 	h.runCalls(rw, r, s.log, calls, d)
@@ -303,12 +298,10 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p prot
 	for i := range calls {
 		c := &calls[i]
 		var end func()
-		c.in, end = h.srv.AdmitStateless(d.requests[i], version, p)
-		checkParamHeaders(r.Header, c.in)
-		c.in.Private = h.opts.Authenticate != nil
-		noteSender(c.in, r)
+		c.admitted, end = h.srv.AdmitStateless(d.requests[i], version, h.deliveryOf(c, r, p))
+		checkParamHeaders(r.Header, c.admitted)
 		if d.batch && d.requests[i].Method == protocol.MethodInitialize {
-			c.in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
+			c.admitted.Request().Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 				"invalid request: initialize must not be part of a batch"))
 		}
 		c.done = end

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -360,7 +361,7 @@ func TestPush(t *testing.T) {
 	})
 	t.Run("nobody can hear it", func(t *testing.T) {
 		server.AddRawTool(srv, server.Tool{Name: "late"}, lateElicit(steps))
-		h := serverhttp.New(srv, nil)
+		h := servertest.NewHandler(t, srv, nil)
 		session := serveDirect(t.Context(), h, "POST", "",
 			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -477,7 +478,7 @@ func TestLegacySlowReader(t *testing.T) {
 // TestLegacyHTTP2 runs a stream, its resumption and a GET stream over HTTP/2.
 func TestLegacyHTTP2(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	ts := httptest.NewUnstartedServer(serverhttp.New(srv, nil))
+	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, srv, nil))
 	ts.EnableHTTP2 = true
 	ts.StartTLS()
 	t.Cleanup(ts.Close)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 )
 
 // FuzzLegacy sends anything to a handler with one open session: nothing may
@@ -15,7 +15,7 @@ import (
 // answers have.
 func FuzzLegacy(f *testing.F) {
 	srv := newServer(f, nil)
-	h := serverhttp.New(srv, nil)
+	h := servertest.NewHandler(f, srv, nil)
 	session := serveDirect(f.Context(), h, "POST", "",
 		initializeBody("2025-03-26")).Header().Get("Mcp-Session-Id")
 	if session == "" {

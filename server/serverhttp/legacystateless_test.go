@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -81,7 +82,7 @@ func TestStatelessLegacy(t *testing.T) {
 // TestStatelessDisconnect holds that a request goes on without its client.
 func TestStatelessDisconnect(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	h := serverhttp.New(srv, &serverhttp.Options{StatelessLegacy: true})
+	h := servertest.NewHandler(t, srv, &serverhttp.Options{StatelessLegacy: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-steps.entered

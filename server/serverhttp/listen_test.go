@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -144,9 +145,9 @@ func TestListenIsRefused(t *testing.T) {
 func ends() (server.Middleware, <-chan error) {
 	ended := make(chan error, 1)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			result, err := next(ctx, in)
-			if in.Request.Method == protocol.MethodListen {
+			if in.Message.Method == protocol.MethodListen {
 				ended <- err
 			}
 			return result, err
@@ -283,7 +284,7 @@ func TestListenKeepAlive(t *testing.T) {
 		t.Run(test.interval.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer(t, nil)
-				h := serverhttp.New(srv, &serverhttp.Options{KeepAlive: test.interval})
+				h := servertest.NewHandler(t, srv, &serverhttp.Options{KeepAlive: test.interval})
 				conn := pipes(t, h)()
 				if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
 					t.Fatal(err)
@@ -314,7 +315,7 @@ func TestDeadPeer(t *testing.T) {
 		m, ended := ends()
 		srv := newServer(t, &server.Options{MaxSubscriptions: 1,
 			Middleware: []server.Middleware{m}})
-		dial := pipes(t, serverhttp.New(srv, nil))
+		dial := pipes(t, servertest.NewHandler(t, srv, nil))
 		began := time.Now()
 		subscribe(t, dial(), toTools)
 		if err := <-ended; err == nil {
@@ -348,7 +349,7 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				events := &eventList{}
-				h := serverhttp.New(newServer(t,
+				h := servertest.NewHandler(t, newServer(t,
 					&server.Options{MaxSubscriptions: tc.max, Observer: events}),
 					&serverhttp.Options{Authenticate: tc.authenticate})
 				ctx, cancel := context.WithCancel(t.Context())

@@ -1,7 +1,7 @@
 package serverhttp
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -46,7 +46,9 @@ const (
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that
-// are not browsers, and pages of the same origin.
+// are not browsers, and pages of the same origin. Of each number 0 is the default; a
+// negative one turns the limit off, or is an error of [New] where the field does not
+// say what it means.
 type Options struct {
 	// Authenticate tells who sends a request, from its headers; it must leave
 	// the body alone. The principal binds sealed state, and lists are kept out
@@ -82,8 +84,8 @@ type Options struct {
 	// clients that are no browsers.
 	AllowedHosts []string
 
-	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes.
-	// It is never more than 2 GiB less one, which is as long as messages get.
+	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes,
+	// negative: no limit but 2 GiB less one, which is as long as messages get.
 	MaxBodyBytes int64
 	// ReadTimeout is how long a body may take to arrive, 0:
 	// DefaultReadTimeout, negative: as long as the [http.Server] says. Those
@@ -118,7 +120,7 @@ type Options struct {
 	// have open, so that nobody locks everybody else out; one more makes the
 	// principal's own that has been idle longest go, or is refused with 503.
 	// Those that are deleted or expire count no more. 0: a quarter of
-	// MaxSessions, at least one. A gateway that is one principal for many users
+	// MaxSessions, at least one, negative: no limit. A gateway that is one principal for many users
 	// may need more. Anonymous clients cannot be told apart: together they may
 	// have all sessions where Authenticate is nil, and else all but a quarter.
 	MaxPrincipalSessions int
@@ -143,68 +145,66 @@ type Options struct {
 	MaxEventBytes int64
 }
 
-// withDefaults returns a copy that can be relied on. Wrong spellings panic:
-// an entry that can never match is a mistake in the program, and would be
-// found by its users otherwise.
-func (o *Options) withDefaults() Options {
+// withDefaults returns a copy that can be relied on.
+func (o *Options) withDefaults() (Options, error) {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
-	if opts.MaxBodyBytes <= 0 {
-		opts.MaxBodyBytes = DefaultMaxBodyBytes
+	if err := opts.checkBounds(); err != nil {
+		return opts, err
 	}
-	opts.MaxBodyBytes = min(opts.MaxBodyBytes, jsonx.MaxSize)
-	if opts.ReadTimeout == 0 {
-		opts.ReadTimeout = DefaultReadTimeout
+	opts.MaxBodyBytes = cmp.Or(opts.MaxBodyBytes, DefaultMaxBodyBytes)
+	if opts.MaxBodyBytes < 0 || opts.MaxBodyBytes > jsonx.MaxSize {
+		opts.MaxBodyBytes = jsonx.MaxSize
 	}
-	if opts.WriteTimeout == 0 {
-		opts.WriteTimeout = DefaultWriteTimeout
-	}
-	if opts.KeepAlive == 0 {
-		opts.KeepAlive = DefaultKeepAlive
-	}
-	opts.legacyDefaults()
-	return opts
+	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, DefaultReadTimeout)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, DefaultWriteTimeout)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
+	opts.SessionTimeout = cmp.Or(opts.SessionTimeout, DefaultSessionTimeout)
+	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
+	opts.MaxPrincipalSessions = cmp.Or(opts.MaxPrincipalSessions,
+		int(quota.ShareOf(int64(opts.MaxSessions))))
+	opts.MaxHandshakeBytes = cmp.Or(opts.MaxHandshakeBytes, DefaultMaxHandshakeBytes)
+	opts.MaxSessionRequests = cmp.Or(opts.MaxSessionRequests, DefaultMaxSessionRequests)
+	opts.MaxSessionBytes = cmp.Or(opts.MaxSessionBytes, DefaultMaxSessionBytes)
+	opts.MaxEventBytes = cmp.Or(opts.MaxEventBytes, DefaultMaxEventBytes)
+	return opts, nil
 }
 
-func (o *Options) legacyDefaults() {
-	if o.SessionTimeout == 0 {
-		o.SessionTimeout = DefaultSessionTimeout
+// checkBounds refuses to turn off what alone bounds the memory that strangers can take.
+func (o *Options) checkBounds() error {
+	for _, bound := range []struct {
+		field string
+		value int64
+	}{
+		{"MaxSessions", int64(o.MaxSessions)},
+		{"MaxHandshakeBytes", o.MaxHandshakeBytes},
+		{"MaxSessionRequests", int64(o.MaxSessionRequests)},
+		{"MaxSessionBytes", o.MaxSessionBytes},
+		{"MaxEventBytes", o.MaxEventBytes},
+	} {
+		if bound.value < 0 {
+			return errPrefix.Errorf("%s: must not be negative, got %d; 0 is the default",
+				bound.field, bound.value)
+		}
 	}
-	if o.MaxSessions <= 0 {
-		o.MaxSessions = DefaultMaxSessions
-	}
-	if o.MaxPrincipalSessions <= 0 {
-		o.MaxPrincipalSessions = int(quota.ShareOf(int64(o.MaxSessions)))
-	}
-	if o.MaxHandshakeBytes <= 0 {
-		o.MaxHandshakeBytes = DefaultMaxHandshakeBytes
-	}
-	if o.MaxSessionRequests <= 0 {
-		o.MaxSessionRequests = DefaultMaxSessionRequests
-	}
-	if o.MaxSessionBytes <= 0 {
-		o.MaxSessionBytes = DefaultMaxSessionBytes
-	}
-	if o.MaxEventBytes <= 0 {
-		o.MaxEventBytes = DefaultMaxEventBytes
-	}
+	return nil
 }
 
 // originSet returns the set of origins, which must be spelled as in headers.
-func originSet(origins []string) map[string]bool {
+func originSet(origins []string) (map[string]bool, error) {
 	set := make(map[string]bool, len(origins))
 	for _, origin := range origins {
 		if !isSpelledOrigin(origin) {
-			panic(fmt.Sprintf("serverhttp: AllowedOrigins: %q must be spelled as browsers spell "+
+			return nil, errPrefix.Errorf("AllowedOrigins: %q must be spelled as browsers spell "+
 				"an origin: scheme://host in lower case, "+
 				"with a port only where it is not the scheme's own, without a path or wildcard; "+
-				"or null", origin))
+				"or null", origin)
 		}
 		set[origin] = true
 	}
-	return set
+	return set, nil
 }
 
 // isSpelledOrigin reports whether a browser may send s as the origin of a page.
@@ -222,7 +222,7 @@ func isSpelledOrigin(s string) bool {
 }
 
 // hostSet returns the set of host names in lower case.
-func hostSet(hosts []string) map[string]bool {
+func hostSet(hosts []string) (map[string]bool, error) {
 	set := make(map[string]bool, len(hosts))
 	for _, name := range hosts {
 		a, ok := parseAuthority(name)
@@ -230,10 +230,10 @@ func hostSet(hosts []string) map[string]bool {
 			a, ok = parseAuthority("[" + name + "]")
 		}
 		if !ok || a.port != "" {
-			panic(fmt.Sprintf("serverhttp: AllowedHosts: %q must be a host name or address "+
-				"without port", name))
+			return nil, errPrefix.Errorf("AllowedHosts: %q must be a host name or address "+
+				"without port", name)
 		}
 		set[a.host] = true
 	}
-	return set
+	return set, nil
 }

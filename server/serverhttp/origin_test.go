@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -113,7 +114,7 @@ func TestSource(t *testing.T) {
 			r.Header = headers("server/discover", "")
 			r.Host, r.Header["Origin"] = tt.host, tt.origin
 			w := httptest.NewRecorder()
-			serverhttp.New(srv, tt.opts).ServeHTTP(w, r)
+			servertest.NewHandler(t, srv, tt.opts).ServeHTTP(w, r)
 			got := read(t, w.Result())
 			if want := map[bool]int{true: 200, false: 403}[tt.want]; got.status != want {
 				t.Errorf("got status %d, want %d: %s", got.status, want, got.body)
@@ -234,7 +235,7 @@ func TestRebindingOfPrivateAddresses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ts := httptest.NewUnstartedServer(serverhttp.New(srv, tt.opts))
+			ts := httptest.NewUnstartedServer(servertest.NewHandler(t, srv, tt.opts))
 			ts.Listener = elsewhere{ts.Listener, addr}
 			ts.Start()
 			t.Cleanup(ts.Close)

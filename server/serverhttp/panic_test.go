@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -57,8 +57,8 @@ func fallible(value any) []panicCase {
 		}
 	})
 	fall := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			if in.Request.Method == protocol.MethodListTools {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			if in.Message.Method == protocol.MethodListTools {
 				return nil, errors.New("no error of the protocol")
 			}
 			return next(ctx, in)
@@ -67,7 +67,6 @@ func fallible(value any) []panicCase {
 	return []panicCase{
 		{"observer of a panic", &server.Options{Observer: observer}, nil, protocol.MethodCallTool,
 			"panic", 200},
-		{"observer of the funnel", &server.Options{Roundtrip: roundtrip.Options{Observer: observer}}, nil, protocol.MethodCallTool, "panic", 200},
 		{"observer of an error", &server.Options{Observer: observer,
 			Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
 		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
@@ -76,7 +75,7 @@ func fallible(value any) []panicCase {
 			}
 			panic(value)
 		}}, protocol.MethodCallTool, "echo", 500},
-		{"Visible", &server.Options{Visible: func(_ protocol.Principal, _, name string) bool {
+		{"Visible", &server.Options{Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 			if name == "echo" {
 				panic(value)
 			}
@@ -106,7 +105,7 @@ func (tc panicCase) request() (http.Header, string) {
 func TestPanicsAreAnswered(t *testing.T) {
 	for _, tc := range fallible("on purpose") {
 		t.Run(tc.name, func(t *testing.T) {
-			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
+			ts, text := logged(t, servertest.NewHandler(t, newServer(t, tc.opts), tc.http))
 			header, message := tc.request()
 			got := do(t, ts, "POST", header, message)
 			id := "7"
@@ -137,7 +136,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 func TestAbortIsPassedOn(t *testing.T) {
 	for _, tc := range fallible(http.ErrAbortHandler) {
 		t.Run(tc.name, func(t *testing.T) {
-			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
+			ts, text := logged(t, servertest.NewHandler(t, newServer(t, tc.opts), tc.http))
 			header, message := tc.request()
 			if response, err := ts.Client().Do(newRequest(t, ts, "POST", header,
 				message)); err == nil {
@@ -164,7 +163,7 @@ func TestPanicOnAStream(t *testing.T) {
 			}
 			panic("in the handler")
 		})
-	ts, _ := logged(t, serverhttp.New(srv, nil))
+	ts, _ := logged(t, servertest.NewHandler(t, srv, nil))
 	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"), body(protocol.MethodCallTool, `"name":"fall"`))
 	before, after, _ := strings.Cut(got.body, `"progress":0`)
 	if before == "" || !strings.Contains(after, `"id":7,"error":{"code":-32603`) {
@@ -182,7 +181,7 @@ func (w halfWriter) Write(p []byte) (int, error) {
 
 // TestPanicOfAWriter: what has been half written is not completed.
 func TestPanicOfAWriter(t *testing.T) {
-	h := serverhttp.New(newServer(t, nil), nil)
+	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	ts, text := logged(t, http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		h.ServeHTTP(halfWriter{w}, r)
@@ -209,7 +208,7 @@ func TestPanicOfInitialize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var broken atomic.Bool
 			fall := func(next server.Handler) server.Handler {
-				return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+				return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 					if broken.Load() {
 						panic("in the middleware")
 					}
@@ -223,7 +222,7 @@ func TestPanicOfInitialize(t *testing.T) {
 					}
 				})})
 			broken.Store(true)
-			h := serverhttp.New(srv, &serverhttp.Options{MaxSessions: 1})
+			h := servertest.NewHandler(t, srv, &serverhttp.Options{MaxSessions: 1})
 			ts, _ := logged(t, h)
 			for range 2 {
 				r := newRequest(t, ts, "POST", (&legacyClient{}).header(),

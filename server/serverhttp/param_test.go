@@ -90,7 +90,7 @@ func TestParamHeaderNames(t *testing.T) {
 // A tool that the caller may not see must not give itself away by its headers.
 func TestParamHeadersOfHiddenTool(t *testing.T) {
 	srv := newServer(t, &server.Options{
-		Visible: func(p protocol.Principal, _, name string) bool {
+		Visible: func(p protocol.Principal, _ server.Kind, name string) bool {
 			return p.Subject == "admin" ||
 				name != "run"
 		},

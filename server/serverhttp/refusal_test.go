@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -56,7 +57,7 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	var mu sync.Mutex
 	passed := 0
 	count := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			mu.Lock()
 			passed++
 			mu.Unlock()
@@ -304,7 +305,8 @@ func TestRefusalIsCheap(t *testing.T) {
 		fmt.Fprintf(&words, "token%d", i)
 	}
 	long := errors.New(words.String())
-	h := serverhttp.New(newServer(t, &server.Options{Observer: &refusals{}}), &serverhttp.Options{
+	srv := newServer(t, &server.Options{Observer: &refusals{}})
+	h := servertest.NewHandler(t, srv, &serverhttp.Options{
 		AllowedOrigins: []string{page},
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			return protocol.Principal{}, long
@@ -357,9 +359,9 @@ func TestRefusalIsCheap(t *testing.T) {
 // A request that its headers contradict reaches middleware with what a log says of the
 // sender, and with what it must not say.
 func TestRefusedRequestsKeepTheirSender(t *testing.T) {
-	var got *server.Incoming
+	var got *server.Request
 	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			got = in
 			return next(ctx, in)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server"
 )
 
 const (
@@ -33,7 +33,7 @@ var errAnswered = errors.New("serverhttp: the request has been answered")
 
 // A responseWriter writes the response to one HTTP request. For a request of
 // revision 2026-07-28 it is also the channel to the client that the handler has
-// ([server.Incoming].Back).
+// ([server.Delivery].Back).
 //
 //	undecided ── Notify ──→ streaming ── writeResponse ──→ ended
 //	    └──────── writeResponse: JSON ───────────────────────┘
@@ -341,12 +341,12 @@ func (rw *responseWriter) putBuffer(buf *[]byte) {
 }
 
 var (
-	_ server.BufferLender = (*responseWriter)(nil)
-	_ server.BufferLender = (*call)(nil)
+	_ transport.BufferLender = (*responseWriter)(nil)
+	_ transport.BufferLender = (*call)(nil)
 )
 
 // A loan is a response buffer: the transport writes the JSON-RPC envelope, the
-// server appends the result (see [server.BufferLender]), so that a result is copied
+// server appends the result (see [transport.BufferLender]), so that a result is copied
 // once. One goroutine uses it.
 type loan struct {
 	id   protocol.ID // of the request
@@ -354,11 +354,11 @@ type loan struct {
 	head int         // how much of it precedes the result
 }
 
-// Lend implements [server.BufferLender]. The server calls it when the handler has
+// Lend implements [transport.BufferLender]. The server calls it when the handler has
 // returned, so a handler that takes long holds no buffer.
 func (rw *responseWriter) Lend() []byte { return rw.lendBuffer(rw.takeBuffer()) }
 
-// Lend implements [server.BufferLender]. The event log keeps the buffer, so it is
+// Lend implements [transport.BufferLender]. The event log keeps the buffer, so it is
 // not from the pool.
 func (c *call) Lend() []byte {
 	c.text = make([]byte, 0, usualReply)
@@ -376,7 +376,7 @@ func (l *loan) lendBuffer(buf *[]byte) []byte {
 	return *buf
 }
 
-// Return implements [server.BufferLender].
+// Return implements [transport.BufferLender].
 func (l *loan) Return(buf []byte) { *l.lent = buf }
 
 // holdsResult reports whether the server put the result of a response into the

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -78,7 +79,7 @@ func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 func TestLend(t *testing.T) {
 	var k kept
 	var background, clients sync.WaitGroup
-	h := serverhttp.New(lending(t, &k, &background), nil)
+	h := servertest.NewHandler(t, lending(t, &k, &background), nil)
 	ways := []string{"result", "large", "broken", "result", "error", "panic", "stream", "result"}
 	for client := range 8 {
 		clients.Go(func() {
@@ -162,7 +163,7 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 						tc.tool()
 						return nil, nil
 					})
-				h := serverhttp.New(srv, &serverhttp.Options{KeepAlive: time.Second})
+				h := servertest.NewHandler(t, srv, &serverhttp.Options{KeepAlive: time.Second})
 				r := httptest.NewRequest("POST", "/mcp", strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
 				r.Header = headers(protocol.MethodCallTool, "fall")
 				w := httptest.NewRecorder()

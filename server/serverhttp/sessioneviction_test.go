@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -53,7 +54,7 @@ type table struct {
 func newTable(t *testing.T, opts serverhttp.Options) *table {
 	events := &eventList{}
 	srv, steps := legacyServer(t, &server.Options{Observer: events})
-	h := serverhttp.New(srv, &opts)
+	h := servertest.NewHandler(t, srv, &opts)
 	t.Cleanup(func() { h.Shutdown(context.Background()) })
 	return &table{t, h, events, steps}
 }

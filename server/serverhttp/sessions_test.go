@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -88,7 +89,7 @@ func serveDirect(ctx context.Context, h http.Handler,
 func TestIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)
-		h := serverhttp.New(srv, &serverhttp.Options{SessionTimeout: time.Hour})
+		h := servertest.NewHandler(t, srv, &serverhttp.Options{SessionTimeout: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		open := func() string {
 			return serveDirect(ctx, h, "POST", "",
@@ -133,7 +134,7 @@ func TestIdleTimeout(t *testing.T) {
 func TestEventsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
-		h := serverhttp.New(srv, nil)
+		h := servertest.NewHandler(t, srv, nil)
 		session := serveDirect(t.Context(), h, "POST", "",
 			initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 		serveDirect(t.Context(), h, "POST", session, toolCall(1, "notify"))

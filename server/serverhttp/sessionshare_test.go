@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -92,7 +93,7 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var broken atomic.Bool
 	fail := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
 			if broken.Load() {
 				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
 			}
@@ -135,7 +136,7 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
-		h := serverhttp.New(srv, &serverhttp.Options{
+		h := servertest.NewHandler(t, srv, &serverhttp.Options{
 			Authenticate: func(*http.Request) (protocol.Principal,
 				error) {
 				return protocol.Principal{Subject: "ann"}, nil

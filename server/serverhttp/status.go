@@ -45,18 +45,18 @@ func busyFault(status int, reason event.RefusalReason, limit quota.Limit,
 // statusOf returns the status of a response that is sent as JSON. Clients read
 // the body for what happened; the status tells proxies and clients of another
 // era whether the request was taken as one of this protocol.
-func statusOf(in *server.Incoming, response *protocol.Response) int {
+func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Response) int {
 	if response.Error == nil {
 		return http.StatusOK
 	}
 	e := response.Error
-	if in.DraftErrorCodes {
+	if h.srv.DraftErrorCodes() {
 		e = e.Final()
 	}
 	switch {
 	case e.Code == protocol.CodeMissingRequiredClientCapability:
 		return http.StatusBadRequest
-	case in.Refusal() == nil:
+	case admitted.Request().Refusal() == nil:
 		return http.StatusOK
 	case e.Code == protocol.CodeMethodNotFound:
 		return http.StatusNotFound

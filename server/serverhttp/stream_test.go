@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -115,10 +116,10 @@ func TestStream(t *testing.T) {
 // TestStreamIsFlushed holds that events arrive while the handler still runs.
 func TestStreamIsFlushed(t *testing.T) {
 	gate := newGate()
-	backs := make(chan protocol.Back, 1)
+	requests := make(chan *server.Request, 1)
 	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-			backs <- in.Back
+		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			requests <- in
 			return next(ctx, in)
 		}
 	}
@@ -142,7 +143,7 @@ func TestStreamIsFlushed(t *testing.T) {
 		t.Errorf("got %v after the response, want the end", err)
 	}
 	// What a handler leaves running must not write into the next response.
-	for _, back := range []protocol.Back{call, <-backs} {
+	for _, back := range []protocol.Back{call, <-requests} {
 		if err := back.Notify(context.Background(), progress(1)); err == nil {
 			t.Errorf("%T: a notification after the response is accepted", back)
 		}
@@ -221,7 +222,7 @@ func TestDisconnect(t *testing.T) {
 // not taken for a client that went away.
 func TestDeadlineIsAnswered(t *testing.T) {
 	gate := newGate()
-	h := serverhttp.New(gate.server(t), nil)
+	h := servertest.NewHandler(t, gate.server(t), nil)
 	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -285,7 +286,7 @@ func TestSlowReader(t *testing.T) {
 // whose deadlines and disconnects are those of a stream.
 func TestHTTP2(t *testing.T) {
 	gate := newGate()
-	ts := httptest.NewUnstartedServer(serverhttp.New(gate.server(t), nil))
+	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, gate.server(t), nil))
 	ts.EnableHTTP2 = true
 	ts.StartTLS()
 	t.Cleanup(ts.Close)

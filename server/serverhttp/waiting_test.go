@@ -14,6 +14,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -302,7 +303,7 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
 			const sessions, calls = 25, 1000
-			h := serverhttp.New(askingServer(t, nil), nil)
+			h := servertest.NewHandler(t, askingServer(t, nil), nil)
 			var ids []string
 			for range sessions {
 				ids = append(ids, serveDirect(t.Context(), h, "POST", "",
@@ -350,7 +351,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
 			var came bodies
-			h := serverhttp.New(askingServer(t,
+			h := servertest.NewHandler(t, askingServer(t,
 				&server.Options{Middleware: []server.Middleware{came.note}}), nil)
 			session := serveDirect(t.Context(), h, "POST", "",
 				initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
@@ -391,8 +392,8 @@ func (b *bodies) add(body []byte) {
 
 // note adds the parameters of a request, which are part of its body.
 func (b *bodies) note(next server.Handler) server.Handler {
-	return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-		b.add(in.Request.Params)
+	return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		b.add(in.Message.Params)
 		return next(ctx, in)
 	}
 }

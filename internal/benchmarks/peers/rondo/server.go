@@ -66,7 +66,11 @@ func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer,
 	add(srv, wire.Deploy, wire.DeploySchema,
 		deploy(roundtrip.MustQuestion[approval](wire.ConfirmKey)))
 	add(srv, wire.Survey, wire.SurveySchema, survey)
-	return serverhttp.New(srv, nil)
+	handler, err := serverhttp.New(srv, nil)
+	if err != nil {
+		panic(err) // internal error: the options are right
+	}
+	return handler
 }
 
 func add[T any](srv *server.Server, name, schema string,

@@ -1,0 +1,65 @@
+// Package servertest holds what tests of servers share: endpoints, and what holds of the
+// options of all packages.
+package servertest
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// NewHandler returns the endpoint of srv. opts may be nil.
+func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *serverhttp.Handler {
+	t.Helper()
+	h, err := serverhttp.New(srv, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// NumberFields returns the names of the exported fields of an options struct that are
+// plain numbers or durations.
+func NumberFields(options any) []string {
+	var names []string
+	for field := range reflect.TypeOf(options).Fields() {
+		switch field.Type {
+		case reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[time.Duration]():
+			if field.IsExported() {
+				names = append(names, field.Name)
+			}
+		}
+	}
+	return names
+}
+
+// CheckNumberFields holds that each number of an options struct of type T is in the
+// table, by its name, and that build takes 0 as well as a negative one; where the
+// table says that a negative one is refused, the error must name the field.
+func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(*T) error) {
+	names := NumberFields(*new(T))
+	if len(names) != len(refused) {
+		t.Errorf("%T has the numbers %v, the table %d", *new(T), names, len(refused))
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			refuses, ok := refused[name]
+			if !ok {
+				t.Fatal("is not in the table: say what a negative one means")
+			}
+			opts := new(T)
+			if err := build(opts); err != nil {
+				t.Errorf("0: %v", err)
+			}
+			reflect.ValueOf(opts).Elem().FieldByName(name).SetInt(-1)
+			err := build(opts)
+			if refuses != (err != nil) || err != nil && !strings.Contains(err.Error(), name+":") {
+				t.Errorf("-1: got %v, want an error that names it: %v", err, refuses)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package middleware_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// TestNumbersOfOptions: 0 is the default, a negative number turns something off.
+func TestNumbersOfOptions(t *testing.T) {
+	servertest.CheckNumberFields(t, map[string]bool{
+		"Calls": false, "CallsPerPrincipal": false, "Listens": false,
+		"ListensPerPrincipal": false, "RetryAfter": false,
+	}, func(opts *middleware.LimitOptions) error {
+		return newCrowd(t, middleware.Limit(opts)).enter(protocol.MethodPing, protocol.LocalPrincipal())
+	})
+	servertest.CheckNumberFields(t, map[string]bool{
+		"Arguments": false, "Answers": false, "AnswerBytes": false, "Result": false,
+	}, func(opts *middleware.PayloadOptions) error {
+		_, err := run(middleware.Payload(opts),
+			incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
+			func(context.Context, *server.Request) (protocol.Result, error) {
+				return server.Text("result"), nil
+			})
+		return err
+	})
+	servertest.CheckNumberFields(t, nil, func(opts *middleware.MetricsOptions) error {
+		_, err := middleware.NewMetrics(nil, opts)
+		return err
+	})
+	servertest.CheckNumberFields(t, nil, func(*middleware.LogOptions) error { return nil })
+}
+
+// TestNegativeRetryAfterIsAtOnce: refused clients need not wait.
+func TestNegativeRetryAfterIsAtOnce(t *testing.T) {
+	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 1, RetryAfter: -1}))
+	if err := c.enter(protocol.MethodPing, protocol.LocalPrincipal()); err != nil {
+		t.Fatal(err)
+	}
+	e, ok := protocol.AsError(c.enter(protocol.MethodPing, protocol.LocalPrincipal()))
+	if !ok {
+		t.Fatal("a second request runs")
+	}
+	var data struct{ RetryAfterMs int64 }
+	if err := json.Unmarshal(e.Data, &data); err != nil || data.RetryAfterMs != 1 {
+		t.Errorf("got data %s, want the shortest time there is", e.Data)
+	}
+}
+
+// TestTimeoutCanBeOff: 0 is the default, a negative limit is none.
+func TestTimeoutCanBeOff(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		limit time.Duration
+		ends  bool
+	}{{"default", 0, true}, {"off", -1, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, err := run(middleware.Timeout(tt.limit),
+					incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
+					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+						time.Sleep(2 * middleware.DefaultTimeout)
+						if ended := ctx.Err() != nil; ended != tt.ends {
+							t.Errorf("the context has ended: %v, want %v", ended, tt.ends)
+						}
+						return &protocol.EmptyResult{}, nil
+					})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// A Handler answers one request. What it returns goes to the client: an
+// [*protocol.Error] as it is, any other error as an internal error whose text
+// stays with the observer.
+type Handler func(ctx context.Context, req *Request) (protocol.Result, error)
+
+// A Middleware wraps the handling of every request: refusals (see
+// [Request.Refusal]) as well as calls, and each leg of a multi round-trip flow
+// for itself. It must not change a result that it is given; results may be
+// shared. Return another one instead.
+type Middleware func(next Handler) Handler
+
+// A Request is one request as middleware sees it, from its admission to its
+// response. Middleware reads the fields and passes the Request on. It may set
+// Principal, where it finds out who is calling, before it calls the next handler.
+// A Request belongs to the goroutine that serves it: it is not safe for concurrent
+// writing. Tests of middleware may make one of their own.
+type Request struct {
+	// Message is the message as it came. In a session, where a call may wait for
+	// a person, its parameters are dropped before the handler of a tool, prompt or
+	// resource runs if they are longer than what the handler is given: look at
+	// them before calling the next handler.
+	Message *protocol.Request
+	// Params are its parameters, nil when they could not be read.
+	Params protocol.Params
+	// Meta is the _meta of the parameters, never nil; it is zero when it could
+	// not be read.
+	Meta *protocol.RequestMeta
+	// Version is the revision that the request is served in.
+	Version protocol.Version
+	// Target is the name of the tool or prompt, or the URI of the resource,
+	// that the request is about; empty for other methods.
+	Target string
+	// Principal is who sends the request.
+	Principal protocol.Principal
+	// RequestID names the request in events and logs; see
+	// [roundtrip.RequestID]. It is empty where nobody observes the server.
+	RequestID string
+	// RemoteAddr, TraceParent and Credential are those of the [Delivery].
+	RemoteAddr  string
+	TraceParent string
+	Credential  string
+
+	back             protocol.Back // of the Delivery; nil: none
+	private          bool          // of the Delivery
+	opensSession     bool          // an initialize that opened session
+	bodyCopied       bool          // Params and Meta hold nothing of a long body
+	server           *Server
+	refusal          *protocol.Error
+	checkedArguments json.RawMessage // the arguments of a tools/call as they came, strict JSON
+	era              era             // chosen by Server.Admit or Session.Admit
+	pusher           *pusher         // nil where the client cannot be asked
+	channel          *requestChannel // back for handlers, closed when the request is answered
+	// the page that was dispatched, if its encoding may be reused
+	encodedPage *page
+}
+
+// Refuse answers the request with e instead of dispatching it. Middleware still
+// sees the request. Only the first refusal counts; nil is passed over.
+func (in *Request) Refuse(e *protocol.Error) {
+	if in.refusal == nil {
+		in.refusal = e
+	}
+}
+
+// Refusal returns the error with which the request is refused before it is
+// dispatched, nil when it is not.
+func (in *Request) Refusal() *protocol.Error { return in.refusal }
+
+// Notify sends a notification to the client while the request is served, as
+// [Call.Notify] does for handlers.
+func (in *Request) Notify(ctx context.Context, n *protocol.Notification) error {
+	if in.channel == nil {
+		return nil
+	}
+	return in.channel.Notify(ctx, n)
+}
+
+// eventWhere describes the request in events.
+func (in *Request) eventWhere() event.Where {
+	return event.Where{Version: in.Version, Method: in.Message.Method, Target: in.Target,
+		Request: in.RequestID}
+}
+
+type principalKey struct{}
+
+// WithPrincipal returns a context under which [Server.Handle] serves requests
+// as sent by p, for hosts that know who calls in process. Without it callers in
+// process are [protocol.LocalPrincipal].
+func WithPrincipal(ctx context.Context, p protocol.Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+func principalFrom(ctx context.Context) protocol.Principal {
+	if p, ok := ctx.Value(principalKey{}).(protocol.Principal); ok {
+		return p
+	}
+	return protocol.LocalPrincipal()
+}
+
+// maxBodySlack is how many bytes of a body a waiting call may hold that its
+// handler has not been given. Copying costs more than a few hundred bytes are
+// worth.
+const maxBodySlack = 1 << 10
+
+// copyFromBody copies the parts of the body that the handler of a session's
+// request is given, arguments and _meta, so that a call that waits for a person
+// does not hold the rest. The retry members do not exist in these revisions.
+// Modern requests do not wait.
+func (in *Request) copyFromBody(meta *protocol.RequestMeta) {
+	if len(in.Message.Params) <= maxBodySlack {
+		return
+	}
+	given := len(meta.Extra)
+	switch p := in.Params.(type) {
+	case *protocol.CallToolParams:
+		given += len(p.Arguments)
+	case *protocol.GetPromptParams:
+		given += len(p.Arguments)
+	case *protocol.ReadResourceParams:
+	default:
+		return
+	}
+	if len(in.Message.Params)-given <= maxBodySlack {
+		return
+	}
+	meta.Extra = bytes.Clone(meta.Extra)
+	// What the client can do is the session's, in whichever spelling it came.
+	own := protocol.RequestMeta{ProgressToken: meta.ProgressToken, Extra: meta.Extra}
+	switch p := in.Params.(type) {
+	case *protocol.CallToolParams:
+		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
+	case *protocol.GetPromptParams:
+		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
+	case *protocol.ReadResourceParams:
+		p.Retry, p.RequestMeta = protocol.Retry{}, own
+	}
+	in.bodyCopied = true
+}
+
+// releaseBody drops the body before the handler runs, which may wait for a person
+// for long.
+func (in *Request) releaseBody() {
+	if in.bodyCopied {
+		in.Message = &protocol.Request{ID: in.Message.ID, Method: in.Message.Method}
+	}
+}
