@@ -18,6 +18,10 @@ const (
 	// another protocol, or with a later version of this one, yields other keys.
 	purpose = formatName + "/v1"
 
+	// derivePurpose is the salt of the extraction in newSecretDeriver, whose
+	// results are secrets of their own and must not be keys of tokens.
+	derivePurpose = "rondo/derive/v1"
+
 	saltSize  = 12 // first half of the token's random bytes: chooses the AES key
 	nonceSize = 12 // second half: the GCM nonce under that key
 	tagSize   = 16
@@ -63,6 +67,29 @@ func newDeriver(id string, secret []byte) deriver {
 			return nil, err
 		}
 		return cipher.NewGCM(block)
+	}
+}
+
+// A secretDeriver returns the secret of a key for another purpose.
+type secretDeriver func(purpose string) []byte
+
+// newSecretDeriver computes, for each purpose,
+//
+//	prk    = HKDF-Extract(SHA-256, salt: derivePurpose, secret)
+//	secret = HKDF-Expand(SHA-256, prk, info: len(purpose) | purpose | len(id) | id, 32 bytes)
+func newSecretDeriver(id string, secret []byte) secretDeriver {
+	prk, err := hkdf.Extract(sha256.New, secret, []byte(derivePurpose))
+	if err != nil {
+		panic("seal: internal error: " + err.Error()) // as in newDeriver
+	}
+	return func(purpose string) []byte {
+		info := append([]byte{byte(len(purpose))}, purpose...)
+		info = append(append(info, byte(len(id))), id...)
+		derived, err := hkdf.Expand(sha256.New, prk, string(info), MinSecret)
+		if err != nil {
+			panic("seal: internal error: " + err.Error())
+		}
+		return derived
 	}
 }
 

@@ -32,6 +32,14 @@ type Key struct {
 	// derive is a closure, not a field of key bytes: where fmt and other printers
 	// reach it by reflection, past the methods in redact.go, it is an address.
 	derive deriver
+	// deriveSecret is a closure for the same reason.
+	deriveSecret secretDeriver
+}
+
+// makeKey returns the key that derives from secret, of which it keeps no reference.
+func makeKey(id string, secret []byte, ephemeral bool) Key {
+	return Key{id: id, ephemeral: ephemeral, derive: newDeriver(id, secret),
+		deriveSecret: newSecretDeriver(id, secret)}
 }
 
 // NewKey returns a key that derives from secret. The id is 1 to [MaxID] of the
@@ -45,7 +53,7 @@ func NewKey(id string, secret []byte) (Key, error) {
 	if err := checkSecret(secret); err != nil {
 		return Key{}, fmt.Errorf("key %q: %w", id, err)
 	}
-	return Key{id: id, derive: newDeriver(id, secret)}, nil
+	return makeKey(id, secret, false), nil
 }
 
 // NewEphemeralKey returns a key with a random secret and a random id, "e-" and
@@ -58,7 +66,7 @@ func NewEphemeralKey() Key {
 	// 40 bits tell the processes of a fleet apart; two that draw the same id
 	// only see ErrAuthentication where they would have seen ErrForeignEphemeral.
 	id := ephemeralPrefix + rand.Text()[:8]
-	return Key{id: id, ephemeral: true, derive: newDeriver(id, secret)}
+	return makeKey(id, secret, true)
 }
 
 // ID returns the key's id, "" for the zero Key.

@@ -54,6 +54,26 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	return ring, nil
 }
 
+// Derive returns a keyring for another purpose: its keys have the ids of the keys of r,
+// in the same order, and secrets that are derived from theirs. Neither keyring opens what
+// the other seals. The purpose must have at most 255 bytes.
+func (r *Keyring) Derive(purpose string) *Keyring {
+	if len(purpose) > 255 {
+		panic("seal: the purpose is longer than 255 bytes")
+	}
+	keys := make([]Key, len(r.keys))
+	for i, m := range r.keys {
+		secret := m.deriveSecret(purpose)
+		keys[i] = makeKey(m.id, secret, m.ephemeral)
+		clear(secret)
+	}
+	derived, err := NewKeyring(keys[0], keys[1:]...)
+	if err != nil {
+		panic("seal: internal error: " + err.Error()) // r was made of such keys
+	}
+	return derived
+}
+
 // Primary returns the id of the key that seals.
 func (r *Keyring) Primary() string { return r.keys[0].id }
 

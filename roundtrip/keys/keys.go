@@ -91,6 +91,12 @@ func EphemeralKeyring() *Keyring {
 	return &Keyring{ring}
 }
 
+// Derive returns a keyring for another purpose: its keys have the same ids and order, and
+// secrets that are derived from those of k. Neither keyring opens what the other seals. The
+// same keys and purpose give the same keyring on every replica. The purpose is a constant
+// of at most 255 bytes.
+func (k *Keyring) Derive(purpose string) *Keyring { return &Keyring{k.ring.Derive(purpose)} }
+
 // Seal implements [Sealer]. It never fails.
 func (k *Keyring) Seal(_ context.Context, plaintext []byte) (string, error) {
 	return k.ring.Seal(plaintext), nil
