@@ -1,0 +1,195 @@
+package replicahttp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
+
+	"github.com/rondo-mcp/rondo/internal/replica"
+)
+
+// HeaderSession carries the id of a session.
+const HeaderSession = "Mcp-Session-Id"
+
+var (
+	// ErrOwnerGone: the owner has surely not received the request, and cannot.
+	ErrOwnerGone = errors.New("the replica that owns the session is gone")
+	// ErrOutcomeUnknown: the owner may have received the request, and its response, or
+	// whether there will be one, is not known.
+	ErrOutcomeUnknown = errors.New("the replica that owns the session did not answer")
+	// ErrNotLocated: the owner has surely not received the request. It may be alive.
+	ErrNotLocated = errors.New("the replica that owns the session cannot be located")
+)
+
+// A Result says what became of a request that was to be passed on.
+type Result struct {
+	// Status is that of the owner's response, which was sent to the client; 0: there was
+	// none, and nothing was sent.
+	Status int
+	// Err wraps one of the errors above, or is the cause for which the client is gone.
+	// Nil when Status is not 0.
+	Err error
+}
+
+// Forward passes r on to the owner of the session that it names, with body in the place of
+// its own, and the response to w. It panics with [http.ErrAbortHandler] when the owner
+// breaks off in the middle of its response, so that half of one does not look like all of
+// it: done is called before.
+func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replica.Owner,
+	body []byte, done func(Result)) {
+	var result Result
+	defer func() { done(result) }()
+	c, err := f.openChannel(r.Context(), owner)
+	if err != nil {
+		result.Err = f.classifyUnsent(r.Context(), err)
+		return
+	}
+	hop := &hop{f: f, r: r, owner: owner, channel: c, body: body}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: hop.rewrite, Transport: hop, FlushInterval: -1, BufferPool: buffers{},
+		ErrorLog: log.New(io.Discard, "", 0), // done is told
+		ModifyResponse: func(response *http.Response) error {
+			result.Status = response.StatusCode
+			header := w.Header()
+			for key := range response.Header { // what the owner says replaces what is there
+				delete(header, key)
+			}
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { result.Err = err },
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// classifyUnsent says what a failure before the request was sent means.
+func (f *Forwarder) classifyUnsent(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, ok := errors.AsType[*LocateError](err); ok {
+		return fmt.Errorf("%w: %w", ErrNotLocated, err)
+	}
+	return fmt.Errorf("%w: %w", ErrOwnerGone, err)
+}
+
+// A hop is one request on its way to the owner. It is the transport of its proxy.
+type hop struct {
+	f       *Forwarder
+	r       *http.Request
+	owner   replica.Owner
+	channel *channel
+	body    []byte
+}
+
+// rewrite prepares the request that is sent. The headers that proxies in front of the
+// replicas have set are kept: the owner authenticates by the same headers.
+func (h *hop) rewrite(p *httputil.ProxyRequest) {
+	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
+		"X-Forwarded-Proto"} {
+		if values, ok := p.In.Header[key]; ok {
+			p.Out.Header[key] = values
+		}
+	}
+	for _, key := range [...]string{"Connection", "Upgrade", headerChallenge, headerHop,
+		headerProof, headerReply} {
+		delete(p.Out.Header, key)
+	}
+	p.Out.Host = p.In.Host
+}
+
+// RoundTrip sends the request. Where the owner does not accept the channel it has not
+// served the request, which is then sent once more on another.
+func (h *hop) RoundTrip(r *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		response, verdict, err := h.send(r)
+		switch {
+		case err != nil:
+			return nil, err
+		case verdict == replica.Taken:
+			return response, nil
+		}
+		response.Body.Close()
+		h.f.dropChannel(h.owner, h.channel, nil)
+		if verdict == replica.Misdirected || attempt == 2 {
+			return nil, fmt.Errorf("%w: it refused the request", ErrOwnerGone)
+		}
+		if h.channel, err = h.f.openChannel(r.Context(), h.owner); err != nil {
+			return nil, h.f.classifyUnsent(r.Context(), err)
+		}
+	}
+}
+
+// send sends the request on the channel, once, and reads the head of the response.
+func (h *hop) send(in *http.Request) (*http.Response, replica.Verdict, error) {
+	sequence := h.channel.last.Add(1)
+	token, err := h.f.codec.SealHop(&replica.Hop{
+		Channel: h.channel.id, Sequence: sequence, Method: in.Method, RemoteAddr: h.r.RemoteAddr,
+		Session: sha256.Sum256([]byte(in.Header.Get(HeaderSession))), Body: sha256.Sum256(h.body),
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrOwnerGone, err)
+	}
+	connected := false // a connection was ready to be written to
+	r := in.Clone(httptrace.WithClientTrace(in.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected = true },
+	}))
+	r.URL = h.targetURL(in.URL)
+	h.setBody(r)
+	r.Header[headerHop] = []string{token}
+	response, err := h.f.transport.RoundTrip(r)
+	if err != nil {
+		return nil, 0, h.classifyFailure(in.Context(), connected, err)
+	}
+	reply, ok := h.f.codec.OpenReply(response.Header.Get(headerReply))
+	delete(response.Header, headerReply)
+	if !ok || reply.Channel != h.channel.id || reply.Sequence != sequence {
+		response.Body.Close()
+		err = fmt.Errorf("%w: who answered at its address, with status %d, is another",
+			ErrOutcomeUnknown, response.StatusCode)
+		h.f.dropChannel(h.owner, h.channel, nil)
+		return nil, 0, err
+	}
+	return response, reply.Verdict, nil
+}
+
+// classifyFailure says what it means that there is no response.
+func (h *hop) classifyFailure(ctx context.Context, connected bool, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case connected:
+		h.f.dropChannel(h.owner, h.channel, nil)
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	err = fmt.Errorf("%w: %w", ErrOwnerGone, err)
+	h.f.dropChannel(h.owner, h.channel, err)
+	return err
+}
+
+// targetURL is the URL of the owner, with the query of the client, by which a hook may
+// authenticate.
+func (h *hop) targetURL(in *url.URL) *url.URL {
+	u := *h.channel.url
+	u.RawQuery, u.ForceQuery = in.RawQuery, false
+	return &u
+}
+
+func (h *hop) setBody(r *http.Request) {
+	r.ContentLength = int64(len(h.body))
+	if len(h.body) == 0 {
+		r.Body, r.GetBody = http.NoBody, nil
+		return
+	}
+	r.GetBody = func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(h.body)), nil
+	}
+	r.Body, _ = r.GetBody()
+}

@@ -1,0 +1,212 @@
+package replicahttp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/replica"
+)
+
+// The headers of the exchange between replicas. They are removed from what clients send
+// and from what clients receive.
+const (
+	headerChallenge = "Rondo-Replica-Challenge"
+	headerProof     = "Rondo-Replica-Proof"
+	headerHop       = "Rondo-Replica-Hop"
+	headerReply     = "Rondo-Replica-Reply"
+)
+
+// A peer is what a forwarder knows of one owner. The mutex of the forwarder guards it.
+type peer struct {
+	url      *url.URL // where it proved itself last; nil: nowhere yet
+	draining bool
+	channel  *channel // nil: none, or failed
+	failed   error    // of the last attempt
+	until    time.Time
+	attempt  chan struct{} // closed when the attempt under way ends; nil: there is none
+}
+
+// A channel is one on which requests can be sent.
+type channel struct {
+	id   replica.ChannelID
+	url  *url.URL
+	last atomic.Uint64 // sequence number
+}
+
+// openChannel returns a channel to an owner. Callers share one attempt to open it, and
+// its failure for failureLife. It fails when the owner cannot be located ([LocateError]),
+// does not prove itself, or ctx ends.
+func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*channel, error) {
+	for {
+		f.mu.Lock()
+		p, ok := f.peers.Get(owner)
+		if !ok {
+			p = &peer{}
+			f.peers.Put(owner, p)
+		}
+		if time.Now().Before(p.until) {
+			defer f.mu.Unlock()
+			return p.channel, p.failed
+		}
+		if p.attempt == nil {
+			p.attempt = make(chan struct{})
+			// Not under ctx: others may wait for the attempt.
+			go f.attemptProof(owner, p)
+		}
+		attempt := p.attempt
+		f.mu.Unlock()
+		select {
+		case <-attempt:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// attemptProof opens a channel to p, or notes why there is none.
+func (f *Forwarder) attemptProof(owner replica.Owner, p *peer) {
+	ctx, cancel := context.WithTimeout(context.Background(), proofTimeout)
+	defer cancel()
+	c, draining, err := f.proveOwner(ctx, owner, p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.channel, p.failed, p.until = c, err, time.Now().Add(failureLife)
+	if err == nil {
+		p.url, p.draining, p.until = c.url, draining, time.Now().Add(replica.ChannelUse)
+	}
+	close(p.attempt)
+	p.attempt = nil
+}
+
+// dropChannel has the next request open another channel. after is how long the failure
+// is remembered, nil: there was none.
+func (f *Forwarder) dropChannel(owner replica.Owner, c *channel, failed error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, ok := f.peers.Get(owner)
+	if !ok || p.channel != c {
+		return
+	}
+	p.channel, p.failed, p.until = nil, failed, time.Time{}
+	if failed != nil {
+		p.until = time.Now().Add(failureLife)
+	}
+}
+
+// A LocateError is a failure of the function that locates replicas. It says nothing of
+// the owner.
+type LocateError struct{ Err error }
+
+func (e *LocateError) Error() string { return "the replica cannot be located: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *LocateError) Unwrap() error { return e.Err }
+
+// findURL returns the address of an owner. One that drains may have been taken out of the
+// directory, and so may one that is about to: where it proved itself last is tried then.
+func (f *Forwarder) findURL(ctx context.Context, owner replica.Owner, p *peer) (*url.URL, error) {
+	f.mu.Lock()
+	last, draining := p.url, p.draining
+	f.mu.Unlock()
+	if draining {
+		return last, nil
+	}
+	found, err := f.callLocate(ctx, owner.Name)
+	switch {
+	case err == nil:
+		return found, nil
+	case last != nil:
+		return last, nil
+	case errors.Is(err, ErrUnknownReplica):
+		return nil, err
+	}
+	return nil, &LocateError{err}
+}
+
+// callLocate calls the function of the host, which may panic.
+func (f *Forwarder) callLocate(ctx context.Context, name string) (u *url.URL, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			u, err = nil, errors.New("the function that locates replicas panicked")
+		}
+	}()
+	u, err = f.locate(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if u == nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the function that locates replicas returned no http or https URL")
+	}
+	return u, nil
+}
+
+// proveOwner asks who is at the address of an owner to prove its start number. Nothing of
+// a client's is sent.
+func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
+	p *peer) (c *channel, draining bool, err error) {
+	at, err := f.findURL(ctx, owner, p)
+	if err != nil {
+		return nil, false, err
+	}
+	challenge := replica.Challenge{Owner: owner}
+	rand.Read(challenge.Nonce[:])
+	token, err := f.codec.SealChallenge(challenge)
+	if err != nil {
+		return nil, false, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), nil)
+	if err != nil {
+		return nil, false, err
+	}
+	r.Header[headerChallenge] = []string{token}
+	response, err := f.transport.RoundTrip(r)
+	if err != nil {
+		return nil, false, fmt.Errorf("the owner cannot be reached: %w", err)
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // so that the connection can be used again
+	response.Body.Close()
+	proof, ok := f.codec.OpenProof(response.Header.Get(headerProof))
+	if !ok || proof.Nonce != challenge.Nonce {
+		return nil, false, fmt.Errorf("who answers at the address of the owner, with status %d, "+
+			"does not prove to be it", response.StatusCode)
+	}
+	return &channel{id: proof.Channel, url: at}, proof.Draining, nil
+}
+
+// AnswerChallenge answers a challenge of another replica. It reports false when r is none.
+// It is called before the caller is authenticated: whoever can seal a challenge has the
+// key, and a proof tells nothing to others.
+func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool {
+	tokens := r.Header[headerChallenge]
+	if len(tokens) == 0 {
+		return false
+	}
+	delete(r.Header, headerChallenge)
+	if len(tokens) > 1 {
+		return false
+	}
+	challenge, ok := f.codec.OpenChallenge(tokens[0])
+	if !ok {
+		return false // a client invented it
+	}
+	if challenge.Owner != f.self {
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return true
+	}
+	token, err := f.codec.SealProof(replica.Proof{Nonce: challenge.Nonce,
+		Channel: f.channels.Open(), Draining: f.draining.Load()})
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	}
+	w.Header()[headerProof] = []string{token}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
