@@ -28,6 +28,17 @@ func (s *Server) ReportEviction(ctx context.Context, evicted event.SessionEvicte
 	s.opts.Observer.Observe(ctx, evicted)
 }
 
+// ReportForward reports a request that was passed on to another replica to the observer
+// of the server, for transports that do so. It never panics.
+func (s *Server) ReportForward(ctx context.Context, forwarded event.RequestForwarded) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.ReportPanic(ctx, event.HandlerPanicked{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	s.opts.Observer.Observe(ctx, forwarded)
+}
+
 // recoverAndReport is deferred on goroutines that nothing else recovers. It
 // reports the panic as one of w, which is the only thing that the panic ends.
 func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {

@@ -10,21 +10,21 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 func newCodec(t testing.TB, ids ...string) replica.Codec {
 	t.Helper()
-	keys := make([]roundtrip.Key, len(ids))
+	list := make([]keys.Key, len(ids))
 	for i, id := range ids {
 		secret := sha256.Sum256([]byte(id))
-		key, err := roundtrip.NewKey(id, secret[:])
+		key, err := keys.NewKey(id, secret[:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys[i] = key
+		list[i] = key
 	}
-	ring, err := roundtrip.NewKeyring(keys[0], keys[1:]...)
+	ring, err := keys.NewKeyring(list[0], list[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,36 @@ package replicahttp
 
 import "sync"
 
-// copyBytes is the size of the buffer of a response that is passed on: that of a stream,
-// whose events are small, is held as long as the stream.
-const copyBytes = 4 << 10
+const (
+	// bodyBuffer is the size of the buffer with which a body is passed on.
+	bodyBuffer = 32 << 10
+	// streamBuffer is the same for a stream, whose events are small. It is held as long
+	// as the stream is open.
+	streamBuffer = 2 << 10
+)
 
-var bufferPool = sync.Pool{New: func() any { return new([copyBytes]byte) }}
+var (
+	bodyBuffers   = sync.Pool{New: func() any { return new([bodyBuffer]byte) }}
+	streamBuffers = sync.Pool{New: func() any { return new([streamBuffer]byte) }}
+)
 
-// buffers is the [httputil.BufferPool] of all proxies.
-type buffers struct{}
+// buffers is the [httputil.BufferPool] of one proxy.
+type buffers struct{ small bool }
 
-func (buffers) Get() []byte  { return bufferPool.Get().(*[copyBytes]byte)[:] }
-func (buffers) Put(b []byte) { bufferPool.Put((*[copyBytes]byte)(b)) }
+// Get implements [httputil.BufferPool].
+func (b *buffers) Get() []byte {
+	if b.small {
+		return streamBuffers.Get().(*[streamBuffer]byte)[:]
+	}
+	return bodyBuffers.Get().(*[bodyBuffer]byte)[:]
+}
+
+// Put implements [httputil.BufferPool].
+func (b *buffers) Put(p []byte) {
+	switch len(p) {
+	case streamBuffer:
+		streamBuffers.Put((*[streamBuffer]byte)(p))
+	case bodyBuffer:
+		bodyBuffers.Put((*[bodyBuffer]byte)(p))
+	}
+}

@@ -53,11 +53,13 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		return
 	}
 	hop := &hop{f: f, r: r, owner: owner, channel: c, body: body}
+	pool := &buffers{}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: hop.rewrite, Transport: hop, FlushInterval: -1, BufferPool: buffers{},
+		Rewrite: hop.rewrite, Transport: hop, FlushInterval: -1, BufferPool: pool,
 		ErrorLog: log.New(io.Discard, "", 0), // done is told
 		ModifyResponse: func(response *http.Response) error {
 			result.Status = response.StatusCode
+			pool.small = response.Header.Get("Content-Type") == "text/event-stream"
 			header := w.Header()
 			for key := range response.Header { // what the owner says replaces what is there
 				delete(header, key)
@@ -73,6 +75,9 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 func (f *Forwarder) classifyUnsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, ErrOwnerGone) {
+		return err // remembered by dropChannel
 	}
 	if _, ok := errors.AsType[*LocateError](err); ok {
 		return fmt.Errorf("%w: %w", ErrNotLocated, err)

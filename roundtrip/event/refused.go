@@ -69,4 +69,10 @@ const (
 	RefusedRequests    RefusalReason = "too_many_requests" // 429: too many are running
 	RefusedSessions    RefusalReason = "too_many_sessions" // 503: too many are open
 	RefusedClosing     RefusalReason = "closing"           // 503: the server shuts down
+	// 502: the replica that owns the session may have received the request, or not
+	RefusedOutcomeUnknown RefusalReason = "outcome_unknown"
+	// 503: the replica that owns the session cannot be located at the moment
+	RefusedNotLocated RefusalReason = "not_located"
+	// 508, 400: a replica passed on what is not for this one, or changed it
+	RefusedMisdirected RefusalReason = "misdirected"
 )

@@ -65,7 +65,7 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 		l.logRefusedFlow(ctx, e)
 	case event.HandlerFailed, event.HandlerPanicked, event.ServerBug:
 		l.logFailure(ctx, e)
-	case event.SessionEvicted, event.KeysEnabled, event.EphemeralKey:
+	case event.SessionEvicted, event.KeysEnabled, event.EphemeralKey, event.RequestForwarded:
 		l.logServerEvent(e)
 	}
 }
@@ -133,7 +133,7 @@ func (l *Log) logFailure(ctx context.Context, e event.Event) {
 	}
 }
 
-// logServerEvent logs events that are about no request.
+// logServerEvent logs events that are about no request that is served here.
 //
 //go:noinline
 func (l *Log) logServerEvent(e event.Event) {
@@ -141,6 +141,8 @@ func (l *Log) logServerEvent(e event.Event) {
 	case event.SessionEvicted:
 		l.logger.Info("mcp.session_evicted", zap.Float64("idle_ms", milliseconds(e.Idle)),
 			zap.String("limit", redact.EscapeText(e.Limit, maxText)))
+	case event.RequestForwarded:
+		l.logForwarded(e)
 	case event.KeysEnabled:
 		l.logger.Info("mcp.keys_enabled", zap.String("primary", redact.EscapeText(e.Primary, maxKey)),
 			zap.Array("enabled", keyIDs(e.Enabled)))
@@ -148,6 +150,28 @@ func (l *Log) logServerEvent(e event.Event) {
 		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", redact.EscapeText(e.KeyID, maxText)),
 			zap.String("meaning", ephemeralMeaning))
 	}
+}
+
+// logForwarded logs a hop to the owner of a session, as a warning where there was no
+// response. The entry of the request is the owner's.
+func (l *Log) logForwarded(e event.RequestForwarded) {
+	level := zap.InfoLevel
+	switch e.Outcome {
+	case event.ForwardUnknown, event.ForwardNotLocated:
+		level = zap.WarnLevel
+	}
+	fields := []zap.Field{
+		zap.String("owner", redact.EscapeText(e.Owner, maxKey)),
+		zap.String("outcome", redact.EscapeText(string(e.Outcome), maxKey)),
+		zap.String("http_method", redact.EscapeText(e.HTTPMethod, maxKey)),
+		zap.Int("status", e.Status), zap.Float64("duration_ms", milliseconds(e.Duration)),
+		zap.String("remote_addr", redact.EscapeText(e.RemoteAddr, maxText)),
+	}
+	if e.Err != nil && !l.opts.OmitMessages {
+		fields = append(fields, zap.String("error",
+			redact.EscapeText(redact.HideURLSecrets(e.Err.Error()), maxCause)))
+	}
+	l.logger.Log(level, "mcp.request_forwarded", fields...)
 }
 
 // logWait logs the beginning and the end of a wait. The call parks right after the

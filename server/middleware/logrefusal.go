@@ -113,7 +113,8 @@ func refusalLevel(reason event.RefusalReason) zapcore.Level {
 	switch reason {
 	case event.RefusedHost, event.RefusedOrigin, event.RefusedTooLarge,
 		event.RefusedTooSlow,
-		event.RefusedRequests, event.RefusedSessions:
+		event.RefusedRequests, event.RefusedSessions, event.RefusedOutcomeUnknown,
+		event.RefusedNotLocated, event.RefusedMisdirected:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel

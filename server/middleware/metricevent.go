@@ -25,6 +25,7 @@ type eventMetrics struct {
 	dropped       counterFamily
 	quotas        counterFamily
 	evictions     prometheus.Counter
+	forwarded     counterFamily
 	flowRounds    prometheus.Histogram
 	humanWait     prometheus.Histogram
 	stateBytes    prometheus.Histogram
@@ -70,6 +71,10 @@ func newEventMetrics(r *registration) eventMetrics {
 			"guard", "store", "subscriptions", "waiting"),
 		evictions: r.newCounter("sessions_evicted_total",
 			"Sessions of older clients that were ended before they expired, to make room."),
+		forwarded: newFamily(r, "forwarded_requests_total",
+			"Requests of older clients that were passed on to the replica of their session.",
+			"outcome", event.ForwardAnswered, event.ForwardGone, event.ForwardUnknown,
+			event.ForwardNotLocated, event.ForwardAbandoned),
 		flowRounds: r.newHistogram("flow_rounds",
 			"Legs of a flow that had more than one, the last included.",
 			prometheus.LinearBuckets(2, 1, 8)),
@@ -184,6 +189,8 @@ func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 		}
 	case event.SessionEvicted:
 		c.evictions.Inc()
+	case event.RequestForwarded:
+		c.forwarded.countValue(string(e.Outcome))
 	case event.Answered:
 		f, ok := c.answers[e.Kind]
 		if !ok {
@@ -268,7 +275,8 @@ func refusalReasons() []event.RefusalReason {
 		event.RefusedNoSession, event.RefusedSessionGone, event.RefusedBatch,
 		event.RefusedEventID,
 		event.RefusedDuplicateID, event.RefusedRequests, event.RefusedSessions,
-		event.RefusedClosing,
+		event.RefusedClosing, event.RefusedOutcomeUnknown, event.RefusedNotLocated,
+		event.RefusedMisdirected,
 	}
 }
 
@@ -309,7 +317,7 @@ func (c *eventMetrics) countRefused(e event.RequestRefused) {
 // refusalStatus keeps the label to the statuses that a transport refuses with.
 func refusalStatus(status int) string {
 	switch status {
-	case 200, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 503:
+	case 200, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 502, 503, 508:
 		return strconv.Itoa(status)
 	}
 	return otherLabel

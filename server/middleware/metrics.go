@@ -71,6 +71,7 @@ type MetricsOptions struct {
 //	rondo_line_refusals_total{reason}          the same on stdio and the like
 //	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting
 //	rondo_sessions_evicted_total
+//	rondo_forwarded_requests_total{outcome}    to the replica that owns the session
 //	rondo_answers_total{kind,outcome}          what people decided
 //	rondo_invalid_answers_total{rule}          accepted answers that did not fit
 //	rondo_ignored_declines_total               completed, and nobody had looked

@@ -59,6 +59,10 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	idle := h.requests.Drain(h.srv.ShutdownWaitsForPeople())
 	h.sessions.closeForNew()
 	defer h.sessions.endAll()
+	if h.forwarder != nil {
+		h.forwarder.SetDraining()
+		defer h.forwarder.CloseIdle()
+	}
 	select {
 	case <-idle:
 		return nil

@@ -33,9 +33,8 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 
 // serveDelete ends a session.
 func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Principal) {
-	s, f := h.findSession(r.Header[headerSession], p)
-	if f != nil {
-		rw.refuse(f)
+	s := h.findOrForward(rw, r, p, &legacyPost{})
+	if s == nil {
 		return
 	}
 	defer h.sessions.releaseSession(s)
@@ -86,9 +85,8 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 				typeEvents)})
 		return
 	}
-	s, f := h.findSession(r.Header[headerSession], p)
-	if f != nil {
-		rw.refuse(f)
+	s := h.findOrForward(rw, r, p, &legacyPost{})
+	if s == nil {
 		return
 	}
 	defer h.sessions.releaseSession(s)
@@ -97,7 +95,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 	if last := r.Header[headerLastEvent]; len(last) > 0 {
 		c.resumed = true
 		err = s.log.Resume(firstLine(last), &c.reader)
-	} else if h.sessions.isClosed() || isClosed(h.srv.Done()) {
+	} else if h.sessions.hasEnded() || isClosed(h.srv.Done()) {
 		rw.refuse(shutdownFault())
 		return
 	} else {

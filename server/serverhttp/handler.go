@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -30,6 +31,8 @@ type Handler struct {
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
+
+	forwarder *replicahttp.Forwarder // nil: sessions of other replicas are unknown here
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -55,6 +58,13 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if h.hosts, err = hostSet(o.AllowedHosts); err != nil {
 		return nil, err
 	}
+	forwarder, err := o.Replicas.newForwarder()
+	if err != nil {
+		return nil, errPrefix.Errorf("Replicas: %w", err)
+	}
+	if h.hasSessions() && forwarder != nil {
+		h.forwarder, h.sessions.newID = forwarder, func() string { return newSessionID(forwarder) }
+	}
 	return h, nil
 }
 
@@ -69,8 +79,11 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rw := h.newResponseWriter(w, r)
 	defer h.recoverPanic(rw, r)
+	if h.forwarder != nil && h.receiveFromReplica(rw, r) {
+		return
+	}
 	listed := h.addCORS(w.Header(), r.Header) // refusals have it, too
-	if f := h.checkSource(r); f != nil {
+	if f := h.checkSource(r); f != nil && rw.received == nil {
 		rw.refuse(f)
 		return
 	}
@@ -106,6 +119,10 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		rw.refuse(f)
 		return nil
 	}
+	if rw.received != nil && !rw.received.IsBody(body) {
+		rw.refuse(changedBodyFault())
+		return nil
+	}
 	if h.isBatch(r.Header, body) {
 		h.serveBatch(rw, r, principal, body)
 		return nil
@@ -116,7 +133,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		return nil
 	}
 	if h.isLegacy(r.Header, message) {
-		h.serveLegacyPost(rw, r, principal, singlePost(message))
+		h.serveLegacyPost(rw, r, principal, singlePost(message, body))
 		return nil
 	}
 	switch m := message.(type) {

@@ -23,6 +23,7 @@ type legacyPost struct {
 	others   []protocol.Message   // notifications and responses
 	broken   []*protocol.Response // the answers to elements that are no message
 	batch    bool
+	body     []byte // of the POST, to pass it on
 }
 
 // addMessage adds a message, or the error that decoding it gave.
@@ -55,7 +56,7 @@ func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Pri
 		rw.refuse(undecodableMessage(nil, err))
 		return
 	}
-	d := &legacyPost{batch: true}
+	d := &legacyPost{batch: true, body: body}
 	for _, text := range texts {
 		d.addMessage(protocol.DecodeMessage(text))
 	}
@@ -63,8 +64,8 @@ func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Pri
 }
 
 // singlePost returns the post that holds one message.
-func singlePost(m protocol.Message) *legacyPost {
-	d := &legacyPost{}
+func singlePost(m protocol.Message, body []byte) *legacyPost {
+	d := &legacyPost{body: body}
 	d.addMessage(m, nil)
 	return d
 }
@@ -91,7 +92,8 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 //	stateless ─────────────────────────────→ each request for itself
 //	no session id ─┬ initialize ───────────→ a session
 //	               └ else ─────────────────→ 400
-//	session id ────┬ not the client's ─────→ 404
+//	session id ────┬ another replica's ────→ passed on
+//	               ├ not the client's ─────→ 404
 //	               ├ requests ─────────────→ JSON or events
 //	               └ none ─────────────────→ 202
 func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protocol.Principal,
@@ -110,9 +112,8 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		h.serveInitialize(rw, r, p, d.requests[0])
 		return
 	}
-	s, f := h.findSession(ids, p)
-	if f != nil {
-		rw.refuse(f.withRequestID(d))
+	s := h.findOrForward(rw, r, p, d)
+	if s == nil {
 		return
 	}
 	defer h.sessions.releaseSession(s)

@@ -100,6 +100,11 @@ type Options struct {
 	// is still there. 0: DefaultKeepAlive, negative: never.
 	KeepAlive time.Duration
 
+	// Replicas lets any replica take the requests of legacy sessions: one that is not the
+	// owner of a session passes them on. Nil: a session is served by its own replica
+	// alone, and others answer 404.
+	Replicas *Replicas
+
 	// StatelessLegacy serves clients of legacy revisions without sessions, so
 	// that any replica can take any request: initialize is answered without a
 	// session id, every request stands for itself, and nothing can be asked or

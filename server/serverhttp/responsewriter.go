@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -42,9 +43,10 @@ type responseWriter struct {
 	h            *Handler
 	r            *http.Request // that it answers
 	deadline     connDeadlines
-	body         bodyDeadline     // of the request
-	task         inflight.Request // the request that it answers
-	streamWriter *streamWriter    // that writes it instead, of legacy clients; nil: none
+	body         bodyDeadline          // of the request
+	task         inflight.Request      // the request that it answers
+	received     *replicahttp.Received // not nil: a replica passed the request on
+	streamWriter *streamWriter         // that writes it instead, of legacy clients; nil: none
 	loan
 
 	mu             sync.Mutex // guards what follows, and writing

@@ -59,7 +59,11 @@ type sessionTable struct {
 	byID map[string]*session
 	// those in idle, by principal that has sessions
 	idleOf map[protocol.Principal]*expiry.List[*session]
-	closed bool
+	closed bool          // no session is opened
+	ended  bool          // no GET stream is opened either
+	empty  chan struct{} // made by drain, closed when no session is open
+
+	newID func() string // returns the id of a new session
 }
 
 func newSessions(o *Options) *sessionTable {
@@ -76,6 +80,7 @@ func newSessions(o *Options) *sessionTable {
 		logs:       replay.NewShared(o.MaxSessionBytes, eventLife),
 		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
 		byID:       map[string]*session{},
+		newID:      rand.Text, // 130 bits
 		idleOf:     map[protocol.Principal]*expiry.List[*session]{},
 	}
 	t.idle = expiry.NewQueue(o.SessionTimeout, t.expireSession)
@@ -203,6 +208,7 @@ func (t *sessionTable) dropLocked(s *session) bool {
 	delete(t.byID, s.id)
 	t.endIdleLocked(s)
 	t.giveRoomLocked(s.principal, s.cost)
+	t.closeIfEmptyLocked()
 	return true
 }
 
@@ -233,7 +239,7 @@ func (t *sessionTable) newLog(p protocol.Principal) *replay.Log {
 // addSession adds s, for which room was reserved, under a new id. It begins idle.
 // addSession reports false when the table has closed meanwhile.
 func (t *sessionTable) addSession(s *session) bool {
-	s.id = rand.Text() // 130 bits
+	s.id = t.newID()
 	if s.core.Version() >= protocol.V20251125 {
 		s.log.PrimeStreams()
 	}
@@ -367,7 +373,7 @@ func (t *sessionTable) removeSession(s *session) bool {
 // end by themselves.
 func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
-	t.closed = true
+	t.closed, t.ended = true, true
 	all := t.listLocked()
 	t.mu.Unlock()
 	for _, s := range all {
@@ -379,6 +385,37 @@ func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed
+}
+
+// hasEnded reports whether GET streams are refused.
+func (t *sessionTable) hasEnded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
+// drain lets no more sessions open, and returns a channel that is closed when none is left.
+func (t *sessionTable) drain() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.empty == nil {
+		t.empty = make(chan struct{})
+		t.closeIfEmptyLocked()
+	}
+	return t.empty
+}
+
+// closeIfEmptyLocked ends a drain when no session is left.
+func (t *sessionTable) closeIfEmptyLocked() {
+	if t.empty == nil || len(t.byID) > 0 {
+		return
+	}
+	select {
+	case <-t.empty:
+	default:
+		close(t.empty)
+	}
 }
 
 // endAll ends all sessions, after the last request.

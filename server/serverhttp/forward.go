@@ -1,0 +1,162 @@
+package serverhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/replica"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// findOrForward returns the session that a request names, which must be released. It
+// returns nil when the request has been answered: it was refused, or passed on to the
+// replica that owns the session.
+func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.Principal,
+	d *legacyPost) *session {
+	ids := r.Header[headerSession]
+	s, f := h.findSession(ids, p)
+	if f == nil {
+		return s
+	}
+	if h.forwarder != nil && f.reason == event.RefusedSessionGone {
+		owner, _, whose := h.forwarder.FindOwner(ids[0])
+		if whose == replicahttp.Foreign {
+			h.forward(rw, r, owner, d)
+			return nil
+		}
+	}
+	rw.refuse(f.withRequestID(d))
+	return nil
+}
+
+// forward passes a request on to the owner of its session. A request that was passed on
+// to this replica is not passed on again.
+func (h *Handler) forward(rw *responseWriter, r *http.Request, owner replica.Owner,
+	d *legacyPost) {
+	if rw.received != nil {
+		rw.refuse(misdirectedFault(http.StatusLoopDetected).withRequestID(d))
+		return
+	}
+	if r.Method == http.MethodGet {
+		rw.task.DrainCause = ErrShutdown // the client resumes it through another replica
+	}
+	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
+	if !ok {
+		rw.refuse(shutdownFault().withRequestID(d))
+		return
+	}
+	defer h.endRequest(&rw.task)
+	began := time.Now()
+	var result replicahttp.Result
+	h.forwarder.Forward(&forwardWriter{rw: rw}, r.WithContext(ctx), owner, d.body,
+		func(got replicahttp.Result) {
+			result = got
+			h.reportForward(r, owner, got, time.Since(began))
+		})
+	if result.Status != 0 {
+		return
+	}
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		rw.abandonClient()
+		return
+	}
+	rw.refuse(forwardFault(result.Err).withRequestID(d))
+}
+
+// reportForward tells the observer of a hop. The owner tells its own of the request.
+func (h *Handler) reportForward(r *http.Request, owner replica.Owner, result replicahttp.Result,
+	took time.Duration) {
+	h.srv.ReportForward(r.Context(), event.RequestForwarded{
+		Owner: owner.Name, Outcome: forwardOutcome(result), HTTPMethod: r.Method,
+		Status: result.Status, RemoteAddr: r.RemoteAddr, Duration: took, Err: result.Err,
+	})
+}
+
+func forwardOutcome(result replicahttp.Result) event.ForwardOutcome {
+	switch {
+	case result.Status != 0:
+		return event.ForwardAnswered
+	case errors.Is(result.Err, replicahttp.ErrOwnerGone):
+		return event.ForwardGone
+	case errors.Is(result.Err, replicahttp.ErrOutcomeUnknown):
+		return event.ForwardUnknown
+	case errors.Is(result.Err, replicahttp.ErrNotLocated):
+		return event.ForwardNotLocated
+	}
+	return event.ForwardAbandoned
+}
+
+// notLocatedRetry is when a client may come back that met a failure of Replicas.Locate.
+const notLocatedRetry = 2 * time.Second
+
+// forwardFault is what a client gets in the place of the owner's response. 404 makes it
+// start anew, so it is sent only where the owner has surely not received the request:
+// what it asked for could be done twice otherwise.
+func forwardFault(err error) *fault {
+	var f *fault
+	switch {
+	case errors.Is(err, replicahttp.ErrOwnerGone):
+		f = sessionGoneFault()
+	case errors.Is(err, replicahttp.ErrOutcomeUnknown):
+		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
+			err: protocol.Errorf(protocol.CodeInternalError, "outcome unknown: the replica that "+
+				"serves this session did not answer; what was requested may have been done")}
+	case errors.Is(err, replicahttp.ErrNotLocated):
+		f = busyFault(http.StatusServiceUnavailable, event.RefusedNotLocated, quota.None,
+			notLocatedRetry, "the replica that serves this session cannot be located, and has not "+
+				"received the request")
+	default:
+		return shutdownFault()
+	}
+	f.cause = err
+	return f
+}
+
+// misdirectedFault is the fault of a replica that passed on what is not for this one.
+func misdirectedFault(status int) *fault {
+	return &fault{status: status, reason: event.RefusedMisdirected, cause: errMisdirected,
+		err: protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
+			"and the replica that it was passed on to does not own the session")}
+}
+
+// changedBodyFault is the fault of a body that was changed between two replicas.
+func changedBodyFault() *fault {
+	return &fault{status: http.StatusBadRequest, reason: event.RefusedMisdirected,
+		cause: errChangedBody, err: protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: the body was changed between two replicas")}
+}
+
+// A forwardWriter passes the response of the owner on. The client must take each piece
+// within the write timeout.
+type forwardWriter struct{ rw *responseWriter }
+
+// Header implements [http.ResponseWriter].
+func (w *forwardWriter) Header() http.Header { return w.rw.w.Header() }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *forwardWriter) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		w.rw.mu.Lock()
+		w.rw.streaming = true // the response has begun
+		w.rw.mu.Unlock()
+	}
+	w.rw.extendWriteDeadline()
+	w.rw.w.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *forwardWriter) Write(p []byte) (int, error) {
+	w.rw.extendWriteDeadline()
+	return w.rw.w.Write(p)
+}
+
+// FlushError serves [http.ResponseController].
+func (w *forwardWriter) FlushError() error {
+	w.rw.extendWriteDeadline()
+	return http.NewResponseController(w.rw.w).Flush()
+}
