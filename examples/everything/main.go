@@ -5,6 +5,13 @@
 //
 //	go run ./examples/everything                        # standard input and output
 //	go run ./examples/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
+//
+// Several processes behind a balancer are one server when they share a key and know each
+// other; see replicas.go:
+//
+//	RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
+//	RONDO_REPLICA=a
+//	RONDO_REPLICAS=a=http://127.0.0.1:8081/mcp,b=http://127.0.0.1:8082/mcp
 package main
 
 import (
@@ -20,6 +27,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -39,23 +47,36 @@ func main() {
 }
 
 func run(ctx context.Context, addr string) error {
-	srv, err := newServer()
+	ring, err := keysFromEnv()
+	if err != nil {
+		return err
+	}
+	srv, err := newServer(ring)
 	if err != nil {
 		return err
 	}
 	if addr == "" {
 		return srv.ServeStdio(ctx)
 	}
-	return serveHTTP(ctx, srv, addr)
+	replicas, err := replicasFromEnv(ring)
+	if err != nil {
+		return err
+	}
+	return serveHTTP(ctx, srv, addr, replicas)
 }
 
-// newServer registers everything, a family at a time.
-func newServer() (*server.Server, error) {
-	srv, err := server.New(&server.Options{
+// newServer registers everything, a family at a time. ring seals the state of flows, nil: a
+// key of this process.
+func newServer(ring *keys.Keyring) (*server.Server, error) {
+	opts := &server.Options{
 		Info:         protocol.Implementation{Name: "everything", Title: "Everything", Version: "1.0.0"},
 		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
 		ListTTL:      -1, // a call may change the lists, so nobody should rely on an old one
-	})
+	}
+	if ring != nil {
+		opts.Roundtrip.Sealer = ring
+	}
+	srv, err := server.New(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +92,12 @@ func newServer() (*server.Server, error) {
 	return srv, nil
 }
 
-// serveHTTP serves until ctx ends, then lets go in good order: subscriptions
-// are ended and running requests waited for, then connections are closed.
-func serveHTTP(ctx context.Context, srv *server.Server, addr string) error {
-	handler, err := serverhttp.New(srv, nil)
+// serveHTTP serves until ctx ends, then lets go in good order: where other replicas can
+// take new clients the sessions that are open may finish, subscriptions are ended and
+// running requests waited for, then connections are closed.
+func serveHTTP(ctx context.Context, srv *server.Server, addr string,
+	replicas *serverhttp.Replicas) error {
+	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})
 	if err != nil {
 		return err
 	}
@@ -95,7 +118,13 @@ func serveHTTP(ctx context.Context, srv *server.Server, addr string) error {
 		return err
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx = context.WithoutCancel(ctx)
+	if replicas != nil {
+		drainCtx, cancel := context.WithTimeout(ctx, patience)
+		_ = handler.Drain(drainCtx) // what is open then is ended below
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return errors.Join(srv.Shutdown(ctx), httpServer.Shutdown(ctx))
+	return errors.Join(handler.Shutdown(ctx), srv.Shutdown(ctx), httpServer.Shutdown(ctx))
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // question with what answers holds for its key.
 func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Client {
 	t.Helper()
-	srv, err := newServer()
+	srv, err := newServer(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestQuestions(t *testing.T) {
 // connectIn returns a client that is connected by lines and speaks one era.
 func connectIn(t *testing.T, era protocol.Era, opts client.Options) *client.Client {
 	t.Helper()
-	srv, err := newServer()
+	srv, err := newServer(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestSchemas(t *testing.T) {
 // A client that can be asked nothing is not asked, and a tool that needs more
 // is refused before it runs.
 func TestWithoutCapabilities(t *testing.T) {
-	srv, err := newServer()
+	srv, err := newServer(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

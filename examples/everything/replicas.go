@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// The environment of a process that is one of several replicas. Without the key each process
+// has one of its own and serves its own clients alone.
+const (
+	// envKeys holds the keys that the replicas share, "id:secret,id:secret".
+	envKeys = "RONDO_KEYS"
+	// envReplica is the name of this replica, a DNS label.
+	envReplica = "RONDO_REPLICA"
+	// envReplicas says where the replicas are: "a=http://10.0.0.1:8080/mcp,b=http://...", or
+	// one URL with {name} in its host.
+	envReplicas = "RONDO_REPLICAS"
+)
+
+// keysFromEnv returns the keys that the replicas share, nil: there are none.
+func keysFromEnv() (*keys.Keyring, error) {
+	if os.Getenv(envKeys) == "" {
+		return nil, nil
+	}
+	return keys.KeyringFromEnv(envKeys)
+}
+
+// replicasFromEnv returns what this process knows of the other replicas, nil: there are none.
+func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
+	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
+	if name == "" && where == "" {
+		return nil, nil
+	}
+	if name == "" || where == "" || ring == nil {
+		return nil, errors.New(envReplica + ", " + envReplicas + " and " + envKeys + " go together")
+	}
+	r := &serverhttp.Replicas{Name: name, Keys: ring}
+	var err error
+	if strings.Contains(where, "{name}") {
+		r.Locate, err = serverhttp.LocateByPattern(where)
+		return r, err
+	}
+	urls := map[string]string{}
+	for entry := range strings.SplitSeq(where, ",") {
+		name, url, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		urls[name] = url
+	}
+	r.Locate, err = serverhttp.LocateByList(urls)
+	return r, err
+}
