@@ -27,3 +27,10 @@ func Owners(h *Handler) int {
 	}
 	return len(owners)
 }
+
+// CloseIdle closes the connections to other replicas.
+func CloseIdle(h *Handler) {
+	if h.forwarder != nil {
+		h.forwarder.CloseIdle()
+	}
+}

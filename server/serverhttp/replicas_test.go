@@ -1,0 +1,819 @@
+package serverhttp_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/replica"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A fleet is several replicas behind real listeners.
+type fleet struct {
+	testing.TB
+	located atomic.Int32 // calls of Locate
+
+	mu   sync.Mutex
+	urls map[string]string
+	all  map[string]*member
+}
+
+// A member is one replica.
+type member struct {
+	ts     *httptest.Server
+	h      *serverhttp.Handler
+	steps  *steps
+	events *eventList
+
+	mu  sync.Mutex
+	got []*http.Request // that arrived, headers included
+}
+
+// newFleet starts replicas with names. opts may be nil.
+func newFleet(t testing.TB, opts *serverhttp.Options, names ...string) *fleet {
+	t.Helper()
+	f := &fleet{TB: t, urls: map[string]string{}, all: map[string]*member{}}
+	for _, name := range names {
+		f.start(name, keyring(t, "k1"), opts)
+	}
+	return f
+}
+
+// start starts a replica. One that has the name already stays, and is not found any more.
+func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options) *member {
+	f.Helper()
+	m := &member{events: &eventList{}}
+	srv, steps := legacyServer(f.TB, &server.Options{Observer: m.events})
+	m.steps = steps
+	var o serverhttp.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Replicas = &serverhttp.Replicas{Name: name, Keys: ring, Locate: f.locate}
+	m.h = serverhttp.New(srv, &o)
+	m.ts = serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		m.got = append(m.got, r.Clone(context.Background()))
+		m.mu.Unlock()
+		m.h.ServeHTTP(w, r)
+	}))
+	f.Cleanup(func() { serverhttp.CloseIdle(m.h) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.urls[name], f.all[name] = m.ts.URL, m
+	return m
+}
+
+func (f *fleet) locate(_ context.Context, name string) (*url.URL, error) {
+	f.located.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch text := f.urls[name]; text {
+	case "":
+		return nil, serverhttp.ErrUnknownReplica
+	case "broken":
+		return nil, errors.New("the directory is down")
+	default:
+		return url.Parse(text)
+	}
+}
+
+// move has a name lead to another address.
+func (f *fleet) move(name, to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.urls[name] = to
+}
+
+// requests returns how many requests with a header have arrived.
+func (m *member) requests(header string) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.got {
+		if len(r.Header[header]) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func keyring(t testing.TB, ids ...string) *keys.Keyring {
+	t.Helper()
+	list := make([]keys.Key, len(ids))
+	for i, id := range ids {
+		secret := sha256.Sum256([]byte(id))
+		key, err := keys.NewKey(id, secret[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[i] = key
+	}
+	ring, err := keys.NewKeyring(list[0], list[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// through has a client send its requests to another replica from now on.
+func (c *legacyClient) through(m *member) *legacyClient {
+	other := *c
+	other.ts, other.client = m.ts, m.ts.Client()
+	return &other
+}
+
+func wantStatus(t testing.TB, what string, got *reply, status int) {
+	t.Helper()
+	if got.status != status {
+		t.Errorf("%s: got status %d, want %d: %s", what, got.status, status, got.body)
+	}
+}
+
+func forwards(m *member) []event.RequestForwarded {
+	return eventsOf[event.RequestForwarded](m.events)
+}
+
+func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
+	for _, version := range legacyVersions {
+		t.Run(version, func(t *testing.T) {
+			f := newFleet(t, nil, "a", "b", "c")
+			a := openSession(t, f.all["a"].ts, version)
+			b, c := a.through(f.all["b"]), a.through(f.all["c"])
+
+			if got := b.call(1, "echo"); got.status != 200 {
+				t.Errorf("a call: got %s", got.body)
+			}
+			if version >= "2025-06-18" { // which has elicitation
+				asked := b.callFlow(2, "elicit")
+				question := asked.expect("elicitation/create")
+				c.answer(question.ID, `{"action":"accept","content":{"name":"Ada"}}`)
+				asked.expect("Ada")
+				asked.end()
+			}
+
+			go f.all["a"].steps.enter()
+			stream := c.callFlow(3, "steps")
+			stream.expect(`"progress":1`)
+			stream.drop()
+			for range 3 {
+				f.all["a"].steps.allow <- struct{}{}
+			}
+			resumed := b.listen(stream.LastEventID())
+			resumed.expect(`"progress":2`)
+			resumed.expect(`"progress":3`)
+			resumed.expect(`"id":3,"result"`)
+			resumed.end()
+
+			cancelled := b.startCall(4, "wait")
+			<-f.all["a"].steps.entered
+			wantStatus(t, "cancelled", read(t, c.post(`{"jsonrpc":"2.0","method":`+
+				`"notifications/cancelled","params":{"requestId":4}}`)), 202)
+			<-f.all["a"].steps.ended
+			cancelled()
+
+			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
+			for name, gone := range map[string]*legacyClient{"owner": a, "other": b} {
+				wantStatus(t, "after DELETE, through the "+name, gone.call(5, "echo"), 404)
+			}
+		})
+	}
+}
+
+// enter lets the first step of a tool be done.
+func (s *steps) enter() {
+	<-s.entered
+	s.allow <- struct{}{}
+}
+
+// startCall sends a call whose response nobody reads. The result ends it.
+func (c *legacyClient) startCall(id int, tool string) (end func()) {
+	ctx, cancel := context.WithCancel(c.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r, err := http.NewRequestWithContext(ctx, "POST", c.ts.URL,
+			strings.NewReader(toolCall(id, tool)))
+		if err != nil {
+			c.Error(err)
+			return
+		}
+		r.Header = c.header()
+		if response, err := c.client.Do(r); err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func TestAGetStreamIsForwarded(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	g := c.listen("")
+	if !strings.HasPrefix(g.response.Header.Get("Content-Type"), "text/event-stream") {
+		t.Errorf("got %v", g.response.Header)
+	}
+	// The stream does not keep the forwarder from shutting down.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := f.all["b"].h.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown of the forwarder: %v", err)
+	}
+	if _, err := io.Copy(io.Discard, g.response.Body); err == nil {
+		t.Error("a stream that was cut looks complete")
+	}
+}
+
+func TestRequestsAreCountedOnceAtTheOwner(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	c.call(1, "echo")
+	hops := forwards(f.all["b"])
+	if len(hops) != 1 || hops[0].Owner != "a" || hops[0].Outcome != event.ForwardAnswered ||
+		hops[0].Status != 200 || hops[0].HTTPMethod != "POST" {
+		t.Errorf("the forwarder reports %+v", hops)
+	}
+	if got := forwards(f.all["a"]); len(got) != 0 {
+		t.Errorf("the owner reports %+v", got)
+	}
+	for name, m := range f.all {
+		if got := eventsOf[event.RequestRefused](m.events); len(got) != 0 {
+			t.Errorf("%s reports %+v", name, got)
+		}
+	}
+}
+
+func TestWhatReplicasSayReachesNoClient(t *testing.T) {
+	f := newFleet(t, &serverhttp.Options{AllowedOrigins: []string{"https://app.example.com"}},
+		"a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	got := c.call(1, "echo", "Origin", "https://app.example.com")
+	wantStatus(t, "call", got, 200)
+	for key, values := range got.header {
+		if strings.HasPrefix(key, "Rondo-") || len(values) != 1 && key != "Vary" {
+			t.Errorf("the response has %s: %q", key, values)
+		}
+	}
+	if got.header.Get("Access-Control-Allow-Origin") != "https://app.example.com" {
+		t.Errorf("the response has no CORS headers: %v", got.header)
+	}
+}
+
+func TestAnOwnerSeesTheAddressOfTheClient(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	f := newFleet(t, &serverhttp.Options{Authenticate: func(r *http.Request) (
+		protocol.Principal, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.RemoteAddr+" "+r.Header.Get("X-Forwarded-For")] = true
+		return protocol.Principal{Subject: "ada", Issuer: "i"}, nil
+	}}, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	clear(seen)
+	c.call(1, "echo", "X-Forwarded-For", "192.0.2.1")
+	if len(seen) != 1 {
+		t.Errorf("forwarder and owner authenticate by different headers or addresses: %v", seen)
+	}
+}
+
+func TestModernRequestsAreNotForwarded(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25")
+	before := f.all["a"].requests("Mcp-Session-Id")
+	got := do(t, f.all["b"].ts, "POST",
+		headers("tools/call", "echo", "Mcp-Session-Id", c.session),
+		body("tools/call", `"name":"echo","arguments":{"message":"hi"}`))
+	wantStatus(t, "modern", got, 200)
+	if f.all["a"].requests("Mcp-Session-Id") != before || f.located.Load() != 0 {
+		t.Error("a request of revision 2026-07-28 was forwarded")
+	}
+}
+
+func TestWithoutASharedKeyNothingIsForwarded(t *testing.T) {
+	for name, o := range map[string]*serverhttp.Replicas{
+		"no key":        {Name: "a", Locate: (&fleet{}).locate},
+		"ephemeral key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: (&fleet{}).locate},
+		"no function":   {Name: "a", Keys: keyring(t, "k1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, _ := legacyServer(t, nil)
+			ts, _ := serve(t, srv, &serverhttp.Options{Replicas: o})
+			if c := openSession(t, ts, "2025-11-25"); len(c.session) != 26 {
+				t.Errorf("the session id is %q", c.session)
+			}
+		})
+	}
+}
+
+func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	other := newFleet(t, nil)
+	foreign := openSession(t, other.start("a", keyring(t, "k2"), nil).ts, "2025-11-25")
+	sameKey := openSession(t, newFleet(t, nil, "a").all["a"].ts, "2025-11-25")
+	state := func(ring *keys.Keyring, text string) string {
+		token, _ := ring.Seal(t.Context(), []byte(text))
+		return token
+	}
+	for name, id := range map[string]string{
+		"changed":             c.session[:60] + "x" + c.session[61:],
+		"cut":                 c.session[:len(c.session)-1],
+		"extended":            c.session + "A",
+		"another key":         foreign.session,
+		"another start":       sameKey.session,
+		"the state of a flow": state(keyring(t, "k1"), "\x01 anything"),
+		"long":                strings.Repeat("A", 8<<10),
+		"a name":              "a",
+		"a URL":               "http://127.0.0.1:1/mcp",
+	} {
+		forged := *c
+		forged.session = id
+		if got := forged.call(1, "echo"); got.status != 404 || got.code() != -32001 {
+			t.Errorf("%s: got status %d: %s", name, got.status, got.body)
+		}
+	}
+	if n := f.all["a"].requests("Rondo-Replica-Hop"); n != 0 {
+		t.Errorf("%d requests with such ids were forwarded", n)
+	}
+}
+
+func TestANameThatIsNotKnownIsGone(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f.move("a", "")
+	wantStatus(t, "unknown name", c.call(1, "echo"), 404)
+	if got := forwards(f.all["b"]); len(got) != 1 || got[0].Outcome != event.ForwardGone {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAFailureToLocateIsNoReasonToStartAnew(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f.move("a", "broken")
+	got := c.call(1, "echo")
+	wantStatus(t, "broken directory", got, 503)
+	if got.header.Get("Retry-After") == "" {
+		t.Error("the client is not told when to come back")
+	}
+}
+
+func TestAReplicaWhoseNameLeadsElsewhereIsNotTheOwner(t *testing.T) {
+	f := newFleet(t, nil, "a", "b", "c")
+	c := openSession(t, f.all["c"].ts, "2025-11-25")
+	c.bearer = "Bearer secret"
+	// Each of two replicas takes the other for c.
+	f.move("c", f.all["b"].ts.URL)
+	wantStatus(t, "through a", c.through(f.all["a"]).call(1, "echo"), 404)
+	f.move("c", f.all["a"].ts.URL)
+	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 404)
+	f.move("c", f.all["a"].ts.URL) // itself
+	for name, m := range f.all {
+		if n := m.requests("Rondo-Replica-Hop"); n != 0 {
+			t.Errorf("%s was sent %d requests that it does not own", name, n)
+		}
+	}
+}
+
+// forge sends a request to a replica as another replica with the key would.
+func (f *fleet) forge(to string, owner replica.Owner, c *legacyClient, text string,
+	change func(*replica.Hop)) *http.Response {
+	f.Helper()
+	codec := replica.Codec{Keys: keyring(f.TB, "k1").Derive(replica.Purpose)}
+	challenge, err := codec.SealChallenge(replica.Challenge{Owner: owner})
+	if err != nil {
+		f.Fatal(err)
+	}
+	r, _ := http.NewRequest("POST", f.all[to].ts.URL, nil)
+	r.Header.Set("Rondo-Replica-Challenge", challenge)
+	response, err := f.all[to].ts.Client().Do(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	response.Body.Close()
+	proof, ok := codec.OpenProof(response.Header.Get("Rondo-Replica-Proof"))
+	if !ok {
+		f.Fatalf("no proof, status %d", response.StatusCode)
+	}
+	hop := &replica.Hop{Channel: proof.Channel, Sequence: 1, Method: "POST",
+		Session: sha256.Sum256([]byte(c.session)), Body: sha256.Sum256([]byte(text))}
+	change(hop)
+	token, err := codec.SealHop(hop)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return c.through(f.all[to]).post(text, "Rondo-Replica-Hop", token)
+}
+
+// ownerOf opens the id of a session.
+func ownerOf(t testing.TB, c *legacyClient) replica.Owner {
+	t.Helper()
+	codec := replica.Codec{Keys: keyring(t, "k1").Derive(replica.Purpose)}
+	owner, _, ok := codec.OpenSession(c.session)
+	if !ok {
+		t.Fatalf("the session id %q does not open", c.session)
+	}
+	return owner
+}
+
+func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	ofA, ofB := openSession(t, f.all["a"].ts, "2025-11-25"),
+		openSession(t, f.all["b"].ts, "2025-11-25")
+	got := read(t, f.forge("b", ownerOf(t, ofB), ofA, toolCall(1, "echo"), func(*replica.Hop) {}))
+	wantStatus(t, "forwarded to who does not own it", got, 508)
+	if got.Error == nil || !strings.Contains(got.Error.Message, "passed on once already") {
+		t.Errorf("the error is not clear: %s", got.body)
+	}
+	if f.located.Load() != 0 {
+		t.Error("the request was forwarded again")
+	}
+}
+
+func TestAHopFitsOneRequestOnce(t *testing.T) {
+	f := newFleet(t, nil, "a")
+	c := openSession(t, f.all["a"].ts, "2025-11-25")
+	text := toolCall(1, "echo")
+	none := func(*replica.Hop) {}
+	wantStatus(t, "as it should be",
+		read(t, f.forge("a", ownerOf(t, c), c, text, none)), 200)
+	for name, test := range map[string]struct {
+		change func(*replica.Hop)
+		status int
+	}{
+		"another session": {func(h *replica.Hop) { h.Session[0]++ }, 421},
+		"another method":  {func(h *replica.Hop) { h.Method = "DELETE" }, 421},
+		"another body":    {func(h *replica.Hop) { h.Body[0]++ }, 400},
+		"another channel": {func(h *replica.Hop) { h.Channel[0]++ }, 421},
+		"no number":       {func(h *replica.Hop) { h.Sequence = 0 }, 421},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantStatus(t, name, read(t, f.forge("a", ownerOf(t, c), c, text, test.change)),
+				test.status)
+		})
+	}
+	// Replayed by who has seen it pass.
+	f.forge("a", ownerOf(t, c), c, text, none).Body.Close()
+	f.all["a"].mu.Lock()
+	seen := f.all["a"].got[len(f.all["a"].got)-1].Header.Get("Rondo-Replica-Hop")
+	f.all["a"].mu.Unlock()
+	wantStatus(t, "replayed", read(t, c.post(text, "Rondo-Replica-Hop", seen)), 421)
+}
+
+func TestHopHeadersOfClientsAreDropped(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25")
+	for _, header := range []string{"Rondo-Replica-Hop", "Rondo-Replica-Challenge",
+		"Rondo-Replica-Proof", "Rondo-Replica-Reply"} {
+		for _, value := range []string{"x", c.session, strings.Repeat("A", 8<<10)} {
+			wantStatus(t, "owner, "+header, c.call(1, "echo", header, value), 200)
+			wantStatus(t, "other, "+header,
+				c.through(f.all["b"]).call(1, "echo", header, value), 200)
+		}
+	}
+}
+
+func TestAnOwnerThatStartedAnewGetsNoCredentials(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	c.bearer = "Bearer secret"
+	second := f.start("a", keyring(t, "k1"), nil)
+	wantStatus(t, "the name belongs to another start", c.call(1, "echo"), 404)
+	wantStatus(t, "and so does the replica", c.through(second).call(1, "echo"), 404)
+	second.mu.Lock()
+	defer second.mu.Unlock()
+	for _, r := range second.got {
+		if r.Header.Get("Authorization") != "" && r.Header.Get("Rondo-Replica-Hop") != "" {
+			t.Error("the second start was sent the credentials of a client of the first")
+		}
+	}
+}
+
+func TestAStrangerAtTheAddressGetsNoCredentials(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	c.bearer = "Bearer secret"
+	var mu sync.Mutex
+	var leaked []string
+	stranger := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		leaked = append(leaked, r.Header["Authorization"]...)
+		leaked = append(leaked, r.Header["Mcp-Session-Id"]...)
+		w.Header().Set("Rondo-Replica-Proof", r.Header.Get("Rondo-Replica-Challenge"))
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	}))
+	f.move("a", stranger.URL)
+	wantStatus(t, "stranger", c.call(1, "echo"), 404)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(leaked) > 0 {
+		t.Errorf("the stranger was sent %q", leaked)
+	}
+}
+
+// interpose puts a handler in front of a replica, for requests that are passed on.
+func (f *fleet) interpose(name string, h http.HandlerFunc) {
+	behind := f.all[name].h
+	ts := serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Rondo-Replica-Hop") != "" {
+			h(w, r)
+			return
+		}
+		behind.ServeHTTP(w, r)
+	}))
+	f.move(name, ts.URL)
+}
+
+func TestAnOwnerThatDiesWithARequestLeavesTheOutcomeUnknown(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"dies before its response": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			panic(http.ErrAbortHandler)
+		},
+		"is replaced by another": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"forged":true}}`)
+		},
+		"is behind a proxy that answers for it": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, nil, "a", "b")
+			c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+			f.interpose("a", h)
+			got := c.call(1, "echo")
+			wantStatus(t, name, got, 502)
+			if got.Error == nil || !strings.HasPrefix(got.Error.Message, "outcome unknown") ||
+				string(got.ID) != "1" {
+				t.Errorf("got %s", got.body)
+			}
+			if hops := forwards(f.all["b"]); len(hops) != 1 ||
+				hops[0].Outcome != event.ForwardUnknown {
+				t.Errorf("reported as %+v", hops)
+			}
+		})
+	}
+}
+
+func TestAnOwnerThatDiesInMidStreamBreaksTheStream(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	go f.all["a"].steps.enter()
+	stream := c.callFlow(1, "steps")
+	stream.expect(`"progress":1`)
+	f.all["a"].ts.CloseClientConnections()
+	f.all["a"].ts.Listener.Close()
+	if event, err := stream.Next(); err == nil || err == io.EOF {
+		t.Errorf("got %q, %v, want a broken connection", event.Data, err)
+	}
+	// The owner is gone, which it surely is when nobody listens at its address.
+	got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", stream.LastEventID()))
+	if got.status != 404 && got.status != 502 {
+		t.Errorf("resumed: got status %d: %s", got.status, got.body)
+	}
+	wantStatus(t, "again", read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
+		stream.LastEventID())), 404)
+	for range 3 {
+		f.all["a"].steps.allow <- struct{}{}
+	}
+}
+
+func TestAForwarderThatDiesInMidStreamIsReplacedByAnother(t *testing.T) {
+	f := newFleet(t, nil, "a", "b", "c")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	go f.all["a"].steps.enter()
+	stream := c.callFlow(1, "steps")
+	stream.expect(`"progress":1`)
+	f.all["b"].ts.CloseClientConnections()
+	if _, err := stream.Next(); err == nil {
+		t.Fatal("the stream survives its forwarder")
+	}
+	resumed := c.through(f.all["c"]).listen(stream.LastEventID())
+	for range 3 {
+		f.all["a"].steps.allow <- struct{}{}
+	}
+	resumed.expect(`"progress":2`)
+	resumed.expect(`"progress":3`)
+	resumed.expect(`"id":1,"result"`)
+	resumed.end()
+}
+
+func TestALargeBodyIsForwarded(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	call := func(size int) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo",` +
+			`"arguments":{"message":"` + strings.Repeat("x", size) + `"}}}`
+	}
+	limit := serverhttp.DefaultMaxBodyBytes
+	text := call(limit - len(call(0)))
+	got := read(t, c.post(text))
+	if got.status != 200 || len(got.body) < len(text)-200 {
+		t.Errorf("got status %d and %d bytes: %.100s", got.status, len(got.body), got.body)
+	}
+	wantStatus(t, "one byte more", read(t, c.post(text+" ")), 413)
+}
+
+func TestKeysRotateUnderASession(t *testing.T) {
+	f := newFleet(t, nil)
+	f.start("a", keyring(t, "k1", "k2"), nil)
+	f.start("b", keyring(t, "k2", "k1"), nil) // rotated already
+	f.start("c", keyring(t, "k2"), nil)       // has dropped the old key
+	c := openSession(t, f.all["a"].ts, "2025-11-25")
+	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 200)
+	wantStatus(t, "through c", c.through(f.all["c"]).call(1, "echo"), 404)
+	second := openSession(t, f.all["b"].ts, "2025-11-25")
+	wantStatus(t, "a session of the new key", second.through(f.all["a"]).call(1, "echo"), 200)
+	wantStatus(t, "with the key dropped", second.through(f.all["c"]).call(1, "echo"), 200)
+}
+
+func TestADeadOwnerIsFoundDeadOnce(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f.all["a"].ts.Close()
+	const requests, workers = 10_000, 50
+	began := time.Now()
+	var next atomic.Int32
+	var wg sync.WaitGroup
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
+	defer client.CloseIdleConnections()
+	for range workers {
+		wg.Go(func() {
+			for next.Add(1) <= requests {
+				r, _ := http.NewRequest("POST", c.ts.URL, strings.NewReader(toolCall(1, "echo")))
+				r.Header = c.header()
+				response, err := client.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				if response.Body.Close(); response.StatusCode != 404 {
+					t.Errorf("got status %d", response.StatusCode)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	most := int32(time.Since(began)/time.Second) + 2
+	if n := f.located.Load(); n < 1 || n > most {
+		t.Errorf("%d requests made %d attempts to reach the owner, want at most %d", requests, n,
+			most)
+	}
+}
+
+func TestASessionIsOfItsPrincipalThroughAnyReplica(t *testing.T) {
+	f := newFleet(t, &serverhttp.Options{Authenticate: func(r *http.Request) (
+		protocol.Principal, error) {
+		subject, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok {
+			return protocol.Principal{}, errors.New("no token")
+		}
+		return protocol.Principal{Issuer: "i", Subject: subject}, nil
+	}}, "a", "b")
+	ada := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
+		version: "2025-11-25", bearer: "Bearer ada"}
+	ada.initialize()
+	through := ada.through(f.all["b"])
+	wantStatus(t, "its principal", through.call(1, "echo"), 200)
+	mallory := *through
+	mallory.bearer = "Bearer mallory"
+	wantStatus(t, "another", mallory.call(1, "echo"), 404)
+	wantStatus(t, "another, DELETE", read(t, mallory.do(t.Context(), "DELETE", "")), 404)
+	hops := f.all["a"].requests("Rondo-Replica-Hop")
+	mallory.bearer = ""
+	wantStatus(t, "nobody", mallory.call(1, "echo"), 401)
+	if f.all["a"].requests("Rondo-Replica-Hop") != hops {
+		t.Error("the forwarder does not authenticate the caller")
+	}
+	wantStatus(t, "its principal again", through.call(1, "echo"), 200)
+}
+
+func TestADrainingOwnerServesItsSessions(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	owner := f.all["a"]
+	c := openSession(t, owner.ts, "2025-11-25").through(f.all["b"])
+	wantStatus(t, "before", c.call(1, "echo"), 200)
+	drained := make(chan error, 1)
+	go func() { drained <- owner.h.Drain(t.Context()) }()
+	for { // until the owner refuses new sessions
+		got := do(t, owner.ts, "POST", (&legacyClient{TB: t}).header(), initializeBody("2025-11-25"))
+		if got.status == 503 {
+			break
+		}
+		(&legacyClient{TB: t, ts: owner.ts, client: owner.ts.Client(), version: "2025-11-25",
+			session: got.header.Get("Mcp-Session-Id")}).do(t.Context(), "DELETE", "").Body.Close()
+	}
+	f.move("a", "") // as directories forget who is about to end
+	wantStatus(t, "while it drains", c.call(1, "echo"), 200)
+	select {
+	case err := <-drained:
+		t.Fatalf("Drain returned with a session open: %v", err)
+	default:
+	}
+	wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
+	if err := <-drained; err != nil {
+		t.Errorf("Drain: %v", err)
+	}
+}
+
+func TestDrainEndsWithItsContext(t *testing.T) {
+	f := newFleet(t, nil, "a")
+	openSession(t, f.all["a"].ts, "2025-11-25")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.all["a"].h.Drain(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestClocksOfReplicasMayDiffer has no replica look at a clock for what another sealed: a
+// session that is opened two minutes in the future of the forwarder, or long before.
+func TestClocksOfReplicasMayDiffer(t *testing.T) {
+	codec := replica.Codec{Keys: keyring(t, "k1").Derive(replica.Purpose)}
+	owner, err := replica.NewOwner("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id, hop string
+	synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
+		id, _ = codec.SealSession(owner, "x")
+		hop, _ = codec.SealHop(&replica.Hop{Sequence: 1})
+	})
+	if _, _, ok := codec.OpenSession(id); !ok {
+		t.Error("a session id of another clock is refused")
+	}
+	if _, ok := codec.OpenHop(hop); !ok {
+		t.Error("a hop of another clock is refused")
+	}
+}
+
+func TestReplicasRefuseWhatCannotWork(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	for _, name := range []string{"", "A", "a.b", "a/b", strings.Repeat("a", 64)} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("the name %q is accepted", name)
+				}
+			}()
+			serverhttp.New(srv, &serverhttp.Options{Replicas: &serverhttp.Replicas{Name: name}})
+		}()
+	}
+}
+
+func TestLocateByList(t *testing.T) {
+	locate, err := serverhttp.LocateByList(map[string]string{"a": "http://10.0.0.1:8080/mcp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := locate(t.Context(), "a"); err != nil || u.Host != "10.0.0.1:8080" {
+		t.Errorf("got %v, %v", u, err)
+	}
+	if _, err := locate(t.Context(), "b"); !errors.Is(err, serverhttp.ErrUnknownReplica) {
+		t.Errorf("an unknown name: got %v", err)
+	}
+	for _, bad := range []map[string]string{{"A": "http://h/mcp"}, {"a": "ftp://h/"}, {"a": ""},
+		{"a": "http://u:p@h/mcp"}, {"a": "/mcp"}, {"": "http://h/mcp"}} {
+		if _, err := serverhttp.LocateByList(bad); err == nil {
+			t.Errorf("%v is accepted", bad)
+		} else if strings.Contains(err.Error(), "u:p") {
+			t.Errorf("the error quotes a password: %v", err)
+		}
+	}
+}
+
+func TestLocateByPattern(t *testing.T) {
+	locate, err := serverhttp.LocateByPattern("http://{name}.mcp.default.svc:8080/mcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := locate(t.Context(), "mcp-0"); err != nil ||
+		u.String() != "http://mcp-0.mcp.default.svc:8080/mcp" {
+		t.Errorf("got %v, %v", u, err)
+	}
+	for _, bad := range []string{"", "http://mcp/", "http://h/{name}", "http://{name}.{name}/",
+		"{name}://h/", "http://h:8080/?x={name}", "http://{name}@h/"} {
+		if _, err := serverhttp.LocateByPattern(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
