@@ -98,6 +98,24 @@
 // [server.Options].ModernOnly no legacy clients: they are told which versions
 // are supported.
 //
+// # Several replicas
+//
+// A legacy session lives in one process. With [Options].Replicas its id names that
+// process, its owner, sealed, and any other replica passes requests on:
+//
+//	owner      serves the request
+//	another    authenticates the caller, and passes the request on, once
+//	           404  the owner is gone, and has surely not received the request
+//	           502  the owner may have received it: "outcome unknown"
+//	           503  Replicas.Locate failed; the request was not delivered
+//	           508  it was passed on already, to who does not own the session
+//
+// Before that a replica has the owner prove that it is the process that opened the
+// session, by a POST without a body; what is wrapped around the handler must let it through.
+// The owner sees the headers of the client and its address in RemoteAddr, and
+// authenticates the caller again. It alone counts the request; the other replica reports
+// [event.RequestForwarded]. Requests of revision 2026-07-28 are never passed on.
+//
 // # Contexts
 //
 // The context of a handler ends when a modern client goes away, which is how
