@@ -1,0 +1,44 @@
+package serverhttp_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A replica of a StatefulSet of Kubernetes, whose pods have names in the DNS.
+func ExampleReplicas() {
+	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==") // of the fleet
+	os.Setenv("POD_NAME", "deploys-0")                                                   // of this replica
+
+	ring, err := keys.KeyringFromEnv("RONDO_KEYS")
+	if err != nil {
+		panic(err)
+	}
+	srv, err := server.New(&server.Options{
+		Info:      protocol.Implementation{Name: "deploys", Version: "1.0.0"},
+		Roundtrip: roundtrip.Options{Sealer: ring},
+	})
+	if err != nil {
+		panic(err)
+	}
+	locate, err := serverhttp.LocateByPattern("http://{name}.deploys.default.svc.cluster.local:8080/mcp")
+	if err != nil {
+		panic(err)
+	}
+	opts := &serverhttp.Options{Replicas: &serverhttp.Replicas{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}}
+	_ = srv // is served with opts
+
+	other, err := opts.Replicas.Locate(context.Background(), "deploys-1")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(other)
+	// Output: http://deploys-1.deploys.default.svc.cluster.local:8080/mcp
+}
