@@ -46,3 +46,6 @@ func HandlerOf(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler
 
 // WrapTransport wraps a transport as the adapter of any server does.
 func WrapTransport(t mcp.Transport) mcp.Transport { return new(Adapter).Transport(t) }
+
+// CloseIdle closes the connections to other replicas.
+func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }

@@ -36,8 +36,9 @@ func (a *Adapter) Handler(opts *mcp.StreamableHTTPOptions) http.Handler {
 	modern, legacy := o, o
 	modern.Stateless, legacy.Stateless, legacy.JSONResponse = true, false, false
 	return &httpHandler{
-		modern:  mcp.NewStreamableHTTPHandler(get, &modern),
-		legacy:  mcp.NewStreamableHTTPHandler(get, &legacy),
+		modern: mcp.NewStreamableHTTPHandler(get, &modern),
+		legacy: a.forwardSessions(mcp.NewStreamableHTTPHandler(get, &legacy),
+			o.MaxRequestBodyBytes),
 		maxBody: o.MaxRequestBodyBytes,
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -41,6 +42,9 @@ type Options struct {
 	// client does or not, because the SDK would refuse to send the question otherwise.
 	// Handlers that check the capabilities before they ask can use [roundtrip.CanAsk].
 	MustAsk bool
+	// Replicas lets any replica take the requests of sessions of older revisions, over
+	// HTTP. Nil: those of other replicas are unknown.
+	Replicas *Replicas
 }
 
 // An Adapter puts the handlers of a server of the SDK behind a [roundtrip.Funnel]. Its
@@ -49,6 +53,8 @@ type Adapter struct {
 	opts   Options
 	server *mcp.Server
 	funnel *roundtrip.Funnel
+	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
+	forwarder *replicahttp.Forwarder
 	// shadows has the runs of handlers that see a shadow session.
 	shadows sync.Map // *mcp.ServerSession → *handlerRun
 	// extendByToken has a function for each pushed question that extends its time.
@@ -81,6 +87,10 @@ func Install(server *mcp.Server, opts *Options) (*Adapter, error) {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
 	a.funnel = funnel
+	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
+	if err != nil {
+		return nil, fmt.Errorf("gosdk: Replicas: %w", err)
+	}
 	if err := runSelfTest(); err != nil {
 		return nil, fmt.Errorf("gosdk: this version of the official Go SDK is not supported: %w",
 			err)

@@ -54,3 +54,6 @@ func RunSelfTest(b BrokenHost) error {
 func CleanMessage(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
 	return cleanMessage(message, header)
 }
+
+// CloseIdle closes the connections to other replicas.
+func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }

@@ -30,7 +30,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 	if _, ok := next.(*server.SSEServer); ok {
 		return next
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost && r.Body != nil:
 			a.servePost(next, w, r)
@@ -42,6 +42,14 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		default:
 			next.ServeHTTP(w, r)
 		}
+	})
+	forwarding := a.forwardSessions(own, int64(a.opts.MaxMessageBytes))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
+			own.ServeHTTP(w, r)
+			return
+		}
+		forwarding.ServeHTTP(w, r)
 	})
 }
 

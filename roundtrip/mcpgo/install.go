@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -43,14 +44,19 @@ type Options struct {
 	// MaxMessageBytes bounds the messages that Handler and Listen read, 0:
 	// DefaultMaxMessageBytes.
 	MaxMessageBytes int
+	// Replicas lets any replica take the requests of sessions of older revisions, over
+	// HTTP. Nil: those of other replicas are unknown.
+	Replicas *Replicas
 }
 
 // An Adapter puts the handlers of a server of mcp-go behind a
 // [roundtrip.Funnel]. It may be used concurrently, and by several servers.
 type Adapter struct {
-	opts    Options
-	funnel  *roundtrip.Funnel
-	reports reportsTable
+	opts   Options
+	funnel *roundtrip.Funnel
+	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
+	forwarder *replicahttp.Forwarder
+	reports   reportsTable
 }
 
 // New returns an adapter; nil opts are the defaults. It fails when the options contradict
@@ -73,6 +79,10 @@ func New(opts *Options) (*Adapter, error) {
 		return nil, fmt.Errorf("mcpgo: %w", err)
 	}
 	a.funnel = funnel
+	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
+	if err != nil {
+		return nil, fmt.Errorf("mcpgo: Replicas: %w", err)
+	}
 	if err := runSelfTest(); err != nil {
 		return nil, fmt.Errorf("mcpgo: this version of mcp-go is not supported: %w", err)
 	}

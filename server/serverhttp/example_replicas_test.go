@@ -15,7 +15,7 @@ import (
 // A replica of a StatefulSet of Kubernetes, whose pods have names in the DNS.
 func ExampleReplicas() {
 	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==") // of the fleet
-	os.Setenv("POD_NAME", "deploys-0")                                                   // of this replica
+	os.Setenv("POD_NAME", "deploys-0")                                                  // of this replica
 
 	ring, err := keys.KeyringFromEnv("RONDO_KEYS")
 	if err != nil {

@@ -71,24 +71,7 @@ func (h *Handler) forward(rw *responseWriter, r *http.Request, owner replica.Own
 // reportForward tells the observer of a hop. The owner tells its own of the request.
 func (h *Handler) reportForward(r *http.Request, owner replica.Owner, result replicahttp.Result,
 	took time.Duration) {
-	h.srv.ReportForward(r.Context(), event.RequestForwarded{
-		Owner: owner.Name, Outcome: forwardOutcome(result), HTTPMethod: r.Method,
-		Status: result.Status, RemoteAddr: r.RemoteAddr, Duration: took, Err: result.Err,
-	})
-}
-
-func forwardOutcome(result replicahttp.Result) event.ForwardOutcome {
-	switch {
-	case result.Status != 0:
-		return event.ForwardAnswered
-	case errors.Is(result.Err, replicahttp.ErrOwnerGone):
-		return event.ForwardGone
-	case errors.Is(result.Err, replicahttp.ErrOutcomeUnknown):
-		return event.ForwardUnknown
-	case errors.Is(result.Err, replicahttp.ErrNotLocated):
-		return event.ForwardNotLocated
-	}
-	return event.ForwardAbandoned
+	h.srv.ReportForward(r.Context(), replicahttp.NewEvent(r, owner, result, took))
 }
 
 // notLocatedRetry is when a client may come back that met a failure of Replicas.Locate.
@@ -104,8 +87,7 @@ func forwardFault(err error) *fault {
 		f = sessionGoneFault()
 	case errors.Is(err, replicahttp.ErrOutcomeUnknown):
 		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
-			err: protocol.Errorf(protocol.CodeInternalError, "outcome unknown: the replica that "+
-				"serves this session did not answer; what was requested may have been done")}
+			err: replicahttp.ErrorOutcomeUnknown()}
 	case errors.Is(err, replicahttp.ErrNotLocated):
 		f = busyFault(http.StatusServiceUnavailable, event.RefusedNotLocated, quota.None,
 			notLocatedRetry, "the replica that serves this session cannot be located, and has not "+

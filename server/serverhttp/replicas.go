@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
@@ -71,18 +70,7 @@ func LocateByPattern(pattern string) (
 
 // newForwarder returns nil where nothing is passed on.
 func (o *Replicas) newForwarder() (*replicahttp.Forwarder, error) {
-	if o == nil {
-		return nil, nil
-	}
-	if !replica.IsName(o.Name) {
-		_, err := replica.NewOwner(o.Name)
-		return nil, err
-	}
-	if o.Keys == nil || o.Keys.Ephemeral() || o.Locate == nil {
-		return nil, nil
-	}
-	return replicahttp.New(replicahttp.Options{Name: o.Name,
-		Keys: o.Keys.Derive(replica.Purpose), Locate: o.Locate, TLS: o.TLS})
+	return replicahttp.NewFromConfig((*replicahttp.Config)(o))
 }
 
 // newSessionID returns the id of a session of this replica.
@@ -106,6 +94,16 @@ func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answe
 		rw.h.reportRefusal(r, misdirectedFault(http.StatusMisdirectedRequest))
 	}
 	return answered
+}
+
+// AnswerChallenges returns a handler that answers the challenges by which other replicas
+// make sure of this one, and leaves all else to next. It is for hosts that authenticate in
+// a handler around h, which would refuse a challenge: put it around that handler.
+func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
+	if h.forwarder == nil {
+		return next
+	}
+	return h.forwarder.AnswerChallenges(next)
 }
 
 // Drain lets the sessions of this replica finish: it opens no more of them, serves those

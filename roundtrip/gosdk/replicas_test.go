@@ -1,0 +1,165 @@
+package gosdk_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+)
+
+// fleet starts three replicas, and returns the endpoint of a balancer that takes them in turn,
+// and their observers. authenticate goes around each, nil: nobody authenticates.
+func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, []*observer) {
+	t.Helper()
+	secret := sha256.Sum256([]byte("secret"))
+	key, err := keys.NewKey("k1", secret[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keys.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := map[string]*url.URL{}
+	locate := func(_ context.Context, name string) (*url.URL, error) {
+		if u := urls[name]; u != nil {
+			return u, nil
+		}
+		return nil, gosdk.ErrUnknownReplica
+	}
+	var observers []*observer
+	var backends []*httputil.ReverseProxy
+	for _, name := range []string{"a", "b", "c"} {
+		server := mcp.NewServer(&mcp.Implementation{Name: "fleet", Version: "1.0.0"}, nil)
+		server.AddTool(&mcp.Tool{Name: "ask", InputSchema: raw(`{"type":"object"}`)},
+			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				first, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+				if err != nil {
+					return nil, err
+				}
+				second, err := gosdk.Elicit(gosdk.WithKey(ctx, "again"), req.Session, formQuestion())
+				if err != nil {
+					return nil, err
+				}
+				return toolText(first.Action + " and " + second.Action), nil
+			})
+		o := &observer{}
+		a, err := gosdk.Install(server, &gosdk.Options{
+			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
+			Replicas: &gosdk.Replicas{Name: name, Keys: ring, Locate: locate},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := a.Handler(nil)
+		if authenticate != nil {
+			h = a.AnswerChallenges(authenticate(h))
+		}
+		endpoint, _ := serve(t, h)
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { gosdk.CloseIdle(a) })
+		urls[name], observers = u, append(observers, o)
+		proxy := httputil.NewSingleHostReverseProxy(u)
+		proxy.FlushInterval = -1
+		proxy.Transport = &http.Transport{DisableKeepAlives: true}
+		backends = append(backends, proxy)
+	}
+	var turn atomic.Uint32
+	endpoint, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		backends[turn.Add(1)%3].ServeHTTP(w, r)
+	}))
+	return endpoint, observers
+}
+
+func forwarded(observers []*observer) (n int) {
+	for _, o := range observers {
+		n += o.count(func(e event.Event) bool {
+			f, ok := e.(event.RequestForwarded)
+			return ok && f.Outcome == event.ForwardAnswered
+		})
+	}
+	return n
+}
+
+func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
+	bearer := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer secret" {
+				http.Error(w, "who are you?", http.StatusUnauthorized)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	for _, revision := range []string{modern, legacy} {
+		for _, kind := range []string{"sdk", "rondo"} {
+			t.Run(kind+"/"+revision, func(t *testing.T) {
+				endpoint, observers := fleet(t, bearer)
+				base := http.DefaultTransport.(*http.Transport).Clone()
+				t.Cleanup(base.CloseIdleConnections)
+				http := &http.Client{Transport: withBearer{base}}
+				who := newPerson(t, map[string]string{formQuestion().Message: `{"reason":"because"}`})
+				var c peer
+				if kind == "sdk" {
+					c = dialSDK(t, who, false, revision, &mcp.StreamableClientTransport{
+						Endpoint: endpoint, HTTPClient: http})
+				} else {
+					over, err := clienthttp.New(endpoint, &clienthttp.Options{HTTPClient: http})
+					if err != nil {
+						t.Fatal(err)
+					}
+					c = dialRondo(t, who, false, revision, over)
+				}
+				for range 4 {
+					if got, err := c.do(within(t), "ask"); err != nil || got != "accept and accept" {
+						t.Fatalf("got %q, %v", got, err)
+					}
+				}
+				if n := forwarded(observers); (n > 0) != (revision == legacy) {
+					t.Errorf("%d requests were forwarded", n)
+				}
+			})
+		}
+	}
+}
+
+// withBearer sends a token.
+type withBearer struct{ http.RoundTripper }
+
+func (b withBearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer secret")
+	return b.RoundTripper.RoundTrip(r)
+}
+
+func TestIDsThatTheSDKMadeAreUnknown(t *testing.T) {
+	endpoint, _ := fleet(t, nil)
+	r, err := http.NewRequest("DELETE", endpoint, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAAAAAA")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if response.StatusCode != http.StatusNotFound {
+		t.Errorf("got status %d", response.StatusCode)
+	}
+}
