@@ -1,0 +1,129 @@
+package mcpgo_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+)
+
+// fleet starts three replicas, and returns the endpoint of a balancer that takes them in turn,
+// and their observers.
+func fleet(t *testing.T) (string, []*hopCounter) {
+	t.Helper()
+	secret := sha256.Sum256([]byte("secret"))
+	key, err := keys.NewKey("k1", secret[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keys.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := map[string]*url.URL{}
+	locate := func(_ context.Context, name string) (*url.URL, error) {
+		if u := urls[name]; u != nil {
+			return u, nil
+		}
+		return nil, mcpgo.ErrUnknownReplica
+	}
+	var observers []*hopCounter
+	var backends []*httputil.ReverseProxy
+	for _, name := range []string{"a", "b", "c"} {
+		s := newHostServer()
+		s.AddTool(mcp.NewTool("ask"),
+			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				first, err := roundtrip.Ask[reason](ctx, "first", "First?")
+				if err != nil {
+					return nil, err
+				}
+				second, err := roundtrip.Ask[reason](ctx, "second", "Second, after "+first.Why+"?")
+				if err != nil {
+					return nil, err
+				}
+				return mcp.NewToolResultText(first.Why + " and " + second.Why), nil
+			})
+		o := &hopCounter{}
+		a := install(t, s, &mcpgo.Options{
+			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
+			Replicas: &mcpgo.Replicas{Name: name, Keys: ring, Locate: locate},
+		})
+		h := a.Handler(server.NewStreamableHTTPServer(s))
+		endpoint := serveReplica(t, h)
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { mcpgo.CloseIdle(a) })
+		urls[name], observers = u, append(observers, o)
+		proxy := httputil.NewSingleHostReverseProxy(u)
+		proxy.FlushInterval = -1
+		proxy.Transport = &http.Transport{DisableKeepAlives: true}
+		backends = append(backends, proxy)
+	}
+	var turn atomic.Uint32
+	endpoint := serveReplica(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		backends[turn.Add(1)%3].ServeHTTP(w, r)
+	}))
+	return endpoint, observers
+}
+
+// A hopCounter counts the requests that a replica has passed on.
+type hopCounter struct{ n atomic.Int32 }
+
+func (c *hopCounter) Observe(_ context.Context, e event.Event) {
+	if f, ok := e.(event.RequestForwarded); ok && f.Outcome == event.ForwardAnswered {
+		c.n.Add(1)
+	}
+}
+
+func serveReplica(t *testing.T, h http.Handler) (endpoint string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.URL
+}
+
+func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		for name, dial := range map[string]func(*testing.T, string, string, *person) peer{
+			"rondo": dialRondo, "mcp-go": dialHost,
+		} {
+			t.Run(name+"/"+revision, func(t *testing.T) {
+				endpoint, observers := fleet(t)
+				c := dial(t, endpoint, revision, newPerson(map[string]string{
+					"First?": `{"why":"one"}`, "Second, after one?": `{"why":"two"}`}))
+				for range 4 {
+					got, err := c.tool(within(t), "ask", nil)
+					if err != nil || got != "one and two" {
+						t.Fatalf("got %q, %v", got, err)
+					}
+				}
+				hops := int32(0)
+				for _, o := range observers {
+					hops += o.n.Load()
+				}
+				if (hops > 0) != (revision == v20251125) {
+					t.Errorf("%d requests were forwarded", hops)
+				}
+			})
+		}
+	}
+}
+
+// reason is the answer to the questions of the fleet.
+type reason struct {
+	Why string `json:"why"`
+}
