@@ -66,7 +66,7 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 		o = *opts
 	}
 	o.Replicas = &serverhttp.Replicas{Name: name, Keys: ring, Locate: f.locate}
-	m.h = serverhttp.New(srv, &o)
+	m.h = newHandler(f.TB, srv, &o)
 	m.ts = serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.got = append(m.got, r.Clone(context.Background()))
@@ -769,14 +769,11 @@ func TestClocksOfReplicasMayDiffer(t *testing.T) {
 func TestReplicasRefuseWhatCannotWork(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	for _, name := range []string{"", "A", "a.b", "a/b", strings.Repeat("a", 64)} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("the name %q is accepted", name)
-				}
-			}()
-			serverhttp.New(srv, &serverhttp.Options{Replicas: &serverhttp.Replicas{Name: name}})
-		}()
+		_, err := serverhttp.New(srv, &serverhttp.Options{
+			Replicas: &serverhttp.Replicas{Name: name}})
+		if err == nil || !strings.Contains(err.Error(), "Replicas") {
+			t.Errorf("the name %q: got %v", name, err)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Groups are the names of all groups.
 func Groups() []string {
 	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, SessionsGroup,
-		WaitingGroup, RouterGroup, RetrofitGroup, LoadGroup, StartGroup}
+		WaitingGroup, RouterGroup, RetrofitGroup, ReplicasGroup, LoadGroup, StartGroup}
 }
 
 // Ops are the operations of all groups that have any.
@@ -30,7 +30,7 @@ func All(groups []string) (list []measure.Case, cleanup func(), err error) {
 	for _, op := range Ops() {
 		list = append(list, op.Case())
 	}
-	list = slices.Concat(list, Sessions(), Waiting(), Pending(), Load())
+	list = slices.Concat(list, Sessions(), Waiting(), Pending(), Replicas(), Load())
 	cleanup = func() {}
 	if slices.Contains(groups, StartGroup) {
 		var programs []measure.Case

@@ -56,6 +56,11 @@ type deployer func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome,
 
 func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer,
 	opts *server.Options) http.Handler {
+	return newServerWith(deploy, opts, nil)
+}
+
+func newServerWith(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts *server.Options,
+	over *serverhttp.Options) http.Handler {
 	opts.Info = protocol.Implementation{Name: "bench", Version: "1.0.0"}
 	srv, err := server.New(opts)
 	if err != nil {
@@ -66,7 +71,7 @@ func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer,
 	add(srv, wire.Deploy, wire.DeploySchema,
 		deploy(roundtrip.MustQuestion[approval](wire.ConfirmKey)))
 	add(srv, wire.Survey, wire.SurveySchema, survey)
-	handler, err := serverhttp.New(srv, nil)
+	handler, err := serverhttp.New(srv, over)
 	if err != nil {
 		panic(err) // internal error: the options are right
 	}
