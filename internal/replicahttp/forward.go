@@ -25,8 +25,8 @@ var (
 	// ErrOutcomeUnknown: the owner may have received the request, and its response, or
 	// whether there will be one, is not known.
 	ErrOutcomeUnknown = errors.New("the replica that owns the session did not answer")
-	// ErrNotLocated: the owner has surely not received the request. It may be alive.
-	ErrNotLocated = errors.New("the replica that owns the session cannot be located")
+	// ErrUnreachable: the owner has surely not received the request. It may be alive.
+	ErrUnreachable = errors.New("the replica that owns the session cannot be reached")
 )
 
 // A Result says what became of a request that was to be passed on.
@@ -79,8 +79,8 @@ func (f *Forwarder) classifyUnsent(ctx context.Context, err error) error {
 	if errors.Is(err, ErrOwnerGone) {
 		return err // remembered by dropChannel
 	}
-	if _, ok := errors.AsType[*LocateError](err); ok {
-		return fmt.Errorf("%w: %w", ErrNotLocated, err)
+	if _, ok := errors.AsType[*UnreachableError](err); ok {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return fmt.Errorf("%w: %w", ErrOwnerGone, err)
 }
@@ -103,7 +103,7 @@ func (h *hop) rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header[key] = values
 		}
 	}
-	for _, key := range [...]string{"Connection", "Upgrade", headerChallenge, headerHop,
+	for _, key := range [...]string{"Connection", "Upgrade", "Expect", headerChallenge, headerHop,
 		headerProof, headerReply} {
 		delete(p.Out.Header, key)
 	}
@@ -188,7 +188,7 @@ func (h *hop) targetURL(in *url.URL) *url.URL {
 }
 
 func (h *hop) setBody(r *http.Request) {
-	r.ContentLength = int64(len(h.body))
+	r.ContentLength, r.TransferEncoding = int64(len(h.body)), nil
 	if len(h.body) == 0 {
 		r.Body, r.GetBody = http.NoBody, nil
 		return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,7 @@ type channel struct {
 }
 
 // openChannel returns a channel to an owner. Callers share one attempt to open it, and
-// its failure for failureLife. It fails when the owner cannot be located ([LocateError]),
+// its failure for failureLife. It fails when the owner cannot be located ([UnreachableError]),
 // does not prove itself, or ctx ends.
 func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*channel, error) {
 	for {
@@ -100,14 +101,15 @@ func (f *Forwarder) dropChannel(owner replica.Owner, c *channel, failed error) {
 	}
 }
 
-// A LocateError is a failure of the function that locates replicas. It says nothing of
-// the owner.
-type LocateError struct{ Err error }
+// An UnreachableError says that an owner cannot be reached, and may be alive: the function
+// that locates replicas failed, or the owner accepts connections and does not answer.
+type UnreachableError struct{ Err error }
 
-func (e *LocateError) Error() string { return "the replica cannot be located: " + e.Err.Error() }
+// Error returns the text of Err.
+func (e *UnreachableError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
-func (e *LocateError) Unwrap() error { return e.Err }
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // findURL returns the address of an owner. One that drains may have been taken out of the
 // directory, and so may one that is about to: where it proved itself last is tried then.
@@ -127,7 +129,7 @@ func (f *Forwarder) findURL(ctx context.Context, owner replica.Owner, p *peer) (
 	case errors.Is(err, ErrUnknownReplica):
 		return nil, err
 	}
-	return nil, &LocateError{err}
+	return nil, &UnreachableError{fmt.Errorf("the replica cannot be located: %w", err)}
 }
 
 // callLocate calls the function of the host, which may panic.
@@ -166,7 +168,12 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 		return nil, false, err
 	}
 	r.Header[headerChallenge] = []string{token}
-	response, err := f.transport.RoundTrip(r)
+	connected := false
+	response, err := f.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})))
+	if err != nil && connected && ctx.Err() != nil {
+		return nil, false, &UnreachableError{fmt.Errorf("the owner does not answer: %w", err)}
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("the owner cannot be reached: %w", err)
 	}

@@ -134,7 +134,7 @@ func (h *wrapper) forward(w http.ResponseWriter, r *http.Request, owner replica.
 		return
 	}
 	status, e := http.StatusServiceUnavailable, protocol.Errorf(protocol.CodeInternalError,
-		"the replica that serves this session cannot be located")
+		"the replica that serves this session cannot be reached, and has not received the request")
 	switch {
 	case errors.Is(result.Err, ErrOwnerGone):
 		status, e = http.StatusNotFound, errSessionGone()
@@ -170,8 +170,8 @@ func NewEvent(r *http.Request, owner replica.Owner, result Result,
 		e.Outcome = event.ForwardGone
 	case errors.Is(result.Err, ErrOutcomeUnknown):
 		e.Outcome = event.ForwardUnknown
-	case errors.Is(result.Err, ErrNotLocated):
-		e.Outcome = event.ForwardNotLocated
+	case errors.Is(result.Err, ErrUnreachable):
+		e.Outcome = event.ForwardUnreachable
 	}
 	return e
 }

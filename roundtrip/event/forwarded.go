@@ -32,8 +32,9 @@ const (
 	ForwardGone ForwardOutcome = "owner_gone"
 	// 502: the owner may have received the request
 	ForwardUnknown ForwardOutcome = "outcome_unknown"
-	// 503: the function that locates replicas failed
-	ForwardNotLocated ForwardOutcome = "not_located"
+	// 503: the function that locates replicas failed, or the owner did not answer, and has
+	// surely not received the request
+	ForwardUnreachable ForwardOutcome = "unreachable"
 	// nothing, or 503: the client is gone, or this replica shuts down
 	ForwardAbandoned ForwardOutcome = "abandoned"
 )

@@ -71,8 +71,8 @@ const (
 	RefusedClosing     RefusalReason = "closing"           // 503: the server shuts down
 	// 502: the replica that owns the session may have received the request, or not
 	RefusedOutcomeUnknown RefusalReason = "outcome_unknown"
-	// 503: the replica that owns the session cannot be located at the moment
-	RefusedNotLocated RefusalReason = "not_located"
+	// 503: the replica that owns the session cannot be reached, and may be alive
+	RefusedUnreachable RefusalReason = "unreachable"
 	// 508, 400: a replica passed on what is not for this one, or changed it
 	RefusedMisdirected RefusalReason = "misdirected"
 )

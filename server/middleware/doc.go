@@ -76,7 +76,7 @@
 //	mcp.wait_ended          debug  it goes on
 //	mcp.quota_exceeded      warn   a request was refused for want of room
 //	mcp.session_evicted     info   an idle session made room for another
-//	mcp.request_forwarded   info   went to the replica of its session; warn: without a response
+//	mcp.request_forwarded   info   the replica of its session answered; debug: there was no response
 //	mcp.handler_failed      warn   a handler returned an error; info: its client had gone
 //	mcp.handler_panicked    error  a handler, or a hook, panicked
 //	mcp.server_bug          error  a handler did what it must not, which clients are not told

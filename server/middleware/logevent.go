@@ -152,13 +152,16 @@ func (l *Log) logServerEvent(e event.Event) {
 	}
 }
 
-// logForwarded logs a hop to the owner of a session, as a warning where there was no
-// response. The entry of the request is the owner's.
+// logForwarded logs a hop to the owner of a session. The entry of the request is the
+// owner's. Where there was no response it is at debug level, since the client was refused,
+// which is logged as well, and at a limited rate.
 func (l *Log) logForwarded(e event.RequestForwarded) {
 	level := zap.InfoLevel
-	switch e.Outcome {
-	case event.ForwardUnknown, event.ForwardNotLocated:
-		level = zap.WarnLevel
+	if e.Outcome != event.ForwardAnswered {
+		level = zap.DebugLevel
+	}
+	if !l.logger.Core().Enabled(level) {
+		return
 	}
 	fields := []zap.Field{
 		zap.String("owner", redact.EscapeText(e.Owner, maxKey)),

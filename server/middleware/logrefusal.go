@@ -114,7 +114,7 @@ func refusalLevel(reason event.RefusalReason) zapcore.Level {
 	case event.RefusedHost, event.RefusedOrigin, event.RefusedTooLarge,
 		event.RefusedTooSlow,
 		event.RefusedRequests, event.RefusedSessions, event.RefusedOutcomeUnknown,
-		event.RefusedNotLocated, event.RefusedMisdirected:
+		event.RefusedUnreachable, event.RefusedMisdirected:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel

@@ -74,7 +74,7 @@ func newEventMetrics(r *registration) eventMetrics {
 		forwarded: newFamily(r, "forwarded_requests_total",
 			"Requests of older clients that were passed on to the replica of their session.",
 			"outcome", event.ForwardAnswered, event.ForwardGone, event.ForwardUnknown,
-			event.ForwardNotLocated, event.ForwardAbandoned),
+			event.ForwardUnreachable, event.ForwardAbandoned),
 		flowRounds: r.newHistogram("flow_rounds",
 			"Legs of a flow that had more than one, the last included.",
 			prometheus.LinearBuckets(2, 1, 8)),
@@ -275,7 +275,7 @@ func refusalReasons() []event.RefusalReason {
 		event.RefusedNoSession, event.RefusedSessionGone, event.RefusedBatch,
 		event.RefusedEventID,
 		event.RefusedDuplicateID, event.RefusedRequests, event.RefusedSessions,
-		event.RefusedClosing, event.RefusedOutcomeUnknown, event.RefusedNotLocated,
+		event.RefusedClosing, event.RefusedOutcomeUnknown, event.RefusedUnreachable,
 		event.RefusedMisdirected,
 	}
 }

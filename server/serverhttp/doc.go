@@ -107,7 +107,7 @@
 //	another    authenticates the caller, and passes the request on, once
 //	           404  the owner is gone, and has surely not received the request
 //	           502  the owner may have received it: "outcome unknown"
-//	           503  Replicas.Locate failed; the request was not delivered
+//	           503  Replicas.Locate failed, or the owner hangs; the request was not delivered
 //	           508  it was passed on already, to who does not own the session
 //
 // Before that a replica has the owner prove that it is the process that opened the

@@ -74,8 +74,8 @@ func (h *Handler) reportForward(r *http.Request, owner replica.Owner, result rep
 	h.srv.ReportForward(r.Context(), replicahttp.NewEvent(r, owner, result, took))
 }
 
-// notLocatedRetry is when a client may come back that met a failure of Replicas.Locate.
-const notLocatedRetry = 2 * time.Second
+// unreachableRetry is when a client may come back whose owner cannot be reached.
+const unreachableRetry = 2 * time.Second
 
 // forwardFault is what a client gets in the place of the owner's response. 404 makes it
 // start anew, so it is sent only where the owner has surely not received the request:
@@ -88,9 +88,9 @@ func forwardFault(err error) *fault {
 	case errors.Is(err, replicahttp.ErrOutcomeUnknown):
 		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
 			err: replicahttp.ErrorOutcomeUnknown()}
-	case errors.Is(err, replicahttp.ErrNotLocated):
-		f = busyFault(http.StatusServiceUnavailable, event.RefusedNotLocated, quota.None,
-			notLocatedRetry, "the replica that serves this session cannot be located, and has not "+
+	case errors.Is(err, replicahttp.ErrUnreachable):
+		f = busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
+			unreachableRetry, "the replica that serves this session cannot be reached, and has not "+
 				"received the request")
 	default:
 		return shutdownFault()

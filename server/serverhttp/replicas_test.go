@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -370,6 +371,22 @@ func TestAFailureToLocateIsNoReasonToStartAnew(t *testing.T) {
 	f.move("a", "broken")
 	got := c.call(1, "echo")
 	wantStatus(t, "broken directory", got, 503)
+	if got.header.Get("Retry-After") == "" {
+		t.Error("the client is not told when to come back")
+	}
+}
+
+func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	f.move("a", "http://"+listener.Addr().String())
+	got := c.call(1, "echo") // after the time that an exchange may take
+	wantStatus(t, "hanging owner", got, 503)
 	if got.header.Get("Retry-After") == "" {
 		t.Error("the client is not told when to come back")
 	}
