@@ -409,18 +409,20 @@ func TestAReplicaWhoseNameLeadsElsewhereIsNotTheOwner(t *testing.T) {
 	}
 }
 
-// forge sends a request to a replica as another replica with the key would.
-func (f *fleet) forge(to string, owner replica.Owner, c *legacyClient, text string,
-	change func(*replica.Hop)) *http.Response {
+// openChannel has a replica prove that it is owner, and open a channel.
+func (f *fleet) openChannel(m *member, owner replica.Owner) replica.Proof {
 	f.Helper()
 	codec := replica.Codec{Keys: keyring(f.TB, "k1").Derive(replica.Purpose)}
 	challenge, err := codec.SealChallenge(replica.Challenge{Owner: owner})
 	if err != nil {
 		f.Fatal(err)
 	}
-	r, _ := http.NewRequest("POST", f.all[to].ts.URL, nil)
+	r, err := http.NewRequest("POST", m.ts.URL, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
 	r.Header.Set("Rondo-Replica-Challenge", challenge)
-	response, err := f.all[to].ts.Client().Do(r)
+	response, err := m.ts.Client().Do(r)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -429,6 +431,23 @@ func (f *fleet) forge(to string, owner replica.Owner, c *legacyClient, text stri
 	if !ok {
 		f.Fatalf("no proof, status %d", response.StatusCode)
 	}
+	return proof
+}
+
+// forgetChannels has a replica forget the channels that others have to it.
+func (f *fleet) forgetChannels(m *member, owner replica.Owner) {
+	f.Helper()
+	for range replica.MaxChannels {
+		f.openChannel(m, owner)
+	}
+}
+
+// forge sends a request to a replica as another replica with the key would.
+func (f *fleet) forge(to string, owner replica.Owner, c *legacyClient, text string,
+	change func(*replica.Hop)) *http.Response {
+	f.Helper()
+	codec := replica.Codec{Keys: keyring(f.TB, "k1").Derive(replica.Purpose)}
+	proof := f.openChannel(f.all[to], owner)
 	hop := &replica.Hop{Channel: proof.Channel, Sequence: 1, Method: "POST",
 		Session: sha256.Sum256([]byte(c.session)), Body: sha256.Sum256([]byte(text))}
 	change(hop)
@@ -741,6 +760,11 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 	}
 	f.move("a", "") // as directories forget who is about to end
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)
+	f.forgetChannels(owner, ownerOf(t, c))
+	wantStatus(t, "on another channel", c.call(1, "echo"), 200)
+	f.start("a", keyring(t, "k1"), nil) // another process takes the name
+	f.forgetChannels(owner, ownerOf(t, c))
+	wantStatus(t, "with a successor", c.call(1, "echo"), 200)
 	select {
 	case err := <-drained:
 		t.Fatalf("Drain returned with a session open: %v", err)
