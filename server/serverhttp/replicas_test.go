@@ -67,7 +67,11 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 		o = *opts
 	}
 	o.Replicas = &serverhttp.Replicas{Name: name, Keys: ring, Locate: f.locate}
-	m.h = newHandler(f.TB, srv, &o)
+	h, err := serverhttp.New(srv, &o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	m.h = h
 	m.ts = serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.got = append(m.got, r.Clone(context.Background()))
