@@ -38,8 +38,8 @@ type Handler struct {
 var _ http.Handler = (*Handler)(nil)
 
 // New returns the endpoint of srv. opts may be nil. It fails when srv is nil, when an
-// entry of AllowedOrigins or AllowedHosts could never match, and when a number is
-// negative that must not be.
+// entry of AllowedOrigins or AllowedHosts could never match, when a number is negative
+// that must not be, and when the name of a replica is none.
 func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if srv == nil {
 		return nil, errPrefix.Errorf("nil server")
