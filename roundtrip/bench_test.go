@@ -42,7 +42,7 @@ func BenchmarkDo(b *testing.B) {
 			func(context.Context) (protocol.Result, error) { return done, nil }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			funnel, err := roundtrip.NewFunnel(bench.opts)
+			funnel, err := roundtrip.NewFunnel(&bench.opts)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func BenchmarkFlow(b *testing.B) {
 	for _, size := range []int{40, 400, 2000} {
 		for _, n := range []int{1, 5, 20} {
 			b.Run(fmt.Sprintf("%d answers of %d B", n, size), func(b *testing.B) {
-				benchmarkRound(b, n, size, roundtrip.Options{MaxStateBytes: roundtrip.HardMaxStateBytes})
+				benchmarkRound(b, n, size, roundtrip.Options{MaxStateBytes: 64 << 10})
 			})
 		}
 	}
@@ -107,7 +107,7 @@ func (s forgetful) Put(ctx context.Context, id, owner string, state []byte, unti
 }
 
 func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
-	funnel, err := roundtrip.NewFunnel(opts)
+	funnel, err := roundtrip.NewFunnel(&opts)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 	for _, answer := range []string{"", `{"action":"accept","content":{"region":"us","reason":"now"}}`} {
 		b.Run(map[bool]string{true: "leg 1", false: "leg 2"}[answer == ""], func(b *testing.B) {
-			funnel, err := roundtrip.NewFunnel(roundtrip.Options{})
+			funnel, err := roundtrip.NewFunnel(nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 // play is a client in few words: it makes a call, answers what it is asked out
 // of a list, and prints what happens.
 func play(handler roundtrip.Handler, answers map[string]string) {
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{})
+	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -258,7 +258,7 @@ func ExampleForm() {
 // A host hands each arrival of a request to its funnel: the first leg, and the
 // retry that brings state and answers.
 func ExampleFunnel_Do() {
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Audience: "https://mcp.example"})
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Audience: "https://mcp.example"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -318,7 +318,7 @@ func ExampleKeyringFromEnv() {
 		fmt.Println(err)
 		return
 	}
-	_, err = roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, RequireSharedKey: true,
+	_, err = roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring, RequireSharedKey: true,
 		Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 

@@ -25,10 +25,18 @@ type Funnel struct {
 	waits     waitQuotas
 }
 
-// NewFunnel returns a funnel. It fails when the options contradict each other,
-// when they require a shared key and there is none, and when there is a shared
-// key and no Audience.
-func NewFunnel(opts Options) (*Funnel, error) {
+// NewFunnel returns a funnel; nil options are the defaults, and the options are
+// copied. It fails when the options contradict each other, when one is negative
+// that has no meaning then, when they require a shared key and there is none, and
+// when there is a shared key and no Audience.
+func NewFunnel(options *Options) (*Funnel, error) {
+	var opts Options
+	if options != nil {
+		opts = *options
+	}
+	if err := opts.checkNegative(); err != nil {
+		return nil, err
+	}
 	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey ||
 		opts.StateStore != nil) {
 		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and " +
@@ -40,7 +48,7 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
 	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
-	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), HardMaxStateBytes)
+	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), hardMaxStateBytes)
 	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
 	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
@@ -51,10 +59,8 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	if err := opts.checkKey(); err != nil {
 		return nil, err
 	}
-	if ring, ok := opts.Sealer.(keyNamer); ok {
-		if e := keysAtStart(ring); e != nil {
-			opts.Observer.Observe(context.Background(), e)
-		}
+	if e := keysAtStart(opts.Sealer); e != nil {
+		opts.Observer.Observe(context.Background(), e)
 	}
 	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil
 }

@@ -578,7 +578,7 @@ func (o ctxObserver) Observe(ctx context.Context, e event.Event) {
 // TestOneFunnelManyGoroutines takes flows of its own through each.
 func TestOneFunnelManyGoroutines(t *testing.T) {
 	question := roundtrip.MustQuestion[Confirmation]("k")
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0),
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0),
 		Observer: &events{}})
 	if err != nil {
 		t.Fatal(err)

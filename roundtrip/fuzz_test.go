@@ -51,7 +51,7 @@ func FuzzClaims(f *testing.F) {
 // FuzzState presents arbitrary text, and the funnel's own state with a piece of
 // text put in place of another: always the frozen error, unless nothing changed.
 func FuzzState(f *testing.F) {
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring(f, "k1", "k2"),
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring(f, "k1", "k2"),
 		Audience: honest().Audience})
 	if err != nil {
 		f.Fatal(err)
@@ -99,7 +99,7 @@ func FuzzState(f *testing.F) {
 // FuzzAnswers answers with arbitrary bytes. Nothing panics, and what is read as
 // consent is consent to a reader who knows nothing of this package.
 func FuzzAnswers(f *testing.F) {
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{})
+	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestGuardOrderOfAnswers(t *testing.T) {
 // TestGuardOneWinner has many clients present one state at the same time.
 func TestGuardOneWinner(t *testing.T) {
 	var runs atomic.Int32
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0)})
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 func TestCopiesOfARunningLeg(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	events := &events{}
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(0),
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0),
 		Observer: events})
 	if err != nil {
 		t.Fatal(err)

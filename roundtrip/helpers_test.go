@@ -100,7 +100,7 @@ func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) 
 	if opts.Audience == "" { // demanded beside a shared key
 		opts.Audience = "test"
 	}
-	funnel, err := roundtrip.NewFunnel(opts)
+	funnel, err := roundtrip.NewFunnel(&opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
 	events := &events{}
 	var funnels []*roundtrip.Funnel
 	for range 2 {
-		f, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, Audience: "test",
+		f, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring, Audience: "test",
 			Observer: events})
 		if err != nil {
 			t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // openState opens the first run of the exchange. It unseals the state that came with the call,
@@ -238,7 +238,7 @@ func (e *exchange) reportRejection(ctx context.Context, err error) error {
 		Reason: event.ReasonSealer, Err: err}
 	if refused, ok := errors.AsType[*rejection](err); ok {
 		rejected.Reason, rejected.Err = refused.reason, refused.err
-		if named, ok := errors.AsType[*seal.KeyError](refused.err); ok {
+		if named, ok := errors.AsType[*keys.KeyError](refused.err); ok {
 			rejected.KeyID = named.ID
 		}
 	}

@@ -128,7 +128,7 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 	frozen(t, c, event.ReasonTooLong)
 
 	c = newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 1 << 30}, consent)
-	c.call.State = protocol.StateText(strings.Repeat("A", roundtrip.HardMaxStateBytes+1))
+	c.call.State = protocol.StateText(strings.Repeat("A", 64<<10+1))
 	frozen(t, c, event.ReasonTooLong)
 }
 
@@ -380,7 +380,7 @@ func TestPlainMistakes(t *testing.T) {
 		"guard":      {Plain: true, Guard: store.NewMemoryGuard(0)},
 		"shared key": {Plain: true, RequireSharedKey: true},
 	} {
-		if _, err := roundtrip.NewFunnel(opts); err == nil {
+		if _, err := roundtrip.NewFunnel(&opts); err == nil {
 			t.Errorf("a plain funnel takes a %s", name)
 		}
 	}

@@ -2,6 +2,7 @@ package roundtrip
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -26,7 +27,9 @@ const (
 )
 
 // Options configure a [Funnel]. The zero value is safe: states are sealed with
-// a key of this process.
+// a key of this process. Zero is the default of every field. A negative number or
+// duration turns off what the field limits or sends where its comment says so;
+// everywhere else it is an error of [NewFunnel] that names the field.
 type Options struct {
 	// Sealer protects state that clients carry. Nil: a random key that only
 	// this process has, so that states die with it and other replicas refuse
@@ -52,7 +55,7 @@ type Options struct {
 	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
 	MaxRounds int
 	// MaxStateBytes bounds requestState, in both directions, before it is
-	// decoded. 0: DefaultMaxStateBytes; never more than HardMaxStateBytes. In
+	// decoded. 0: DefaultMaxStateBytes; never more than 64 KiB. In
 	// legacy revisions, whose clients carry none, a state counts as long as a
 	// [keys.Keyring] would make it.
 	MaxStateBytes int
@@ -130,14 +133,14 @@ type Options struct {
 // other services may have without an Audience to tell them apart: with equal
 // tools they would accept each other's states.
 func (o *Options) checkKey() error {
-	ring, ok := o.Sealer.(keyNamer)
+	ephemeral := isEphemeral(o.Sealer)
 	switch {
 	case o.Plain:
 		return nil
-	case ok && ring.Ephemeral() && o.RequireSharedKey:
+	case ephemeral && o.RequireSharedKey:
 		return errors.New("funnel: a shared key is required; set Sealer, for example with " +
 			"KeyringFromEnv")
-	case ok && ring.Ephemeral():
+	case ephemeral:
 		return nil
 	case o.Audience == "":
 		return errors.New("funnel: an audience is required beside a shared key; set Audience to " +
@@ -147,25 +150,47 @@ func (o *Options) checkKey() error {
 	return nil
 }
 
-// keyNamer is a [keys.Sealer] that knows its keys, as [keys.Keyring] is.
-type keyNamer interface {
-	Ephemeral() bool
-	Primary() string
-}
-
-// keysAtStart returns what an operator is to know of the keys, nil for nothing.
-func keysAtStart(ring keyNamer) event.Event {
-	if ring.Ephemeral() {
-		return event.EphemeralKey{KeyID: ring.Primary()}
-	}
-	if all, ok := ring.(interface{ IDs() []string }); ok {
-		return event.KeysEnabled{Primary: ring.Primary(), Enabled: all.IDs()}
+// checkNegative reports the first field that is negative and cannot be turned off.
+func (o *Options) checkNegative() error {
+	for _, field := range [...]struct {
+		name  string
+		value int64
+	}{
+		{"MaxRounds", int64(o.MaxRounds)},
+		{"MaxStateBytes", int64(o.MaxStateBytes)},
+		{"RoundTTL", int64(o.RoundTTL)},
+		{"FlowTTL", int64(o.FlowTTL)},
+		{"HumanTimeout", int64(o.HumanTimeout)},
+		{"MaxStoredBytes", int64(o.MaxStoredBytes)},
+	} {
+		if field.value < 0 {
+			return fmt.Errorf("funnel: %s is negative", field.name)
+		}
 	}
 	return nil
 }
 
+// isEphemeral reports whether only this process can open what sealer seals. A
+// sealer that does not say is taken for shared, which demands an Audience.
+func isEphemeral(sealer keys.Sealer) bool {
+	ring, ok := sealer.(keys.Describer)
+	return ok && ring.Ephemeral()
+}
+
+// keysAtStart returns what an operator is to know of the keys, nil for nothing.
+func keysAtStart(sealer keys.Sealer) event.Event {
+	ring, ok := sealer.(keys.Describer)
+	switch {
+	case !ok:
+		return nil
+	case ring.Ephemeral():
+		return event.EphemeralKey{KeyID: ring.Primary()}
+	}
+	return event.KeysEnabled{Primary: ring.Primary(), Enabled: ring.IDs()}
+}
+
 func orDefault[T int | time.Duration](value, byDefault T) T {
-	if value <= 0 {
+	if value == 0 {
 		return byDefault
 	}
 	return value

@@ -5,12 +5,13 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// HardMaxStateBytes is the longest requestState that any funnel sends or
+// hardMaxStateBytes is the longest requestState that any funnel sends or
 // reads, whatever its options say: state rides in every retry, and headers,
 // proxies and clients have limits of their own.
-const HardMaxStateBytes = 64 << 10
+const hardMaxStateBytes = 64 << 10
 
 // sealReason maps a failure to open a token to the reason in the log.
 func sealReason(err error) event.Reason {
@@ -18,14 +19,15 @@ func sealReason(err error) event.Reason {
 		err    error
 		reason event.Reason
 	}{
-		{seal.ErrTooLong, event.ReasonTooLong},
+		{keys.ErrMalformed, event.ReasonMalformed},
+		{keys.ErrTooLong, event.ReasonTooLong},
 		{seal.ErrAlphabet, event.ReasonMalformed},
 		{seal.ErrTruncated, event.ReasonMalformed},
 		{seal.ErrNonCanonical, event.ReasonMalformed},
-		{seal.ErrVersion, event.ReasonVersion},
-		{seal.ErrUnknownKey, event.ReasonUnknownKey},
-		{seal.ErrForeignEphemeral, event.ReasonForeignEphemeral},
-		{seal.ErrAuthentication, event.ReasonTampered},
+		{keys.ErrVersion, event.ReasonVersion},
+		{keys.ErrUnknownKey, event.ReasonUnknownKey},
+		{keys.ErrForeignEphemeral, event.ReasonForeignEphemeral},
+		{keys.ErrTampered, event.ReasonTampered},
 	} {
 		if errors.Is(err, m.err) {
 			return m.reason

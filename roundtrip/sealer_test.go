@@ -14,21 +14,21 @@ var secret = []byte("0123456789abcdefghijklmnopqrstuv")
 
 func TestSharedKeys(t *testing.T) {
 	var noted events
-	if _, err := roundtrip.NewFunnel(roundtrip.Options{Observer: &noted}); err != nil {
+	if _, err := roundtrip.NewFunnel(&roundtrip.Options{Observer: &noted}); err != nil {
 		t.Fatal(err)
 	}
 	if e := one[event.EphemeralKey](t, &noted); !strings.HasPrefix(e.KeyID, "e-") {
 		t.Errorf("event %+v", e)
 	}
 	for _, sealer := range []keys.Sealer{nil, keys.EphemeralKeyring()} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer,
+		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer,
 			RequireSharedKey: true}); err == nil {
 			t.Error("an ephemeral key passes for a shared one")
 		}
 	}
 	noted.list = nil
 	for _, sealer := range []keys.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer, RequireSharedKey: true,
+		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer, RequireSharedKey: true,
 			Audience: "test", Observer: &noted}); err != nil {
 			t.Error(err)
 		}
@@ -44,14 +44,14 @@ func TestSharedKeys(t *testing.T) {
 // states if nothing told them apart.
 func TestSharedKeysNeedAnAudience(t *testing.T) {
 	for _, sealer := range []keys.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer}); err == nil ||
+		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer}); err == nil ||
 			!strings.Contains(err.Error(), "set Audience") {
 			t.Errorf("error %v does not say what to set", err)
 		}
 	}
 	for _, opts := range []roundtrip.Options{{}, {Plain: true},
 		{Sealer: keys.EphemeralKeyring()}} {
-		if _, err := roundtrip.NewFunnel(opts); err != nil {
+		if _, err := roundtrip.NewFunnel(&opts); err != nil {
 			t.Error(err)
 		}
 	}

@@ -19,7 +19,7 @@ func (accepting) Push(context.Context, protocol.InputRequest, func()) (json.RawM
 
 // A middleware that counts what works leaves out calls that wait for a person.
 func ExampleWatchWaiting() {
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{})
+	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {
 		fmt.Println(err)
 		return

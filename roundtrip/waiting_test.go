@@ -84,7 +84,7 @@ func newWaiter(t testing.TB, opts roundtrip.Options) *waiter {
 		answer: make(chan struct{})}
 	opts.Observer = w.events
 	var err error
-	if w.funnel, err = roundtrip.NewFunnel(opts); err != nil {
+	if w.funnel, err = roundtrip.NewFunnel(&opts); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -37,7 +37,7 @@ func New(opts *Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, hub: newHub(o.MaxSubscriptions)}
-	if s.funnel, err = roundtrip.NewFunnel(o.Roundtrip); err != nil {
+	if s.funnel, err = roundtrip.NewFunnel(&o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.info, err = newInfoMeta(o.Info); err != nil {

@@ -82,7 +82,7 @@ func Install(server *mcp.Server, opts *Options) (*Adapter, error) {
 	if a.opts.Principal == nil {
 		a.opts.Principal = PrincipalOf
 	}
-	funnel, err := roundtrip.NewFunnel(a.opts.Options)
+	funnel, err := roundtrip.NewFunnel(&a.opts.Options)
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}

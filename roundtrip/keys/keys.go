@@ -3,6 +3,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -17,8 +18,23 @@ type Sealer interface {
 	// plaintext must not give the same text twice.
 	Seal(ctx context.Context, plaintext []byte) (string, error)
 	// Open undoes Seal. It must fail for any text that Seal did not return.
-	// The error reaches the observer, not the client.
+	// The error reaches the observer, not the client; see [ErrUnknownKey] and the
+	// errors beside it for those that have a reason of their own.
 	Open(ctx context.Context, text string) ([]byte, error)
+}
+
+// A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional.
+// A funnel asks it once, when it is made: an ephemeral key needs no Audience, is
+// refused under RequireSharedKey, and is reported to the observer; of other keys the
+// observer is told the ids. A Sealer that is no Describer counts as one with a key
+// that other services may have, and nothing is reported at start.
+type Describer interface {
+	// Primary returns the public id of the key that seals.
+	Primary() string
+	// IDs returns the public ids of all keys that open, that of the primary first.
+	IDs() []string
+	// Ephemeral reports whether the primary key belongs to this process only.
+	Ephemeral() bool
 }
 
 // A Key seals and opens states. It never prints its secret.
@@ -104,7 +120,11 @@ func (k *Keyring) Seal(_ context.Context, plaintext []byte) (string, error) {
 
 // Open implements [Sealer].
 func (k *Keyring) Open(_ context.Context, text string) ([]byte, error) {
-	return k.ring.Open(nil, text, maxTextBytes)
+	plaintext, err := k.ring.Open(nil, text, maxTextBytes)
+	if named, ok := errors.AsType[*seal.KeyError](err); ok {
+		return nil, &KeyError{named.ID, named.Err}
+	}
+	return plaintext, err
 }
 
 // Primary returns the id of the key that seals.

@@ -25,7 +25,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := roundtrip.Options{Sealer: ring, Audience: "test"}
-	funnel, err := roundtrip.NewFunnel(opts)
+	funnel, err := roundtrip.NewFunnel(&opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func New(opts *Options) (*Adapter, error) {
 		return nil, errors.New("mcpgo: Plain is not supported: a server that keeps its own state " +
 			"in the clear needs no adapter")
 	}
-	funnel, err := roundtrip.NewFunnel(a.opts.Options)
+	funnel, err := roundtrip.NewFunnel(&a.opts.Options)
 	if err != nil {
 		return nil, fmt.Errorf("mcpgo: %w", err)
 	}

@@ -288,7 +288,7 @@ func TestFleetWithoutNATS(t *testing.T) {
 	srv := natstest.Start(t, t.TempDir(), 0)
 	opts := &natsguard.Options{Timeout: natstest.Patience / 100}
 	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), opts)
-	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: g})
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: g})
 	if err != nil {
 		t.Fatal(err)
 	}

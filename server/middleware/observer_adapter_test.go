@@ -36,7 +36,7 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		funnel, err := roundtrip.NewFunnel(roundtrip.Options{
+		funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
 			Observer:   event.Observers(metrics, middleware.NewLog(zap.New(core), nil)),
 			MaxWaiting: 1,
 		})
