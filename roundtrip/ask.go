@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -40,27 +39,27 @@ import (
 // [ErrNoRound]. Calls may overlap; questions that goroutines ask at the same
 // time are asked in one round. A flow asks in as many rounds as the funnel's
 // MaxRounds allows.
-func Ask[T any](ctx context.Context, key, message string, opts ...AskOption) (T, error) {
+func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
 	return askForm(ctx, Elicit[T](key, message), formOf[T]().decoder, opts)
 }
 
 // Ask asks the question with a message for the person, as the function [Ask]
 // does.
-func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOption) (T, error) {
+func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...QuestionOption) (T, error) {
 	return askForm(ctx, q.Elicit(message), q.decoder, opts)
 }
 
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
 // agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must
 // be the same in every round: make it with [Memo].
-func AskURL(ctx context.Context, key, message, url string, opts ...AskOption) error {
+func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOption) error {
 	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
 // Sample asks the client's model for a message. The request must not be changed
 // afterwards, and be the same in every round.
 func Sample(ctx context.Context, key string, request *protocol.CreateMessage,
-	opts ...AskOption) (*protocol.CreateMessageResult, error) {
+	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
 	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts),
 		func(raw json.RawMessage) (err error) {
@@ -74,7 +73,7 @@ func Sample(ctx context.Context, key string, request *protocol.CreateMessage,
 }
 
 // AskRoots asks which directories the client exposes.
-func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Root, error) {
+func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protocol.Root, error) {
 	var roots []protocol.Root
 	err := askQuestions(ctx, inquiry{ListRoots(key).applyOptions(opts),
 		func(raw json.RawMessage) error {
@@ -95,7 +94,7 @@ func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Ro
 // a URL, the whole result of sampling and roots. The schema of a [RawForm] does
 // not travel in the state then, since the handler brings it every time; only
 // Ask can read its answer.
-func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, error) {
+func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	var content json.RawMessage
 	if err := askQuestions(ctx, q.applyOptions(opts).intoRaw(&content)); err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, 
 // keys must make them, the same in every round: the ordinal of the question in
 // the run and a digest of it will do where nothing is asked concurrently.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
-	opts ...AskOption) (json.RawMessage, error) {
+	opts ...QuestionOption) (json.RawMessage, error) {
 	q := requestQuestion(key, request).applyOptions(opts)
 	var content json.RawMessage
 	err := askQuestions(ctx, q.intoRaw(&content))
@@ -153,28 +152,15 @@ func requestQuestion(key string, request protocol.InputRequest) Question {
 	return q
 }
 
-// An AskOption changes how one question of flow style is asked.
-type AskOption func(Question) Question
-
-// AnswerWithin limits how long the client may take to answer, as
-// [Question.ExpiresIn] does. In a session it has no effect.
-func AnswerWithin(d time.Duration) AskOption {
-	return func(q Question) Question { return q.ExpiresIn(d) }
-}
-
-// Insist does not take a refusal for an answer: the question is asked again, as
-// often as the flow may ask.
-func Insist() AskOption { return Question.AskAgain }
-
-// Reworded takes an answer for that to the question even if the message, the
+// Reworded, for flow style, takes an answer for that to the question even if the message, the
 // URL or the text for the model have changed since. Without it the person is
 // asked again, once: consent to one text is no consent to another. Kind and
 // form must be the same always.
-func Reworded() AskOption {
-	return func(q Question) Question {
+func Reworded() QuestionOption {
+	return questionOption(func(q Question) Question {
 		q.reworded = true
 		return q
-	}
+	})
 }
 
 // IfPossible has a question of flow style fail instead of ending the flow where
@@ -182,24 +168,24 @@ func Reworded() AskOption {
 // handler goes on. On a connection of a legacy revision it returns other failures
 // to ask as well, such as a question that nobody answers in time. A refusal by the
 // person stays one.
-func IfPossible() AskOption {
-	return func(q Question) Question {
+func IfPossible() QuestionOption {
+	return questionOption(func(q Question) Question {
 		q.optional = true
 		return q
-	}
+	})
 }
 
-func (q Question) applyOptions(opts []AskOption) Question {
+func (q Question) applyOptions(opts []QuestionOption) Question {
 	for _, opt := range opts {
 		if opt != nil {
-			q = opt(q)
+			q = opt.applyTo(q)
 		}
 	}
 	return q
 }
 
 func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T],
-	opts []AskOption) (T, error) {
+	opts []QuestionOption) (T, error) {
 	var content T
 	if err := askQuestions(ctx, formInquiry(&content, q.applyOptions(opts), decoder)); err != nil {
 		var zero T

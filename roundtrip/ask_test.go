@@ -161,14 +161,14 @@ func TestRefusals(t *testing.T) {
 		})
 }
 
-// TestInsist asks until there is consent, or no more rounds.
-func TestInsist(t *testing.T) {
+// TestAskAgainInFlow asks until there is consent, or no more rounds.
+func TestAskAgainInFlow(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			n := 0
 			p := person{}
 			handler := func(ctx context.Context) (protocol.Result, error) {
-				c, err := roundtrip.Ask[Confirmation](ctx, "k", "k ?", roundtrip.Insist())
+				c, err := roundtrip.Ask[Confirmation](ctx, "k", "k ?", roundtrip.AskAgain())
 				if err != nil {
 					return nil, err
 				}

@@ -40,20 +40,20 @@ func Batch(ctx context.Context, inquiries ...Inquiry) error {
 
 // Into asks with a form that is derived from the struct T and stores what the
 // person entered in dst, which must not be nil.
-func Into[T any](dst *T, key, message string, opts ...AskOption) Inquiry {
+func Into[T any](dst *T, key, message string, opts ...QuestionOption) Inquiry {
 	return formInquiry(dst, Elicit[T](key, message).applyOptions(opts), formOf[T]().decoder)
 }
 
 // Into asks the question with a message and stores what the person entered in
 // dst, which must not be nil.
-func (q *FormQuestion[T]) Into(dst *T, message string, opts ...AskOption) Inquiry {
+func (q *FormQuestion[T]) Into(dst *T, message string, opts ...QuestionOption) Inquiry {
 	return formInquiry(dst, q.Elicit(message).applyOptions(opts), q.decoder)
 }
 
 // Into asks any question and stores what was accepted in dst, as
 // [Question.Ask] returns it. Dst may be nil: [Visited], [Sampled] and [Roots]
 // read such answers as well.
-func (q Question) Into(dst *json.RawMessage, opts ...AskOption) Inquiry {
+func (q Question) Into(dst *json.RawMessage, opts ...QuestionOption) Inquiry {
 	return q.applyOptions(opts).intoRaw(dst)
 }
 

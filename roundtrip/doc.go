@@ -30,7 +30,7 @@
 // Everything before the guard runs once a round, so effects belong behind it.
 // [AcceptedContent] is the short form where a refusal needs no words of its
 // own; a handler that then repeats the refused question ends the flow rather
-// than nagging, unless the question says [Question.AskAgain].
+// than nagging, unless the question has the option [AskAgain].
 //
 // Answers accumulate: in the third round the first answer is still there.
 // [WithState] keeps data of the author's own beside them.
@@ -126,10 +126,9 @@
 //	roundtrip.Options.RoundTTL            1 h
 //		the answers to returned questions; their requestState is refused, and the call has
 //		to be started again, or starts over by itself with RestartExpired
-//	roundtrip.Question.ExpiresIn          -
-//		the same for one round, in place of RoundTTL; in a session, too
 //	roundtrip.AnswerWithin                -
-//		ExpiresIn for a question of flow style; where Ask waits it has no effect
+//		the same for one round, in place of RoundTTL; in a session, too, but where Ask
+//		waits it has no effect
 //	roundtrip.Options.FlowTTL             24 h
 //		all rounds of a flow together; like RoundTTL, and in a session like HumanTimeout
 //	roundtrip.MaxVisitHold                25 s

@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -25,23 +26,34 @@ type FormQuestion[T any] struct {
 // from the struct T. It panics, naming the field, when the form grammar cannot
 // express T: a mistake of the program, found when it starts.
 func MustQuestion[T any](key string, opts ...FormOption) *FormQuestion[T] {
+	q, err := NewQuestion[T](key, opts...)
+	if err != nil {
+		panic("roundtrip: MustQuestion: " + err.Error())
+	}
+	return q
+}
+
+// NewQuestion is [MustQuestion] for keys that a program learns when it runs: it
+// returns an error where that panics.
+func NewQuestion[T any](key string, opts ...FormOption) (*FormQuestion[T], error) {
 	if key == "" {
-		panic("roundtrip: MustQuestion: empty key")
+		return nil, errors.New("question: empty key")
 	}
 	f, err := deriveForm[T](opts)
 	if err != nil {
-		panic(fmt.Sprintf("roundtrip: MustQuestion %q: %v", key, err))
+		return nil, fmt.Errorf("question %q: %w", key, err)
 	}
-	return &FormQuestion[T]{key, f, jsonx.NewDecoder[T]()}
+	return &FormQuestion[T]{key, f, jsonx.NewDecoder[T]()}, nil
 }
 
 // Key returns the key of the question.
 func (q *FormQuestion[T]) Key() string { return q.key }
 
 // Elicit returns the question with a message for the person.
-func (q *FormQuestion[T]) Elicit(message string) Question {
-	return Question{key: q.key, form: q.form,
+func (q *FormQuestion[T]) Elicit(message string, opts ...QuestionOption) Question {
+	question := Question{key: q.key, form: q.form,
 		request: &protocol.ElicitForm{Message: message, Schema: q.form.Schema()}}
+	return question.applyOptions(opts)
 }
 
 // Answer reads the answer to the question, as the function [Answer] does.
@@ -56,21 +68,37 @@ func (q *FormQuestion[T]) AcceptedContent(ctx context.Context) (T, bool) {
 	return reply.Content, reply.Outcome == Accepted
 }
 
-// A FormOption changes how a form is checked.
-type FormOption func(*form.Options)
+// A FormOption changes how a form is checked. It goes where a form is made: into
+// [MustQuestion], [NewQuestion], [Form] and [ElicitSchema]. Elsewhere it is a
+// mistake, and the question fails as other mistakes do.
+type FormOption interface {
+	QuestionOption
+	applyToForm(*form.Options)
+}
+
+type formOption func(*form.Options)
+
+func (o formOption) applyToForm(f *form.Options) { o(f) }
+
+func (o formOption) applyTo(q Question) Question {
+	q.err = fmt.Errorf("question %q: a FormOption cannot change a form that is made", q.key)
+	return q
+}
 
 // AllowSecrets permits field names that look like secrets (password, token,
 // API key, card number). Form answers pass through the client in the clear;
 // the protocol forbids asking for secrets this way and [ElicitURL] is what it
 // offers instead, so use this only for a name that is misunderstood.
 func AllowSecrets() FormOption {
-	return func(o *form.Options) { o.AllowSecrets = true }
+	return formOption(func(o *form.Options) { o.AllowSecrets = true })
 }
 
 func formOptions(opts []FormOption) form.Options {
 	var o form.Options
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt.applyToForm(&o)
+		}
 	}
 	return o
 }

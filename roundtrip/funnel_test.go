@@ -655,7 +655,7 @@ func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 				return say("done")
 			}
 			asks := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k",
-				"?").AskAgain().ExpiresIn(time.Minute))
+				"?", roundtrip.AskAgain(), roundtrip.AnswerWithin(time.Minute)))
 			asks.InputRequests = append(asks.InputRequests,
 				protocol.KeyedRequest{Key: "added", Request: &protocol.ListRoots{}})
 			return asks, nil

@@ -106,7 +106,7 @@ func TestRefusalIsRememberedForTheFlow(t *testing.T) {
 
 func TestAskAgain(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
-		return roundtrip.Elicit[Confirmation]("confirm", "Really not?").AskAgain()
+		return roundtrip.Elicit[Confirmation]("confirm", "Really not?", roundtrip.AskAgain())
 	}))
 	c.ask("confirm")
 	c.answer("confirm", declined).ask("confirm")

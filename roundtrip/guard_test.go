@@ -22,7 +22,7 @@ import (
 func charge(charges *int) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
-			return ask(roundtrip.Elicit[Confirmation]("k", "?").AskAgain())
+			return ask(roundtrip.Elicit[Confirmation]("k", "?", roundtrip.AskAgain()))
 		}
 		*charges++
 		return say(fmt.Sprint("charge ", *charges))

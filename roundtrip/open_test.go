@@ -179,13 +179,13 @@ func timed(limits ...time.Duration) roundtrip.Handler {
 		var items []roundtrip.Item
 		for i, limit := range limits {
 			items = append(items, roundtrip.Elicit[Confirmation](fmt.Sprint("q", i),
-				"?").ExpiresIn(limit))
+				"?", roundtrip.AnswerWithin(limit)))
 		}
 		return ask(items...)
 	}
 }
 
-func TestExpiresIn(t *testing.T) {
+func TestAnswerWithinInGuardStyle(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		opts   roundtrip.Options

@@ -1,11 +1,14 @@
 package roundtrip_test
 
 import (
+	"context"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -48,5 +51,30 @@ func TestOptionsAreCopied(t *testing.T) {
 	}
 	if opts.MaxRounds != 0 || opts.Sealer != nil {
 		t.Errorf("NewFunnel filled in its caller's options: %+v", opts)
+	}
+}
+
+// A form that is made cannot be changed, so an option of forms elsewhere is a mistake.
+func TestFormOptionWhereNoFormIsMade(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.Elicit[Confirmation]("k", "?", roundtrip.AllowSecrets()))
+	})
+	c.fails(protocol.CodeInternalError)
+	raw := json.RawMessage(`{"type":"object","properties":{"password":{"type":"string"}}}`)
+	c = newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.RawForm("k", "?", raw, roundtrip.AllowSecrets(), roundtrip.AskAgain()))
+	})
+	c.ask("k")
+}
+
+func TestNewQuestion(t *testing.T) {
+	if q, err := roundtrip.NewQuestion[Confirmation]("k"); err != nil || q.Key() != "k" {
+		t.Errorf("got %v, %v", q, err)
+	}
+	if _, err := roundtrip.NewQuestion[Confirmation](""); err == nil {
+		t.Error("an empty key is taken")
+	}
+	if _, err := roundtrip.NewQuestion[int]("k"); err == nil || !strings.Contains(err.Error(), `"k"`) {
+		t.Errorf("error %v does not name the key", err)
 	}
 }

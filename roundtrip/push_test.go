@@ -488,7 +488,7 @@ func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
 			func(context.Context) (protocol.Result, error) {
-				return ask(roundtrip.Elicit[Confirmation]("confirm", "?").ExpiresIn(time.Minute))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "?", roundtrip.AnswerWithin(time.Minute)))
 			})
 		h.answer = func(ctx context.Context, q protocol.InputRequest,
 			extend func()) (json.RawMessage, error) {
@@ -522,7 +522,7 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 				case second != roundtrip.Accepted:
 					return ask(roundtrip.Elicit[Confirmation]("second", "?"))
 				case third != roundtrip.Accepted:
-					return ask(roundtrip.Elicit[Confirmation]("third", "?").ExpiresIn(time.Minute))
+					return ask(roundtrip.Elicit[Confirmation]("third", "?", roundtrip.AnswerWithin(time.Minute)))
 				}
 				return say("done")
 			})

@@ -28,21 +28,37 @@ type Question struct {
 	err       error       // found while building; reported by the funnel
 }
 
-// ExpiresIn limits how long the client may take to answer, instead of the
+// A QuestionOption changes how one question is asked, in guard style ([Elicit] and
+// its like) and in flow style ([Ask] and its like).
+type QuestionOption interface{ applyTo(Question) Question }
+
+type questionOption func(Question) Question
+
+func (o questionOption) applyTo(q Question) Question { return o(q) }
+
+// AnswerWithin limits how long the client may take to answer, instead of the
 // funnel's default of an hour. With several questions in a round the shortest
 // of the limits that are set holds. A limit beyond the end of the flow (24
-// hours by default) is cut there.
-func (q Question) ExpiresIn(d time.Duration) Question {
-	q.expiresIn = d
-	return q
+// hours by default) is cut there. Where a question of flow style waits for its
+// answer, in a session, it has no effect.
+func AnswerWithin(d time.Duration) QuestionOption {
+	return questionOption(func(q Question) Question {
+		q.expiresIn = d
+		return q
+	})
 }
 
 // AskAgain allows the question even though the person has declined or
-// cancelled it in this flow. Without it, repeating a refused question ends the
-// flow, because a handler that only checks for consent would nag for ever.
-func (q Question) AskAgain() Question {
-	q.askAgain = true
-	return q
+// cancelled it in this flow. Without it, repeating a refused question of guard
+// style ends the flow, because a handler that only checks for consent would nag
+// for ever, and one of flow style returns the refusal. With it [Ask] does not take
+// a refusal for an answer: the question is asked again, as often as the flow may
+// ask.
+func AskAgain() QuestionOption {
+	return questionOption(func(q Question) Question {
+		q.askAgain = true
+		return q
+	})
 }
 
 func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
@@ -52,7 +68,7 @@ func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 // grammar cannot express is found when the handler runs: the call fails with
 // an internal error and the observer is told key and field. Prefer
 // [MustQuestion], which finds it when the program starts.
-func Elicit[T any](key, message string) Question {
+func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	typed := formOf[T]()
 	q := Question{key: key, form: typed.form}
 	if typed.err != nil {
@@ -60,21 +76,34 @@ func Elicit[T any](key, message string) Question {
 		return q
 	}
 	q.request = &protocol.ElicitForm{Message: message, Schema: typed.form.Schema()}
-	return q
+	return q.applyOptions(opts)
 }
 
 // RawForm asks the person to fill in a form given as a JSON Schema within the
 // restricted grammar of elicitation (client/elicitation, "Requested Schema").
 // Its schema travels in the sealed state; read the answer with [RawAnswer].
-func RawForm(key, message string, schema json.RawMessage, opts ...FormOption) Question {
-	f, err := form.Parse(schema, formOptions(opts))
+func RawForm(key, message string, schema json.RawMessage, opts ...QuestionOption) Question {
+	ofForm, ofQuestion := splitOptions(opts)
+	f, err := form.Parse(schema, formOptions(ofForm))
 	q := Question{key: key, form: f, carryForm: true}
 	if err != nil {
 		q.err = fmt.Errorf("question %q: %w", key, err)
 		return q
 	}
 	q.request = &protocol.ElicitForm{Message: message, Schema: f.Schema()}
-	return q
+	return q.applyOptions(ofQuestion)
+}
+
+// splitOptions tells options of the form from those of the question.
+func splitOptions(opts []QuestionOption) (ofForm []FormOption, ofQuestion []QuestionOption) {
+	for _, opt := range opts {
+		if o, ok := opt.(FormOption); ok {
+			ofForm = append(ofForm, o)
+		} else {
+			ofQuestion = append(ofQuestion, opt)
+		}
+	}
+	return ofForm, ofQuestion
 }
 
 // ElicitURL asks the person to visit url, for what must not pass through the
@@ -87,24 +116,28 @@ func RawForm(key, message string, schema json.RawMessage, opts ...FormOption) Qu
 // name and control characters, and have at most 8 KiB; [Options].AllowURL may
 // refuse more. Any other ends the call with an internal error that names the
 // question, and nothing is asked.
-func ElicitURL(key, message, url string) Question {
-	return Question{key: key, request: &protocol.ElicitURL{Message: message, URL: url}}
+func ElicitURL(key, message, url string, opts ...QuestionOption) Question {
+	q := Question{key: key, request: &protocol.ElicitURL{Message: message, URL: url}}
+	return q.applyOptions(opts)
 }
 
 // CreateMessage asks the client's model for a message; read the answer with
 // [Sampled]. The request is not copied and must not be changed afterwards.
-func CreateMessage(key string, request *protocol.CreateMessage) Question {
+func CreateMessage(key string, request *protocol.CreateMessage,
+	opts ...QuestionOption) Question {
 	q := Question{key: key, request: request}
 	if request == nil {
 		q.request, q.err = nil, fmt.Errorf("question %q: nil request", key)
+		return q
 	}
-	return q
+	return q.applyOptions(opts)
 }
 
 // ListRoots asks which directories the client exposes; read the answer with
 // [Roots].
-func ListRoots(key string) Question {
-	return Question{key: key, request: &protocol.ListRoots{}}
+func ListRoots(key string, opts ...QuestionOption) Question {
+	q := Question{key: key, request: &protocol.ListRoots{}}
+	return q.applyOptions(opts)
 }
 
 // formDigest identifies what a form question asks for. Other kinds have none: a

@@ -408,7 +408,7 @@ func TestOptionalQuestions(t *testing.T) {
 		server.AddRawTool(h.Server, server.Tool{Name: "t"},
 			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 				can = roundtrip.CanAsk(ctx, protocol.KindElicitForm)
-				var opts []roundtrip.AskOption
+				var opts []roundtrip.QuestionOption
 				if optional {
 					opts = append(opts, roundtrip.IfPossible())
 				}

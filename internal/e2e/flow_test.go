@@ -263,9 +263,9 @@ func TestStraightLineCodeUnasked(t *testing.T) {
 	}
 }
 
-// TestNilAskOptionsAreIgnored asks with options of which some are nil, as code does that chooses
+// TestNilQuestionOptionsAreIgnored asks with options of which some are nil, as code does that chooses
 // them by a condition.
-func TestNilAskOptionsAreIgnored(t *testing.T) {
+func TestNilQuestionOptionsAreIgnored(t *testing.T) {
 	srv, _ := mustServe(t, nil)
 	server.AddRawTool(srv, server.Tool{Name: "ask"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {

@@ -70,7 +70,7 @@ func TryCreateMessage(ctx context.Context, session *mcp.ServerSession,
 }
 
 func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams,
-	opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
+	opts ...roundtrip.QuestionOption) (*mcp.CreateMessageResult, error) {
 	run := findRun(ctx, session)
 	if run == nil {
 		return session.CreateMessage(ctx, params)
@@ -120,7 +120,7 @@ func TryListRoots(ctx context.Context, session *mcp.ServerSession,
 // askOrCall asks in the run of the handler that ctx belongs to, or, outside of one, with
 // push, the method of the session.
 func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P,
-	live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
+	live func(context.Context, P) (*R, error), opts ...roundtrip.QuestionOption) (*R, error) {
 	run := findRun(ctx, session)
 	if run == nil {
 		if refusal := refuseURL(nil, params); refusal != nil {
@@ -163,7 +163,7 @@ func findRun(ctx context.Context, session *mcp.ServerSession) *handlerRun {
 
 // askAndDecode asks one question and decodes the answer into result.
 func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any,
-	opts ...roundtrip.AskOption) error {
+	opts ...roundtrip.QuestionOption) error {
 	asked, err := decodeQuestion(params)
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)

@@ -31,7 +31,7 @@ const maxUnusedAnswers = 1
 
 // askUnderKey asks under the key of [WithKey], or under a derived one.
 func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequest,
-	opts []roundtrip.AskOption) (json.RawMessage, error) {
+	opts []roundtrip.QuestionOption) (json.RawMessage, error) {
 	if key, ok := ctx.Value(questionKey{}).(string); ok {
 		return roundtrip.AskRequest(ctx, key, asked, opts...)
 	}

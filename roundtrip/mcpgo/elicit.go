@@ -31,7 +31,7 @@ import (
 // Outside of a handler behind the adapter, such as that of a task, Elicit is
 // RequestElicitation, except that it refuses URLs which must not be opened.
 func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest,
-	opts ...roundtrip.AskOption) (*mcp.ElicitationResult, error) {
+	opts ...roundtrip.QuestionOption) (*mcp.ElicitationResult, error) {
 	if s := serverOutsideRound(ctx); s != nil {
 		if visit := request.Params; visit.Mode == mcp.ElicitationModeURL {
 			if refusal := urlrule.Hook(nil).Refuse(key, visit.URL); refusal != nil {
@@ -54,7 +54,7 @@ func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest,
 // CreateMessage takes the place of RequestSampling, as [Elicit] does of
 // RequestElicitation. The request must be the same each time the handler runs.
 func CreateMessage(ctx context.Context, key string, request mcp.CreateMessageRequest,
-	opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
+	opts ...roundtrip.QuestionOption) (*mcp.CreateMessageResult, error) {
 	if s := serverOutsideRound(ctx); s != nil {
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		return s.RequestSampling(ctx, request)
@@ -73,7 +73,7 @@ func CreateMessage(ctx context.Context, key string, request mcp.CreateMessageReq
 // ListRoots takes the place of RequestRoots, as [Elicit] does of
 // RequestElicitation.
 func ListRoots(ctx context.Context, key string,
-	opts ...roundtrip.AskOption) (*mcp.ListRootsResult, error) {
+	opts ...roundtrip.QuestionOption) (*mcp.ListRootsResult, error) {
 	if s := serverOutsideRound(ctx); s != nil {
 		return s.RequestRoots(ctx, mcp.ListRootsRequest{})
 	}
@@ -103,7 +103,7 @@ func elicitInput(request mcp.ElicitationRequest) mcp.InputRequest {
 
 // askInRound asks a question in mcp-go's types, and returns the encoded answer.
 func askInRound(ctx context.Context, key string, q mcp.InputRequest,
-	opts []roundtrip.AskOption) (json.RawMessage, error) {
+	opts []roundtrip.QuestionOption) (json.RawMessage, error) {
 	request, err := decodeQuestion(q)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: %w", key, err)

@@ -56,7 +56,7 @@ func TestSwallowedRefusals(t *testing.T) {
 							if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
 								t.Error("CanAsk says that the client can be asked")
 							}
-							var opts []roundtrip.AskOption
+							var opts []roundtrip.QuestionOption
 							if optional {
 								opts = append(opts, roundtrip.IfPossible())
 							}

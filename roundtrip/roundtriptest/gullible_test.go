@@ -140,7 +140,7 @@ func TestFindings(t *testing.T) {
 		})
 	server.AddRawTool(srv, server.Tool{Name: "endless"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return roundtrip.InputRequired(confirm.Elicit("Still sure?").AskAgain()), nil
+			return roundtrip.InputRequired(confirm.Elicit("Still sure?", roundtrip.AskAgain())), nil
 		})
 	for _, tc := range tests {
 		subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
