@@ -69,7 +69,7 @@ type answer struct {
 	kind        protocol.InputKind // empty: unsolicited, decided by the reader
 	outcome     Outcome            // Missing: unsolicited and not read yet
 	digest      [32]byte           // of the form that was asked
-	schema      json.RawMessage    // of a RawForm
+	schema      json.RawMessage    // of a ElicitSchema
 	content     json.RawMessage    // accepted content or result
 	round       int
 	unsolicited bool
@@ -107,7 +107,7 @@ func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 	return reply.Content, reply.Outcome == Accepted
 }
 
-// RawAnswer reads the answer to a question asked with [RawForm].
+// RawAnswer reads the answer to a question asked with [ElicitSchema].
 func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 	var f *form.Form
 	if r := runFrom(ctx); r != nil {
@@ -295,36 +295,4 @@ func State[T any](ctx context.Context) (T, bool) {
 		r.mu.Unlock()
 	}
 	return PeekState[T](ctx)
-}
-
-// PeekState is [State] for adapters that look at it before the handler has had
-// a chance to call [FlowVersion], which State would rule out. What the handler
-// is to be given must be read with State all the same: only that is of its
-// version.
-func PeekState[T any](ctx context.Context) (T, bool) {
-	var v T
-	r := runFrom(ctx)
-	if r == nil {
-		return v, false
-	}
-	r.mu.Lock()
-	state := r.state
-	r.mu.Unlock()
-	if state == nil {
-		return v, false
-	}
-	if err := jsonx.Unmarshal(state, &v); err != nil {
-		var zero T
-		return zero, false
-	}
-	return v, true
-}
-
-// ReceivedState returns the requestState that the client sent, in funnels with
-// the option Plain. Nothing vouches for it.
-func ReceivedState(ctx context.Context) protocol.RequestState {
-	if r := runFrom(ctx); r != nil && r.funnel.opts.Plain {
-		return r.received
-	}
-	return protocol.RequestState{}
 }

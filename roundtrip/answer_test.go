@@ -26,7 +26,7 @@ func TestGuardStyleAllKinds(t *testing.T) {
 				roundtrip.ElicitURL("url", "Sign in", "https://id.example/login"),
 				roundtrip.CreateMessage("sample", &protocol.CreateMessage{MaxTokens: 9}),
 				roundtrip.ListRoots("roots"),
-				roundtrip.RawForm("raw", "Count?", json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)),
+				roundtrip.ElicitSchema("raw", "Count?", json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)),
 			)
 		}
 		return say(fmt.Sprint(confirmation.Reason, " ",

@@ -3,9 +3,7 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -56,9 +54,9 @@ func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOptio
 	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
-// Sample asks the client's model for a message. The request must not be changed
+// AskMessage asks the client's model for a message. The request must not be changed
 // afterwards, and be the same in every round.
-func Sample(ctx context.Context, key string, request *protocol.CreateMessage,
+func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage,
 	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
 	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts),
@@ -91,7 +89,7 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 
 // Ask asks any question in flow style. It returns what was accepted: the
 // content of a form with its defaults filled in, an empty object for a visit to
-// a URL, the whole result of sampling and roots. The schema of a [RawForm] does
+// a URL, the whole result of sampling and roots. The schema of a [ElicitSchema] does
 // not travel in the state then, since the handler brings it every time; only
 // Ask can read its answer.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
@@ -100,56 +98,6 @@ func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMess
 		return nil, err
 	}
 	return content, nil
-}
-
-// AskRequest asks a question given as the wire has it and returns the bare
-// result: it is what adapters of other SDKs put in the place of a call to the
-// client. Unlike [Ask] it does not take a refusal for an error but returns it,
-// so that {"action":"decline"} comes out as the client said it. The content of
-// an accepted form has been checked and has its defaults filled in. The result
-// is to be read with the Decode*Result functions of package protocol.
-//
-// Errors are those of Ask but for the refusals. Adapters whose callers have no
-// keys must make them, the same in every round: the ordinal of the question in
-// the run and a digest of it will do where nothing is asked concurrently.
-func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
-	opts ...QuestionOption) (json.RawMessage, error) {
-	q := requestQuestion(key, request).applyOptions(opts)
-	var content json.RawMessage
-	err := askQuestions(ctx, q.intoRaw(&content))
-	switch {
-	case refusedWith[*DeclinedError](err):
-		return json.RawMessage(`{"action":"decline"}`), nil
-	case refusedWith[*CancelledError](err):
-		return json.RawMessage(`{"action":"cancel"}`), nil
-	case err != nil:
-		return nil, err
-	case q.request.Kind() == protocol.KindElicitURL:
-		return json.RawMessage(`{"action":"accept"}`), nil
-	case q.request.Kind() == protocol.KindElicitForm:
-		return jsonx.Marshal(protocol.ElicitResult{Action: protocol.ActionAccept, Content: content})
-	}
-	return content, nil
-}
-
-// requestQuestion reads a question as a gateway does its upstream's.
-func requestQuestion(key string, request protocol.InputRequest) Question {
-	q := Question{key: key, request: request}
-	fail := func(err error) Question {
-		q.err = fmt.Errorf("question %q: %w", key, err)
-		return q
-	}
-	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: key, Request: request}}}).Validate(); err != nil {
-		return fail(err)
-	}
-	if r, ok := request.(*protocol.ElicitForm); ok {
-		f, err := form.ParsePeer(r.Schema)
-		if err != nil {
-			return fail(err)
-		}
-		q.form, q.carryForm = f, true
-	}
-	return q
 }
 
 // Reworded, for flow style, takes an answer for that to the question even if the message, the

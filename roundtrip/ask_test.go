@@ -46,7 +46,7 @@ func TestAskEveryKind(t *testing.T) {
 		if err := roundtrip.AskURL(ctx, "url", "sign in", "https://id.example"); err != nil {
 			return nil, err
 		}
-		said, err := roundtrip.Sample(ctx, "model", sampling)
+		said, err := roundtrip.AskMessage(ctx, "model", sampling)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func TestAskEveryKind(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		raw, err := roundtrip.RawForm("raw", "raw one", schema).Ask(ctx)
+		raw, err := roundtrip.ElicitSchema("raw", "raw one", schema).Ask(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -294,7 +294,7 @@ func TestAskMistakes(t *testing.T) {
 			return err
 		}, []string{`question "k"`, "inner"}},
 		{"schema", func(ctx context.Context) error {
-			_, err := roundtrip.RawForm("k", "?", json.RawMessage(`{"type":"array"}`)).Ask(ctx)
+			_, err := roundtrip.ElicitSchema("k", "?", json.RawMessage(`{"type":"array"}`)).Ask(ctx)
 			return err
 		}, []string{`question "k"`}},
 		{"no key", func(ctx context.Context) error { _, err := reasonOf(ctx, ""); return err },
@@ -308,7 +308,7 @@ func TestAskMistakes(t *testing.T) {
 			return roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"),
 				whyNow.Into(new(Confirmation), "?"))
 		}, []string{`key "why"`, "two questions"}},
-		{"nil sampling", func(ctx context.Context) error { _, err := roundtrip.Sample(ctx, "k", nil); return err }, []string{`question "k"`}},
+		{"nil sampling", func(ctx context.Context) error { _, err := roundtrip.AskMessage(ctx, "k", nil); return err }, []string{`question "k"`}},
 		{"nil request", func(ctx context.Context) error { _, err := roundtrip.AskRequest(ctx, "k", nil); return err }, []string{`"k"`}},
 		{"typed nil request", func(ctx context.Context) error {
 			_, err := roundtrip.AskRequest(ctx, "k", (*protocol.ElicitForm)(nil))

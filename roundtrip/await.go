@@ -306,12 +306,6 @@ func (r *run) giveVisitUp(rounds int) string {
 		rounds, r.flow.unfinished[i].key, howToFinish)
 }
 
-// A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that
-// the visit to a URL which was asked for under an id is finished.
-type VisitCompleter interface {
-	CompleteVisit(ctx context.Context, elicitationID string) error
-}
-
 // A visitTable holds the ids under which the visits of a call were asked for in its session.
 type visitTable struct {
 	mu  sync.Mutex

@@ -24,7 +24,7 @@ func TestBatch(t *testing.T) {
 				roundtrip.Into(&a, "a", "a ?"),
 				roundtrip.Into(&b, "b", "b ?", roundtrip.AnswerWithin(time.Minute)),
 				whyNow.Into(&why, "why ?"),
-				roundtrip.RawForm("raw", "raw ?", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)).Into(&raw),
+				roundtrip.ElicitSchema("raw", "raw ?", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)).Into(&raw),
 				roundtrip.ElicitURL("url", "visit", "https://x.example").Into(nil),
 				roundtrip.ListRoots("roots").Into(nil))
 			if err != nil {

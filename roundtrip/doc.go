@@ -213,6 +213,35 @@
 // sees what clients do not: why a state was refused, which answers were
 // dropped, what a handler did wrong.
 //
+// # Two styles, one vocabulary
+//
+// A reader who knows one style can guess the other: the function of flow style has
+// Ask where that of guard style has the verb of the protocol. Both take the same
+// options: [AskAgain], [AnswerWithin].
+//
+//	guard style                 flow style
+//	[Elicit]                      [Ask]
+//	[ElicitURL]                   [AskURL]
+//	[CreateMessage]               [AskMessage]
+//	[ListRoots]                   [AskRoots]
+//	[FormQuestion.Elicit]         [FormQuestion.Ask]
+//	[ElicitSchema]                [ElicitSchema] and [Question.Ask]
+//
+// # For adapters and transports
+//
+// Authors of handlers need none of these names; package server and the adapters use
+// them for those authors. They are in the files named adapter, and in funnel.go:
+//
+//   - [Funnel] and [NewFunnel], with a [Call] and a [Handler], take a request through
+//     its rounds; a [Pusher] puts questions to a client of a legacy revision, and one
+//     that is a [VisitCompleter] tells it that a visit is finished.
+//   - [Funnel.Push], [Funnel.TryPush], [Funnel.CanPush], [Funnel.NoteFailedPush],
+//     [Funnel.WaitWhile] and [WithRoundOf] are for hosts whose handlers ask without
+//     the funnel.
+//   - [AskRequest], [PeekState] and [ReceivedState] let handlers of another SDK ask and
+//     read in its types.
+//   - [WatchWaiting] and [RequestID] are for middleware.
+//
 // # Concurrency and contexts
 //
 // A round travels in the context of the handler, so the helpers work under any

@@ -222,13 +222,13 @@ func ExampleElicitURL() {
 	// done: signed in
 }
 
-// RawForm takes a schema that is known only when the program runs.
-func ExampleRawForm() {
+// ElicitSchema takes a schema that is known only when the program runs.
+func ExampleElicitSchema() {
 	schema := json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer","minimum":1}},"required":["seats"]}`)
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		answer := roundtrip.RawAnswer(ctx, "seats")
 		if answer.Outcome != roundtrip.Accepted {
-			return roundtrip.InputRequired(roundtrip.RawForm("seats", "How many?", schema)), nil
+			return roundtrip.InputRequired(roundtrip.ElicitSchema("seats", "How many?", schema)), nil
 		}
 		return done(string(answer.Content))
 	}

@@ -52,7 +52,7 @@ func TestServerBugs(t *testing.T) {
 	var noQuestion *protocol.CreateMessage
 	form := roundtrip.Elicit[Confirmation]("k", "?")
 	raw := func(schema string) roundtrip.Handler {
-		return asks(roundtrip.RawForm("k", "?", json.RawMessage(schema)))
+		return asks(roundtrip.ElicitSchema("k", "?", json.RawMessage(schema)))
 	}
 	changed := func(mod func(*protocol.InputRequiredResult)) roundtrip.Handler {
 		return func(context.Context) (protocol.Result, error) {
@@ -240,7 +240,7 @@ func TestAllowSecrets(t *testing.T) {
 			return say(answer.Password + string(roundtrip.RawAnswer(ctx, "raw").Content))
 		}
 		return ask(question.Elicit("?"),
-			roundtrip.RawForm("raw", "?", schema, roundtrip.AllowSecrets()))
+			roundtrip.ElicitSchema("raw", "?", schema, roundtrip.AllowSecrets()))
 	})
 	c.ask("k", "raw")
 	got := c.answer("k", `{"action":"accept","content":{"password":"x"}}`, "raw", `{"action":"accept","content":{"pin":1}}`).done()

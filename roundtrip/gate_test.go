@@ -28,7 +28,7 @@ func guard(question func() roundtrip.Question) roundtrip.Handler {
 func TestNoNagging(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	raw := func() roundtrip.Question {
-		return roundtrip.RawForm("confirm", "Sure?", json.RawMessage(`{"type":"object","properties":{}}`))
+		return roundtrip.ElicitSchema("confirm", "Sure?", json.RawMessage(`{"type":"object","properties":{}}`))
 	}
 	nonce := 0
 	url := func() roundtrip.Question {

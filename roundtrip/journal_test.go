@@ -56,7 +56,7 @@ func TestChangedQuestion(t *testing.T) {
 			return roundtrip.AskURL(ctx, "k", "m"+text[:at], text[at:])
 		}, accepted},
 		{"sampling", func(ctx context.Context, n int) error {
-			_, err := roundtrip.Sample(ctx, "k", text(fmt.Sprint(n)))
+			_, err := roundtrip.AskMessage(ctx, "k", text(fmt.Sprint(n)))
 			return err
 		}, sampled},
 		{"raw form", func(ctx context.Context, n int) error {
@@ -147,7 +147,7 @@ func TestFlowStateHoldsNoSchema(t *testing.T) {
 	for _, flowing := range []bool{true, false} {
 		c := newClient(t, roundtrip.Options{Sealer: keys},
 			func(ctx context.Context) (protocol.Result, error) {
-				q := roundtrip.RawForm("raw", "?", extraSchema)
+				q := roundtrip.ElicitSchema("raw", "?", extraSchema)
 				if flowing {
 					_, err := q.Ask(ctx)
 					return nil, err
@@ -433,7 +433,7 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 					if !done {
 						return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"),
 							roundtrip.ElicitURL("url", "go", "https://x.example"),
-							roundtrip.RawForm("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
+							roundtrip.ElicitSchema("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
 					}
 					return say("deleted")
 				})

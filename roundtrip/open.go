@@ -84,7 +84,7 @@ func (e *exchange) retryMembers() (protocol.InputResponses, protocol.RequestStat
 	if e.isLegacy() {
 		return nil, protocol.RequestState{}
 	}
-	if text, _ := e.call.State.Text(); e.call.Lossy && text == "" {
+	if text, _ := e.call.State.Text(); e.call.EmptyStateIsAbsent && text == "" {
 		return e.call.Responses, protocol.RequestState{}
 	}
 	return e.call.Responses, e.call.State

@@ -391,7 +391,7 @@ func TestLossyHost(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
 	c.call.State = protocol.StateText("")
 	frozen(t, c, event.ReasonMalformed)
-	c.call.Lossy = true
+	c.call.EmptyStateIsAbsent = true
 	c.ask("k")
 	if got := c.answer("k", accepted).done(); got != "done" {
 		t.Errorf("got %q", got)

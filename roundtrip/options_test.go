@@ -62,7 +62,7 @@ func TestFormOptionWhereNoFormIsMade(t *testing.T) {
 	c.fails(protocol.CodeInternalError)
 	raw := json.RawMessage(`{"type":"object","properties":{"password":{"type":"string"}}}`)
 	c = newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.RawForm("k", "?", raw, roundtrip.AllowSecrets(), roundtrip.AskAgain()))
+		return ask(roundtrip.ElicitSchema("k", "?", raw, roundtrip.AllowSecrets(), roundtrip.AskAgain()))
 	})
 	c.ask("k")
 }

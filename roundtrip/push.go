@@ -24,19 +24,6 @@ const DefaultHumanTimeout = 10 * time.Minute
 // network does.
 const statePause = 250 * time.Millisecond
 
-// A Pusher puts a question to the client while a request runs. Connections of
-// legacy revisions have one; calls may overlap.
-type Pusher interface {
-	// Push sends the question and waits for the answer, a bare result. It
-	// calls extend whenever the client reports progress on the question. It
-	// returns when ctx ends, and then notifies the client that the question is
-	// withdrawn. An [*protocol.Error] is what the client said instead of an
-	// answer; any other error means that it could not be asked. Ctx has the
-	// values of the request, and not always those of the handler's context.
-	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage,
-		error)
-}
-
 // pushReturned puts the questions that the handler has returned to the client of a legacy
 // revision, waits for the answers, and opens the next run with them. Where there is no next
 // run it returns what the client gets.

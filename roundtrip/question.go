@@ -12,14 +12,14 @@ import (
 )
 
 // A Question is one thing to ask, under a key that tells its answer apart. It
-// is built by [Elicit], [ElicitURL], [RawForm], [CreateMessage], [ListRoots]
+// is built by [Elicit], [ElicitURL], [ElicitSchema], [CreateMessage], [ListRoots]
 // or a [FormQuestion], and passed to [InputRequired]. Questions are values:
 // the methods return changed copies.
 type Question struct {
 	key       string
 	request   protocol.InputRequest
 	form      *form.Form // of form questions
-	carryForm bool       // the schema must travel in the state (RawForm)
+	carryForm bool       // the schema must travel in the state (ElicitSchema)
 	expiresIn time.Duration
 	askAgain  bool
 	reworded  bool        // flow style: other words are the same question
@@ -79,10 +79,10 @@ func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	return q.applyOptions(opts)
 }
 
-// RawForm asks the person to fill in a form given as a JSON Schema within the
+// ElicitSchema asks the person to fill in a form given as a JSON Schema within the
 // restricted grammar of elicitation (client/elicitation, "Requested Schema").
 // Its schema travels in the sealed state; read the answer with [RawAnswer].
-func RawForm(key, message string, schema json.RawMessage, opts ...QuestionOption) Question {
+func ElicitSchema(key, message string, schema json.RawMessage, opts ...QuestionOption) Question {
 	ofForm, ofQuestion := splitOptions(opts)
 	f, err := form.Parse(schema, formOptions(ofForm))
 	q := Question{key: key, form: f, carryForm: true}

@@ -550,7 +550,7 @@ const flowVectorResult = "1250 eu declined: size now guard accepted " +
 func TestTheLayoutIsAsDescribed(t *testing.T) {
 	for name, handler := range map[string]roundtrip.Handler{
 		"guard style": func(context.Context) (protocol.Result, error) {
-			return ask(whyNow.Elicit("?"), roundtrip.RawForm("raw", "?", extraSchema),
+			return ask(whyNow.Elicit("?"), roundtrip.ElicitSchema("raw", "?", extraSchema),
 				roundtrip.ListRoots("r"), roundtrip.WithState("s"))
 		},
 		"flow style": func(ctx context.Context) (protocol.Result, error) {

@@ -57,7 +57,7 @@ func addForms(srv *server.Server) {
 	server.AddTool(srv, server.Tool{
 		Name: "test_elicitation_sep1330_enums", Description: "Asks with a form that has every way to choose.",
 	}, func(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
-		return shown(roundtrip.RawAnswer(ctx, "choices"), roundtrip.RawForm("choices", "Please choose.", json.RawMessage(choices)))
+		return shown(roundtrip.RawAnswer(ctx, "choices"), roundtrip.ElicitSchema("choices", "Please choose.", json.RawMessage(choices)))
 	})
 	server.AddTool(srv, server.Tool{Name: "test_sampling", Description: "Has the client's model answer a prompt."}, sample)
 	server.AddTool(srv, server.Tool{

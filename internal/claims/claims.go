@@ -45,7 +45,7 @@ type Question struct {
 	Key    string
 	Kind   protocol.InputKind
 	Digest [32]byte        // of the form, zero for other kinds
-	Schema json.RawMessage // of a RawForm, else nil
+	Schema json.RawMessage // of a ElicitSchema, else nil
 	Mark   Mark            // of its wording, and invalid answers in a row
 }
 
@@ -55,7 +55,7 @@ type Answer struct {
 	Kind        protocol.InputKind
 	Outcome     Outcome
 	Digest      [32]byte        // of the form that was asked
-	Schema      json.RawMessage // of a RawForm
+	Schema      json.RawMessage // of a ElicitSchema
 	Content     json.RawMessage // accepted content or result
 	Round       int             // with which the answer came
 	Unsolicited bool

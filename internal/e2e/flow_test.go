@@ -63,7 +63,7 @@ func surveyFlow(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 	if err != nil {
 		return nil, err
 	}
-	said, err := roundtrip.Sample(ctx, "summary", subject.Sampling())
+	said, err := roundtrip.AskMessage(ctx, "summary", subject.Sampling())
 	if err != nil {
 		return nil, err
 	}

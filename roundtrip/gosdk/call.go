@@ -68,7 +68,7 @@ type call struct {
 // newCall reads a request. Its errors are the client's mistakes.
 func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler) (*call, error) {
 	c := &call{adapter: a, method: method, request: req, next: next}
-	c.Method, c.Lossy = method, true
+	c.Method, c.EmptyStateIsAbsent = method, true
 	c.Principal = a.opts.Principal(req)
 	if extra := req.GetExtra(); extra != nil {
 		c.Credential = extra.Header.Get("Authorization")
@@ -102,7 +102,7 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	}
 	c.Session = c.session
 	if retry, ok := readRetry(method, req.GetExtra()); ok {
-		c.Responses, c.State, c.Lossy = retry.InputResponses, retry.RequestState, false
+		c.Responses, c.State, c.EmptyStateIsAbsent = retry.InputResponses, retry.RequestState, false
 		return c, nil
 	}
 	c.State = protocol.StateText(state)

@@ -85,7 +85,7 @@
 // # Limits
 //
 // Middleware sees requests after the SDK has decoded them. [Adapter.Handler] and
-// [Adapter.Transport] read answers and states before that. Without them ([roundtrip.Call].Lossy):
+// [Adapter.Transport] read answers and states before that. Without them ([roundtrip.Call].EmptyStateIsAbsent):
 //
 //   - an empty requestState counts as absent;
 //   - the kind of an answer is guessed from its members, the case of names is ignored,

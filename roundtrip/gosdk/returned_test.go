@@ -70,7 +70,7 @@ func TestTypedToolAsksWithABuilder(t *testing.T) {
 			if roundtrip.RawAnswer(ctx, "q").Outcome == roundtrip.Accepted {
 				return nil, out{[]string{"a"}}, nil
 			}
-			result, err := gosdk.ToolInput(ctx, roundtrip.RawForm("q", "Sure?", raw(reasonForm)))
+			result, err := gosdk.ToolInput(ctx, roundtrip.ElicitSchema("q", "Sure?", raw(reasonForm)))
 			return result, out{}, err
 		})
 	w := dialWire(t, server)

@@ -241,7 +241,7 @@ func item(q query) roundtrip.Item {
 	case q.url != "":
 		return roundtrip.ElicitURL(q.key, q.message, q.url)
 	}
-	return roundtrip.RawForm(q.key, q.message, raw(q.schema))
+	return roundtrip.ElicitSchema(q.key, q.message, raw(q.schema))
 }
 
 // answered reads what there is to know from the context.

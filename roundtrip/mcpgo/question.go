@@ -28,7 +28,7 @@ func Question(key string, params mcp.ElicitationParams) roundtrip.Question {
 	if err != nil {
 		schema = nil // reported as an invalid form
 	}
-	return roundtrip.RawForm(key, params.Message, schema)
+	return roundtrip.ElicitSchema(key, params.Message, schema)
 }
 
 // SamplingQuestion returns a question to the client's model in mcp-go's types. Read the

@@ -61,7 +61,7 @@ func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, 
 	call := roundtrip.Call{
 		Method: in.method, Target: in.target,
 		// mcp-go decodes an absent state and an empty one alike.
-		Lossy: true,
+		EmptyStateIsAbsent: true,
 	}
 	if in.retry.RequestState != "" {
 		call.State = protocol.StateText(in.retry.RequestState)

@@ -82,7 +82,7 @@ func newServer(t testing.TB, effects *roundtriptest.Effects,
 		})
 	server.AddPrompt(srv, server.Prompt{Name: "brief"},
 		func(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
-			sampled, err := roundtrip.Sample(ctx, "title",
+			sampled, err := roundtrip.AskMessage(ctx, "title",
 				&protocol.CreateMessage{MaxTokens: 10, Messages: []protocol.SamplingMessage{{
 					Role: "user", Content: []protocol.Content{&protocol.TextContent{Text: "A title?"}},
 				}}})

@@ -3,12 +3,12 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
-	"time"
 
-	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
+
+// This file and the others named adapter have what adapters of SDKs, gateways and
+// transports use, and authors of handlers do not.
 
 // A Call is one arrival of a multi round-trip request: the first leg of a flow
 // or a retry. Everything in it may be hostile; nothing is changed.
@@ -45,9 +45,9 @@ type Call struct {
 	// call's context and ends with the wait. Nil: the client asked for no
 	// progress.
 	Heartbeat func(ctx context.Context)
-	// Lossy says that the host parsed the request before and cannot tell an
+	// EmptyStateIsAbsent says that the host parsed the request before and cannot tell an
 	// absent state from an empty one; both then count as absent.
-	Lossy bool
+	EmptyStateIsAbsent bool
 	// AcceptCold lets handlers read answers to questions that this flow has
 	// not asked, marked Unsolicited, for clients that lose the state.
 	AcceptCold bool
@@ -60,43 +60,21 @@ type Call struct {
 // flow, each time from its start.
 type Handler func(ctx context.Context) (protocol.Result, error)
 
-// A questioner puts questions to one client: it knows the call, the capabilities of the
-// client, and until when a question may wait. The exchange has one. Goroutines of a handler,
-// which may outlive their run, get a copy each, because the exchange changes where and until
-// when it goes on to the next run.
-type questioner struct {
-	funnel *Funnel
-	call   *Call
-	where  event.Where
-	until  time.Time // when the flow of a legacy call ends; zero: its context decides
-	wait   *callWait
-	visits *visitTable // nil outside of an exchange
+// A Pusher puts a question to the client while a request runs. Connections of
+// legacy revisions have one; calls may overlap.
+type Pusher interface {
+	// Push sends the question and waits for the answer, a bare result. It
+	// calls extend whenever the client reports progress on the question. It
+	// returns when ctx ends, and then notifies the client that the question is
+	// withdrawn. An [*protocol.Error] is what the client said instead of an
+	// answer; any other error means that it could not be asked. Ctx has the
+	// values of the request, and not always those of the handler's context.
+	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage,
+		error)
 }
 
-// attachCall makes p the questioner of call. It sets one field at a time: a composite literal
-// would be copied on the stack of calls that wait.
-func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
-	p.funnel, p.call, p.wait = f, call, wait
-	p.where.Version, p.where.Method, p.where.Target = call.Version, call.Method, call.Target
-	if f.silent {
-		return
-	}
-	if p.where.Request = call.RequestID; p.where.Request == "" {
-		p.where.Request = requestid.From(ctx)
-	}
-	if p.where.Request == "" {
-		p.where.Request = requestid.New()
-	}
-}
-
-func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.Legacy }
-
-func (p *questioner) observe(ctx context.Context, e event.Event) {
-	p.funnel.opts.Observer.Observe(ctx, e)
-}
-
-func (p *questioner) observeIfAny(ctx context.Context, e event.Event) {
-	if e != nil {
-		p.observe(ctx, e)
-	}
+// A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that
+// the visit to a URL which was asked for under an id is finished.
+type VisitCompleter interface {
+	CompleteVisit(ctx context.Context, elicitationID string) error
 }

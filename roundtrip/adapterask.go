@@ -1,0 +1,95 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// AskRequest asks a question given as the wire has it and returns the bare
+// result: it is what adapters of other SDKs put in the place of a call to the
+// client. Unlike [Ask] it does not take a refusal for an error but returns it,
+// so that {"action":"decline"} comes out as the client said it. The content of
+// an accepted form has been checked and has its defaults filled in. The result
+// is to be read with the Decode*Result functions of package protocol.
+//
+// Errors are those of Ask but for the refusals. Adapters whose callers have no
+// keys must make them, the same in every round: the ordinal of the question in
+// the run and a digest of it will do where nothing is asked concurrently.
+func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
+	opts ...QuestionOption) (json.RawMessage, error) {
+	q := requestQuestion(key, request).applyOptions(opts)
+	var content json.RawMessage
+	err := askQuestions(ctx, q.intoRaw(&content))
+	switch {
+	case refusedWith[*DeclinedError](err):
+		return json.RawMessage(`{"action":"decline"}`), nil
+	case refusedWith[*CancelledError](err):
+		return json.RawMessage(`{"action":"cancel"}`), nil
+	case err != nil:
+		return nil, err
+	case q.request.Kind() == protocol.KindElicitURL:
+		return json.RawMessage(`{"action":"accept"}`), nil
+	case q.request.Kind() == protocol.KindElicitForm:
+		return jsonx.Marshal(protocol.ElicitResult{Action: protocol.ActionAccept, Content: content})
+	}
+	return content, nil
+}
+
+// requestQuestion reads a question as a gateway does its upstream's.
+func requestQuestion(key string, request protocol.InputRequest) Question {
+	q := Question{key: key, request: request}
+	fail := func(err error) Question {
+		q.err = fmt.Errorf("question %q: %w", key, err)
+		return q
+	}
+	asks := protocol.InputRequiredResult{
+		InputRequests: protocol.InputRequests{{Key: key, Request: request}}}
+	if err := asks.Validate(); err != nil {
+		return fail(err)
+	}
+	if r, ok := request.(*protocol.ElicitForm); ok {
+		f, err := form.ParsePeer(r.Schema)
+		if err != nil {
+			return fail(err)
+		}
+		q.form, q.carryForm = f, true
+	}
+	return q
+}
+
+// PeekState is [State] for adapters that look at it before the handler has had
+// a chance to call [FlowVersion], which State would rule out. What the handler
+// is to be given must be read with State all the same: only that is of its
+// version.
+func PeekState[T any](ctx context.Context) (T, bool) {
+	var v T
+	r := runFrom(ctx)
+	if r == nil {
+		return v, false
+	}
+	r.mu.Lock()
+	state := r.state
+	r.mu.Unlock()
+	if state == nil {
+		return v, false
+	}
+	if err := jsonx.Unmarshal(state, &v); err != nil {
+		var zero T
+		return zero, false
+	}
+	return v, true
+}
+
+// ReceivedState returns the requestState that the client sent, in funnels with
+// the option Plain. Nothing vouches for it.
+func ReceivedState(ctx context.Context) protocol.RequestState {
+	if r := runFrom(ctx); r != nil && r.funnel.opts.Plain {
+		return r.received
+	}
+	return protocol.RequestState{}
+}

@@ -1,0 +1,51 @@
+package roundtrip
+
+import (
+	"context"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// A questioner puts questions to one client: it knows the call, the capabilities of the
+// client, and until when a question may wait. The exchange has one. Goroutines of a handler,
+// which may outlive their run, get a copy each, because the exchange changes where and until
+// when it goes on to the next run.
+type questioner struct {
+	funnel *Funnel
+	call   *Call
+	where  event.Where
+	until  time.Time // when the flow of a legacy call ends; zero: its context decides
+	wait   *callWait
+	visits *visitTable // nil outside of an exchange
+}
+
+// attachCall makes p the questioner of call. It sets one field at a time: a composite literal
+// would be copied on the stack of calls that wait.
+func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
+	p.funnel, p.call, p.wait = f, call, wait
+	p.where.Version, p.where.Method, p.where.Target = call.Version, call.Method, call.Target
+	if f.silent {
+		return
+	}
+	if p.where.Request = call.RequestID; p.where.Request == "" {
+		p.where.Request = requestid.From(ctx)
+	}
+	if p.where.Request == "" {
+		p.where.Request = requestid.New()
+	}
+}
+
+func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.Legacy }
+
+func (p *questioner) observe(ctx context.Context, e event.Event) {
+	p.funnel.opts.Observer.Observe(ctx, e)
+}
+
+func (p *questioner) observeIfAny(ctx context.Context, e event.Event) {
+	if e != nil {
+		p.observe(ctx, e)
+	}
+}
