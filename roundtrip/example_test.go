@@ -313,7 +313,7 @@ func ExampleKeyringFromEnv() {
 	os.Setenv("EXAMPLE_STATE_KEYS", "2026-10:"+secret)
 	defer os.Unsetenv("EXAMPLE_STATE_KEYS")
 
-	ring, err := keys.KeyringFromEnv("EXAMPLE_STATE_KEYS")
+	ring, err := keys.KeyringFromEnv(os.LookupEnv, "EXAMPLE_STATE_KEYS")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -322,7 +322,7 @@ func ExampleKeyringFromEnv() {
 		Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 
-	_, err = keys.KeyringFromEnv("EXAMPLE_OTHER_KEYS")
+	_, err = keys.KeyringFromEnv(os.LookupEnv, "EXAMPLE_OTHER_KEYS")
 	fmt.Println(err)
 	// Output:
 	// seal.Keyring(ids=2026-10, secrets redacted) <nil>

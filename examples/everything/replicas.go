@@ -26,7 +26,7 @@ func keysFromEnv() (*keys.Keyring, error) {
 	if os.Getenv(envKeys) == "" {
 		return nil, nil
 	}
-	return keys.KeyringFromEnv(envKeys)
+	return keys.KeyringFromEnv(os.LookupEnv, envKeys)
 }
 
 // replicasFromEnv returns what this process knows of the other replicas, nil: there are none.

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 
 // replica serves until its standard input ends, and prints its address first.
 func replica(in io.Reader, out io.Writer) int {
-	ring, err := keys.KeyringFromEnv(keyVar)
+	ring, err := keys.KeyringFromEnv(os.LookupEnv, keyVar)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -265,7 +265,7 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 	guard := store.NewMemoryGuard(0)
 	var targets []string
 	for range 2 {
-		ring, err := keys.KeyringFromEnv(keyVar)
+		ring, err := keys.KeyringFromEnv(os.LookupEnv, keyVar)
 		if err != nil {
 			t.Fatal(err)
 		}

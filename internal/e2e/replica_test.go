@@ -37,7 +37,7 @@ const (
 func runReplica(in io.Reader, out io.Writer) (code int) {
 	opts := &server.Options{Observer: &rejectionLog{out: out}}
 	if os.Getenv(keyVar) != "" {
-		ring, err := keys.KeyringFromEnv(keyVar)
+		ring, err := keys.KeyringFromEnv(os.LookupEnv, keyVar)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/rondo-mcp/rondo/internal/seal"
 )
@@ -80,13 +79,13 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	return &Keyring{ring}, nil
 }
 
-// KeyringFromEnv reads a keyring from the environment variable name, in the
-// form "id:secret,id:secret" with base64 secrets of at least 32 bytes; the
-// first key is the primary. Give every replica the same value. An unset
-// variable is an error, so that a fleet does not start with different keys by
-// accident.
-func KeyringFromEnv(name string) (*Keyring, error) {
-	text := os.Getenv(name)
+// KeyringFromEnv reads a keyring from the environment variable name, as lookup, which
+// is usually [os.LookupEnv], finds it. The form is "id:secret,id:secret" with base64
+// secrets of at least 32 bytes; the first key is the primary. Give every replica the
+// same value. An unset variable is an error, so that a fleet does not start with
+// different keys by accident.
+func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyring, error) {
+	text, _ := lookup(name)
 	if text == "" {
 		return nil, fmt.Errorf("keyring: environment variable %s is not set", name)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func TestKeyringErrors(t *testing.T) {
 	}
 	fromEnv := func(value string) error {
 		t.Setenv(name, value)
-		_, err := keys.KeyringFromEnv(name)
+		_, err := keys.KeyringFromEnv(os.LookupEnv, name)
 		return err
 	}
 	const env = "keyring: environment variable " + name
@@ -125,7 +126,7 @@ func TestKeyringFromEnv(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv(name, tc.value)
-			_, err := keys.KeyringFromEnv(name)
+			_, err := keys.KeyringFromEnv(os.LookupEnv, name)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -140,7 +141,7 @@ func TestKeyringFromEnv(t *testing.T) {
 
 	t.Setenv(name, "new:"+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))+", old:"+
 		encoded)
-	ring, err := keys.KeyringFromEnv(name)
+	ring, err := keys.KeyringFromEnv(os.LookupEnv, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func ExampleReplicas() {
 	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==") // of the fleet
 	os.Setenv("POD_NAME", "deploys-0")                                                  // of this replica
 
-	ring, err := keys.KeyringFromEnv("RONDO_KEYS")
+	ring, err := keys.KeyringFromEnv(os.LookupEnv, "RONDO_KEYS")
 	if err != nil {
 		panic(err)
 	}
