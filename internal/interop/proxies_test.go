@@ -1,0 +1,227 @@
+//go:build node && proxy
+
+package interop_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/proctest"
+)
+
+// A proxy is a load balancer that stands before a fleet. Its configuration is a file of testdata,
+// which the documentation shows: only addresses differ in the test, and what the program needs to
+// run here at all.
+type proxy struct {
+	name    string
+	listens string // the line that says where it listens, in the file
+	start   func(t *testing.T, p proxy, root string, listener *os.File, configuration string)
+}
+
+func proxies() []proxy {
+	return []proxy{
+		{"nginx", "    listen 80;\n", startNginx},
+		{"haproxy", "    bind :80\n", startHAProxy},
+	}
+}
+
+// serve starts the proxy before three replicas, whose addresses these are, until the end of the
+// test. It returns the address that the proxy listens on.
+func (p proxy) serve(t *testing.T, replicas []string) (address string) {
+	t.Helper()
+	root := installedProxies(t)
+	// The test listens and hands the socket down: no port is taken by somebody else in between,
+	// and connections wait in its queue until the proxy runs.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	address = listener.Addr().String()
+	p.start(t, p, root, file, p.configure(t, address, replicas))
+	return address
+}
+
+// configure returns the file of testdata with the addresses of the test in it.
+func (p proxy) configure(t *testing.T, address string, replicas []string) string {
+	t.Helper()
+	name := map[string]string{"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[p.name]
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	replace := func(from, to string) {
+		if strings.Count(text, from) != 1 {
+			t.Fatalf("%s says %q %d times, want once", name, from, strings.Count(text, from))
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	replace(p.listens, map[string]string{
+		"nginx":   "    listen " + address + ";\n",
+		"haproxy": "    bind fd@3\n",
+	}[p.name])
+	for i, replica := range replicas {
+		replace(fmt.Sprintf("10.0.0.%d:8080", i+1), replica)
+	}
+	if strings.Contains(text, "10.0.0.") {
+		t.Fatalf("%s names more replicas than %d", name, len(replicas))
+	}
+	return text
+}
+
+// startNginx wraps the configuration as Debian's nginx.conf does, which includes such files. All
+// that it writes goes to the folder of the test. It accepts on an inherited socket as in an upgrade
+// of the running program.
+func startNginx(t *testing.T, _ proxy, root string, listener *os.File, configuration string) {
+	t.Helper()
+	dir := t.TempDir()
+	site := filepath.Join(dir, "site.conf")
+	head := "daemon off;\nworker_processes 1;\npid " + filepath.Join(dir, "pid") + ";\n"
+	if os.Getuid() == 0 { // else it would become a user who cannot write to the folder
+		head += "user root;\n"
+	}
+	head += "events {}\nhttp {\n\taccess_log off;\n"
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		head += "\t" + kind + "_temp_path " + filepath.Join(dir, kind) + ";\n"
+	}
+	whole := filepath.Join(dir, "nginx.conf")
+	writeText(t, site, configuration)
+	writeText(t, whole, head+"\tinclude "+site+";\n}\n")
+	startGuarded(t, listener, []string{"NGINX=3;"},
+		filepath.Join(root, "usr/sbin/nginx"), "-e", "stderr", "-c", whole)
+}
+
+func startHAProxy(t *testing.T, _ proxy, root string, listener *os.File, configuration string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	writeText(t, file, configuration)
+	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	startGuarded(t, listener, []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")},
+		filepath.Join(root, "usr/sbin/haproxy"), "-db", "-f", file)
+}
+
+func writeText(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// guard is a script that runs a program until the standard input ends, which is also when the test
+// dies, then asks the program to end. The first line of its output is the id of the program.
+const guard = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id; wait $id`
+
+// startGuarded starts a program that does not end with its standard input. The file, unless it is
+// nil, is descriptor 3 there.
+func startGuarded(t *testing.T, file *os.File, env []string, program string,
+	args ...string) *proctest.Process {
+	t.Helper()
+	cmd := exec.Command("sh", append([]string{"-c", guard, program}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	if file != nil {
+		cmd.ExtraFiles = []*os.File{file}
+	}
+	return proctest.Start(t, cmd)
+}
+
+// installedProxies returns a folder that nginx and HAProxy are unpacked in, in the user's cache
+// directory: Debian's packages, with the libraries that this machine lacks. Nothing is installed,
+// and no service is started. It is fetched aside and moved, so that what is there is complete.
+func installedProxies(t *testing.T) (root string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache = filepath.Join(cache, "rondo-interop")
+	root = filepath.Join(cache, "proxies-"+debianRelease(t))
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		fetchProxies(t, cache, root)
+	}
+	return root
+}
+
+func debianRelease(t *testing.T) string {
+	t.Helper()
+	about, err := os.ReadFile("/etc/os-release")
+	found := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(about)
+	if err != nil || found == nil {
+		t.Fatalf("nginx and HAProxy come from Debian's packages, and this is no Debian (%v)", err)
+	}
+	return string(found[1])
+}
+
+// wouldInstall finds a package that apt would install, in what it says when it only simulates.
+var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
+
+// fetchProxies needs neither root nor the machine's own lists of packages, which may be old or
+// missing: apt keeps lists of its own for it.
+func fetchProxies(t *testing.T, cache, root string) {
+	t.Helper()
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := os.MkdirTemp(cache, "fresh-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(fresh)
+	apt := func(args ...string) []byte {
+		own := []string{"-qq", "-o", "Dir::State::Lists=" + filepath.Join(fresh, "lists"),
+			"-o", "Dir::Cache=" + filepath.Join(fresh, "cache")}
+		if os.Getuid() == 0 { // else apt would become a user who cannot write to the folder
+			own = append(own, "-o", "APT::Sandbox::User=root")
+		}
+		return runIn(t, fresh, "apt-get", append(own, args...)...)
+	}
+	apt("update")
+	names := []string{"nginx", "haproxy"}
+	simulated := apt("install", "--simulate", "--no-install-recommends", "nginx", "haproxy")
+	for _, found := range wouldInstall.FindAllSubmatch(simulated, -1) {
+		names = append(names, string(found[1]))
+	}
+	apt(append([]string{"download"}, names...)...)
+	packages, err := filepath.Glob(filepath.Join(fresh, "*.deb"))
+	if err != nil || len(packages) == 0 {
+		t.Fatalf("apt-get downloaded no packages (%v)", err)
+	}
+	for _, name := range packages {
+		runIn(t, fresh, "dpkg-deb", "--extract", name, "root")
+	}
+	err = os.Rename(filepath.Join(fresh, "root"), root)
+	// else another test was faster
+	if _, there := os.Stat(root); err != nil && there != nil {
+		t.Fatal(err)
+	}
+}
+
+// runIn runs a program in a folder and returns its output. What fails fails the test.
+func runIn(t *testing.T, dir, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, complaints.String())
+	}
+	return out
+}
