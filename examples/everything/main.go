@@ -62,6 +62,9 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
+	if replicas != nil {
+		addReplica(srv, replicas.Name)
+	}
 	return serveHTTP(ctx, srv, addr, replicas)
 }
 

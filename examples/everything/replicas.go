@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -51,4 +54,14 @@ func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
 	}
 	r.Locate, err = serverhttp.LocateByList(urls)
 	return r, err
+}
+
+// addReplica registers a tool that says which replica runs it: in a session it is always the
+// same one.
+func addReplica(srv *server.Server, name string) {
+	server.AddTool(srv, server.Tool{
+		Name: "test_replica", Description: "Answers with the name of the replica that runs it.",
+	}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
+		return server.Text(name), nil
+	})
 }

@@ -3,31 +3,27 @@
 package interop_test
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/proctest"
 )
 
-// everything returns the program examples/everything, which all tests of a run share.
-var everything = sync.OnceValues(func() (program string, err error) {
-	dir, err := os.MkdirTemp("", "rondo-everything-")
-	if err != nil {
-		return "", err
-	}
-	removeAtEnd(dir)
-	program = filepath.Join(dir, "everything")
-	return program, goBuild(program, "github.com/rondo-mcp/rondo/examples/everything")
-})
+// startAlone starts examples/everything as it is, with no other replica, and returns its address.
+func startAlone(t *testing.T, program string) (address string) {
+	t.Helper()
+	r := &replica{program: program, address: freeAddress(t)}
+	r.start(t)
+	return r.address
+}
 
 // A fleet is replicas of examples/everything that know each other.
 type fleet struct {
@@ -36,6 +32,7 @@ type fleet struct {
 
 // A replica is one process of a fleet.
 type replica struct {
+	program       string
 	name, address string
 	env           []string
 	process       *proctest.Process // the guard
@@ -43,19 +40,24 @@ type replica struct {
 }
 
 // startFleet starts three replicas that forward to each other, until the end of the test.
-func startFleet(t *testing.T) *fleet {
+func startFleet(t *testing.T, program string) *fleet {
 	t.Helper()
 	f := &fleet{}
 	names := []string{"ann", "bob", "cyd"}
 	var list []string
 	for _, name := range names {
-		r := &replica{name: name, address: freeAddress(t)}
+		r := &replica{program: program, name: name, address: freeAddress(t)}
 		f.replicas = append(f.replicas, r)
 		list = append(list, name+"=http://"+r.address+"/mcp")
 	}
-	key := newKey()
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret)
 	for _, r := range f.replicas {
-		r.env = replicaEnv(key, r.name, list)
+		r.env = []string{
+			"RONDO_KEYS=test:" + base64.StdEncoding.EncodeToString(secret),
+			"RONDO_REPLICA=" + r.name,
+			"RONDO_REPLICAS=" + strings.Join(list, ","),
+		}
 		r.start(t)
 	}
 	return f
@@ -64,11 +66,8 @@ func startFleet(t *testing.T) *fleet {
 // start starts the process, for the first time or again.
 func (r *replica) start(t *testing.T) {
 	t.Helper()
-	program, err := everything()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.process = startGuarded(t, nil, r.env, program, "-http", r.address)
+	r.process = startGuarded(t, nil, r.env, r.program, "-http", r.address)
+	var err error
 	if r.id, err = strconv.Atoi(r.process.Line()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +119,7 @@ func freeAddress(t *testing.T) string {
 	t.Helper()
 	const first, count, attempts = 10_000, 20_000, 100
 	for range attempts {
-		address := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(count))
+		address := fmt.Sprintf("127.0.0.1:%d", first+mathrand.IntN(count))
 		listener, err := net.Listen("tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue

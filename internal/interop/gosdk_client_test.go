@@ -102,6 +102,9 @@ func answering(who *person) *mcp.ClientOptions {
 			*mcp.ProgressNotificationClientRequest) {
 			who.progress <- struct{}{}
 		},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			who.changed <- struct{}{}
+		},
 	}
 }
 

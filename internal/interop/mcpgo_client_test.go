@@ -85,8 +85,11 @@ func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
-		if n.Method == protocol.NotifyProgress {
+		switch n.Method {
+		case protocol.NotifyProgress:
 			who.progress <- struct{}{}
+		case protocol.NotifyToolsChanged:
+			who.changed <- struct{}{}
 		}
 	})
 	var hello mcp.InitializeRequest

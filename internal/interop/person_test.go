@@ -19,13 +19,16 @@ type person struct {
 	answers answers
 	// progress gets a value for every report of progress.
 	progress chan struct{}
+	// changed gets a value whenever the server says that its tools are others now.
+	changed chan struct{}
 
 	mu    sync.Mutex
 	asked map[string]int
 }
 
 func newPerson(t testing.TB, a answers) *person {
-	return &person{t: t, answers: a, progress: make(chan struct{}, 100), asked: map[string]int{}}
+	return &person{t: t, answers: a, progress: make(chan struct{}, 100),
+		changed: make(chan struct{}, 100), asked: map[string]int{}}
 }
 
 func (p *person) answer(question string) string {

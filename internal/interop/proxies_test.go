@@ -125,8 +125,10 @@ func writeText(t *testing.T, name, text string) {
 }
 
 // guard is a script that runs a program until the standard input ends, which is also when the test
-// dies, then asks the program to end. The first line of its output is the id of the program.
-const guard = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id; wait $id`
+// dies, then asks the program to end, for some of which that signal is their status. The first line
+// of its output is the id of the program.
+const guard = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id
+	wait $id; status=$?; [ $status -eq 143 ] || exit $status`
 
 // startGuarded starts a program that does not end with its standard input. The file, unless it is
 // nil, is descriptor 3 there.
@@ -183,6 +185,11 @@ func fetchProxies(t *testing.T, cache, root string) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
+	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(fresh, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	apt := func(args ...string) []byte {
 		own := []string{"-qq", "-o", "Dir::State::Lists=" + filepath.Join(fresh, "lists"),
 			"-o", "Dir::Cache=" + filepath.Join(fresh, "cache")}

@@ -150,6 +150,7 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 			Ask      int     `json:"ask"`
 			Question string  `json:"question"`
 			Progress bool    `json:"progress"`
+			Changed  bool    `json:"changed"`
 		}
 		if err := json.Unmarshal(c.lines.Bytes(), &heard); err != nil {
 			return "", fmt.Errorf("client.mjs says %q: %w", c.lines.Text(), err)
@@ -157,6 +158,8 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 		switch {
 		case heard.Progress:
 			c.who.progress <- struct{}{}
+		case heard.Changed:
+			c.who.changed <- struct{}{}
 		case heard.Ask != 0:
 			if err := c.write(map[string]any{"answer": heard.Ask,
 				"text": c.who.answer(heard.Question)}); err != nil {

