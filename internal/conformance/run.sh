@@ -2,10 +2,10 @@
 # Runs the protocol's official conformance suite against examples/everything and examples/everything-client, and fails unless
 # every check on the lists beside this file passes. See doc.go.
 #
-#	run.sh [-n COUNT] [-u] [LEG...]
+#	run.sh [-n COUNT] [-u] [-s URL] [LEG...]
 #
-# -n repeats, against one and the same server process; -u writes the lists anew; without LEG all legs run. It needs Go, npm and
-# a registry that npm can reach, writes nothing into the tree (-u aside), and keeps the suite in the user's cache directory.
+# -n repeats, against one and the same server process; -u writes the lists anew; -s takes a server that runs already; without
+# LEG all legs run. It needs Go, npm and a registry that npm can reach, writes nothing into the tree (-u aside), and keeps the suite in the user's cache directory.
 # A step that cannot run is a step that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -50,6 +50,7 @@ install_suite() {
 
 # The server says where it listens once it does.
 start_server() {
+	[[ -z $url ]] || return 0
 	: >"$work/url" # read below, perhaps before the server has begun
 	"$work/everything" -http 127.0.0.1:0 >"$work/url" 2>"$work/server.log" &
 	server=$!
@@ -63,6 +64,7 @@ start_server() {
 }
 
 stop_server() {
+	url=http://127.0.0.1:9/mcp # where nobody is: that of others runs on
 	[[ -n $server ]] || return 0
 	local pid=$server status=0
 	server=
@@ -86,10 +88,12 @@ run() {
 
 count=1
 update=()
-while getopts n:u option; do
+url=
+while getopts n:us: option; do
 	case $option in
 	n) count=$OPTARG ;;
 	u) update=(-update) ;;
+	s) url=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
