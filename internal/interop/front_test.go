@@ -161,6 +161,15 @@ func (f *front) breakCall(t *testing.T, tool string) {
 	p.cancel()
 }
 
+// breakAll breaks all connections that are open.
+func (f *front) breakAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.passages {
+		p.cancel()
+	}
+}
+
 var eventID = regexp.MustCompile(`(?m)^id: ?(.+?)\r?$`)
 
 // lastEventID returns the id of the last event that came back for the newest call of a tool.

@@ -21,6 +21,8 @@ type person struct {
 	progress chan struct{}
 	// changed gets a value whenever the server says that its tools are others now.
 	changed chan struct{}
+	// whenAsked, unless it is nil, runs before a question is answered.
+	whenAsked func()
 
 	mu    sync.Mutex
 	asked map[string]int
@@ -32,6 +34,9 @@ func newPerson(t testing.TB, a answers) *person {
 }
 
 func (p *person) answer(question string) string {
+	if p.whenAsked != nil {
+		p.whenAsked()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked[question]++

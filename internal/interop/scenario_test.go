@@ -17,6 +17,8 @@ type request struct {
 	Target   string            `json:"target"` // name or URI
 	Args     map[string]string `json:"args,omitempty"`
 	Progress bool              `json:"progress,omitempty"` // asks for progress
+	// Timeout is in milliseconds, 0: that of the client. TypeScript clients alone heed it.
+	Timeout int `json:"timeout,omitempty"`
 }
 
 func tool(name string, args map[string]string) request {

@@ -76,13 +76,13 @@ async function connect({ endpoint, program, mute, negotiate }) {
 const texts = blocks => blocks.map(block => block.text ?? block.type).join(' ');
 
 // perform returns what came of a request as text.
-async function perform({ method, target, args, progress }, signal) {
+async function perform({ method, target, args, progress, timeout }, signal) {
     switch (method) {
         case 'tools/call': {
             const result = await client.callTool(
                 { name: target, arguments: args },
                 ...(old ? [undefined] : []), // a schema for the result
-                { signal, ...(progress ? { onprogress: () => say({ progress: true }) } : {}) }
+                { signal, ...(timeout ? { timeout } : {}), ...(progress ? { onprogress: () => say({ progress: true }) } : {}) }
             );
             return (result.isError ? 'error: ' : '') + texts(result.content);
         }
