@@ -41,6 +41,7 @@ func newFront(t *testing.T, address string) *front {
 	t.Helper()
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	own.Proxy = nil
+	own.DisableKeepAlives = true // a connection that the proxy closes meanwhile is not the subject
 	f := &front{transport: own, listening: make(chan struct{})}
 	web := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
