@@ -8,6 +8,7 @@
 //	internal/conformance/run.sh            # each leg once
 //	internal/conformance/run.sh -n 20      # twenty times in a row
 //	internal/conformance/run.sh -u         # write the lists anew
+//	internal/conformance/run.sh -s URL server-2025-11-25    # a server that runs already
 //
 // # Legs and lists
 //

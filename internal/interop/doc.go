@@ -35,6 +35,12 @@
 // official Go SDK, between two people with clients of any make
 // (gateway_test.go, gateway_ts_test.go).
 //
+// Replicas: three processes of examples/everything behind a real nginx and a real
+// HAProxy with plain round robin, and five clients of 2025-11-25 before them
+// (replicas_test.go). What the clients make of a replica that dies or drains is
+// the table testdata/replicas.md (outcomes_test.go). The configurations,
+// testdata/nginx.conf and haproxy.cfg, are those that the README shows.
+//
 // # Running
 //
 // Peers that are written in Go need nothing but Go:
@@ -45,4 +51,9 @@
 // cache directory; where that cannot be done the tests fail:
 //
 //	go test -tags node ./...
+//
+// Proxies come from Debian's packages, which apt-get fetches and nobody installs,
+// unpacked into the same directory. No root is needed, and no service is started:
+//
+//	go test -tags node,proxy -run TestSessionsBehindProxies ./...
 package interop
