@@ -198,7 +198,7 @@ func isCall(tool string) func(*passage) bool {
 	}
 }
 
-// send sends a request of the session by itself, to the front or to a replica.
+// send sends a request by itself, of a session unless that is empty, to the front or to a replica.
 func send(t *testing.T, method, endpoint, session, lastEventID, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t, patience), method, endpoint,
@@ -208,8 +208,10 @@ func send(t *testing.T, method, endpoint, session, lastEventID, body string) (in
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Mcp-Protocol-Version", v20251125)
-	req.Header.Set("Mcp-Session-Id", session)
+	if session != "" {
+		req.Header.Set("Mcp-Protocol-Version", v20251125)
+		req.Header.Set("Mcp-Session-Id", session)
+	}
 	if lastEventID != "" {
 		req.Header.Set("Last-Event-ID", lastEventID)
 		req.Header.Set("Accept", "text/event-stream")

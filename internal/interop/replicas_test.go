@@ -30,6 +30,13 @@ func TestSessionsBehindProxies(t *testing.T) {
 			})
 		}
 	})
+	t.Run("draining", func(t *testing.T) {
+		for _, p := range proxies() {
+			t.Run(p.name, func(t *testing.T) {
+				openWhileDraining(t, p, startFleet(t, program))
+			})
+		}
+	})
 	t.Run("outcomes", func(t *testing.T) { compareOutcomes(t, program) })
 	t.Run("conformance", func(t *testing.T) {
 		for _, p := range proxies() {
@@ -193,5 +200,30 @@ func (w *walk) end(servers []string) {
 		if status != http.StatusNotFound {
 			w.t.Errorf("%s after the end of the session: %d %s, want 404", address, status, text)
 		}
+	}
+}
+
+// openWhileDraining: a replica that drains opens no sessions, and new clients do not notice.
+func openWhileDraining(t *testing.T, p proxy, f *fleet) {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
+		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}`
+	address := p.serve(t, f.addresses())
+	draining := f.replicas[0]
+	own := "http://" + draining.address + "/mcp"
+	if status, text := send(t, http.MethodPost, own, "", "", initialize); status != http.StatusOK {
+		t.Fatalf("initialize: %d %s", status, text) // the session keeps the replica from ending
+	}
+	draining.drain(t)
+	for status := 0; status != http.StatusServiceUnavailable; {
+		status, _ = send(t, http.MethodPost, own, "", "", initialize)
+	}
+	for range 2 * len(f.replicas) {
+		status, text := send(t, http.MethodPost, "http://"+address+"/mcp", "", "", initialize)
+		if status != http.StatusOK {
+			t.Errorf("initialize: %d %s", status, text)
+		}
+	}
+	for _, r := range f.replicas {
+		r.kill(t) // instead of waiting until the sessions have ended
 	}
 }
