@@ -125,14 +125,23 @@ func outcome(t *testing.T, c sessionClient, e event, fleet *fleet, address strin
 		t.Fatal(err)
 	}
 	owner := fleet.named(t, name)
-	target := "test_simple_text"
+	target, happened := "test_simple_text", make(chan struct{})
 	if e.question {
 		target = asking
-		who.whenAsked = sync.OnceFunc(func() { e.happen(t, f, owner) })
+		who.whenAsked = sync.OnceFunc(func() {
+			defer close(happened)
+			e.happen(t, f, owner)
+		})
 	} else {
 		e.happen(t, f, owner)
+		close(happened)
 	}
 	first := report(ctx, s, target)
+	select {
+	case <-happened: // the call may fail before
+	case <-ctx.Done():
+		t.Fatal("the person was not asked")
+	}
 	next := report(ctx, s, "test_simple_text")
 	opened := f.count(isInitialize)
 	f.breakAll()
