@@ -173,7 +173,8 @@ func (w *walk) cancel() {
 			}
 		}
 	}()
-	got, err := w.s.doUntil(w.ctx, request{Method: "tools/call", Target: slow, Progress: true}, stop)
+	r := request{Method: "tools/call", Target: slow, Progress: true}
+	got, err := w.s.doUntil(w.ctx, r, stop)
 	if err == nil {
 		w.t.Errorf("the cancelled call returned %q", got)
 	}
@@ -182,7 +183,8 @@ func (w *walk) cancel() {
 		w.t.Fatal("the call sent no event")
 	}
 	status, rest := send(w.t, http.MethodGet, w.f.url, w.f.session(), id, "")
-	if goesOn := strings.Contains(rest, "Took"); status != http.StatusOK || goesOn != w.c.neverCancels {
+	goesOn := strings.Contains(rest, "Took")
+	if status != http.StatusOK || goesOn != w.c.neverCancels {
 		w.t.Errorf("the call goes on: %t, want %t; the rest of its stream is %d %q", goesOn,
 			w.c.neverCancels, status, rest)
 	}
@@ -196,7 +198,8 @@ func (w *walk) end(servers []string) {
 	}
 	const ping = `{"jsonrpc":"2.0","id":99,"method":"ping"}`
 	for _, address := range servers {
-		status, text := send(w.t, http.MethodPost, "http://"+address+"/mcp", w.f.session(), "", ping)
+		url := "http://" + address + "/mcp"
+		status, text := send(w.t, http.MethodPost, url, w.f.session(), "", ping)
 		if status != http.StatusNotFound {
 			w.t.Errorf("%s after the end of the session: %d %s, want 404", address, status, text)
 		}

@@ -33,19 +33,14 @@ type sessionClient struct {
 	neverCancels bool
 }
 
-// sessionClients are the clients that are tried behind proxies. TypeScript processes are started
-// by the test that uses them.
+// sessionClients are the clients that are tried behind proxies.
 func sessionClients() []sessionClient {
 	return []sessionClient{
 		{name: "rondo", open: openRondo},
 		{name: "official Go SDK", open: openGoSDK},
 		{name: "mcp-go", open: openMCPGo, neverCancels: true},
-		{name: "TypeScript 1", open: func(t *testing.T, endpoint string, who *person) (session, error) {
-			return openTS(t, "sdk", nil, endpoint, who)
-		}},
-		{name: "TypeScript 2", open: func(t *testing.T, endpoint string, who *person) (session, error) {
-			return openTS(t, "client", "legacy", endpoint, who)
-		}},
+		{name: "TypeScript 1", open: openTSFrom("sdk", nil)},
+		{name: "TypeScript 2", open: openTSFrom("client", "legacy")},
 	}
 }
 
@@ -145,11 +140,13 @@ func (s mcpGoSession) end() error { return s.Close() }
 
 type tsSession struct{ tsClient }
 
-func openTS(t *testing.T, module string, negotiate any, endpoint string,
-	who *person) (session, error) {
-	ts := startTS(t, module)
-	where := map[string]any{"endpoint": endpoint, "mute": false, "negotiate": negotiate}
-	return tsSession{ts.connect(t, who, where)}, nil
+// openTSFrom opens sessions with the client of a package, in a process of its own.
+func openTSFrom(module string, negotiate any) func(*testing.T, string, *person) (session, error) {
+	return func(t *testing.T, endpoint string, who *person) (session, error) {
+		ts := startTS(t, module)
+		where := map[string]any{"endpoint": endpoint, "mute": false, "negotiate": negotiate}
+		return tsSession{ts.connect(t, who, where)}, nil
+	}
 }
 
 func (s tsSession) doUntil(ctx context.Context, r request, stop <-chan struct{}) (string, error) {
