@@ -45,6 +45,7 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 		}
 	}
 	official := newGoSDKServer(true)
+	closeSessionsAfter(t, official)
 	return map[string]upstreamDialer{
 		"official/http": overHTTP(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return official }, nil)),
 		"official/process": func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession,
@@ -91,6 +92,7 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 				return session.CallTool(ctx, params)
 			})
 	}
+	closeSessionsAfter(t, srv)
 	gateway := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
 	t.Cleanup(func() {
 		gateway.CloseClientConnections()

@@ -97,9 +97,20 @@ func openGoSDKServer(push bool,
 	opts *mcp.StreamableHTTPOptions) func(*testing.T, *person, bool) (peer, said) {
 	return func(t *testing.T, who *person, mute bool) (peer, said) {
 		s := newGoSDKServer(push)
+		closeSessionsAfter(t, s)
 		endpoint, said := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts))
 		return dialRondo(t, endpoint, who, mute), said
 	}
+}
+
+// closeSessionsAfter closes the sessions of s that clients leave open: some clients end without a
+// DELETE, and the SDK keeps their sessions as long as the process lives.
+func closeSessionsAfter(t *testing.T, s *mcp.Server) {
+	t.Cleanup(func() {
+		for session := range s.Sessions() {
+			_ = session.Close()
+		}
+	})
 }
 
 // newGoSDKServer returns a server of the official Go SDK that plays the script: its handlers return

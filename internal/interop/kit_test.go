@@ -97,6 +97,7 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
 	})
+	closeSessionsAfter(t, srv)
 	a, err := gosdk.Install(srv, &gosdk.Options{Options: opts})
 	if err != nil {
 		t.Fatal(err)

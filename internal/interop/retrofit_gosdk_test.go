@@ -75,7 +75,8 @@ func retrofitted(push bool) (*mcp.Server, *gosdk.Adapter, error) {
 
 // listenRetrofit serves one over HTTP, to both eras.
 func listenRetrofit(t *testing.T, push bool) (endpoint string, _ said) {
-	_, a := newRetrofit(t, push)
+	s, a := newRetrofit(t, push)
+	closeSessionsAfter(t, s)
 	return listen(t, a.Handler(nil))
 }
 
