@@ -10,8 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-var secret = []byte("0123456789abcdefghijklmnopqrstuv")
-
 func TestSharedKeys(t *testing.T) {
 	var noted events
 	if _, err := roundtrip.NewFunnel(&roundtrip.Options{Observer: &noted}); err != nil {

@@ -72,7 +72,7 @@ func TestDigestOfQuestions(t *testing.T) {
 		return claims.DigestQuestion(protocol.KindElicitForm, key, [32]byte{1},
 			claims.Mark{PromptDigest: [16]byte{prompt}})
 	}
-	if digest("k", 1) != digest("k", 1) {
+	if again := digest("k", 1); again != digest("k", 1) {
 		t.Error("one question has two digests")
 	}
 	if digest("k", 1) == digest("k", 2) || digest("k", 1) == digest("l", 1) {
