@@ -194,3 +194,61 @@ func TestMemoryGuardEndsWithoutOutcome(t *testing.T) {
 		}
 	})
 }
+
+// TestOutcomesOfAnonymousCallersKeepNobodyOut: they may hold more bytes than their
+// share when the first principal comes, but a claim takes none.
+func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
+	guard, later := store.NewMemoryGuard(0), time.Now().Add(time.Hour)
+	claim := func(id, owner string) {
+		t.Helper()
+		if err := guard.Claim(t.Context(), id, owner, [32]byte{}, later); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+	commit := func(id string, size int) {
+		t.Helper()
+		if err := guard.Commit(t.Context(), id, make([]byte, size)); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+	for i := range 4 {
+		claim(fmt.Sprint(i), "")
+		commit(fmt.Sprint(i), store.MaxGuardBytes/4)
+	}
+	claim("of ann", "ann")
+	claim("next", "")
+	commit("next", 1000)
+	for id, want := range map[string]bool{"0": false, "1": false, "2": true, "3": true,
+		"next": true} {
+		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
+		if spent, ok := errors.AsType[*store.SpentError](err); !ok ||
+			(spent.Outcome != nil) != want {
+			t.Errorf("a replay of %s: got %v, recorded: want %v", id, err, want)
+		}
+	}
+}
+
+// TestOutcomeThatCannotBeKept leaves those alone that are.
+func TestOutcomeThatCannotBeKept(t *testing.T) {
+	guard, later := store.NewMemoryGuard(0), time.Now().Add(time.Hour)
+	for _, owner := range []string{"", "ann"} {
+		for _, c := range []struct {
+			id   string
+			size int
+		}{{"small", 1000}, {"huge", store.MaxGuardBytes + 1}} {
+			if err := guard.Claim(t.Context(), owner+c.id, owner, [32]byte{}, later); err != nil {
+				t.Fatal(err)
+			}
+			if err := guard.Commit(t.Context(), owner+c.id, make([]byte, c.size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for id, want := range map[string]int{"small": 1000, "huge": 0, "annsmall": 1000, "annhuge": 0} {
+		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
+		if spent, ok := errors.AsType[*store.SpentError](err); !ok ||
+			len(spent.Outcome) != want {
+			t.Errorf("a replay of %s: got %v, want %d recorded bytes", id, err, want)
+		}
+	}
+}
