@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -354,7 +354,7 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
 	if s.inMemory {
 		tr, err := clienthttp.New(
-			"http://server.test/mcp", &clienthttp.Options{HTTPClient: serveInMemory(t, s)},
+			"http://server.test/mcp", &clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()},
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -371,54 +371,6 @@ func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthtt
 		t.Fatal(err)
 	}
 	return tr
-}
-
-// A pipeListener accepts connections made in this process.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// serveInMemory serves HTTP over pipes, which block in a way that synctest
-// recognizes, and returns an HTTP client of the server.
-func serveInMemory(t *testing.T, h http.Handler) *http.Client {
-	t.Helper()
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	transport, web := &http.Transport{DialContext: l.dial}, &http.Server{Handler: h}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = web.Serve(l) })
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		_ = web.Close()
-		serving.Wait()
-	})
-	return &http.Client{Transport: transport}
 }
 
 var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)

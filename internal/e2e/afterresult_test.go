@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,49 +13,12 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
-
-// A memoryListener accepts connections that are made in memory, so that what waits for them waits
-// in fake time.
-type memoryListener struct {
-	conns  chan net.Conn
-	closed context.Context
-	close  context.CancelFunc
-}
-
-func newMemoryListener(t *testing.T) *memoryListener {
-	l := &memoryListener{conns: make(chan net.Conn)}
-	l.closed, l.close = context.WithCancel(t.Context())
-	return l
-}
-
-func (l *memoryListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *memoryListener) Close() error   { l.close(); return nil }
-func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
-func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.closed.Done():
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
 
 // A calling is a client in fake time that writes its own messages. heard is what the server says,
 // in its order.
@@ -115,14 +76,12 @@ func callingOverLines(t *testing.T, srv *server.Server, revision string) *callin
 
 func callingOverHTTP(t *testing.T, srv *server.Server, revision string) *calling {
 	c := &calling{T: t, heard: make(chan string, 1000)}
-	handler, listener := servertest.NewHandler(t, srv, nil), newMemoryListener(t)
-	host := &http.Server{Handler: handler}
-	ended := make(chan error, 1)
-	go func() { ended <- host.Serve(listener) }()
-	pool := &http.Transport{DialContext: listener.dial}
+	handler := servertest.NewHandler(t, srv, nil)
+	web := pipehttp.Serve(t, handler)
+	http1 := web.Client()
 	session := ""
 	post := func(text string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/",
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, pipehttp.URL,
 			strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +95,7 @@ func callingOverHTTP(t *testing.T, srv *server.Server, revision string) *calling
 			r.Header.Set("Mcp-Method", protocol.MethodCallTool)
 			r.Header.Set("Mcp-Name", "t")
 		}
-		response, err := pool.RoundTrip(r)
+		response, err := http1.Do(r)
 		if err != nil {
 			t.Error(err)
 			return nil
@@ -159,11 +118,7 @@ func callingOverHTTP(t *testing.T, srv *server.Server, revision string) *calling
 	}
 	c.close = func() {
 		_ = handler.Shutdown(context.Background())
-		pool.CloseIdleConnections()
-		_ = host.Close()
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		web.Close()
 	}
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -211,42 +212,6 @@ func TestListenSlowReader(t *testing.T) {
 	}
 }
 
-// pipes serves h on connections within the process, for which time can be
-// faked. A connection has no buffer: what nobody reads blocks its writer.
-func pipes(t *testing.T, h http.Handler) (dial func() net.Conn) {
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	httpServer := &http.Server{Handler: h}
-	served := make(chan error, 1)
-	go func() { served <- httpServer.Serve(l) }()
-	t.Cleanup(func() {
-		httpServer.Close()
-		<-served
-	})
-	return func() net.Conn {
-		client, server := net.Pipe()
-		l.conns <- server
-		t.Cleanup(func() { client.Close() })
-		return client
-	}
-}
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error { close(l.closed); return nil }
-func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
 // arrivals sends when each comment and event of a stream arrives.
 func arrivals(t *testing.T, conn net.Conn) <-chan string {
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -285,7 +250,7 @@ func TestListenKeepAlive(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer(t, nil)
 				h := servertest.NewHandler(t, srv, &serverhttp.Options{KeepAlive: test.interval})
-				conn := pipes(t, h)()
+				conn := pipehttp.Serve(t, h).Dial()
 				if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
 					t.Fatal(err)
 				}
@@ -315,7 +280,7 @@ func TestDeadPeer(t *testing.T) {
 		m, ended := ends()
 		srv := newServer(t, &server.Options{MaxSubscriptions: 1,
 			Middleware: []server.Middleware{m}})
-		dial := pipes(t, servertest.NewHandler(t, srv, nil))
+		dial := pipehttp.Serve(t, servertest.NewHandler(t, srv, nil)).Dial
 		began := time.Now()
 		subscribe(t, dial(), toTools)
 		if err := <-ended; err == nil {

@@ -1,0 +1,98 @@
+// Package pipehttp serves HTTP in tests over connections within the process. What waits for such a
+// connection is durably blocked for testing/synctest, so that servers and clients that talk over
+// them run in fake time; a loopback connection would stop the clock of the bubble.
+package pipehttp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+)
+
+// URL is where the server of [Serve] seems to be. The host is a loopback address, which passes
+// checks of the Host header.
+const URL = "http://127.0.0.1/"
+
+// A Server serves HTTP over pipes. A pipe has no buffer: what nobody reads blocks its writer.
+type Server struct {
+	t         testing.TB
+	listener  *listener
+	server    http.Server
+	transport http.Transport
+	ended     chan struct{} // closed when Serve has returned
+}
+
+// Serve starts a server, which is closed when the test ends. In a bubble of synctest it must be
+// called with the T of the bubble.
+func Serve(t testing.TB, h http.Handler) *Server {
+	s := &Server{t: t, ended: make(chan struct{}),
+		listener: &listener{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	s.server.Handler = h
+	s.transport.DialContext = s.DialContext
+	go func() {
+		defer close(s.ended)
+		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Client returns a client whose connections lead to the server, whatever the URL.
+func (s *Server) Client() *http.Client { return &http.Client{Transport: &s.transport} }
+
+// Dial returns a connection to the server that is closed when the test ends.
+func (s *Server) Dial() net.Conn {
+	s.t.Helper()
+	conn, err := s.DialContext(s.t.Context(), "", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// DialContext returns a connection to the server. It has the signature of
+// [net.Dialer.DialContext]; network and address are ignored.
+func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case s.listener.conns <- theirs:
+		return ours, nil
+	case <-s.listener.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close closes all connections and waits until the server has ended. It may be called again.
+func (s *Server) Close() {
+	s.transport.CloseIdleConnections()
+	_ = s.server.Close()
+	<-s.ended
+}
+
+// A listener accepts the server's ends of pipes.
+type listener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+func (*listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
