@@ -1,149 +1,23 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// An oldClient is one of a revision with sessions, which writes its own messages. What the server
-// says to it comes in order.
-type oldClient struct {
-	say   func(text string)
-	heard chan oldMessage
-	end   func() // deletes the session; nil where it ends with the stream
-	// settle waits until all that was said has its response.
-	settle func()
-}
-
-type oldMessage struct {
-	ID     json.RawMessage   `json:"id"`
-	Method string            `json:"method"`
-	Params protocol.Progress `json:"-"`
-	raw    string
-}
-
-func (c *oldClient) hear(r io.Reader) {
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		text := strings.TrimPrefix(lines.Text(), "data: ")
-		m := oldMessage{raw: text}
-		if json.Unmarshal([]byte(text), &m) != nil {
-			continue
-		}
-		var n struct{ Params protocol.Progress }
-		if m.Method == protocol.NotifyProgress && json.Unmarshal([]byte(text), &n) == nil {
-			m.Params = n.Params
-		}
-		c.heard <- m
-	}
-}
-
-func (c *oldClient) next(t *testing.T) oldMessage {
-	t.Helper()
-	select {
-	case m := <-c.heard:
-		return m
-	case <-time.After(patience):
-		t.Fatal("the server says nothing")
-	}
-	return oldMessage{}
-}
-
-func oldHandshake(revision string) string {
-	return `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"` + revision +
-		`","capabilities":{"elicitation":{}},"clientInfo":{"name":"old","version":"1"}}}`
-}
-
-func oldOverLines(t *testing.T, srv *server.Server, revision string) *oldClient {
-	t.Helper()
-	c := &oldClient{heard: make(chan oldMessage, 1000), settle: func() {}}
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = srv.ServeStream(t.Context(), fromClient, toClient, nil)
-	}()
-	t.Cleanup(func() { _ = toServer.Close(); _ = fromServer.Close(); <-ended })
-	go c.hear(fromServer)
-	c.say = func(text string) { _, _ = io.WriteString(toServer, text+"\n") }
-	c.say(oldHandshake(revision))
-	c.next(t)
-	return c
-}
-
-func oldOverHTTP(t *testing.T, srv *server.Server, revision string) *oldClient {
-	t.Helper()
-	c := &oldClient{heard: make(chan oldMessage, 1000)}
-	url, http1, id := listen(t, servertest.NewHandler(t, srv, nil)),
-		&http.Client{Transport: transport(t)}, ""
-	post := func(text string) *http.Response {
-		r, err := http.NewRequestWithContext(within(t, patience), http.MethodPost, url,
-			strings.NewReader(text))
-		if err != nil {
-			t.Error(err)
-			return nil
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if id != "" {
-			r.Header.Set("Mcp-Session-Id", id)
-			r.Header.Set("Mcp-Protocol-Version", revision)
-		}
-		response, err := http1.Do(r)
-		if err != nil {
-			t.Error(err)
-			return nil
-		}
-		return response
-	}
-	hello := post(oldHandshake(revision))
-	id = hello.Header.Get("Mcp-Session-Id")
-	_ = hello.Body.Close()
-	c.end = func() {
-		r, err := http.NewRequestWithContext(within(t, patience), http.MethodDelete, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Mcp-Session-Id", id)
-		response, err := http1.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusNoContent {
-			t.Errorf("the session is deleted with status %d", response.StatusCode)
-		}
-	}
-	var posts sync.WaitGroup
-	c.settle = posts.Wait
-	c.say = func(text string) {
-		posts.Go(func() {
-			if response := post(text); response != nil {
-				c.hear(response.Body)
-				_ = response.Body.Close()
-			}
-		})
-	}
-	return c
-}
-
-// addHeartbeatHosts adds a tool of each kind that waits for a person: one that asks itself, and one
-// of a gateway, whose router asks by the call of our server.
-func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
+// addHeartbeatHosts adds a tool of each kind that waits for a person: author asks itself, gateway is
+// one of a gateway, whose router asks by the call of our server.
+func addHeartbeatHosts(t *testing.T, srv *server.Server) {
 	t.Helper()
 	router, err := elicitation.New(nil)
 	if err != nil {
@@ -185,59 +59,62 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 			_ = call.Progress(ctx, 2, 3, "two")
 			return server.Text("done"), err
 		})
-	return []string{"author", "gateway"}
 }
 
 // TestClientsOfOlderRevisionsHearThatACallWaits: while a person thinks, progress rises on the token
 // of the call, up to what is reported afterwards; nothing follows the result.
 func TestClientsOfOlderRevisionsHearThatACallWaits(t *testing.T) {
-	for over, open := range map[string]func(*testing.T, *server.Server,
-		string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines} {
+	for over, open := range rawTransports {
 		for _, revision := range []string{"2025-06-18", "2025-11-25"} {
-			srv, _ := mustServe(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: 5 * time.Millisecond}})
-			for _, tool := range addHeartbeatHosts(t, srv) {
+			for _, tool := range []string{"author", "gateway"} {
 				t.Run(fmt.Sprint(tool, "/", over, "/", revision), func(t *testing.T) {
-					c := open(t, srv, revision)
-					c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + tool + `","_meta":{"progressToken":"p"}}}`)
-					question, beats, last, texts := oldMessage{}, 0, 0.0, ""
-					for answered := false; ; {
-						m := c.next(t)
-						switch {
-						case m.Method == protocol.MethodElicit:
-							question = m
-						case m.Params.Message == "waiting for an answer":
-							beats++
-						case m.Method == protocol.NotifyProgress:
-							texts += m.Params.Message + ", "
-						}
-						if m.Method == protocol.NotifyProgress {
-							if m.Params.Progress <= last {
-								t.Errorf("%v follows %v", m.Params.Progress, last)
-							}
-							last = m.Params.Progress
-						}
-						if beats == 3 && !answered {
-							answered = true
-							c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"reason":"why not"}}}`)
-						}
-						if m.Method == "" && string(m.ID) == "7" {
-							if !strings.Contains(m.raw, "done") {
-								t.Errorf("got %s", m.raw)
-							}
-							break
-						}
-					}
-					if !strings.HasPrefix(texts, "one, ") || !strings.HasSuffix(texts, "two, ") ||
-						last != 2 {
-						t.Errorf("reported was %sup to %v", texts, last)
-					}
-					time.Sleep(20 * time.Millisecond) // four heartbeats
-					if n := len(c.heard); n > 0 {
-						t.Errorf("%d messages after the result, the first is %s", n,
-							(<-c.heard).raw)
-					}
+					synctest.Test(t, func(t *testing.T) {
+						srv, _ := mustServe(t, nil)
+						addHeartbeatHosts(t, srv)
+						checkHeartbeats(open(t, srv, revision), tool)
+					})
 				})
 			}
 		}
+	}
+}
+
+// checkHeartbeats calls a tool and answers its question after three heartbeats.
+func checkHeartbeats(c *rawClient, tool string) {
+	c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + tool + `","_meta":{"progressToken":"p"}}}`)
+	question, beats, last, texts := rawMessage{}, 0, 0.0, ""
+	for answered := false; ; {
+		m := c.next()
+		switch {
+		case m.Method == protocol.MethodElicit:
+			question = m
+		case m.Params.Message == "waiting for an answer":
+			beats++
+		case m.Method == protocol.NotifyProgress:
+			texts += m.Params.Message + ", "
+		}
+		if m.Method == protocol.NotifyProgress {
+			if m.Params.Progress <= last {
+				c.Errorf("%v follows %v", m.Params.Progress, last)
+			}
+			last = m.Params.Progress
+		}
+		if beats == 3 && !answered {
+			answered = true
+			c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"reason":"why not"}}}`)
+		}
+		if m.Method == "" && string(m.ID) == "7" {
+			if !strings.Contains(m.raw, "done") {
+				c.Errorf("got %s", m.raw)
+			}
+			break
+		}
+	}
+	if !strings.HasPrefix(texts, "one, ") || !strings.HasSuffix(texts, "two, ") || last != 2 {
+		c.Errorf("reported was %sup to %v", texts, last)
+	}
+	time.Sleep(time.Hour)
+	if n := len(c.heard); n > 0 {
+		c.Errorf("%d messages after the result, the first is %s", n, (<-c.heard).raw)
 	}
 }

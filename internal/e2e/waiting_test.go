@@ -135,9 +135,7 @@ func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 			<-asked
 			panic("while a person is asked")
 		})
-	hosts := map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP,
-		"lines": oldOverLines}
-	for over, open := range hosts {
+	for over, open := range rawTransports {
 		for _, revision := range []string{"2025-06-18", "2025-11-25"} {
 			for _, how := range []string{"panic", "cancel", "delete", "answer"} {
 				if how == "delete" && over == "lines" {
@@ -145,7 +143,7 @@ func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(over, "/", revision, "/", how), func(t *testing.T) {
 					c := open(t, srv, revision)
-					c.endWait(t, how)
+					c.endWait(how)
 					<-ended
 					for range 3 { // a late answer is nobody's, and takes nothing
 						c.say(`{"jsonrpc":"2.0","id":"server-1","result":{"action":"accept","content":{"reason":"late"}}}`)
@@ -173,26 +171,26 @@ func accepting(context.Context, *client.FormQuestion) (*protocol.ElicitResult, e
 }
 
 // endWait makes a call that waits for a person, and ends it.
-func (c *oldClient) endWait(t *testing.T, how string) {
-	t.Helper()
+func (c *rawClient) endWait(how string) {
+	c.Helper()
 	arguments := map[bool]string{true: `{"panics":true}`, false: `{}`}[how == "panic"]
 	c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":` + arguments + `}}`)
 	if how != "panic" { // where the question may be withdrawn before it is out
-		question := c.next(t)
+		question := c.next()
 		if question.Method != protocol.MethodElicit {
-			t.Fatalf("got %s, want a question", question.raw)
+			c.Fatalf("got %s, want a question", question.raw)
 		}
 		switch how {
 		case "cancel":
 			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 			return
 		case "delete":
-			c.end()
+			c.deleteSession()
 			return
 		}
 		c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"reason":"why not"}}}`)
 	}
-	for m := c.next(t); string(m.ID) != "7"; m = c.next(t) {
+	for m := c.next(); string(m.ID) != "7"; m = c.next() {
 	}
 }
 
