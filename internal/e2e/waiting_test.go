@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -29,7 +31,7 @@ import (
 const thinkers = middleware.DefaultMaxCalls
 
 // workLimit is the time for work. People take longer.
-const workLimit = 500 * time.Millisecond
+const workLimit = middleware.DefaultTimeout
 
 // TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as
 // requests may run, with all recommended middleware. Others call on in both eras, and each gets the
@@ -39,64 +41,68 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 		"each authenticated": authenticate, "all anonymous": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			log := middleware.NewLog(zap.NewNop(), nil)
-			observer := event.Observers(log, metrics)
-			srv, _ := mustServe(t, &server.Options{Observer: observer,
-				Middleware: []server.Middleware{
-					log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil),
-					middleware.Limit(nil), middleware.Timeout(workLimit),
-				}})
-			addFlowTool(srv)
-			url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: who}))
-			answer, asked := make(chan struct{}), make(chan struct{}, thinkers)
-			var thinking sync.WaitGroup
-			before := allocated()
-			for i := range thinkers {
-				c := callAs(t, url, fmt.Sprint("user", i),
-					client.Options{Era: protocol.Legacy,
-						ElicitForm: func(ctx context.Context,
-							_ *client.FormQuestion) (*protocol.ElicitResult, error) {
-							asked <- struct{}{}
-							select {
-							case <-answer:
-							case <-ctx.Done():
-							}
-							return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: fmt.Appendf(nil, `{"reason":"reason %d"}`, i)}, nil
-						}})
-				thinking.Go(func() {
-					tool := []string{"deploy", "ask in place"}[i%2]
-					result, err := c.CallTool(within(t, patience), tool,
-						map[string]string{"env": "prod"})
-					want := fmt.Sprintf("deployed to prod: reason %d", i)
-					if err != nil || textOf(result.Content) != want ||
-						c.Negotiated() != protocol.V20251125 {
-						t.Errorf("client %d got %+v, %v, want %s", i, result, err, want)
-					}
-				})
-			}
-			for range thinkers {
-				<-asked
-			}
-			t.Logf("%d bytes for each of %d calls that wait, with its session, connection and "+
-				"client", (allocated()-before)/thinkers, thinkers)
-			time.Sleep(2 * workLimit)
-			for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-				c := callAs(t, url, "other", client.Options{Era: era})
-				for range 20 {
-					result, err := c.CallTool(within(t, patience), "plain", nil)
-					if err != nil || textOf(result.Content) != "plain" {
-						t.Fatalf("a plain call of the %s era got %+v, %v", era, result, err)
-					}
-				}
-			}
-			close(answer)
-			thinking.Wait()
+			synctest.Test(t, func(t *testing.T) { thinkSideBySide(t, who) })
 		})
 	}
+}
+
+// thinkSideBySide has people think for twice as long as work may take, in fake time.
+func thinkSideBySide(t *testing.T, who func(*http.Request) (protocol.Principal, error)) {
+	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := middleware.NewLog(zap.NewNop(), nil)
+	observer := event.Observers(log, metrics)
+	srv, _ := mustServe(t, &server.Options{Observer: observer,
+		Middleware: []server.Middleware{
+			log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil),
+			middleware.Limit(nil), middleware.Timeout(workLimit),
+		}})
+	addFlowTool(srv)
+	web := pipehttp.Serve(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: who}))
+	answer, asked := make(chan struct{}), make(chan struct{}, thinkers)
+	var thinking sync.WaitGroup
+	before := allocated()
+	for i := range thinkers {
+		c := callAs(t, pipehttp.URL, web.Client(), fmt.Sprint("user", i),
+			client.Options{Era: protocol.Legacy,
+				ElicitForm: func(ctx context.Context,
+					_ *client.FormQuestion) (*protocol.ElicitResult, error) {
+					asked <- struct{}{}
+					select {
+					case <-answer:
+					case <-ctx.Done():
+					}
+					return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: fmt.Appendf(nil, `{"reason":"reason %d"}`, i)}, nil
+				}})
+		thinking.Go(func() {
+			tool := []string{"deploy", "ask in place"}[i%2]
+			result, err := c.CallTool(t.Context(), tool, map[string]string{"env": "prod"})
+			want := fmt.Sprintf("deployed to prod: reason %d", i)
+			if err != nil || textOf(result.Content) != want ||
+				c.Negotiated() != protocol.V20251125 {
+				t.Errorf("client %d got %+v, %v, want %s", i, result, err, want)
+			}
+		})
+	}
+	for range thinkers {
+		<-asked
+	}
+	t.Logf("%d bytes for each of %d calls that wait, with its session, connection and "+
+		"client", (allocated()-before)/thinkers, thinkers)
+	time.Sleep(2 * workLimit)
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		c := callAs(t, pipehttp.URL, web.Client(), "other", client.Options{Era: era})
+		for range 20 {
+			result, err := c.CallTool(within(t, patience), "plain", nil)
+			if err != nil || textOf(result.Content) != "plain" {
+				t.Fatalf("a plain call of the %s era got %+v, %v", era, result, err)
+			}
+		}
+	}
+	close(answer)
+	thinking.Wait()
 }
 
 // TestSlotsComeBackHoweverAWaitEnds, with a middleware that lets one call run and a server that
@@ -156,7 +162,8 @@ func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 	}
 	url := listen(t, servertest.NewHandler(t, srv, nil))
 	for range 3 { // the one slot and the one place are free
-		c := callAs(t, url, "other", client.Options{Era: protocol.Legacy, ElicitForm: accepting})
+		c := callAs(t, url, &http.Client{Transport: transport(t)}, "other",
+			client.Options{Era: protocol.Legacy, ElicitForm: accepting})
 		result, err := c.CallTool(within(t, patience), "t", nil)
 		if err != nil || textOf(result.Content) != "asked" {
 			t.Errorf("got %+v, %v", result, err)
@@ -220,11 +227,12 @@ func wantGauges(t *testing.T, registry *prometheus.Registry, names ...string) {
 	}
 }
 
-// callAs returns a client of a user, with connections of its own.
-func callAs(t *testing.T, url, user string, opts client.Options) *client.Client {
+// callAs returns a client of a user.
+func callAs(t *testing.T, url string, http1 *http.Client, user string,
+	opts client.Options) *client.Client {
 	t.Helper()
 	peer, err := clienthttp.New(url, &clienthttp.Options{
-		HTTPClient: &http.Client{Transport: transport(t)}, Header: http.Header{userHeader: {user}},
+		HTTPClient: http1, Header: http.Header{userHeader: {user}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,11 +18,10 @@ const URL = "http://127.0.0.1/"
 
 // A Server serves HTTP over pipes. A pipe has no buffer: what nobody reads blocks its writer.
 type Server struct {
-	t         testing.TB
-	listener  *listener
-	server    http.Server
-	transport http.Transport
-	ended     chan struct{} // closed when Serve has returned
+	t        testing.TB
+	listener *listener
+	server   http.Server
+	ended    chan struct{} // closed when Serve has returned
 }
 
 // Serve starts a server, which is closed when the test ends. In a bubble of synctest it must be
@@ -31,7 +30,6 @@ func Serve(t testing.TB, h http.Handler) *Server {
 	s := &Server{t: t, ended: make(chan struct{}),
 		listener: &listener{conns: make(chan net.Conn), closed: make(chan struct{})}}
 	s.server.Handler = h
-	s.transport.DialContext = s.DialContext
 	go func() {
 		defer close(s.ended)
 		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -42,8 +40,10 @@ func Serve(t testing.TB, h http.Handler) *Server {
 	return s
 }
 
-// Client returns a client whose connections lead to the server, whatever the URL.
-func (s *Server) Client() *http.Client { return &http.Client{Transport: &s.transport} }
+// Client returns a client with connections of its own, which lead to the server whatever the URL.
+func (s *Server) Client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: s.DialContext}}
+}
 
 // Dial returns a connection to the server that is closed when the test ends.
 func (s *Server) Dial() net.Conn {
@@ -70,9 +70,9 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 }
 
-// Close closes all connections and waits until the server has ended. It may be called again.
+// Close closes all connections, with it those of clients, and waits until the server has ended. It
+// may be called again.
 func (s *Server) Close() {
-	s.transport.CloseIdleConnections()
 	_ = s.server.Close()
 	<-s.ended
 }
