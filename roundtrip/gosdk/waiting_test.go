@@ -14,6 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
@@ -179,8 +181,9 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration,
 // wires are the connections over which a client reaches a server.
 var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
-		endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
-		return &mcp.StreamableClientTransport{Endpoint: endpoint,
+		recorder := &wiretest.Recorder{
+			Base: pipehttp.Serve(t, gosdk.HandlerOf(server, nil)).Client().Transport}
+		return &mcp.StreamableClientTransport{Endpoint: pipehttp.URL,
 			HTTPClient: &http.Client{Transport: recorder}}
 	},
 	"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
@@ -253,75 +256,69 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 	}
 }
 
-// Over real connections and in each older revision that asks, values rise up to
+// Over HTTP and lines, and in each older revision that asks, values rise up to
 // the handler's last, and nothing follows the result.
 func TestHeartbeatsOverWires(t *testing.T) {
 	for over, open := range wires {
 		for _, revision := range []string{"2025-06-18", legacy} {
 			t.Run(over+"/"+revision, func(t *testing.T) {
-				server := single(t, func(ctx context.Context,
-					req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-					report(ctx, req, 1)
-					_, err := gosdk.Elicit(ctx, req.Session, formQuestion())
-					report(ctx, req, 2)
-					return toolText("done"), err
-				}, withFunnel(roundtrip.Options{Heartbeat: 5 * time.Millisecond}))
-				seen := make(chan *mcp.ProgressNotificationParams, 1000)
-				heard := func(n int) []*mcp.ProgressNotificationParams {
-					var all []*mcp.ProgressNotificationParams
-					for range n {
-						select {
-						case p := <-seen:
-							all = append(all, p)
-						case <-time.After(patience):
-							t.Error("no progress")
-							return all
-						}
-					}
-					return all
-				}
-				var all []*mcp.ProgressNotificationParams
-				c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"},
-					&mcp.ClientOptions{
-						ElicitationHandler: func(context.Context,
-							*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-							all = heard(4)
-							return &mcp.ElicitResult{Action: "accept",
-								Content: map[string]any{"reason": "because"}}, nil
-						},
-						ProgressNotificationHandler: func(_ context.Context,
-							req *mcp.ProgressNotificationClientRequest) {
-							seen <- req.Params
-						},
+				synctest.Test(t, func(t *testing.T) {
+					server := single(t, func(ctx context.Context,
+						req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+						report(ctx, req, 1)
+						_, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+						report(ctx, req, 2)
+						return toolText("done"), err
 					})
-				session, err := c.Connect(t.Context(), open(t, server),
-					&mcp.ClientSessionOptions{ProtocolVersion: revision})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer session.Close()
-				if result, err := session.CallTool(t.Context(),
-					&mcp.CallToolParams{Name: "t",
-						Meta: mcp.Meta{"progressToken": "p"}}); err != nil || result.IsError {
-					t.Fatalf("got %+v, %v", result, err)
-				}
-				for len(all) == 0 || all[len(all)-1].Progress != 2 && !t.Failed() {
-					all = append(all, heard(1)...)
-				}
-				time.Sleep(20 * time.Millisecond) // four heartbeats
-				if len(seen) > 0 {
-					t.Errorf("%d notifications after the result", len(seen))
-				}
-				for i, p := range all {
-					if i > 0 && p.Progress <= all[i-1].Progress {
-						t.Errorf("%v follows %v", p.Progress, all[i-1].Progress)
-					}
-				}
-				if all[0].Progress != 1 || all[1].Message != "waiting for an answer" {
-					t.Errorf("heard %+v first", all[:2])
-				}
+					checkHeartbeats(t, open(t, server), revision)
+				})
 			})
 		}
+	}
+}
+
+// checkHeartbeats calls the tool and answers its question when four notifications have come. It
+// runs in fake time.
+func checkHeartbeats(t *testing.T, server mcp.Transport, revision string) {
+	seen := make(chan *mcp.ProgressNotificationParams, 1000)
+	var all []*mcp.ProgressNotificationParams
+	c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			for range 4 {
+				all = append(all, <-seen)
+			}
+			return &mcp.ElicitResult{Action: "accept",
+				Content: map[string]any{"reason": "because"}}, nil
+		},
+		ProgressNotificationHandler: func(_ context.Context,
+			req *mcp.ProgressNotificationClientRequest) {
+			seen <- req.Params
+		},
+	})
+	session, err := c.Connect(t.Context(), server,
+		&mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}}
+	if result, err := session.CallTool(t.Context(), params); err != nil || result.IsError {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	for all[len(all)-1].Progress != 2 {
+		all = append(all, <-seen)
+	}
+	time.Sleep(time.Hour)
+	if len(seen) > 0 {
+		t.Errorf("%d notifications after the result", len(seen))
+	}
+	for i, p := range all {
+		if i > 0 && p.Progress <= all[i-1].Progress {
+			t.Errorf("%v follows %v", p.Progress, all[i-1].Progress)
+		}
+	}
+	if all[0].Progress != 1 || all[1].Message != "waiting for an answer" {
+		t.Errorf("heard %+v first", all[:2])
 	}
 }
 
