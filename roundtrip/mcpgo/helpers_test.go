@@ -149,16 +149,21 @@ func conform(t *testing.T, revision string, messages []wiretest.Message) {
 func serveHTTP(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer,
 	opts ...server.StreamableHTTPOption) (endpoint string, said func() []wiretest.Message) {
 	t.Helper()
-	opts = append(opts, server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
-	var h http.Handler = server.NewStreamableHTTPServer(s, opts...)
-	if a != nil {
-		h = a.Handler(h)
-	}
 	log := &wiretest.Log{}
-	behind := httptest.NewUnstartedServer(recordExchanges(log, h))
-	behind.Start()
+	behind := httptest.NewServer(recordExchanges(log, newHTTPHandler(a, s, opts...)))
 	t.Cleanup(behind.Close)
 	return behind.URL + "/mcp", log.Messages
+}
+
+// newHTTPHandler returns the endpoint of s, behind the adapter if there is one.
+func newHTTPHandler(a *mcpgo.Adapter, s *server.MCPServer,
+	opts ...server.StreamableHTTPOption) http.Handler {
+	opts = append(opts, server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
+	h := server.NewStreamableHTTPServer(s, opts...)
+	if a == nil {
+		return h
+	}
+	return a.Handler(h)
 }
 
 // recordExchanges writes down what a handler reads and says, JSON and events alike.

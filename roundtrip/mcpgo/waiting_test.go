@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
@@ -85,11 +87,12 @@ func (c *session) openLines(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer)
 
 func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *server.MCPServer,
 	standing bool, opts ...server.StreamableHTTPOption) {
-	endpoint, said := serveHTTP(t, a, s, opts...)
-	c.said = said
-	ctx, id := within(t), ""
+	log := &wiretest.Log{}
+	c.said = log.Messages
+	http1 := pipehttp.Serve(t, recordExchanges(log, newHTTPHandler(a, s, opts...))).Client()
+	id := ""
 	send := func(method, text string) *http.Response {
-		r, err := http.NewRequestWithContext(ctx, method, endpoint, strings.NewReader(text))
+		r, err := http.NewRequestWithContext(t.Context(), method, pipehttp.URL, strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +102,7 @@ func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *s
 			r.Header.Set("Mcp-Session-Id", id)
 			r.Header.Set("Mcp-Protocol-Version", revision)
 		}
-		response, err := http.DefaultClient.Do(r)
+		response, err := http1.Do(r)
 		if err != nil {
 			return nil // the test has ended, or will say what is missing
 		}
@@ -244,71 +247,96 @@ func TestHeartbeatsOfACallThatWaits(t *testing.T) {
 	for _, transport := range []string{"http", "http, standing", "lines"} {
 		for _, revision := range []string{"2025-06-18", v20251125} {
 			t.Run(transport+"/"+revision, func(t *testing.T) {
-				s := newHostServer()
-				var c *session
-				addReporter(s, func(text string) { c.until(func() bool { return strings.Contains(c.text(), text) }) }, 1.00001, 2)
-				a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Heartbeat: 5 * time.Millisecond}})
-				c = openSession(t, transport, revision, a, s)
-				c.say(fmt.Sprintf(callReport, `"p"`))
-				question := c.question()
-				for range 3 {
-					c.next("heartbeat", isHeartbeat)
-				}
-				c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"zeal":"much"}}}`)
-				if got := c.response("7"); !strings.Contains(got.raw, "done") {
-					t.Fatalf("got %s", got.raw)
-				}
-				time.Sleep(20 * time.Millisecond)
-				before, after := c.progress("p", "7")
-				if len(after) > 0 {
-					t.Errorf("after the answer: %+v", after)
-				}
-				last, texts, beats := 0.0, []string(nil), 0
-				for _, m := range before {
-					if m.Params.Progress <= last {
-						t.Errorf("%v follows %v", m.Params.Progress, last)
-					}
-					if last = m.Params.Progress; m.Params.Total != 3 {
-						t.Errorf("total %v, want 3", m.Params.Total)
-					}
-					if isHeartbeat(m) {
-						beats++
-						continue
-					}
-					texts = append(texts, m.Params.Message)
-				}
-				if strings.Join(texts, " ") != "1 1.00001 2" || beats < 3 || last != 2 {
-					t.Errorf("the handler's own are %v, with %d heartbeats, up to %v; said was %s",
-						texts, beats, last, c.text())
-				}
+				inFakeTime(t, transport, func(t *testing.T, interval time.Duration) {
+					checkHeartbeats(t, transport, revision, interval)
+				})
 			})
 		}
 	}
 }
 
+// inFakeTime runs a test with heartbeats at an interval, in fake time over HTTP. Over lines that
+// is not possible: mcp-go has one session for lines, whose channels are made when the process
+// starts, outside of any bubble. There the interval is short, so that waits for some are, too.
+func inFakeTime(t *testing.T, transport string, test func(*testing.T, time.Duration)) {
+	if transport == "lines" {
+		test(t, 5*time.Millisecond)
+		return
+	}
+	synctest.Test(t, func(t *testing.T) { test(t, time.Second) })
+}
+
+// checkHeartbeats calls a tool that reports, and answers its question after three heartbeats.
+func checkHeartbeats(t *testing.T, transport, revision string, interval time.Duration) {
+	s := newHostServer()
+	var c *session
+	addReporter(s, func(text string) {
+		c.until(func() bool { return strings.Contains(c.text(), text) })
+	}, 1.00001, 2)
+	c = openSession(t, transport, revision,
+		install(t, s, &mcpgo.Options{Options: roundtrip.Options{Heartbeat: interval}}), s)
+	c.say(fmt.Sprintf(callReport, `"p"`))
+	question := c.question()
+	for range 3 {
+		c.next("heartbeat", isHeartbeat)
+	}
+	c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"zeal":"much"}}}`)
+	if got := c.response("7"); !strings.Contains(got.raw, "done") {
+		t.Fatalf("got %s", got.raw)
+	}
+	time.Sleep(4 * interval)
+	before, after := c.progress("p", "7")
+	if len(after) > 0 {
+		t.Errorf("after the answer: %+v", after)
+	}
+	last, texts, beats := 0.0, []string(nil), 0
+	for _, m := range before {
+		if m.Params.Progress <= last {
+			t.Errorf("%v follows %v", m.Params.Progress, last)
+		}
+		if last = m.Params.Progress; m.Params.Total != 3 {
+			t.Errorf("total %v, want 3", m.Params.Total)
+		}
+		if isHeartbeat(m) {
+			beats++
+			continue
+		}
+		texts = append(texts, m.Params.Message)
+	}
+	if strings.Join(texts, " ") != "1 1.00001 2" || beats < 3 || last != 2 {
+		t.Errorf("the handler's own are %v, with %d heartbeats, up to %v; said was %s",
+			texts, beats, last, c.text())
+	}
+}
+
 func TestNoHeartbeats(t *testing.T) {
 	for name, c := range map[string]struct {
-		opts roundtrip.Options
+		off  bool
 		call string
 	}{
-		"off":               {roundtrip.Options{Heartbeat: -1}, fmt.Sprintf(callReport, `"p"`)},
-		"without a token":   {roundtrip.Options{Heartbeat: time.Millisecond}, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report"}}`},
-		"with a huge token": {roundtrip.Options{Heartbeat: time.Millisecond}, fmt.Sprintf(callReport, `"`+strings.Repeat("x", 300)+`"`)},
+		"off":               {true, fmt.Sprintf(callReport, `"p"`)},
+		"without a token":   {false, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"report"}}`},
+		"with a huge token": {false, fmt.Sprintf(callReport, `"`+strings.Repeat("x", 300)+`"`)},
 	} {
 		for _, transport := range []string{"http", "lines"} {
 			t.Run(name+"/"+transport, func(t *testing.T) {
-				s := newHostServer()
-				addReporter(s, func(string) {})
-				x := openSession(t, transport, v20251125,
-					install(t, s, &mcpgo.Options{Options: c.opts}), s)
-				x.say(c.call)
-				question := x.question()
-				time.Sleep(30 * time.Millisecond)
-				x.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"zeal":"much"}}}`)
-				x.response("7")
-				if strings.Contains(x.text(), "waiting for an answer") {
-					t.Errorf("said was %s", x.text())
-				}
+				inFakeTime(t, transport, func(t *testing.T, interval time.Duration) {
+					s := newHostServer()
+					addReporter(s, func(string) {})
+					opts := &mcpgo.Options{Options: roundtrip.Options{Heartbeat: interval}}
+					if c.off {
+						opts.Heartbeat = -1
+					}
+					x := openSession(t, transport, v20251125, install(t, s, opts), s)
+					x.say(c.call)
+					question := x.question()
+					time.Sleep(4 * interval) // in which some would go out
+					x.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"zeal":"much"}}}`)
+					x.response("7")
+					if strings.Contains(x.text(), "waiting for an answer") {
+						t.Errorf("said was %s", x.text())
+					}
+				})
 			})
 		}
 	}
