@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -227,6 +229,10 @@ func argumentAttacks() []attack {
 	return list
 }
 
+// bodiesInBrief are the subtests of TestRequestBodiesAreReadStrictly that run without the tag slow:
+// one for each method, and the one tool that takes answers without a state.
+var bodiesInBrief = []string{"typed tool", "tool that takes cold answers", "prompt", "resource"}
+
 // TestRequestBodiesAreReadStrictly sends each attack to each style of handler. Every one is
 // answered, with a status that is not the server's fault and the id where that can be read; nothing
 // panics, is left running or counts as the server's mistake; and the next honest request is served.
@@ -241,6 +247,9 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 		"template":               {method: protocol.MethodReadResource, target: "vault://box/7"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !testmode.Slow && !slices.Contains(bodiesInBrief, name) {
+				t.Skip("runs with the tag slow")
+			}
 			l = l.defaulted()
 			attacks := append(messageAttacks(), paramsAttacks()...)
 			if l.method != protocol.MethodReadResource { // which has no arguments

@@ -1,6 +1,7 @@
 package leaktest_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/cputime"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 )
 
 // hangEnv names the one of hangs that a child process is to run.
@@ -19,9 +21,18 @@ const hangEnv = "LEAKTEST_HANG"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(hangEnv) != "" {
-		leaktest.MainWithin(m, 2*time.Second)
+		leaktest.MainWithin(m, childLimit())
 	}
 	leaktest.Main(m)
+}
+
+// childLimit is for how long children may do nothing. With the tag slow it is longer, in favour of
+// machines on which the runtime takes more of the little that an idle process may use.
+func childLimit() time.Duration {
+	if testmode.Slow {
+		return 2 * time.Second
+	}
+	return time.Second
 }
 
 // hangs are tests that never end, and words that must be said of each.
@@ -54,15 +65,15 @@ var hangs = []struct {
 	{"beside a busy test", func(t *testing.T) {
 		t.Run("group", func(t *testing.T) {
 			t.Run("waits", func(t *testing.T) { t.Parallel(); receive(make(chan int)) })
-			t.Run("ends", func(t *testing.T) { t.Parallel(); burn(4 * time.Second) })
+			t.Run("ends", func(t *testing.T) { t.Parallel(); burn(2 * childLimit()) })
 		})
 	}, []string{"init.func6.1.1 (hang_test.go:"}},
 	{"a program that works", func(t *testing.T) {
-		if err := exec.Command("sleep", "4").Run(); err != nil {
+		if err := exec.Command("sleep", fmt.Sprint(2*childLimit().Seconds())).Run(); err != nil {
 			t.Error(err)
 		}
 	}, nil},
-	{"much to do", func(*testing.T) { burn(4 * time.Second) }, nil},
+	{"much to do", func(*testing.T) { burn(2 * childLimit()) }, nil},
 }
 
 func receive(c chan int) int { return <-c }
@@ -116,7 +127,7 @@ func TestNoWatchWithoutATimeout(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Errorf("child ended: %v", err)
-	case <-time.After(4 * time.Second):
+	case <-time.After(2 * childLimit()):
 		_ = cmd.Process.Kill()
 		<-ended
 	}
