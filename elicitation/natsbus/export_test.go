@@ -34,3 +34,23 @@ func RecodeResponse(b []byte) ([]byte, error) {
 	}
 	return r.appendFrame(nil), nil
 }
+
+// MaxParts is into how many parts a message is divided at most.
+const MaxParts = maxParts
+
+// Assemble puts a message together from parts of size bytes.
+func Assemble(message []byte, size int) ([]byte, error) {
+	parts := max(1, (len(message)+size-1)/size)
+	var a assembly
+	for i := range parts {
+		chunk := message[i*size : min((i+1)*size, len(message))]
+		done, err := a.addPart(span{uint16(i), uint16(parts)}, chunk)
+		if err != nil {
+			return nil, err
+		}
+		if last := i == parts-1; done != last {
+			return nil, errFrame
+		}
+	}
+	return a.data, nil
+}
