@@ -114,15 +114,17 @@ func TestDecodeCreateMessageResult(t *testing.T) {
 		`{"role":"user","content":` + text + `,"model":"m","_meta":1}`:           -1,
 		`{"action":"accept"}`: -1, `{}`: -1, `[]`: -1, `null`: -1, ``: -1, `"m"`: -1,
 	} {
-		r, err := protocol.DecodeCreateMessageResult([]byte(raw))
-		switch {
-		case blocks < 0 && (err == nil || r != nil):
-			t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
-		case blocks >= 0 && err != nil:
-			t.Errorf("%s: %v", raw, err)
-		case blocks >= 0 && len(r.Content) != blocks:
-			t.Errorf("%s: %d blocks, want %d", raw, len(r.Content), blocks)
-		}
+		t.Run(raw, func(t *testing.T) {
+			r, err := protocol.DecodeCreateMessageResult([]byte(raw))
+			switch {
+			case blocks < 0 && (err == nil || r != nil):
+				t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
+			case blocks >= 0 && err != nil:
+				t.Errorf("%s: %v", raw, err)
+			case blocks >= 0 && len(r.Content) != blocks:
+				t.Errorf("%s: %d blocks, want %d", raw, len(r.Content), blocks)
+			}
+		})
 	}
 	if got, err := (protocol.CreateMessageResult{Model: "m"}).MarshalJSON(); err == nil {
 		t.Errorf("encoded without a role: %s", got)
@@ -151,15 +153,17 @@ func TestDecodeListRootsResult(t *testing.T) {
 		`{"action":"accept","content":{"roots":[]}}`:        -1,
 		`{}`: -1, `[]`: -1, `null`: -1, ``: -1,
 	} {
-		r, err := protocol.DecodeListRootsResult([]byte(raw))
-		switch {
-		case want < 0 && (err == nil || r != nil):
-			t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
-		case want >= 0 && err != nil:
-			t.Errorf("%s: %v", raw, err)
-		case want >= 0 && len(r.Roots) != want:
-			t.Errorf("%s: %d roots, want %d", raw, len(r.Roots), want)
-		}
+		t.Run(raw, func(t *testing.T) {
+			r, err := protocol.DecodeListRootsResult([]byte(raw))
+			switch {
+			case want < 0 && (err == nil || r != nil):
+				t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
+			case want >= 0 && err != nil:
+				t.Errorf("%s: %v", raw, err)
+			case want >= 0 && len(r.Roots) != want:
+				t.Errorf("%s: %d roots, want %d", raw, len(r.Roots), want)
+			}
+		})
 	}
 }
 

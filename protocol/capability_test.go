@@ -63,25 +63,27 @@ func TestMissing(t *testing.T) {
 			"tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`, "roots": `{"roots":{}}`,
 		}},
 	} {
-		c := capabilities(t, test.declared)
-		for kind, q := range kinds {
-			want := test.missing[kind]
-			if want == "" {
-				want = none
+		t.Run(test.declared, func(t *testing.T) {
+			c := capabilities(t, test.declared)
+			for kind, q := range kinds {
+				want := test.missing[kind]
+				if want == "" {
+					want = none
+				}
+				missing := c.Missing(q)
+				if got := spelled(t, missing); got != want || missing.IsZero() != (want == none) {
+					t.Errorf("%s asked for %s lacks %s, want %s", test.declared, kind, got, want)
+				}
+				// What is missing is exactly what would help.
+				if again := c.Union(missing).Missing(q); !again.IsZero() {
+					t.Errorf("%s with %s still lacks %s for %s", test.declared, spelled(t, missing),
+						spelled(t, again), kind)
+				}
+				if lacks := c.Lacks(missing); lacks.IsZero() != missing.IsZero() {
+					t.Errorf("%s lacks %s of %s", test.declared, spelled(t, lacks), spelled(t, missing))
+				}
 			}
-			missing := c.Missing(q)
-			if got := spelled(t, missing); got != want || missing.IsZero() != (want == none) {
-				t.Errorf("%s asked for %s lacks %s, want %s", test.declared, kind, got, want)
-			}
-			// What is missing is exactly what would help.
-			if again := c.Union(missing).Missing(q); !again.IsZero() {
-				t.Errorf("%s with %s still lacks %s for %s", test.declared, spelled(t, missing),
-					spelled(t, again), kind)
-			}
-			if lacks := c.Lacks(missing); lacks.IsZero() != missing.IsZero() {
-				t.Errorf("%s lacks %s of %s", test.declared, spelled(t, lacks), spelled(t, missing))
-			}
-		}
+		})
 	}
 	if missing := (protocol.ClientCapabilities{}).Missing(nil); !missing.IsZero() {
 		t.Errorf("a nil question needs %s", missing)
@@ -103,19 +105,21 @@ func TestLacksAndUnion(t *testing.T) {
 		{`{"extensions":{"a":{"v":1}}}`, `{"extensions":{"a":{"v":2},"b":{}}}`, `{"extensions":{"b":{}}}`, `{"extensions":{"a":{"v":2},"b":{}}}`},
 		{`{"experimental":{"a":{}}}`, `{"experimental":{"a":{}}}`, `{}`, `{"experimental":{"a":{}}}`},
 	} {
-		have, needed := capabilities(t, test.have), capabilities(t, test.needed)
-		if got := spelled(t, have.Lacks(needed)); got != test.lacks {
-			t.Errorf("%s lacks %s of %s, want %s", test.have, got, test.needed, test.lacks)
-		}
-		if got := spelled(t, have.Union(needed)); got != test.union {
-			t.Errorf("%s and %s make %s, want %s", test.have, test.needed, got, test.union)
-		}
-		if lacks := have.Union(needed).Lacks(needed); !lacks.IsZero() {
-			t.Errorf("%s and %s still lack %s", test.have, test.needed, lacks)
-		}
-		if spelled(t, have) != spelled(t, capabilities(t, test.have)) {
-			t.Errorf("%s was changed to %s", test.have, spelled(t, have))
-		}
+		t.Run(test.have+"_and_"+test.needed, func(t *testing.T) {
+			have, needed := capabilities(t, test.have), capabilities(t, test.needed)
+			if got := spelled(t, have.Lacks(needed)); got != test.lacks {
+				t.Errorf("%s lacks %s of %s, want %s", test.have, got, test.needed, test.lacks)
+			}
+			if got := spelled(t, have.Union(needed)); got != test.union {
+				t.Errorf("%s and %s make %s, want %s", test.have, test.needed, got, test.union)
+			}
+			if lacks := have.Union(needed).Lacks(needed); !lacks.IsZero() {
+				t.Errorf("%s and %s still lack %s", test.have, test.needed, lacks)
+			}
+			if spelled(t, have) != spelled(t, capabilities(t, test.have)) {
+				t.Errorf("%s was changed to %s", test.have, spelled(t, have))
+			}
+		})
 	}
 }
 

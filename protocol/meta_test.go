@@ -47,14 +47,16 @@ func TestMetaWith(t *testing.T) {
 		{`{}`, "k", math.NaN(), ``},
 		{`{}`, "k", func() {}, ``},
 	} {
-		before := protocol.Meta(test.meta)
-		got, err := before.With(test.key, test.v)
-		if (err != nil) != (test.want == "") || string(got) != test.want {
-			t.Errorf("%s with %s: got %s, %v; want %s", test.meta, test.key, got, err, test.want)
-		}
-		if string(before) != test.meta {
-			t.Errorf("%s was changed to %s", test.meta, before)
-		}
+		t.Run(test.meta+"_with_"+test.key, func(t *testing.T) {
+			before := protocol.Meta(test.meta)
+			got, err := before.With(test.key, test.v)
+			if (err != nil) != (test.want == "") || string(got) != test.want {
+				t.Errorf("%s with %s: got %s, %v; want %s", test.meta, test.key, got, err, test.want)
+			}
+			if string(before) != test.meta {
+				t.Errorf("%s was changed to %s", test.meta, before)
+			}
+		})
 	}
 }
 

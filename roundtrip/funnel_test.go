@@ -131,18 +131,20 @@ func TestBugEndsTheFlow(t *testing.T) {
 		"bug": returns(nil, nil), "error": returns(nil, errors.New("no")),
 		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
 	} {
-		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.Number(ctx) == 1 {
+					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+				}
+				return fail(ctx)
+			})
+			c.ask("k")
+			_, _ = c.answer("k", accepted).send()
+			if end := one[event.FlowEnded](t, c.events); end.How != event.EndFailed ||
+				end.Legs != 2 {
+				t.Errorf("%s: end %+v", name, end)
 			}
-			return fail(ctx)
 		})
-		c.ask("k")
-		_, _ = c.answer("k", accepted).send()
-		if end := one[event.FlowEnded](t, c.events); end.How != event.EndFailed ||
-			end.Legs != 2 {
-			t.Errorf("%s: end %+v", name, end)
-		}
 	}
 }
 

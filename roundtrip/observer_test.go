@@ -266,15 +266,17 @@ func TestErrorsThatAreNoFailures(t *testing.T) {
 		"protocol error": protocol.Errorf(4711, "chosen words"),
 		"refusal":        fmt.Errorf("not deleted: %w", &roundtrip.DeclinedError{Key: "k"}),
 	} {
-		c := newClient(t, roundtrip.Options{HideErrors: true},
-			func(context.Context) (protocol.Result, error) { return nil, fail })
-		result, err := c.send()
-		if n := len(all[event.HandlerFailed](c.events)); n != 0 {
-			t.Errorf("%s: %d events", name, n)
-		}
-		if text := fmt.Sprint(show(result), err); strings.Contains(text, "internal failure") {
-			t.Errorf("%s: %q", name, text)
-		}
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{HideErrors: true},
+				func(context.Context) (protocol.Result, error) { return nil, fail })
+			result, err := c.send()
+			if n := len(all[event.HandlerFailed](c.events)); n != 0 {
+				t.Errorf("%s: %d events", name, n)
+			}
+			if text := fmt.Sprint(show(result), err); strings.Contains(text, "internal failure") {
+				t.Errorf("%s: %q", name, text)
+			}
+		})
 	}
 }
 
@@ -381,11 +383,13 @@ func TestEventsOfPlainCalls(t *testing.T) {
 		events *events
 		ends   int
 	}{"plain": {c.events, 0}, "modern": {asking.events, 1}, "in place": {live.events, 0}} {
-		if n := len(all[event.FlowEnded](tc.events)); n != tc.ends {
-			t.Errorf("%s: %d flows ended, want %d", name, n, tc.ends)
-		}
-		if list := all[event.AnswersDropped](tc.events); len(list) != 0 {
-			t.Errorf("%s: %+v", name, list)
-		}
+		t.Run(name, func(t *testing.T) {
+			if n := len(all[event.FlowEnded](tc.events)); n != tc.ends {
+				t.Errorf("%s: %d flows ended, want %d", name, n, tc.ends)
+			}
+			if list := all[event.AnswersDropped](tc.events); len(list) != 0 {
+				t.Errorf("%s: %+v", name, list)
+			}
+		})
 	}
 }

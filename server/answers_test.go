@@ -182,13 +182,15 @@ func TestDeclineThenCancel(t *testing.T) {
 		})
 	for action, refusal := range map[string]string{"decline": "declined: ok",
 		"cancel": "cancelled: ok"} {
-		runs = 0
-		first := h.call("nag", "")
-		first.asks("ok")
-		h.call("nag", "", answers(`"ok":{"action":"`+action+`"}`), first.state()).failed(refusal)
-		if runs != 2 {
-			t.Errorf("%s: the handler ran %d times, want once a leg", action, runs)
-		}
+		t.Run(action, func(t *testing.T) {
+			runs = 0
+			first := h.call("nag", "")
+			first.asks("ok")
+			h.call("nag", "", answers(`"ok":{"action":"`+action+`"}`), first.state()).failed(refusal)
+			if runs != 2 {
+				t.Errorf("%s: the handler ran %d times, want once a leg", action, runs)
+			}
+		})
 	}
 }
 

@@ -95,14 +95,16 @@ func TestPanicOutsideHandlers(t *testing.T) {
 			panic("in the handler")
 		})
 	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` + goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
-		req := &protocol.Request{ID: protocol.IntID(3), Method: method,
-			Params: json.RawMessage(params)}
-		response, err := srv.Handle(t.Context(), req, nil)
-		if err != nil || response.Error == nil ||
-			response.Error.Code != protocol.CodeInternalError || response.Result != nil ||
-			response.ID != req.ID {
-			t.Errorf("%s: got %+v, %v, want an internal error", method, response, err)
-		}
+		t.Run(method, func(t *testing.T) {
+			req := &protocol.Request{ID: protocol.IntID(3), Method: method,
+				Params: json.RawMessage(params)}
+			response, err := srv.Handle(t.Context(), req, nil)
+			if err != nil || response.Error == nil ||
+				response.Error.Code != protocol.CodeInternalError || response.Result != nil ||
+				response.ID != req.ID {
+				t.Errorf("%s: got %+v, %v, want an internal error", method, response, err)
+			}
+		})
 	}
 	if err := back.Notify(t.Context(),
 		&protocol.Notification{Method: "notifications/message"}); !errors.Is(err, server.ErrEnded) {

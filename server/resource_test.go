@@ -53,15 +53,17 @@ func TestResources(t *testing.T) {
 		{"db:users/7/8?q=1", ""},
 	}
 	for _, tt := range tests {
-		r := h.readURI(tt.uri)
-		if tt.want == "" {
-			r.refused(protocol.CodeInvalidParams, "resource not found")
-			continue
-		}
-		list, _ := r.result["contents"].([]any)
-		if len(list) != 1 || at(list[0], "text") != tt.want || at(list[0], "uri") != tt.uri {
-			t.Errorf("%q: result is %s, want %q", tt.uri, r.raw, tt.want)
-		}
+		t.Run(tt.uri, func(t *testing.T) {
+			r := h.readURI(tt.uri)
+			if tt.want == "" {
+				r.refused(protocol.CodeInvalidParams, "resource not found")
+				return
+			}
+			list, _ := r.result["contents"].([]any)
+			if len(list) != 1 || at(list[0], "text") != tt.want || at(list[0], "uri") != tt.uri {
+				t.Errorf("%q: result is %s, want %q", tt.uri, r.raw, tt.want)
+			}
+		})
 	}
 	if r := h.readURI("nowhere:"); string(r.err.Data) != `{"uri":"nowhere:"}` {
 		t.Errorf("data is %s", r.err.Data)

@@ -88,15 +88,17 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		{object(name, `,"required":["name","owner"],"additionalProperties":false`), "owner"},
 		{object(`"name":{"type":"string"}`, ""), "minLength"},
 	} {
-		h := newHarness(t, nil)
-		said := book[booked](h.Server, tt.schema)
-		if (tt.bad == "") != (said == "") || !strings.Contains(said, tt.bad) {
-			t.Errorf("%s: %q, want %q", tt.schema, said, tt.bad)
-		}
-		if tt.bad != "" && !strings.Contains(said, "server_test.booked") &&
-			!strings.Contains(said, "server_test.bookedLine") {
-			t.Errorf("%s: the type is not named: %s", tt.schema, said)
-		}
+		t.Run(tt.schema, func(t *testing.T) {
+			h := newHarness(t, nil)
+			said := book[booked](h.Server, tt.schema)
+			if (tt.bad == "") != (said == "") || !strings.Contains(said, tt.bad) {
+				t.Errorf("%s: %q, want %q", tt.schema, said, tt.bad)
+			}
+			if tt.bad != "" && !strings.Contains(said, "server_test.booked") &&
+				!strings.Contains(said, "server_test.bookedLine") {
+				t.Errorf("%s: the type is not named: %s", tt.schema, said)
+			}
+		})
 	}
 	h := newHarness(t, nil)
 	if said := book[int](h.Server, `{"type":"object"}`); !strings.Contains(said, "int") {

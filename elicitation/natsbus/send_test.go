@@ -27,29 +27,31 @@ func TestForgedResponses(t *testing.T) {
 		"refusal": natsbus.EncodeResponse(4, 0, 1, nil),
 		"parts":   natsbus.EncodeResponse(1, 1, 2, nil),
 	} {
-		sub, err := s.stranger.SubscribeSync(s.subject)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.stranger.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		failed := make(chan error, 1)
-		go func() {
-			_, err := s.b.Send(t.Context(), key, []byte("slow"))
-			failed <- err
-		}()
-		m, err := sub.NextMsg(natstest.Patience)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.stranger.Publish(m.Reply, frame); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-failed; !leavesOpen(err) {
-			t.Errorf("%s: got %v, want an error that leaves open whether it was handled", name, err)
-		}
-		_ = sub.Unsubscribe()
+		t.Run(name, func(t *testing.T) {
+			sub, err := s.stranger.SubscribeSync(s.subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.stranger.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			failed := make(chan error, 1)
+			go func() {
+				_, err := s.b.Send(t.Context(), key, []byte("slow"))
+				failed <- err
+			}()
+			m, err := sub.NextMsg(natstest.Patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.stranger.Publish(m.Reply, frame); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-failed; !leavesOpen(err) {
+				t.Errorf("%s: got %v, want an error that leaves open whether it was handled", name, err)
+			}
+			_ = sub.Unsubscribe()
+		})
 	}
 }
 

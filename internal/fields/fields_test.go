@@ -66,17 +66,19 @@ func TestMistakenTagsAreRefused(t *testing.T) {
 		{`minimum:"1" minimum:"2"`, "twice"},
 		{`minimum:5`, "key"}, {`json:"a" minimum: "5"`, "key"}, {`json:"a",minimum:"5"`, "minimum"}, {`json:"a" minumum:5`, "key"},
 	} {
-		_, err := read[int](tt.tag)
-		if err == nil {
-			t.Errorf("%s is accepted", tt.tag)
-			continue
-		}
-		said := err.Error()
-		for _, want := range []string{tt.want, "struct { Field int }.Field"} {
-			if !strings.Contains(said, want) {
-				t.Errorf("%s: error lacks %q: %s", tt.tag, want, said)
+		t.Run(tt.tag, func(t *testing.T) {
+			_, err := read[int](tt.tag)
+			if err == nil {
+				t.Errorf("%s is accepted", tt.tag)
+				return
 			}
-		}
+			said := err.Error()
+			for _, want := range []string{tt.want, "struct { Field int }.Field"} {
+				if !strings.Contains(said, want) {
+					t.Errorf("%s: error lacks %q: %s", tt.tag, want, said)
+				}
+			}
+		})
 	}
 }
 
@@ -128,15 +130,17 @@ func TestSenselessTagsAreRefused(t *testing.T) {
 		{"any", read[any], []string{`minimum:"1"`, `enum:"a"`}},
 		{"*int8", read[*int8], []string{`maximum:"1000"`}},
 	} {
-		for _, tag := range tt.tags {
-			_, err := tt.read(tag)
-			if err == nil {
-				t.Errorf("%s with %s is accepted", tt.name, tag)
-			} else if key, _, _ := strings.Cut(tag, ":"); !strings.Contains(err.Error(),
-				".Field: tag ") || !strings.Contains(err.Error(), key[:3]) {
-				t.Errorf("%s with %s: error names no tag: %v", tt.name, tag, err)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, tag := range tt.tags {
+				_, err := tt.read(tag)
+				if err == nil {
+					t.Errorf("%s with %s is accepted", tt.name, tag)
+				} else if key, _, _ := strings.Cut(tag, ":"); !strings.Contains(err.Error(),
+					".Field: tag ") || !strings.Contains(err.Error(), key[:3]) {
+					t.Errorf("%s with %s: error names no tag: %v", tt.name, tag, err)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -156,24 +156,26 @@ func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 	for name, log := range map[string]testLog{
 		"session": newLog(2000, 1<<20), "total": newLog(1<<20, 2000),
 	} {
-		c := log.openPost(1)
-		for range 10 {
-			if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
-				t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			c := log.openPost(1)
+			for range 10 {
+				if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if got := len(strings.Fields(c.take())); got != 10 {
-			t.Errorf("%s: got %d events, want all 10", name, got)
-		}
-		c.Detach()
-		for range 10 {
-			if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
-				t.Fatal(err)
+			if got := len(strings.Fields(c.take())); got != 10 {
+				t.Errorf("%s: got %d events, want all 10", name, got)
 			}
-			if log.used() > 2000 {
-				t.Errorf("%s: %d bytes are kept, want at most 2000", name, log.used())
+			c.Detach()
+			for range 10 {
+				if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
+					t.Fatal(err)
+				}
+				if log.used() > 2000 {
+					t.Errorf("%s: %d bytes are kept, want at most 2000", name, log.used())
+				}
 			}
-		}
+		})
 	}
 }
 

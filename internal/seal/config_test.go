@@ -32,18 +32,20 @@ func TestParseKeyring(t *testing.T) {
 		{"spaced", "\r\n k2 : " + second + " ,\n\tk1 :\t" + std + " \n", "k2"},
 		{"wrapped", "k1:" + std[:20] + "\n" + std[20:], "k1"},
 	} {
-		ring, err := seal.ParseKeyring(tc.text)
-		if err != nil {
-			t.Errorf("%s: %v", tc.name, err)
-			continue
-		}
-		if ring.Primary() != tc.primary || ring.Ephemeral() {
-			t.Errorf("%s: got %v, ephemeral %t; want primary %s", tc.name, ring, ring.Ephemeral(),
-				tc.primary)
-		}
-		if _, err := ring.Open(nil, token, maxToken); err != nil {
-			t.Errorf("%s: Open: %v", tc.name, err)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			ring, err := seal.ParseKeyring(tc.text)
+			if err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+				return
+			}
+			if ring.Primary() != tc.primary || ring.Ephemeral() {
+				t.Errorf("%s: got %v, ephemeral %t; want primary %s", tc.name, ring, ring.Ephemeral(),
+					tc.primary)
+			}
+			if _, err := ring.Open(nil, token, maxToken); err != nil {
+				t.Errorf("%s: Open: %v", tc.name, err)
+			}
+		})
 	}
 }
 
@@ -71,16 +73,18 @@ func TestParseKeyringRefuses(t *testing.T) {
 		{"same id", "k1:" + good + ",k2:" + good + ",k1:" + good,
 			"entry 3 has the key id of entry 1"},
 	} {
-		ring, err := seal.ParseKeyring(tc.text)
-		if err == nil || ring != nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, %v; want an error with %q", tc.name, ring, err, tc.want)
-			continue
-		}
-		for _, part := range strings.FieldsFunc(tc.text,
-			func(r rune) bool { return strings.ContainsRune(":,\n =", r) }) {
-			if len(part) >= 8 && strings.Contains(err.Error(), part) {
-				t.Errorf("%s: the error quotes %q: %v", tc.name, part, err)
+		t.Run(tc.name, func(t *testing.T) {
+			ring, err := seal.ParseKeyring(tc.text)
+			if err == nil || ring != nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got %v, %v; want an error with %q", tc.name, ring, err, tc.want)
+				return
 			}
-		}
+			for _, part := range strings.FieldsFunc(tc.text,
+				func(r rune) bool { return strings.ContainsRune(":,\n =", r) }) {
+				if len(part) >= 8 && strings.Contains(err.Error(), part) {
+					t.Errorf("%s: the error quotes %q: %v", tc.name, part, err)
+				}
+			}
+		})
 	}
 }

@@ -284,13 +284,15 @@ func TestNewKeyRefuses(t *testing.T) {
 		{"no secret", "k1", nil, "secret has 0 bytes"},
 		{"short secret", "k1", good[:31], "secret has 31 bytes"},
 	} {
-		key, err := seal.NewKey(tc.id, tc.secret)
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got error %v, want one with %q", tc.name, err, tc.want)
-		}
-		if _, err := seal.NewKeyring(key); err == nil {
-			t.Errorf("%s: the refused key is usable", tc.name)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			key, err := seal.NewKey(tc.id, tc.secret)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got error %v, want one with %q", tc.name, err, tc.want)
+			}
+			if _, err := seal.NewKeyring(key); err == nil {
+				t.Errorf("%s: the refused key is usable", tc.name)
+			}
+		})
 	}
 	if _, err := seal.NewKey(strings.Repeat("k", seal.MaxID), append(good, good...)); err != nil {
 		t.Errorf("longest id and a long secret: %v", err)

@@ -135,21 +135,23 @@ func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
 		"http":  func(rest string) said { return overHTTP.send(protocol.MethodCallTool, `{"name":"t"`+rest+`}`) },
 		"lines": overLines.call,
 	} {
-		first := call(`,"arguments":{"n":[1,0],"s":"/"}`)
-		retry := `,"inputResponses":` + accepts("q") + `,"requestState":` + string(first.member("requestState"))
-		for arguments, same := range map[string]bool{
-			`{ "s": "\/", "\u006e": [1 , 0] }`: true,
-			`{"n":[1.0,0],"s":"/"}`:            false,
-			`{"n":[1e0,0],"s":"/"}`:            false,
-			`{"n":[1,-0],"s":"/"}`:             false,
-		} {
-			got := call(`,"arguments":` + arguments + retry)
-			if same {
-				got.wantText("1 answers")
-			} else if got.Error == nil || got.Error.Code != protocol.CodeInvalidParams {
-				t.Errorf("%s: %s was answered with %s", transport, arguments, got.body)
+		t.Run(transport, func(t *testing.T) {
+			first := call(`,"arguments":{"n":[1,0],"s":"/"}`)
+			retry := `,"inputResponses":` + accepts("q") + `,"requestState":` + string(first.member("requestState"))
+			for arguments, same := range map[string]bool{
+				`{ "s": "\/", "\u006e": [1 , 0] }`: true,
+				`{"n":[1.0,0],"s":"/"}`:            false,
+				`{"n":[1e0,0],"s":"/"}`:            false,
+				`{"n":[1,-0],"s":"/"}`:             false,
+			} {
+				got := call(`,"arguments":` + arguments + retry)
+				if same {
+					got.wantText("1 answers")
+				} else if got.Error == nil || got.Error.Code != protocol.CodeInvalidParams {
+					t.Errorf("%s: %s was answered with %s", transport, arguments, got.body)
+				}
 			}
-		}
+		})
 	}
 }
 

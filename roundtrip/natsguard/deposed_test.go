@@ -30,32 +30,34 @@ func TestDeposedLeaderReadsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, hidden := range map[string]string{"all": "", "a part": `.1"`} {
-		r := &natstest.Relay{Hidden: hidden}
-		js := r.Connect(t, url)
-		s, err := natsguard.NewStateStore(t.Context(), js, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hasty, err := natsguard.NewStateStore(t.Context(), js, impatient())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for answers := range int32(6) {
-			r.Behind.Store(answers)
-			if got, err := s.Get(t.Context(), "id"); err != nil || !bytes.Equal(got, state) {
-				t.Errorf("%s: stepping down after %d answers: got %d bytes, %v", name, answers,
-					len(got), err)
+		t.Run(name, func(t *testing.T) {
+			r := &natstest.Relay{Hidden: hidden}
+			js := r.Connect(t, url)
+			s, err := natsguard.NewStateStore(t.Context(), js, opts)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		r.Behind.Store(math.MaxInt32)
-		if _, err := hasty.Get(t.Context(), "id"); err == nil || errorsIsGone(err) {
-			t.Errorf("%s: not stepping down: got %v, "+
-				"want an error that leaves open whether there is a state", name, err)
-		}
-		r.Behind.Store(2)
-		if _, err := s.Get(t.Context(), "none"); !errorsIsGone(err) {
-			t.Errorf("%s: a state that there is not: %v", name, err)
-		}
+			hasty, err := natsguard.NewStateStore(t.Context(), js, impatient())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for answers := range int32(6) {
+				r.Behind.Store(answers)
+				if got, err := s.Get(t.Context(), "id"); err != nil || !bytes.Equal(got, state) {
+					t.Errorf("%s: stepping down after %d answers: got %d bytes, %v", name, answers,
+						len(got), err)
+				}
+			}
+			r.Behind.Store(math.MaxInt32)
+			if _, err := hasty.Get(t.Context(), "id"); err == nil || errorsIsGone(err) {
+				t.Errorf("%s: not stepping down: got %v, "+
+					"want an error that leaves open whether there is a state", name, err)
+			}
+			r.Behind.Store(2)
+			if _, err := s.Get(t.Context(), "none"); !errorsIsGone(err) {
+				t.Errorf("%s: a state that there is not: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -81,25 +83,27 @@ func TestDeposedLeaderReadsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, marker := range map[string]uint64{"unseen": 0, "released before": released} {
-		r := &natstest.Relay{Marker: marker}
-		js := r.Connect(t, url)
-		g := newGuard(t, js, &natsguard.Options{Timeout: natstest.Patience})
-		hasty := newGuard(t, js, impatient())
-		for answers := range int32(6) {
-			r.Behind.Store(answers)
-			spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
-			r.Behind.Store(answers)
-			if got := spent(t, g.Claim(ctx, "committed", "", print1,
-				inAnHour())); string(got) != "outcome" {
-				t.Errorf("%s: stepping down after %d answers: outcome %q", name, answers, got)
+		t.Run(name, func(t *testing.T) {
+			r := &natstest.Relay{Marker: marker}
+			js := r.Connect(t, url)
+			g := newGuard(t, js, &natsguard.Options{Timeout: natstest.Patience})
+			hasty := newGuard(t, js, impatient())
+			for answers := range int32(6) {
+				r.Behind.Store(answers)
+				spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
+				r.Behind.Store(answers)
+				if got := spent(t, g.Claim(ctx, "committed", "", print1,
+					inAnHour())); string(got) != "outcome" {
+					t.Errorf("%s: stepping down after %d answers: outcome %q", name, answers, got)
+				}
 			}
-		}
-		r.Behind.Store(math.MaxInt32)
-		unspent(t, hasty.Claim(ctx, "running", "", print1, inAnHour()))
-		r.Behind.Store(2)
-		if err := g.Claim(ctx, name, "", print1, inAnHour()); err != nil {
-			t.Errorf("%s: a state that nobody claimed: %v", name, err)
-		}
+			r.Behind.Store(math.MaxInt32)
+			unspent(t, hasty.Claim(ctx, "running", "", print1, inAnHour()))
+			r.Behind.Store(2)
+			if err := g.Claim(ctx, name, "", print1, inAnHour()); err != nil {
+				t.Errorf("%s: a state that nobody claimed: %v", name, err)
+			}
+		})
 	}
 }
 

@@ -332,16 +332,18 @@ func TestForgedEntries(t *testing.T) {
 		"no outcome": good.Value()[:50], "nonce": flip(2), "outcome": flip(-1),
 		"cut outcome": good.Value()[:60],
 	} {
-		if _, err := kv.Put(ctx, keys[0], value); err != nil {
-			t.Fatal(err)
-		}
-		err := b.Claim(ctx, "id", "", print1, inAnHour())
-		if err == nil {
-			t.Errorf("%s: the claim succeeds", name)
-		}
-		if e, ok := errors.AsType[*store.SpentError](err); ok && e.Outcome != nil {
-			t.Errorf("%s: outcome %q", name, e.Outcome)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := kv.Put(ctx, keys[0], value); err != nil {
+				t.Fatal(err)
+			}
+			err := b.Claim(ctx, "id", "", print1, inAnHour())
+			if err == nil {
+				t.Errorf("%s: the claim succeeds", name)
+			}
+			if e, ok := errors.AsType[*store.SpentError](err); ok && e.Outcome != nil {
+				t.Errorf("%s: outcome %q", name, e.Outcome)
+			}
+		})
 	}
 }
 

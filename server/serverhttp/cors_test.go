@@ -150,23 +150,25 @@ func TestPreflightOfOthers(t *testing.T) {
 		"wildcard":             {"*"},
 		"empty":                {""},
 	} {
-		for _, method := range []string{"OPTIONS", "POST", "GET", "DELETE"} {
-			h := headers("server/discover", "")
-			if method == "OPTIONS" {
-				h = preflight("")
+		t.Run(name, func(t *testing.T) {
+			for _, method := range []string{"OPTIONS", "POST", "GET", "DELETE"} {
+				h := headers("server/discover", "")
+				if method == "OPTIONS" {
+					h = preflight("")
+				}
+				h["Origin"] = origins
+				got := do(t, ts, method, h, body("server/discover", ""))
+				if cors := corsHeaders(got.header); len(cors) > 0 {
+					t.Errorf("%s of %s: got CORS headers %v", method, name, cors)
+				}
+				if got.header.Get("Vary") != "Origin" {
+					t.Errorf("%s of %s: got Vary %q", method, name, got.header["Vary"])
+				}
+				if method == "OPTIONS" && got.status != 403 && got.status != 405 {
+					t.Errorf("preflight of %s: got status %d", name, got.status)
+				}
 			}
-			h["Origin"] = origins
-			got := do(t, ts, method, h, body("server/discover", ""))
-			if cors := corsHeaders(got.header); len(cors) > 0 {
-				t.Errorf("%s of %s: got CORS headers %v", method, name, cors)
-			}
-			if got.header.Get("Vary") != "Origin" {
-				t.Errorf("%s of %s: got Vary %q", method, name, got.header["Vary"])
-			}
-			if method == "OPTIONS" && got.status != 403 && got.status != 405 {
-				t.Errorf("preflight of %s: got status %d", name, got.status)
-			}
-		}
+		})
 	}
 	plain, _ := serve(t, newServer(t, nil), nil)
 	if got := do(t, plain, "POST", headers("server/discover", ""),

@@ -308,13 +308,15 @@ func TestSessionsAreBound(t *testing.T) {
 		"resume":       {"GET", "", "Last-Event-ID", f.LastEventID()},
 		"DELETE":       {"DELETE", ""},
 	} {
-		got := read(t, bob.do(t.Context(), request[0], request[1], request[2:]...))
-		// That there is such a session must not show.
-		none := read(t, bob.do(t.Context(), request[0], request[1],
-			append(request[2:], "Mcp-Session-Id", "x")...))
-		if got.status != 404 || none.status != 404 || got.body != none.body {
-			t.Errorf("%s: got status %d: %s", name, got.status, got.body)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := read(t, bob.do(t.Context(), request[0], request[1], request[2:]...))
+			// That there is such a session must not show.
+			none := read(t, bob.do(t.Context(), request[0], request[1],
+				append(request[2:], "Mcp-Session-Id", "x")...))
+			if got.status != 404 || none.status != 404 || got.body != none.body {
+				t.Errorf("%s: got status %d: %s", name, got.status, got.body)
+			}
+		})
 	}
 	for range 3 {
 		steps.allow <- struct{}{}

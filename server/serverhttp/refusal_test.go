@@ -259,22 +259,24 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 		"origin with user":      {"Origin", "https://ann:5ecret-c00kie@app.example.com"},
 		"name of a private URI": {"Mcp-Name", "doc://a?token=5ecret-c00kie"},
 	} {
-		read(t, c.post(toolCall(1, "echo"), change...))
-		got := seen.take()
-		if len(got) != 1 {
-			t.Errorf("%s: got events %+v, want one", name, got)
-			continue
-		}
-		text := fmt.Sprintf("%+v %v %q %s", got[0], got[0], got[0].Err, got[0].RequestID)
-		for _, part := range []string{"eyJhbGci", "eyJzdWIi", "c2lnbmF0", "5ecret"} {
-			if strings.Contains(text, part) {
-				t.Errorf("%s: %s", name, text)
+		t.Run(name, func(t *testing.T) {
+			read(t, c.post(toolCall(1, "echo"), change...))
+			got := seen.take()
+			if len(got) != 1 {
+				t.Errorf("%s: got events %+v, want one", name, got)
+				return
 			}
-		}
-		if got[0].Reason == event.RefusedUnauthenticated &&
-			(!errors.Is(got[0].Err, errRevoked) || !strings.Contains(text, "the key is revoked")) {
-			t.Errorf("%s: the cause is lost: %s", name, text)
-		}
+			text := fmt.Sprintf("%+v %v %q %s", got[0], got[0], got[0].Err, got[0].RequestID)
+			for _, part := range []string{"eyJhbGci", "eyJzdWIi", "c2lnbmF0", "5ecret"} {
+				if strings.Contains(text, part) {
+					t.Errorf("%s: %s", name, text)
+				}
+			}
+			if got[0].Reason == event.RefusedUnauthenticated &&
+				(!errors.Is(got[0].Err, errRevoked) || !strings.Contains(text, "the key is revoked")) {
+				t.Errorf("%s: the cause is lost: %s", name, text)
+			}
+		})
 	}
 }
 
@@ -339,20 +341,22 @@ func TestRefusalIsCheap(t *testing.T) {
 			r.Header.Set("Access-Control-Request-Headers", strings.Repeat("mcp-param-a,", size/12))
 		},
 	} {
-		r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
-		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{}))
-		prepare(r)
-		h.ServeHTTP(httptest.NewRecorder(), r)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		const times = 10
-		for range times {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+			r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{}))
+			prepare(r)
 			h.ServeHTTP(httptest.NewRecorder(), r)
-		}
-		runtime.ReadMemStats(&after)
-		if each := (after.TotalAlloc - before.TotalAlloc) / times; each > most {
-			t.Errorf("%s: refusing %d bytes allocates %d, want at most %d", name, size, each, most)
-		}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			const times = 10
+			for range times {
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+			runtime.ReadMemStats(&after)
+			if each := (after.TotalAlloc - before.TotalAlloc) / times; each > most {
+				t.Errorf("%s: refusing %d bytes allocates %d, want at most %d", name, size, each, most)
+			}
+		})
 	}
 }
 
