@@ -123,7 +123,8 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 					peer := protocol.Peer(tr)
 					if !modern {
 						x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
-							ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: []byte(`{}`),
+							ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+							Params: []byte(`{}`),
 						}, &asked{})
 						if err != nil {
 							t.Fatal(err)

@@ -248,7 +248,8 @@ func TestResponses(t *testing.T) {
 		{"no JSON", answer(200, media, "<html>"), "parse error"},
 		{"no JSON on a stream", answer(200, stream, events("hello")), "parse error"},
 		{
-			"duplicate member", answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)),
+			"duplicate member",
+			answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)),
 			"duplicate",
 		},
 		{"empty body", answer(200, media, ""), "parse error"},
@@ -264,7 +265,8 @@ func TestResponses(t *testing.T) {
 		{"result in a 500", answer(500, media, result), "500"},
 		{
 			"big body",
-			answer(200, media, strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)),
+			answer(200, media,
+				strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)),
 			"too large",
 		},
 		{
@@ -515,7 +517,8 @@ func TestRefusedNotificationIsNotDelivered(t *testing.T) {
 // A message of exactly the limit is taken, one of a byte more is not.
 func TestMaxResponseBytesIsExact(t *testing.T) {
 	for _, over := range []int{0, 1} {
-		body := strings.Replace(result, "1}", `"`+strings.Repeat("x", 1000-len(result)-1+over)+`"}`, 1)
+		filler := strings.Repeat("x", 1000-len(result)-1+over)
+		body := strings.Replace(result, "1}", `"`+filler+`"}`, 1)
 		if len(body) != 1000+over {
 			t.Fatalf("%d bytes", len(body))
 		}

@@ -11,7 +11,8 @@ import (
 // questions and answers are good frames, the seeds of what follows.
 func questions() map[string][]byte {
 	return map[string][]byte{
-		"whole":    natsbus.EncodeRequest(0, 1, 7, "q.0123456789abcdef", []byte(`{"do":"complete"}`)),
+		"whole": natsbus.EncodeRequest(0, 1, 7, "q.0123456789abcdef",
+			[]byte(`{"do":"complete"}`)),
 		"empty":    natsbus.EncodeRequest(0, 1, 1, "q.1", nil),
 		"part":     natsbus.EncodeRequest(2, 3, 1<<63, "v.1", []byte("x")),
 		"long key": natsbus.EncodeRequest(0, 1, 0, strings.Repeat("k", 64), []byte("\x00\xff")),

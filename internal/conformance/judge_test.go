@@ -70,7 +70,8 @@ func TestJudge(t *testing.T) {
 		failed []string
 	}{
 		{"all in order", func(fstest.MapFS) {}, 4, nil},
-		{"better than expected", func(fs fstest.MapFS) { fs[headers] = file("sent Initialize SUCCESS") }, 4, nil},
+		{"better than expected",
+			func(fs fstest.MapFS) { fs[headers] = file("sent Initialize SUCCESS") }, 4, nil},
 		{"more than expected", func(fs fstest.MapFS) {
 			fs[headers] = file("sent Initialize SKIPPED", "sent List SUCCESS")
 		}, 4, nil},

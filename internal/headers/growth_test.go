@@ -17,7 +17,8 @@ func TestGrowth(t *testing.T) {
 			},
 			BytesPerByte: 8, ObjectsPerByte: 0.3,
 		},
-			growthtest.Input{Name: "no annotation", Make: growthtest.Repeat(`{"enum":[`, `"\u0061",`, `1]}`)},
+			growthtest.Input{Name: "no annotation",
+				Make: growthtest.Repeat(`{"enum":[`, `"\u0061",`, `1]}`)},
 			growthtest.Input{Name: "properties", Make: growthtest.Repeat(`{"x":[`, `{"properties":{"a":{"type":"string"}}},`, `"\u0061"]}`)},
 			growthtest.Input{Name: "annotations where none may be", Make: growthtest.Repeat(`{"anyOf":[`, `{"properties":{"a":{"type":"string","x-mcp-header":"A"}}},`, `{}]}`), Refused: true},
 		)
@@ -35,9 +36,12 @@ func TestGrowth(t *testing.T) {
 				},
 				BytesPerByte: 12, ObjectsPerByte: 0.1,
 			},
-				growthtest.Input{Name: "long string " + name, Make: growthtest.Repeat(`{"a":"`, `x`, `"}`), Refused: true},
-				growthtest.Input{Name: "long number " + name, Make: growthtest.Repeat(`{"b":1`, `0`, `}`), Refused: true},
-				growthtest.Input{Name: "beside much " + name, Make: growthtest.Repeat(`{"c":[`, `1,`, `1]}`), Refused: true},
+				growthtest.Input{Name: "long string " + name,
+					Make: growthtest.Repeat(`{"a":"`, `x`, `"}`), Refused: true},
+				growthtest.Input{Name: "long number " + name,
+					Make: growthtest.Repeat(`{"b":1`, `0`, `}`), Refused: true},
+				growthtest.Input{Name: "beside much " + name,
+					Make: growthtest.Repeat(`{"c":[`, `1,`, `1]}`), Refused: true},
 			)
 		}
 	})
@@ -48,7 +52,8 @@ func TestGrowth(t *testing.T) {
 		}
 		growthtest.Test(t, growthtest.Reader{
 			Read: func(input []byte) bool {
-				return table.Check([]byte(`{"a":"x"}`), func(string) []string { return []string{string(input)} }) == nil
+				values := func(string) []string { return []string{string(input)} }
+				return table.Check([]byte(`{"a":"x"}`), values) == nil
 			},
 			BytesPerByte: 4, ObjectsPerByte: 0.01,
 		},

@@ -141,7 +141,8 @@ func spellingIn(text string, secret []byte) string {
 		upperHex, goHex := hex.EncodeToString(part),
 			strings.TrimPrefix(fmt.Sprintf("%# x", part), " ")
 		switch {
-		case strings.Contains(text, string(part)), strings.Contains(text, strings.Trim(fmt.Sprintf("%q", part), `"`)):
+		case strings.Contains(text, string(part)),
+			strings.Contains(text, strings.Trim(fmt.Sprintf("%q", part), `"`)):
 			return "raw bytes"
 		case strings.Contains(text, decimal),
 			strings.Contains(text, strings.ReplaceAll(decimal, " ", ",")):

@@ -27,7 +27,8 @@ func TestGrowthOfRequiredVisits(t *testing.T) {
 	}
 	growthtest.Test(t, growthtest.Reader{
 		Read: func(input []byte) bool {
-			return urlrule.Hook(nil).RefuseRequired(&protocol.Error{Code: protocol.CodeURLElicitationRequired, Data: input}) == nil
+			return urlrule.Hook(nil).RefuseRequired(&protocol.Error{
+				Code: protocol.CodeURLElicitationRequired, Data: input}) == nil
 		},
 		BytesPerByte: 16, ObjectsPerByte: 0.3,
 	},

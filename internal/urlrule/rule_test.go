@@ -80,7 +80,8 @@ func TestHookRefusesMore(t *testing.T) {
 	if r := hook.Refuse("k", "https://good.example/"); r != nil {
 		t.Error(r)
 	}
-	if r := hook.Refuse("k", "https://other.example/"); r == nil || !errors.Is(r, no) || !strings.Contains(r.Error(), `"k"`) {
+	if r := hook.Refuse("k", "https://other.example/"); r == nil || !errors.Is(r, no) ||
+		!strings.Contains(r.Error(), `"k"`) {
 		t.Errorf("%v", r)
 	}
 	if r := hook.Refuse("k", "javascript:alert(1)"); r == nil || seen != 2 {
@@ -99,15 +100,19 @@ func TestRequiredVisitsAreChecked(t *testing.T) {
 		return `{"mode":"url","message":"m","url":"` + url + `","elicitationId":"` + id + `"}`
 	}
 	for _, tt := range []struct{ data, key string }{
-		{"", ""}, {`null`, ""}, {`"text"`, ""}, {`{}`, ""}, {`{"elicitations":[]}`, ""}, {`{"elicitations":null}`, ""}, {`{"elicitations":[` + one("https://a.example/", "a") + `],"more":1}`, ""},
-		{`{"elicitations":[` + one("https://a.example/", "a") + `,` + one("javascript:x", "b") + `]}`, "b"},
+		{"", ""}, {`null`, ""}, {`"text"`, ""}, {`{}`, ""}, {`{"elicitations":[]}`, ""},
+		{`{"elicitations":null}`, ""},
+		{`{"elicitations":[` + one("https://a.example/", "a") + `],"more":1}`, ""},
+		{`{"elicitations":[` + one("https://a.example/", "a") + `,` +
+			one("javascript:x", "b") + `]}`, "b"},
 		{`{"elicitations":[` + one("/", "") + `]}`, "url-elicitation-1"},
 		{`{"elicitations":[{"url":"javascript:x"}]}`, "url-elicitation-1"},
 		{`{"elicitations":{"url":"javascript:x"}}`, "url-elicitation-1"},
 		{`{"elicitations":[1]}`, "url-elicitation-1"},
 		{`{"elicitations":`, ""}, {`{"elicitations":[],"elicitations":[{"url":"javascript:x"}]}`, ""}, // not JSON, so it is not sent
 	} {
-		r := urlrule.Hook(nil).RefuseRequired(&protocol.Error{Code: protocol.CodeURLElicitationRequired, Message: "m", Data: []byte(tt.data)})
+		r := urlrule.Hook(nil).RefuseRequired(&protocol.Error{
+			Code: protocol.CodeURLElicitationRequired, Message: "m", Data: []byte(tt.data)})
 		if (r == nil) != (tt.key == "") || r != nil && r.Key != tt.key {
 			t.Errorf("%s: %v, want key %q", tt.data, r, tt.key)
 		}

@@ -68,7 +68,8 @@ func newStub() *stub {
 		{`"requestState":"` + state, text(wire.Deployed(wire.Environment, wire.Release))},
 		{`"` + wire.Deploy + `"`, `,"result":{"resultType":"input_required","inputRequests":{"` + wire.ConfirmKey +
 			`":{"method":"elicitation/create","params":{"mode":"form","message":"` + wire.Question(wire.Environment, wire.Release) +
-			`","requestedSchema":` + wire.ConfirmSchema + `}}},"requestState":"` + state + `",` + info},
+			`","requestedSchema":` + wire.ConfirmSchema +
+			`}}},"requestState":"` + state + `",` + info},
 		{`"` + wire.Echo + `"`, text(wire.Hello)},
 	}}
 }

@@ -79,7 +79,8 @@ func newGateway(recorded bool) (*gateway, error) {
 	g.session, err = router.Attach(elicitation.SessionInfo{
 		ID: "session", Principal: protocol.Principal{Issuer: "https://id.example",
 			Subject: "alice"},
-		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+		Capabilities: protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true}},
 	})
 	if err == nil {
 		g.call, err = g.begin()

@@ -69,7 +69,8 @@ func (s *Session) Push() error {
 	w, call := &s.stream, &s.call
 	w.reset()
 	call.Reset([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + wire.Deploy +
-		`","arguments":{"environment":"` + wire.Environment + `","version":"` + wire.Release + `"}}}`))
+		`","arguments":{"environment":"` + wire.Environment +
+		`","version":"` + wire.Release + `"}}}`))
 	w.request = s.driver.request(ctx, "POST", s.header, call)
 	s.start(w)
 	if !<-w.asked {

@@ -75,7 +75,9 @@ func echo(_ context.Context, _ request, in wire.EchoArgs) (result, any, error) {
 	return text(in.Message), nil, nil
 }
 
-func sink(context.Context, request, wire.SinkArgs) (result, any, error) { return text("ok"), nil, nil }
+func sink(context.Context, request, wire.SinkArgs) (result, any, error) {
+	return text("ok"), nil, nil
+}
 
 func (t *tools) deploy(_ context.Context, r request, in wire.DeployArgs) (result, any, error) {
 	about := in.Environment + "\x00" + in.Version
