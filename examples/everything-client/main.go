@@ -3,7 +3,8 @@
 // own as the last argument and what to do there in the environment; see
 // internal/conformance.
 //
-//	MCP_CONFORMANCE_SCENARIO=tools_call go run ./examples/everything-client http://127.0.0.1:8080/mcp
+//	export MCP_CONFORMANCE_SCENARIO=tools_call
+//	go run ./examples/everything-client http://127.0.0.1:8080/mcp
 package main
 
 import (

@@ -39,7 +39,8 @@ func TestAgree(t *testing.T) {
 	}
 	question := roundtrip.MustQuestion[form]("question")
 	c, srv := connect(t)
-	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context,
+		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
 		if got, ok := question.AcceptedContent(ctx); ok {
 			return server.Structured(got)
 		}
@@ -58,7 +59,8 @@ func TestAgree(t *testing.T) {
 // seen here.
 func TestScenariosFail(t *testing.T) {
 	c, srv := connect(t)
-	server.AddRawTool(srv, server.Tool{Name: "broken"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+	server.AddRawTool(srv, server.Tool{Name: "broken"}, func(context.Context,
+		*server.ToolCall) (protocol.CallToolOutcome, error) {
 		return server.ErrorText("out of order"), nil
 	})
 	for name, more := range map[string]string{
@@ -75,7 +77,8 @@ func TestScenariosFail(t *testing.T) {
 			}
 		})
 	}
-	if err := callAsTold(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), "context") {
+	if err := callAsTold(t.Context(), c, nil); err == nil ||
+		!strings.Contains(err.Error(), "context") {
 		t.Errorf("without a context: error %v, want one that says so", err)
 	}
 }
@@ -91,7 +94,8 @@ func TestRunRefuses(t *testing.T) {
 		{"unknown scenario", []string{"http://127.0.0.1:1/mcp"}, "no-such-scenario"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if err := run(t.Context(), test.args); err == nil || !strings.Contains(err.Error(), test.want) {
+			if err := run(t.Context(), test.args); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one that mentions %s", err, test.want)
 			}
 		})

@@ -67,7 +67,8 @@ func callOne(name string) scenario {
 // answerQuestions calls tools that ask. That their questions are answered, and
 // with which state, is all in the client: the caller sees one call.
 func answerQuestions(ctx context.Context, c *client.Client, _ json.RawMessage) error {
-	for _, name := range []string{"test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"} {
+	for _, name := range []string{"test_mrtr_echo_state", "test_mrtr_no_state",
+		"test_mrtr_unrelated", "test_mrtr_no_result_type"} {
 		if err := call(ctx, c, name, nil); err != nil {
 			return err
 		}
@@ -121,7 +122,8 @@ func echoSchema(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 	}
 	for _, tool := range list.Tools {
 		if tool.Name == "json_schema_2020_12_tool" {
-			return call(ctx, c, "json_schema_echo", map[string]json.RawMessage{"schema": tool.InputSchema})
+			return call(ctx, c, "json_schema_echo",
+				map[string]json.RawMessage{"schema": tool.InputSchema})
 		}
 	}
 	return fmt.Errorf("json_schema_2020_12_tool is not listed")

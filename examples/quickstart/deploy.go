@@ -23,7 +23,8 @@ var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 
 // deploy asks before it acts. It runs from its start once a round; what it
 // still needs it returns as a question.
-func deploy(ctx context.Context, call *server.ToolCall, in Deploy) (protocol.CallToolOutcome, error) {
+func deploy(ctx context.Context, call *server.ToolCall,
+	in Deploy) (protocol.CallToolOutcome, error) {
 	switch answer := confirm.Answer(ctx); answer.Outcome {
 	case roundtrip.Accepted:
 		return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil

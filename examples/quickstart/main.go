@@ -50,7 +50,8 @@ func run(ctx context.Context, ask bool) error {
 		first, second = "You are asked", "You are asked again"
 	}
 	fmt.Println("==", first)
-	if err := call(ctx, url, &wire{}, answer(protocol.ActionAccept, `{"reason":"the fix is tested"}`)); err != nil {
+	tested := answer(protocol.ActionAccept, `{"reason":"the fix is tested"}`)
+	if err := call(ctx, url, &wire{}, tested); err != nil {
 		return err
 	}
 	fmt.Println("\n==", second)
@@ -58,7 +59,8 @@ func run(ctx context.Context, ask bool) error {
 		return err
 	}
 	fmt.Println("\n== Somebody changes the state on its way back")
-	err = call(ctx, url, &wire{tamper: true}, answerWith(protocol.ActionAccept, `{"reason":"let me in"}`))
+	err = call(ctx, url, &wire{tamper: true},
+		answerWith(protocol.ActionAccept, `{"reason":"let me in"}`))
 	refused, ok := errors.AsType[*protocol.Error](err)
 	if !ok {
 		return fmt.Errorf("a tampered state was not refused: %v", err)
@@ -75,7 +77,8 @@ func newServer() (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys to an environment."}, deploy)
+	server.AddTool(srv,
+		server.Tool{Name: "deploy", Description: "Deploys to an environment."}, deploy)
 	return srv, nil
 }
 
@@ -106,7 +109,8 @@ func serve() (url string, stop func(), err error) {
 
 // call has a client call the tool and prints the result.
 func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
-	transport, err := clienthttp.New(url, &clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})
+	transport, err := clienthttp.New(url,
+		&clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})
 	if err != nil {
 		return err
 	}

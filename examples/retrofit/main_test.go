@@ -14,11 +14,13 @@ func TestRetrofit(t *testing.T) {
 		t.Run("before/"+revision, func(t *testing.T) {
 			kept := newFiles("draft.txt")
 			said, asked, err := call(t.Context(), before(kept), revision, "accept")
-			if err != nil || !strings.HasPrefix(said, "failed: ") || asked != 0 || len(kept.list()) != 1 {
+			if err != nil || !strings.HasPrefix(said, "failed: ") || asked != 0 ||
+				len(kept.list()) != 1 {
 				t.Errorf("said %q, %v, asked %d times, left are %q", said, err, asked, kept.list())
 			}
 		})
-		for action, want := range map[string]string{"accept": "deleted draft.txt", "decline": "kept draft.txt", "cancel": "kept draft.txt"} {
+		for action, want := range map[string]string{"accept": "deleted draft.txt",
+			"decline": "kept draft.txt", "cancel": "kept draft.txt"} {
 			t.Run("after/"+revision+"/"+action, func(t *testing.T) {
 				kept := newFiles("draft.txt", "report.txt")
 				handler, err := after(kept)
@@ -48,7 +50,8 @@ func TestShow(t *testing.T) {
 		t.Fatalf("it says:\n%s", out.String())
 	}
 	for _, line := range lines {
-		if failed := strings.Contains(line, "failed: "); failed != strings.HasPrefix(line, "before") {
+		failed := strings.Contains(line, "failed: ")
+		if failed != strings.HasPrefix(line, "before") {
 			t.Errorf("it says: %s", line)
 		}
 	}

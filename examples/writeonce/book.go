@@ -33,14 +33,16 @@ var (
 
 // book asks two questions, the second of which depends on the first. It knows
 // nothing of revisions, transports and sessions.
-func book(ctx context.Context, call *server.ToolCall, in Booking) (protocol.CallToolOutcome, error) {
+func book(ctx context.Context, call *server.ToolCall,
+	in Booking) (protocol.CallToolOutcome, error) {
 	when, ok := evening.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(evening.Elicit("Which evening?")), nil
 	}
 	switch where := seat.Answer(ctx); where.Outcome {
 	case roundtrip.Accepted:
-		return server.Text(fmt.Sprintf("%s, %s, %d guests: %s", in.Name, when.Day, when.Guests, where.Content.Place)), nil
+		return server.Text(fmt.Sprintf("%s, %s, %d guests: %s",
+			in.Name, when.Day, when.Guests, where.Content.Place)), nil
 	case roundtrip.Declined, roundtrip.Cancelled:
 		return server.Text("nothing is booked"), nil
 	default: // missing or invalid
@@ -50,10 +52,12 @@ func book(ctx context.Context, call *server.ToolCall, in Booking) (protocol.Call
 
 // newServer is the whole server.
 func newServer() (*server.Server, error) {
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "writeonce", Version: "1.0.0"}})
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "writeonce", Version: "1.0.0"}})
 	if err != nil {
 		return nil, err
 	}
-	server.AddTool(srv, server.Tool{Name: "book", Description: "Books a table, after asking."}, book)
+	server.AddTool(srv,
+		server.Tool{Name: "book", Description: "Books a table, after asking."}, book)
 	return srv, nil
 }

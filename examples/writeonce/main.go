@@ -50,13 +50,14 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer stop()
 
+	overHTTP := func() (protocol.Peer, error) { return clienthttp.New(url, nil) }
 	clients := []struct {
 		name string
 		era  protocol.Era
 		dial func() (protocol.Peer, error)
 	}{
-		{"HTTP", protocol.Modern, func() (protocol.Peer, error) { return clienthttp.New(url, nil) }},
-		{"HTTP session", protocol.Legacy, func() (protocol.Peer, error) { return clienthttp.New(url, nil) }},
+		{"HTTP", protocol.Modern, overHTTP},
+		{"HTTP session", protocol.Legacy, overHTTP},
 		{"session of a process", protocol.Legacy, startProcess},
 	}
 	for _, p := range []person{accepts, declines} {

@@ -62,7 +62,8 @@ func TestSame(t *testing.T) {
 	}{
 		{"same", []string{"asked    Which evening?", "declined"}, true},
 		{"another answer", []string{"asked    Which evening?", "answered {}"}, false},
-		{"asked twice", []string{"asked    Which evening?", "declined", "asked    Which evening?"}, false},
+		{"asked twice",
+			[]string{"asked    Which evening?", "declined", "asked    Which evening?"}, false},
 		{"never asked", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

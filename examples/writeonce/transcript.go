@@ -37,10 +37,12 @@ type transcript struct {
 }
 
 // take has a client call the tool, and its person answer.
-func (t *transcript) take(ctx context.Context, peer protocol.Peer, era protocol.Era, p person) error {
+func (t *transcript) take(ctx context.Context, peer protocol.Peer, era protocol.Era,
+	p person) error {
 	c, err := client.New(peer, &client.Options{
 		Era: era,
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context,
+			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			t.lines = append(t.lines, "asked    "+q.Message)
 			answer := p.answers[q.Message]
 			if answer == "" {
@@ -70,7 +72,8 @@ func (t *transcript) take(ctx context.Context, peer protocol.Peer, era protocol.
 
 // same reports whether the same was asked, answered and returned everywhere.
 func same(all []transcript) bool {
-	return !slices.ContainsFunc(all, func(t transcript) bool { return !slices.Equal(t.lines, all[0].lines) })
+	differs := func(t transcript) bool { return !slices.Equal(t.lines, all[0].lines) }
+	return !slices.ContainsFunc(all, differs)
 }
 
 // columns prints transcripts side by side.

@@ -84,7 +84,8 @@ func newServer(t testing.TB, effects *roundtriptest.Effects,
 		func(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			sampled, err := roundtrip.AskMessage(ctx, "title",
 				&protocol.CreateMessage{MaxTokens: 10, Messages: []protocol.SamplingMessage{{
-					Role: "user", Content: []protocol.Content{&protocol.TextContent{Text: "A title?"}},
+					Role:    "user",
+					Content: []protocol.Content{&protocol.TextContent{Text: "A title?"}},
 				}}})
 			if err != nil {
 				return nil, err
@@ -97,7 +98,8 @@ func newServer(t testing.TB, effects *roundtriptest.Effects,
 			if _, ok := confirm.AcceptedContent(ctx); !ok {
 				return roundtrip.InputRequired(confirm.Elicit("Open?")), nil
 			}
-			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "vault://codes", Text: "1234"}}}, nil
+			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{
+				{URI: "vault://codes", Text: "1234"}}}, nil
 		})
 	return srv
 }
@@ -151,7 +153,8 @@ func flows() []roundtriptest.Flow {
 		{Name: "cannot be asked", Request: deploy, Capabilities: &protocol.ClientCapabilities{},
 			Fails: "elicitation"},
 		{
-			Name: "two questions", Request: roundtriptest.Tool("order", Deploy{"prod"}), Want: `{"name":"eu"}`, Golden: "testdata/order.golden",
+			Name: "two questions", Request: roundtriptest.Tool("order", Deploy{"prod"}),
+			Want: `{"name":"eu"}`, Golden: "testdata/order.golden",
 			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(Region{"eu"}),
 				"sure": because("cheap")},
 		},
