@@ -28,6 +28,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/linetest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -240,23 +241,12 @@ func overLines(t *testing.T, s *server.MCPServer) func() transport.Interface {
 	}
 }
 
-func serveLines(t *testing.T, s *server.MCPServer) (io.Reader, io.WriteCloser) {
-	toServer, fromClient := io.Pipe()
-	toClient, fromServer := io.Pipe()
+func serveLines(t *testing.T, s *server.MCPServer) (io.ReadCloser, io.WriteCloser) {
 	stdio := server.NewStdioServer(s)
 	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer fromServer.Close()
-		_ = stdio.Listen(context.Background(), toServer, fromServer)
-	}()
-	t.Cleanup(func() {
-		_ = fromClient.Close()
-		_ = fromServer.Close()
-		<-done
+	return linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+		_ = stdio.Listen(ctx, in, out)
 	})
-	return toClient, fromClient
 }
 
 // A person is a client of the gateway, of mcp-go's or our own make.

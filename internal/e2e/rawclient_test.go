@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/linetest"
 	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -83,15 +84,13 @@ func rawHandshake(revision string) string {
 func rawOverLines(t *testing.T, srv *server.Server, revision string) *rawClient {
 	t.Helper()
 	c := &rawClient{T: t, heard: make(chan rawMessage, 1000), settle: func() {}}
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	var running sync.WaitGroup
-	running.Go(func() {
-		_ = srv.ServeStream(t.Context(), fromClient, toClient, nil)
-		_ = toClient.Close()
-	})
-	running.Go(func() { c.hear(fromServer) })
-	t.Cleanup(func() { _ = toServer.Close(); _ = fromServer.Close(); running.Wait() })
+	var hearing sync.WaitGroup
+	t.Cleanup(func() { hearing.Wait() })
+	fromServer, toServer := linetest.Serve(t,
+		func(ctx context.Context, in io.Reader, out io.Writer) {
+			_ = srv.ServeStream(ctx, in, out, nil)
+		})
+	hearing.Go(func() { c.hear(fromServer) })
 	c.say = func(text string) { _, _ = io.WriteString(toServer, text+"\n") }
 	if protocol.Version(revision).Era() == protocol.Legacy {
 		c.say(rawHandshake(revision))

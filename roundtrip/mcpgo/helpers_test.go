@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/linetest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -205,34 +206,21 @@ func serveLines(t *testing.T, a *mcpgo.Adapter,
 	s *server.MCPServer) (io.ReadCloser, io.WriteCloser, func() []wiretest.Message) {
 	t.Helper()
 	messages := &wiretest.Log{}
-	toServer, fromClient := io.Pipe()
-	toClient, fromServer := io.Pipe()
 	stdio := server.NewStdioServer(s)
 	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		defer close(done)
-		defer fromServer.Close()
-		out := messages.Lines(wiretest.Server, fromServer)
+	r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+		out = messages.Lines(wiretest.Server, out)
 		if a == nil {
-			_ = stdio.Listen(ctx, toServer, out)
+			_ = stdio.Listen(ctx, in, out)
 			return
 		}
-		_ = a.Listen(ctx, stdio, toServer, out)
-	}()
-	t.Cleanup(func() {
-		_ = fromClient.Close()
-		_ = fromServer.Close() // whoever reads comes to the end, and whoever writes is freed
-		cancel()
-		<-done
+		_ = a.Listen(ctx, stdio, in, out)
 	})
 	type writer struct {
 		io.Writer
 		io.Closer
 	}
-	return toClient, writer{messages.Lines(wiretest.Client, fromClient), fromClient},
-		messages.Messages
+	return r, writer{messages.Lines(wiretest.Client, w), w}, messages.Messages
 }
 
 func within(t testing.TB) context.Context {
