@@ -112,20 +112,24 @@ func (h *hop) rewrite(p *httputil.ProxyRequest) {
 }
 
 // RoundTrip sends the request. Where the owner does not accept the channel it has not
-// served the request, which is then sent once more on another.
+// served the request, which is then sent once more on another. So is a GET whose owner did not
+// answer: it does nothing that could be done twice.
 func (h *hop) RoundTrip(r *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		response, verdict, err := h.send(r)
 		switch {
+		case errors.Is(err, ErrOutcomeUnknown) && r.Method == http.MethodGet && attempt == 1:
+			// The channel has been dropped.
 		case err != nil:
 			return nil, err
 		case verdict == replica.Taken:
 			return response, nil
-		}
-		response.Body.Close()
-		h.f.dropChannel(h.owner, h.channel, nil)
-		if verdict == replica.Misdirected || attempt == 2 {
-			return nil, fmt.Errorf("%w: it refused the request", ErrOwnerGone)
+		default:
+			response.Body.Close()
+			h.f.dropChannel(h.owner, h.channel, nil)
+			if verdict == replica.Misdirected || attempt == 2 {
+				return nil, fmt.Errorf("%w: it refused the request", ErrOwnerGone)
+			}
 		}
 		if h.channel, err = h.f.openChannel(r.Context(), h.owner); err != nil {
 			return nil, h.f.classifyUnsent(r.Context(), err)

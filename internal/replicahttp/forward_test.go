@@ -98,6 +98,12 @@ func TestAClientThatLeavesEndsTheHop(t *testing.T) {
 		replicahttp.WrapOptions{Observer: o})
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
+		defer func() { // an empty response would mean success
+			if v := recover(); v != http.ErrAbortHandler {
+				t.Errorf("the response is complete: %v", v)
+			}
+			panic(http.ErrAbortHandler)
+		}()
 		b.ServeHTTP(w, r)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,15 +165,52 @@ func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
 
 func TestARequestNamesOneSession(t *testing.T) {
 	var served atomic.Int32
-	other, id := startPair(t, func(http.ResponseWriter, *http.Request) { served.Add(1) })
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
+	a, o := newForwarder(t, "a"), &outcomes{}
+	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(next, replicahttp.WrapOptions{Observer: o}))
+	id := sealSession(t, a, "x")
 	for name, second := range map[string]string{"the same": id, "another": "y", "empty": ""} {
-		r := newRequest(t, "POST", other.URL, id, ping, "Mcp-Session-Id", second)
-		if status, body := send(t, other, r); status != 404 {
-			t.Errorf("%s: got status %d: %s", name, status, body)
+		for _, ts := range []*httptest.Server{owner, other} {
+			r := newRequest(t, "POST", ts.URL, id, ping, "Mcp-Session-Id", second)
+			if status, body := send(t, ts, r); status != 404 {
+				t.Errorf("%s: got status %d: %s", name, status, body)
+			}
 		}
 	}
-	if n := served.Load(); n != 0 {
-		t.Errorf("%d requests were forwarded", n)
+	if served.Load() != 0 || len(o.seen) != 0 {
+		t.Errorf("%d requests were served, and %d forwarded", served.Load(), len(o.seen))
+	}
+}
+
+// What a GET asks for can be asked for again, so that its client hears what is the matter.
+func TestAGetIsSentAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		lives  bool
+		status int
+	}{"to an owner that lives": {true, 200}, "to a dead owner": {false, 404}} {
+		t.Run(name, func(t *testing.T) {
+			a := newForwarder(t, "a")
+			var asked atomic.Int32
+			var ts *httptest.Server
+			ts = serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if asked.Add(1) > 1 {
+					return
+				}
+				if !test.lives {
+					ts.Listener.Close()
+				}
+				panic(http.ErrAbortHandler)
+			}), replicahttp.WrapOptions{}))
+			b := newForwarder(t, "b", locatedAt(t, ts.URL))
+			other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+			status, body := send(t, other,
+				newRequest(t, "GET", other.URL, sealSession(t, a, "x"), ""))
+			if status != test.status {
+				t.Errorf("got status %d: %s", status, body)
+			}
+		})
 	}
 }
 
