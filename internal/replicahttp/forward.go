@@ -34,8 +34,8 @@ type Result struct {
 	// Status is that of the owner's response, which was sent to the client; 0: there was
 	// none, and nothing was sent.
 	Status int
-	// Err wraps one of the errors above, or is the cause for which the client is gone.
-	// Nil when Status is not 0.
+	// Err wraps one of the errors above, or is the cause of the end of the context: that of
+	// a request that was not sent, or of a GET. Nil when Status is not 0.
 	Err error
 }
 
@@ -97,8 +97,9 @@ type hop struct {
 // rewrite prepares the request that is sent. The headers that proxies in front of the
 // replicas have set are kept: the owner authenticates by the same headers.
 func (h *hop) rewrite(p *httputil.ProxyRequest) {
+	// A client that names the session in Connection does not have it removed either.
 	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
-		"X-Forwarded-Proto"} {
+		"X-Forwarded-Proto", HeaderSession} {
 		if values, ok := p.In.Header[key]; ok {
 			p.Out.Header[key] = values
 		}
@@ -107,24 +108,28 @@ func (h *hop) rewrite(p *httputil.ProxyRequest) {
 		headerProof, headerReply} {
 		delete(p.Out.Header, key)
 	}
-	p.Out.Host = p.In.Host
+	p.Out.Host, p.Out.Trailer = p.In.Host, nil
 }
 
 // RoundTrip sends the request. Where the owner does not accept the channel it has not
-// served the request, which is then sent once more on another.
+// served the request, which is then sent once more on another. So is a GET whose owner did not
+// answer: it does nothing that could be done twice.
 func (h *hop) RoundTrip(r *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		response, verdict, err := h.send(r)
 		switch {
+		case errors.Is(err, ErrOutcomeUnknown) && r.Method == http.MethodGet && attempt == 1:
+			// The channel has been dropped.
 		case err != nil:
 			return nil, err
 		case verdict == replica.Taken:
 			return response, nil
-		}
-		response.Body.Close()
-		h.f.dropChannel(h.owner, h.channel, nil)
-		if verdict == replica.Misdirected || attempt == 2 {
-			return nil, fmt.Errorf("%w: it refused the request", ErrOwnerGone)
+		default:
+			response.Body.Close()
+			h.f.dropChannel(h.owner, h.channel, nil)
+			if verdict == replica.Misdirected || attempt == 2 {
+				return nil, fmt.Errorf("%w: it refused the request", ErrOwnerGone)
+			}
 		}
 		if h.channel, err = h.f.openChannel(r.Context(), h.owner); err != nil {
 			return nil, h.f.classifyUnsent(r.Context(), err)
@@ -142,16 +147,16 @@ func (h *hop) send(in *http.Request) (*http.Response, replica.Verdict, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", ErrOwnerGone, err)
 	}
-	connected := false // a connection was ready to be written to
+	connections := 0 // that were ready to be written to
 	r := in.Clone(httptrace.WithClientTrace(in.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected = true },
+		GotConn: func(httptrace.GotConnInfo) { connections++ },
 	}))
 	r.URL = h.targetURL(in.URL)
 	h.setBody(r)
 	r.Header[headerHop] = []string{token}
 	response, err := h.f.transport.RoundTrip(r)
 	if err != nil {
-		return nil, 0, h.classifyFailure(in.Context(), connected, err)
+		return nil, 0, h.classifyFailure(in.Context(), connections > 0, err)
 	}
 	reply, ok := h.f.codec.OpenReply(response.Header.Get(headerReply))
 	delete(response.Header, headerReply)
@@ -162,14 +167,22 @@ func (h *hop) send(in *http.Request) (*http.Response, replica.Verdict, error) {
 		h.f.dropChannel(h.owner, h.channel, nil)
 		return nil, 0, err
 	}
+	if reply.Verdict == replica.StaleChannel && connections > 1 && in.Method != http.MethodGet {
+		// The transport has sent the request again, as it does with an Idempotency-Key of
+		// the client: the owner may have served it the first time.
+		response.Body.Close()
+		return nil, 0, fmt.Errorf("%w: the request was sent twice", ErrOutcomeUnknown)
+	}
 	return response, reply.Verdict, nil
 }
 
 // classifyFailure says what it means that there is no response.
 func (h *hop) classifyFailure(ctx context.Context, connected bool, err error) error {
 	switch {
+	case ctx.Err() != nil && (!connected || h.r.Method == http.MethodGet):
+		return context.Cause(ctx) // a GET does nothing that could be done twice
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	case connected:
 		h.f.dropChannel(h.owner, h.channel, nil)
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

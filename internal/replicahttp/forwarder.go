@@ -21,6 +21,9 @@ const (
 	dialTimeout = 2 * time.Second
 	// proofTimeout is how long the whole exchange with an owner may take.
 	proofTimeout = 3 * time.Second
+	// attemptTimeout is how long a request waits for the exchange: longer only than a
+	// function of the host that ignores its context.
+	attemptTimeout = proofTimeout + time.Second
 	// failureLife is how long a failure to reach an owner answers further requests for
 	// it, so that any number of them costs one attempt per second.
 	failureLife = time.Second

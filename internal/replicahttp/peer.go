@@ -42,8 +42,9 @@ type channel struct {
 }
 
 // openChannel returns a channel to an owner. Callers share one attempt to open it, and
-// its failure for failureLife. It fails when the owner cannot be located ([UnreachableError]),
-// does not prove itself, or ctx ends.
+// its failure for failureLife. After a failure only the caller that begins the next attempt
+// waits for it: requests for an owner that stays dead do not pile up. openChannel fails when
+// the owner cannot be located ([UnreachableError]), does not prove itself, or ctx ends.
 func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*channel, error) {
 	for {
 		f.mu.Lock()
@@ -56,6 +57,10 @@ func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*chan
 			defer f.mu.Unlock()
 			return p.channel, p.failed
 		}
+		if p.attempt != nil && p.failed != nil {
+			defer f.mu.Unlock()
+			return nil, p.failed
+		}
 		if p.attempt == nil {
 			p.attempt = make(chan struct{})
 			// Not under ctx: others may wait for the attempt.
@@ -63,12 +68,33 @@ func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*chan
 		}
 		attempt := p.attempt
 		f.mu.Unlock()
-		select {
-		case <-attempt:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := f.awaitAttempt(ctx, p, attempt); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// awaitAttempt waits until an attempt ends. One that does not, since the function of the host
+// ignores its context, fails for those who wait and those who come later.
+func (f *Forwarder) awaitAttempt(ctx context.Context, p *peer, attempt <-chan struct{}) error {
+	timer := time.NewTimer(attemptTimeout)
+	defer timer.Stop()
+	select {
+	case <-attempt:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.attempt != attempt {
+		return nil // it has ended just now
+	}
+	if p.failed == nil {
+		p.failed = &UnreachableError{errors.New("the attempt to locate the replica does not end")}
+	}
+	return p.failed
 }
 
 // attemptProof opens a channel to p, or notes why there is none.
@@ -86,8 +112,8 @@ func (f *Forwarder) attemptProof(owner replica.Owner, p *peer) {
 	p.attempt = nil
 }
 
-// dropChannel has the next request open another channel. after is how long the failure
-// is remembered, nil: there was none.
+// dropChannel has the next request open another channel. A failure is remembered for
+// failureLife; nil: there was none.
 func (f *Forwarder) dropChannel(owner replica.Owner, c *channel, failed error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,6 +194,9 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 		return nil, false, err
 	}
 	r.Header[headerChallenge] = []string{token}
+	// The transport sends a challenge again whose connection the owner closes meanwhile, as
+	// an idle one: the owner is not gone. A nil value is not sent.
+	r.Header["Idempotency-Key"] = nil
 	connected := false
 	response, err := f.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx,
 		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})))

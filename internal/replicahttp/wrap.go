@@ -2,6 +2,7 @@ package replicahttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -130,8 +131,11 @@ func (h *wrapper) forward(w http.ResponseWriter, r *http.Request, owner replica.
 			h.opts.Observer.Observe(r.Context(), NewEvent(r, owner, got, time.Since(began)))
 		}
 	})
-	if result.Status != 0 || r.Context().Err() != nil {
+	if result.Status != 0 {
 		return
+	}
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		panic(http.ErrAbortHandler) // the client is gone; an empty response would mean success
 	}
 	status, e := http.StatusServiceUnavailable, protocol.Errorf(protocol.CodeInternalError,
 		"the replica that serves this session cannot be reached, and has not received the request")
@@ -166,6 +170,7 @@ func NewEvent(r *http.Request, owner replica.Owner, result Result,
 	switch {
 	case result.Status != 0:
 		e.Outcome = event.ForwardAnswered
+	case errors.Is(r.Context().Err(), context.Canceled): // the client is gone
 	case errors.Is(result.Err, ErrOwnerGone):
 		e.Outcome = event.ForwardGone
 	case errors.Is(result.Err, ErrOutcomeUnknown):

@@ -317,7 +317,7 @@ func (c *eventMetrics) countRefused(e event.RequestRefused) {
 // refusalStatus keeps the label to the statuses that a transport refuses with.
 func refusalStatus(status int) string {
 	switch status {
-	case 200, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 502, 503, 508:
+	case 200, 400, 401, 403, 404, 405, 406, 408, 413, 415, 421, 429, 502, 503, 508:
 		return strconv.Itoa(status)
 	}
 	return otherLabel

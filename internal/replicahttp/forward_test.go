@@ -1,0 +1,297 @@
+package replicahttp_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/replica"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// Transports send requests with such a header again when a connection breaks.
+func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
+	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		t.Run(header, func(t *testing.T) {
+			var served atomic.Int32
+			other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+				if served.Add(1) == 1 {
+					panic(http.ErrAbortHandler) // done, and then it dies
+				}
+			})
+			status, body := send(t, other,
+				newRequest(t, "POST", other.URL, id, ping, header, "1"))
+			if status != 502 || !strings.Contains(body, "outcome unknown") {
+				t.Errorf("got status %d: %s", status, body)
+			}
+			if n := served.Load(); n != 1 {
+				t.Errorf("the owner served the request %d times", n)
+			}
+		})
+	}
+}
+
+// A givenUp is a context that ends with an error that is not that of a client that is gone.
+type givenUp struct {
+	context.Context
+	end chan struct{}
+}
+
+func (c givenUp) Done() <-chan struct{} { return c.end }
+
+func (c givenUp) Err() error {
+	select {
+	case <-c.end:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
+	a := newForwarder(t, "a")
+	entered, release := make(chan struct{}), make(chan struct{})
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-release
+	}), replicahttp.WrapOptions{}))
+	defer close(release)
+	o := &outcomes{}
+	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
+		replicahttp.WrapOptions{Observer: o})
+	ctx := givenUp{t.Context(), make(chan struct{})}
+	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	go func() {
+		<-entered
+		close(ctx.end)
+	}()
+	status, body := send(t, other,
+		newRequest(t, "POST", other.URL, sealSession(t, a, "x"), ping))
+	if status != 502 || !strings.Contains(body, "outcome unknown") {
+		t.Errorf("got status %d: %s", status, body)
+	}
+	if len(o.seen) != 1 || o.seen[0] != event.ForwardUnknown {
+		t.Errorf("reported as %v", o.seen)
+	}
+}
+
+func TestAClientThatLeavesEndsTheHop(t *testing.T) {
+	a := newForwarder(t, "a")
+	left := make(chan struct{})
+	entered := make(chan struct{})
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+		close(left)
+	}), replicahttp.WrapOptions{}))
+	o, done := &outcomes{}, make(chan struct{})
+	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
+		replicahttp.WrapOptions{Observer: o})
+	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		defer func() { // an empty response would mean success
+			if v := recover(); v != http.ErrAbortHandler {
+				t.Errorf("the response is complete: %v", v)
+			}
+			panic(http.ErrAbortHandler)
+		}()
+		b.ServeHTTP(w, r)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	r := newRequest(t, "POST", other.URL, sealSession(t, a, "x"), ping).WithContext(ctx)
+	if response, err := other.Client().Do(r); err == nil {
+		response.Body.Close()
+		t.Errorf("got status %d", response.StatusCode)
+	}
+	<-left
+	<-done
+	if len(o.seen) != 1 || o.seen[0] != event.ForwardAbandoned {
+		t.Errorf("reported as %v", o.seen)
+	}
+}
+
+func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
+	var seen atomic.Pointer[http.Request]
+	other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r.Clone(context.Background()))
+		_, _ = io.Copy(w, r.Body)
+	})
+	for name, header := range map[string][]string{
+		"lower case":        {"rondo-replica-hop", "x"},
+		"upper case":        {"RONDO-REPLICA-HOP", id},
+		"twice":             {"Rondo-Replica-Hop", "x", "rondo-replica-hop", "y"},
+		"named as a hop":    {"Connection", "Rondo-Replica-Hop, Rondo-Replica-Reply"},
+		"session as a hop":  {"Connection", "Mcp-Session-Id"},
+		"lower-case as hop": {"connection", "mcp-session-id"},
+		"a reply":           {"rondo-replica-reply", "x", "Rondo-Replica-Proof", "x"},
+		"an upgrade":        {"Connection", "Upgrade", "Upgrade", "rondo"},
+		"a challenge":       {"rOnDo-replica-challenge", strings.Repeat("A", 4<<10)},
+		"two challenges":    {"Rondo-Replica-Challenge", "x", "Rondo-Replica-Challenge", "y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen.Store(nil)
+			r := newRequest(t, "POST", other.URL, id, ping)
+			for i := 0; i+1 < len(header); i += 2 { // as they are spelled
+				r.Header[header[i]] = append(r.Header[header[i]], header[i+1])
+			}
+			if status, body := send(t, other, r); status != 200 || body != ping {
+				t.Fatalf("got status %d: %s", status, body)
+			}
+			got := seen.Load()
+			if got.Header.Get("Mcp-Session-Id") != "x" {
+				t.Errorf("the owner was asked for session %q", got.Header["Mcp-Session-Id"])
+			}
+			for key := range got.Header {
+				if strings.HasPrefix(key, "Rondo-") || key == "Upgrade" {
+					t.Errorf("the owner's handler sees %s", key)
+				}
+			}
+		})
+	}
+}
+
+func TestARequestNamesOneSession(t *testing.T) {
+	var served atomic.Int32
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
+	a, o := newForwarder(t, "a"), &outcomes{}
+	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(next, replicahttp.WrapOptions{Observer: o}))
+	id := sealSession(t, a, "x")
+	for name, second := range map[string]string{"the same": id, "another": "y", "empty": ""} {
+		for _, ts := range []*httptest.Server{owner, other} {
+			r := newRequest(t, "POST", ts.URL, id, ping, "Mcp-Session-Id", second)
+			if status, body := send(t, ts, r); status != 404 {
+				t.Errorf("%s: got status %d: %s", name, status, body)
+			}
+		}
+	}
+	if served.Load() != 0 || len(o.seen) != 0 {
+		t.Errorf("%d requests were served, and %d forwarded", served.Load(), len(o.seen))
+	}
+}
+
+// What a GET asks for can be asked for again, so that its client hears what is the matter.
+func TestAGetIsSentAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		lives  bool
+		status int
+	}{"to an owner that lives": {true, 200}, "to a dead owner": {false, 404}} {
+		t.Run(name, func(t *testing.T) {
+			a := newForwarder(t, "a")
+			var asked atomic.Int32
+			var ts *httptest.Server
+			ts = serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if asked.Add(1) > 1 {
+					return
+				}
+				if !test.lives {
+					ts.Listener.Close()
+				}
+				panic(http.ErrAbortHandler)
+			}), replicahttp.WrapOptions{}))
+			b := newForwarder(t, "b", locatedAt(t, ts.URL))
+			other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+			status, body := send(t, other,
+				newRequest(t, "GET", other.URL, sealSession(t, a, "x"), ""))
+			if status != test.status {
+				t.Errorf("got status %d: %s", status, body)
+			}
+		})
+	}
+}
+
+func TestBodiesPassBothWaysOverHTTP2(t *testing.T) {
+	a := newForwarder(t, "a")
+	var major atomic.Int32
+	owner := httptest.NewUnstartedServer(a.Wrap(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			major.Store(int32(r.ProtoMajor))
+			_, _ = io.Copy(w, r.Body)
+		}), replicahttp.WrapOptions{}))
+	owner.EnableHTTP2 = true
+	owner.StartTLS()
+	t.Cleanup(owner.Close)
+	b := newForwarder(t, "b", locatedAt(t, owner.URL), func(o *replicahttp.Options) {
+		o.TLS = &tls.Config{
+			RootCAs: owner.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	})
+	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	text := strings.Repeat("x", 4<<20)
+	for _, chunked := range []bool{false, true} {
+		r := newRequest(t, "POST", other.URL, sealSession(t, a, "x"), text)
+		if chunked {
+			r.ContentLength = -1
+			r.Trailer = http.Header{"X-Trailer": {"y"}}
+		}
+		if status, body := send(t, other, r); status != 200 || body != text {
+			t.Errorf("chunked %v: got status %d and %d bytes", chunked, status, len(body))
+		}
+	}
+	if major.Load() != 2 {
+		t.Errorf("the replicas speak HTTP/%d", major.Load())
+	}
+}
+
+func TestClientsGetSealedIDs(t *testing.T) {
+	for name, test := range map[string]struct {
+		inner string
+		want  replicahttp.Ownership
+	}{
+		"short":    {"an id of an SDK", replicahttp.Own},
+		"too long": {strings.Repeat("x", replica.MaxInner+1), replicahttp.Nobody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForwarder(t, "a")
+			h := f.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Mcp-Session-Id", test.inner)
+				_, _ = io.WriteString(w, "{}")
+			}), replicahttp.WrapOptions{})
+			recorder := httptest.NewRecorder()
+			h.ServeHTTP(recorder, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+			got := recorder.Header().Get("Mcp-Session-Id")
+			_, inner, whose := f.FindOwner(got)
+			if whose != test.want || whose == replicahttp.Own && inner != test.inner ||
+				strings.Contains(got, test.inner) {
+				t.Errorf("got the id %q", got)
+			}
+		})
+	}
+}
+
+func TestAnEarlierStartOfAReplicaOwnsNothing(t *testing.T) {
+	first, second := newForwarder(t, "a"), newForwarder(t, "a")
+	if _, _, whose := second.FindOwner(sealSession(t, first, "x")); whose != replicahttp.Nobody {
+		t.Errorf("got %v", whose)
+	}
+}
+
+func TestAForwarderNeedsItsParts(t *testing.T) {
+	for name, o := range map[string]replicahttp.Options{
+		"name": {}, "keys": {Name: "a", Locate: nowhere}} {
+		if _, err := replicahttp.New(o); err == nil {
+			t.Errorf("without %s: no error", name)
+		}
+	}
+	if f, err := replicahttp.NewFromConfig(nil); f != nil || err != nil {
+		t.Errorf("without a configuration: got %v, %v", f, err)
+	}
+	if _, err := replicahttp.NewFromConfig(&replicahttp.Config{Name: "A"}); err == nil {
+		t.Error("a name that is none is accepted")
+	}
+}
+
+func isUnreachable(err error) bool { return errors.Is(err, replicahttp.ErrUnreachable) }

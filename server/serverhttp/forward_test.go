@@ -1,0 +1,141 @@
+package serverhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+func TestAForwarderThatShutsDownLeavesTheOutcomeUnknown(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	done := make(chan *reply, 1)
+	go func() { done <- c.call(1, "wait") }()
+	<-f.all["a"].steps.entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.all["b"].h.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	got := <-done
+	wantStatus(t, "the call", got, 502)
+	if got.Error == nil || !strings.HasPrefix(got.Error.Message, "outcome unknown") {
+		t.Errorf("got %s", got.body)
+	}
+	// The owner goes on with it: a call that was answered with 503 would run twice.
+	f.all["a"].steps.allow <- struct{}{}
+	if hops := forwards(f.all["b"]); len(hops) != 1 || hops[0].Outcome != event.ForwardUnknown {
+		t.Errorf("reported as %+v", hops)
+	}
+}
+
+// A client of a legacy revision cancels with a notification, not by leaving.
+func TestAClientThatLeavesAForwarderDoesNotCancel(t *testing.T) {
+	f := newFleet(t, nil, "a", "b", "c")
+	owner := f.all["a"]
+	c := openSession(t, owner.ts, "2025-11-25").through(f.all["b"])
+	leave := c.startCall(1, "wait")
+	ctx := <-owner.steps.entered
+	leave()
+	for len(forwards(f.all["b"])) == 0 { // the hop ends soon
+		c.through(f.all["c"]).call(2, "echo")
+	}
+	if hops := forwards(f.all["b"]); hops[0].Outcome != event.ForwardAbandoned {
+		t.Errorf("reported as %+v", hops)
+	}
+	if err := context.Cause(ctx); err != nil {
+		t.Errorf("the call was cancelled: %v", err)
+	}
+	select {
+	case owner.steps.allow <- struct{}{}: // it still runs
+	case err := <-owner.steps.ended:
+		t.Errorf("the call has ended: %v", err)
+	}
+}
+
+func TestARequestThatNamesTwoSessionsIsNotForwarded(t *testing.T) {
+	f := newFleet(t, nil, "a", "b")
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	for _, method := range []string{"POST", "GET", "DELETE"} {
+		for _, second := range []string{c.session, "x", ""} {
+			text := ""
+			if method == "POST" {
+				text = toolCall(1, "echo")
+			}
+			r := newRequest(t, c.ts, method, c.header(), text)
+			r.Header["Mcp-Session-Id"] = []string{c.session, second}
+			wantStatus(t, method, send(t, c.ts, r), 400)
+		}
+	}
+	if f.located.Load() != 0 || len(forwards(f.all["b"])) != 0 {
+		t.Error("a request that names two sessions was forwarded")
+	}
+}
+
+func TestNothingOfASessionIsForAnotherPrincipalThroughAnyReplica(t *testing.T) {
+	f := newFleet(t, &serverhttp.Options{Authenticate: func(r *http.Request) (
+		protocol.Principal, error) {
+		subject, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		return protocol.Principal{Issuer: "i", Subject: subject}, nil
+	}}, "a", "b", "c")
+	ada := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
+		version: "2025-11-25", bearer: "Bearer ada"}
+	ada.initialize()
+	ada = ada.through(f.all["b"])
+	asked := ada.callFlow(1, "elicit")
+	question := asked.expect("elicitation/create")
+	ran := ada.startCall(2, "wait")
+	ctx := <-f.all["a"].steps.entered
+
+	mallory := *ada.through(f.all["c"])
+	mallory.bearer = "Bearer mallory"
+	for what, response := range map[string]*http.Response{
+		"an answer": mallory.post(`{"jsonrpc":"2.0","id":` + string(question.ID) +
+			`,"result":{"action":"accept","content":{"name":"Mallory"}}}`),
+		"a cancellation": mallory.post(`{"jsonrpc":"2.0","method":"notifications/cancelled",` +
+			`"params":{"requestId":2}}`),
+		"a stream":     mallory.do(t.Context(), "GET", "", "Content-Type", ""),
+		"a resumption": mallory.do(t.Context(), "GET", "", "Last-Event-ID", asked.LastEventID()),
+		"a deletion":   mallory.do(t.Context(), "DELETE", ""),
+	} {
+		wantStatus(t, what, read(t, response), 404)
+	}
+	if n := len(forwards(f.all["c"])); n != 5 {
+		t.Errorf("the owner was asked %d times", n)
+	}
+	ada.answer(question.ID, `{"action":"accept","content":{"name":"Ada"}}`)
+	asked.expect("Ada")
+	asked.end()
+	if err := ctx.Err(); err != nil {
+		t.Errorf("the call was cancelled: %v", err)
+	}
+	f.all["a"].steps.allow <- struct{}{}
+	ran()
+}
+
+// All replicas get a newer key, one after the other, while a call waits for a person.
+func TestKeysRotateWhileAPersonIsAsked(t *testing.T) {
+	f := newFleet(t, nil)
+	f.start("a", keyring(t, "k1", "k2"), nil)
+	before := f.start("b", keyring(t, "k1", "k2"), nil)
+	c := openSession(t, f.all["a"].ts, "2025-11-25").through(before)
+	asked := c.callFlow(1, "elicit")
+	question := asked.expect("elicitation/create")
+	after := f.start("b", keyring(t, "k2", "k1"), nil)
+	before.ts.CloseClientConnections()
+	if _, err := asked.Next(); err == nil || err == io.EOF {
+		t.Errorf("the stream ends with %v", err)
+	}
+	c = c.through(after)
+	resumed := c.listen(asked.LastEventID())
+	c.answer(question.ID, `{"action":"accept","content":{"name":"Ada"}}`)
+	resumed.expect("Ada")
+	resumed.end()
+}
