@@ -46,8 +46,8 @@ func BenchmarkFlow(b *testing.B) {
 	}{
 		{"sdk", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return stock },
 			stateless)},
-		{"elicit", gosdk.HandlerOf(single(b, elicits), opts)},
-		{"unmodified", gosdk.HandlerOf(single(b, pushes, withUnmodifiedHandlers()), opts)},
+		{"elicit", handlerOf(b, single(b, elicits), opts)},
+		{"unmodified", handlerOf(b, single(b, pushes, withUnmodifiedHandlers()), opts)},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -41,6 +41,7 @@ func PrincipalOf(req mcp.Request) protocol.Principal {
 type call struct {
 	roundtrip.Call
 	adapter  *Adapter
+	server   *mcp.Server
 	method   string
 	request  mcp.Request
 	session  *mcp.ServerSession // the client's
@@ -54,6 +55,8 @@ type call struct {
 	placeholder protocol.Result
 	// toolError is the error of a typed tool from which the SDK made complete.
 	toolError error
+	// plainError is the error without a code that the last run of the handler returned.
+	plainError error
 	// askedByPush is set once a question was pushed to a legacy client. Pushes of one
 	// run may overlap.
 	askedByPush atomic.Bool
@@ -122,9 +125,17 @@ func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabil
 	}
 	c.declared, c.client = said, client
 	c.Capabilities = decodeCapabilities(said)
-	if c.Version.Era() == protocol.Legacy {
+	if c.Version.Era() == protocol.Legacy && c.canPush() {
 		c.Push = pusher{c}
 	}
+}
+
+// canPush reports whether the SDK can send requests to the client: over HTTP it takes a
+// session, which has an id.
+func (c *call) canPush() bool {
+	extra := c.request.GetExtra()
+	overHTTP := extra != nil && extra.Header != nil && extra.Header[streamHeader] == nil
+	return !overHTTP || c.session != nil && c.session.ID() != "" && extra.Header[statelessHeader] == nil
 }
 
 // namedRevision returns the revision that a request names in its _meta, as the

@@ -337,11 +337,8 @@ func TestNotInstalled(t *testing.T) {
 	if got, err := sdkOver(t, server, newPerson(t, nil), modern).do(within(t), "t"); err == nil {
 		t.Errorf("got %q, want the SDK's refusal", got)
 	}
-	if _, err := gosdk.Install(nil, nil); err == nil {
-		t.Error("there is no server, and no error")
-	}
 	contradiction := roundtrip.Options{Plain: true, RequireSharedKey: true}
-	if _, err := gosdk.Install(server, &gosdk.Options{Options: contradiction}); err == nil {
+	if _, err := gosdk.New(&gosdk.Options{Options: contradiction}); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}
 	key, err := keys.NewKey("k1", make([]byte, 32))
@@ -352,8 +349,7 @@ func TestNotInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gosdk.Install(server,
-		&gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil ||
+	if _, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil ||
 		!strings.Contains(err.Error(), "set Audience") {
 		t.Errorf("a shared key without an audience: %v", err)
 	}

@@ -3,7 +3,6 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -37,15 +36,6 @@ func ExtractRetry(method string,
 	}
 	return rest, retry, nil
 }
-
-// HandlerOf returns the handler of the adapter of server, for tests that have the server
-// alone.
-func HandlerOf(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
-	return (&Adapter{server: server}).Handler(opts)
-}
-
-// WrapTransport wraps a transport as the adapter of any server does.
-func WrapTransport(t mcp.Transport) mcp.Transport { return new(Adapter).Transport(t) }
 
 // CloseIdle closes the connections to other replicas.
 func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }

@@ -8,13 +8,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
-// Whoever installs twice is told, and nobody is let through.
-func TestSecondInstallIsReported(t *testing.T) {
+// Whoever installs two adapters is told, and nobody is let through.
+func TestSecondAdapterIsReported(t *testing.T) {
 	var bugs observer
 	server := single(t, asks(toolText("done")))
-	if _, err := gosdk.Install(server,
-		&gosdk.Options{Options: roundtrip.Options{Observer: &bugs}}); err != nil {
-		t.Fatal(err)
-	}
+	installWith(t, server, &gosdk.Options{Options: roundtrip.Options{Observer: &bugs}})
 	dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, 200)
 }
