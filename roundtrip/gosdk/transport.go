@@ -1,12 +1,15 @@
 package gosdk
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -60,7 +63,7 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		req, ok := message.(*jsonrpc.Request)
 		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) ||
-			!revision.IsNamedIn(req.Params) {
+			!mayNameRevision(req.Params) {
 			return message, nil
 		}
 		params, text, refused := extractRetry(req.Method, req.Params)
@@ -76,4 +79,11 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 	}
+}
+
+// mayNameRevision reports whether the _meta of parameters names a revision, or may name one
+// to the SDK, which reads more than strict JSON.
+func mayNameRevision(params json.RawMessage) bool {
+	return revision.IsNamedIn(params) || jsonx.Check(params) != nil &&
+		bytes.Contains(params, []byte(protocol.MetaProtocolVersion))
 }
