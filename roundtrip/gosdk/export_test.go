@@ -39,3 +39,12 @@ func ExtractRetry(method string,
 
 // CloseIdle closes the connections to other replicas.
 func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }
+
+// IsKnownOption reports whether Handler honors an option of the SDK.
+func IsKnownOption(name string) bool { return isKnownOption(name) }
+
+// CountInstalled returns how many servers the adapter keeps track of.
+func CountInstalled(a *Adapter) (n int) {
+	a.installed.Range(func(any, any) bool { n++; return true })
+	return n
+}
