@@ -93,3 +93,23 @@ func (s said) onlyKeyAndState() (key, state string) {
 	}
 	return key, state
 }
+
+// BenchmarkInstall is what a server costs that is made for one request, beside the server.
+func BenchmarkInstall(b *testing.B) {
+	a := newAdapter(b, nil)
+	b.Run("server", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+		}
+	})
+	b.Run("server and Install", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+			if err := a.Install(server); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
