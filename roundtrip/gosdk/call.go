@@ -40,14 +40,17 @@ func PrincipalOf(req mcp.Request) protocol.Principal {
 // call do not overlap.
 type call struct {
 	roundtrip.Call
-	adapter  *Adapter
-	server   *mcp.Server
-	method   string
-	request  mcp.Request
-	session  *mcp.ServerSession // the client's
-	next     mcp.MethodHandler
-	client   *mcp.Implementation
-	declared *mcp.ClientCapabilities // by the client, as the SDK decoded them
+	adapter *Adapter
+	server  *mcp.Server
+	method  string
+	request mcp.Request
+	session *mcp.ServerSession // the client's
+	next    mcp.MethodHandler
+	client  *mcp.Implementation
+	// readByAdapter is set where [Adapter.Handler] or [Adapter.Transport] has read answers
+	// and state before the SDK.
+	readByAdapter bool
+	declared      *mcp.ClientCapabilities // by the client, as the SDK decoded them
 
 	// complete is the handler's complete result. The funnel gets placeholder in its
 	// place: a result without content, since the funnel looks at nothing but IsError.
@@ -106,6 +109,7 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	c.Session = c.session
 	if retry, ok := readRetry(method, req.GetExtra()); ok {
 		c.Responses, c.State, c.EmptyStateIsAbsent = retry.InputResponses, retry.RequestState, false
+		c.readByAdapter = true
 		return c, nil
 	}
 	c.State = protocol.StateText(state)

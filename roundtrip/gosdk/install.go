@@ -168,7 +168,7 @@ func (a *Adapter) serveCall(ctx context.Context, method string, server *mcp.Serv
 		return nil, encodeError(err)
 	}
 	c.server = server
-	if c.EmptyStateIsAbsent && c.Version.Era() == protocol.Modern {
+	if !c.readByAdapter && c.Version.Era() == protocol.Modern {
 		return nil, a.refuseInstallation(ctx, method, errNotRead)
 	}
 	defer c.followProgress(progressToken(req))()

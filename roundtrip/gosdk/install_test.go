@@ -1,9 +1,13 @@
 package gosdk_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -162,7 +166,7 @@ func TestInstallIsCheap(t *testing.T) {
 // maxInstallAllocations is what Install needs, and a little more for the growth of a map.
 const maxInstallAllocations = 24
 
-// A tool that the SDK calls for a server made per request is the author's own.
+// Middleware that is added after Install sees each request of a flow, and the SDK's types.
 func TestMiddlewareRunsAroundTheAdapter(t *testing.T) {
 	server := askTwice()
 	a := newAdapter(t, nil)
@@ -187,5 +191,41 @@ func TestMiddlewareRunsAroundTheAdapter(t *testing.T) {
 	w.retry("t", second, accepts(second.onlyKey())).wantText("accept and accept")
 	if got := strings.Join(outside, " "); got != "asks asks done" {
 		t.Errorf("middleware outside of the adapter saw %q", got)
+	}
+}
+
+// The first New of a process runs the self-test, which takes thousands of allocations.
+func TestNewTestsTheSDKOnce(t *testing.T) {
+	if got := testing.AllocsPerRun(10, func() { newAdapter(t, nil) }); got > 200 {
+		t.Errorf("New makes %v allocations", got)
+	}
+}
+
+// Each test that the package comment names exists.
+func TestPromisesHaveTests(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []byte
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests = append(tests, text...)
+	}
+	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(doc), -1)
+	if len(named) < 10 {
+		t.Errorf("the package comment names %d tests", len(named))
+	}
+	for _, name := range named {
+		if !bytes.Contains(tests, []byte("func "+name+"(")) {
+			t.Errorf("there is no %s", name)
+		}
 	}
 }

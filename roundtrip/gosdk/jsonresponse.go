@@ -58,6 +58,9 @@ func (w *jsonWriter) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
+// Unwrap returns the writer of the request, for http.ResponseController.
+func (w *jsonWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // finishResponse sends what is held back, once the SDK's handler has returned.
 func (w *jsonWriter) finishResponse() {
 	switch {
