@@ -139,7 +139,10 @@ func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabil
 func (c *call) canPush() bool {
 	extra := c.request.GetExtra()
 	overHTTP := extra != nil && extra.Header != nil && extra.Header[streamHeader] == nil
-	return !overHTTP || c.session != nil && c.session.ID() != "" && extra.Header[statelessHeader] == nil
+	if !overHTTP {
+		return true
+	}
+	return c.session != nil && c.session.ID() != "" && extra.Header[statelessHeader] == nil
 }
 
 // namedRevision returns the revision that a request names in its _meta, as the

@@ -60,30 +60,30 @@
 //
 // What worked without the adapter works with it. Each line has a test of the given name.
 //
-//	one adapter serves any number of servers, with one key           TestServersMadePerRequest
-//	  and one self-test a process; Install costs microseconds        TestInstallIsCheap
-//	  and keeps no server alive                                      TestServersAreForgotten
-//	installing again does nothing                                    TestInstallingAgainDoesNothing
-//	two adapters on one server are an error that says so             TestSecondAdapterIsReported
+//	one adapter serves any number of servers, with one key    TestServersMadePerRequest
+//	  and one self-test a process; Install costs microseconds TestInstallIsCheap
+//	  and keeps no server alive                               TestServersAreForgotten
+//	installing again does nothing                             TestInstallingAgainDoesNothing
+//	two adapters on one server are an error that says so      TestSecondAdapterIsReported
 //	a request that the adapter has not read is an error that says
-//	  what is missing                                                TestServingWithoutTheAdapter
-//	getServer may make a server per request, and is called once      TestServersMadePerRequest
-//	  may return none                                                TestNoServerForARequest
-//	  may panic                                                      TestPanicOfGetServer
-//	every option of the SDK's handler is honored                     TestOptionsOfTheSDK
-//	  or an error at construction that names the field               TestOptionsThatContradict
+//	  what is missing                                         TestServingWithoutTheAdapter
+//	getServer may make a server per request, called once      TestServersMadePerRequest
+//	  may return none                                         TestNoServerForARequest
+//	  may panic                                               TestPanicOfGetServer
+//	every option of the SDK's handler is honored              TestOptionsOfTheSDK
+//	  or an error at construction that names the field        TestOptionsThatContradict
 //	without sessions any replica serves any request, and a question
-//	  to an older client is refused with the reason                  TestStatelessReplicas
-//	  a missing shared key is one line at start                      TestStatelessNeedsASharedKey
+//	  to an older client is refused with the reason           TestStatelessReplicas
+//	  a missing shared key is one line at start               TestStatelessNeedsASharedKey
 //	with JSONResponse a call in a session is answered with JSON,
-//	  and with a stream where it asks                                TestJSONResponsesInSessions
-//	handlers that panic end the request                              TestPanicsEndTheRequest
-//	  those of completions and notifications, too                    TestHandlersOfOtherRequestsThatFail
-//	  and a nil result is an internal error                          TestNilResults
-//	errors of prompts and resources have the SDK's codes and texts   TestErrorsAreTheHosts
-//	middleware added after Install sees the SDK's types              TestMiddlewareRunsAroundTheAdapter
-//	questions take any session with the method                       TestElicitTakesAnInterface
-//	any replica serves the sessions of another                       TestAnyReplicaTakesTheRequestsOfASession
+//	  and with a stream where it asks                         TestJSONResponsesInSessions
+//	handlers that panic end the request                       TestPanicsEndTheRequest
+//	  those of completions and notifications, too             TestHandlersOfOtherRequestsThatFail
+//	  and a nil result is an internal error                   TestNilResults
+//	errors of prompts and resources keep codes and texts      TestErrorsAreTheHosts
+//	middleware added after Install sees the SDK's types       TestMiddlewareRunsAroundTheAdapter
+//	questions take any session with the method                TestElicitTakesAnInterface
+//	any replica serves the sessions of another                TestAnyReplicaTakesTheRequestsOfASession
 //
 // # Unmodified handlers
 //

@@ -76,6 +76,15 @@ func TestServingWithoutTheAdapter(t *testing.T) {
 			connectRaw(t, server, theirs)
 			return dialSDK(t, who, false, revision, ours)
 		},
+		"sdk/sse": func(t *testing.T, server *mcp.Server, who *person, revision string) peer {
+			if revision == modern {
+				t.Skip("the transport is of older revisions")
+			}
+			endpoint, recorder := serve(t,
+				mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
+			return dialSDK(t, who, false, revision, &mcp.SSEClientTransport{Endpoint: endpoint,
+				HTTPClient: &http.Client{Transport: recorder}})
+		},
 		"rondo/stdio": func(t *testing.T, server *mcp.Server, who *person, revision string) peer {
 			r1, w1 := io.Pipe()
 			r2, w2 := io.Pipe()
