@@ -150,7 +150,7 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration,
 	progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
-	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
+	if _, err := server.Connect(t.Context(), wrapTransport(t, server, theirs), nil); err != nil {
 		t.Fatal(err)
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"}, &mcp.ClientOptions{
@@ -182,7 +182,7 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration,
 var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
 		recorder := &wiretest.Recorder{
-			Base: pipehttp.Serve(t, gosdk.HandlerOf(server, nil)).Client().Transport}
+			Base: pipehttp.Serve(t, handlerOf(t, server, nil)).Client().Transport}
 		return &mcp.StreamableClientTransport{Endpoint: pipehttp.URL,
 			HTTPClient: &http.Client{Transport: recorder}}
 	},
@@ -190,7 +190,7 @@ var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 		r1, w1 := io.Pipe()
 		r2, w2 := io.Pipe()
 		t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-		run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+		run(t, server, &mcp.IOTransport{Reader: r1, Writer: w2})
 		return &mcp.IOTransport{Reader: r2, Writer: w1}
 	},
 }
@@ -378,7 +378,7 @@ func TestProgressExtendsAQuestion(t *testing.T) {
 				withFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := mcp.NewInMemoryTransports()
-				served, err := server.Connect(t.Context(), theirs, nil)
+				served, err := server.Connect(t.Context(), wrapTransport(t, server, theirs), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
