@@ -78,6 +78,7 @@
 //	  and their type, for middleware outside                         TestErrorsKeepTheirType
 //	the last notifications of a call precede its response            TestLastNotificationsOfACallAreWritten
 //	  and the end of a visit is announced                            TestFinishedVisitsAreAnnounced
+//	middleware inside counts calls, and not rounds                   TestMiddlewareKnowsTheRound
 //	what notifies nobody stays a response of JSON                    TestNoStreamWithoutNotifications
 //	the old SSE transport serves as it did, and asks nobody          TestSSEServer
 //	any replica serves the sessions of another                       TestAnyReplicaTakesTheRequestsOfASession
