@@ -26,8 +26,10 @@ type Call struct {
 	Responses protocol.InputResponses
 	State     protocol.RequestState
 	// Credential is what the caller authenticates with, as it came: the value
-	// of the Authorization header, for example. It decides nothing and is kept
-	// out of events.
+	// of the Authorization header, for example. Where Principal is anonymous,
+	// states are bound to it: a retry with another credential is refused, also with
+	// a renewed one of the same caller. Otherwise it decides nothing. It is kept out
+	// of events and, but for a keyed digest, out of states.
 	Credential string
 	// RequestID is the id of the request in events, see [RequestID]. Empty: that
 	// of the context, or a new one.

@@ -48,8 +48,9 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...Quest
 }
 
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
-// agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must
-// be the same in every round: make it with [Memo].
+// agreed to go there, not that they are done; [Await] waits for that. The URL must be the
+// same in every round: make what is fresh in it with [Nonce]. Another URL than the one that
+// was agreed to ends the flow, with an error that the client can read, and is not asked for.
 func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOption) error {
 	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }

@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
@@ -23,6 +24,8 @@ type Funnel struct {
 	silent    bool // nobody observes
 	stateless statelessRetries
 	waits     waitQuotas
+	anonymous atomic.Bool // the first state that is bound to no caller was reported
+	bugs      targetSet   // whose handlers are known to ask something else in each round
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are

@@ -35,7 +35,7 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims) (protocol.Result
 	sum := sha256.Sum256(c.Encoded)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, owner.Digest(c.Principal), claims.Fingerprint(r.responses),
+	err := guard.Claim(ctx, id, owner.Digest(r.call.Principal), claims.Fingerprint(r.responses),
 		c.Expires.Add(clockSkew))
 	if err == nil {
 		r.claimID = id

@@ -151,6 +151,9 @@ func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	if err != nil {
 		return nil, &rejection{event.ReasonMalformed, err}
 	}
+	if c.Principal != r.bindPrincipal(c.Flow) {
+		return nil, r.rejectPrincipal(c)
+	}
 	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
@@ -172,13 +175,11 @@ func (r *run) restartFlow() {
 	r.responses, r.received = nil, protocol.RequestState{}
 }
 
-// checkBinding returns which property of the call differs from the one that the state was
-// sealed for, empty for none. The digest of the arguments comes last, because it costs the
+// checkBinding returns which property of the call but its principal differs from the one
+// that the state was sealed for, empty for none. The digest of the arguments comes last, because it costs the
 // most.
 func (e *exchange) checkBinding(c *claims.Claims) event.Reason {
 	switch {
-	case c.Principal != e.call.Principal:
-		return event.ReasonPrincipal
 	case c.Method != e.call.Method:
 		return event.ReasonMethod
 	case c.Target != e.call.Target:

@@ -79,6 +79,7 @@ func (r *run) askReturned(ctx context.Context,
 	if r.isLegacy() {
 		err = r.encodeLocalState(&next)
 	} else {
+		r.reportAnonymous(ctx, &next)
 		state, err = r.sealState(ctx, &next)
 	}
 	if err != nil {
@@ -143,12 +144,13 @@ func gaveUp(limit int, last, before, fault string) string {
 // nextClaims returns the claims of the round that the questions lead to.
 func (r *run) nextClaims(d *draft, now time.Time) claims.Claims {
 	c := claims.Claims{
-		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+		Method: r.call.Method, Target: r.call.Target,
 		Audience: r.funnel.opts.Audience, Arguments: r.arguments, Round: r.number, Issued: now,
 	}
 	r.mu.Lock()
 	c.Flow, c.Version, c.Memos, c.State = r.flowIDLocked(), r.version, r.memos, r.state
 	r.mu.Unlock()
+	c.Principal = r.bindPrincipal(c.Flow)
 	if r.prior != nil {
 		c.Deadline = r.prior.Deadline
 	} else {

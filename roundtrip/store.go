@@ -36,10 +36,10 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims.C
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout
 	rand.Read(handle[1:])
-	id, box := deriveStoreKey(c.Principal, handle)
+	id, box := deriveStoreKey(e.call.Principal, handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(c.Principal), data,
+	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(e.call.Principal), data,
 		c.Expires.Add(clockSkew)); err != nil {
 		return "", fmt.Errorf("storing the state: %w", err)
 	}

@@ -269,6 +269,10 @@ type SessionEvicted struct {
 // do not survive a restart and no other replica can open them.
 type EphemeralKey struct{ KeyID string }
 
+// AnonymousState: for the first time a funnel asks a caller of whom nothing is known, no
+// principal and no credential. Whoever has such a state can answer in the caller's place.
+type AnonymousState struct{ Where }
+
 // KeysEnabled: a funnel starts with a sealer that names its keys, as keys.Keyring
 // does. Primary seals; every key of Enabled opens, Primary among them. Ids are
 // public.
@@ -296,5 +300,6 @@ func (WaitEnded) event()         {}
 func (LegRunning) event()        {}
 func (SessionEvicted) event()    {}
 func (EphemeralKey) event()      {}
+func (AnonymousState) event()    {}
 func (KeysEnabled) event()       {}
 func (RequestRefused) event()    {}

@@ -21,8 +21,10 @@ import (
 // Extra["iss"], if any; a request without a token is anonymous. On other transports
 // the caller is [protocol.LocalPrincipal].
 //
-// A token without a user ID is anonymous, too. Servers that identify their callers in
-// another way set [Options].Principal.
+// A token without a user ID is anonymous, too. States of an anonymous caller are bound to
+// its Authorization header if there is one: a retry with another token is refused, and a
+// renewed token is another one. Servers whose callers renew their tokens while a person
+// thinks, and servers that identify callers in another way, set [Options].Principal.
 func PrincipalOf(req mcp.Request) protocol.Principal {
 	extra := req.GetExtra()
 	if extra == nil || extra.Header == nil || extra.Header[streamHeader] != nil {

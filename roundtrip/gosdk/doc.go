@@ -87,8 +87,13 @@
 //
 // # Unmodified handlers
 //
-// With [Options].UnmodifiedHandlers the session's own methods are enough. The handler of a
-// modern request then sees a shadow of the client's session for the time of the call. It
+// With [Options].UnmodifiedHandlers the session's own methods are enough. It is the
+// recommended way to put rondo under a server that exists: toward older clients handlers do
+// what they do with the SDK alone. Answers belong to questions as with [Elicit] without a
+// key: the same question twice is two questions, a refusal of either is the handler's to
+// handle, and a handler that asks something else when it runs again, such as a visit to a
+// URL with a new nonce, ends the flow with an error that names [roundtrip.Nonce]. The handler
+// of a modern request sees a shadow of the client's session for the time of the call. It
 // has the client's capabilities, name and session id, and forwards logging and progress.
 // The price:
 //

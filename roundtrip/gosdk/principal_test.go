@@ -11,6 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
@@ -63,6 +65,55 @@ func TestStatesOfOtherUsers(t *testing.T) {
 	yes := accepts(first.onlyKey())
 	as("bob").retry("t", first, yes).wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
 	as("ada").retry("t", first, yes).wantText("accept")
+}
+
+// Where only the author's own middleware knows its callers, a state is of the holder of the
+// token that it was given to, whichever way the handler asks.
+func TestStatesOfOtherTokens(t *testing.T) {
+	for name, ask := range map[string]func(context.Context,
+		*toolRequest) (*mcp.ElicitResult, error){
+		"elicit": func(ctx context.Context, req *toolRequest) (*mcp.ElicitResult, error) {
+			return gosdk.Elicit(ctx, req.Session, formQuestion())
+		},
+		"unmodified": func(ctx context.Context, req *toolRequest) (*mcp.ElicitResult, error) {
+			return req.Session.Elicit(ctx, formQuestion())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watch := &observer{}
+			acted := 0
+			server := single(t, func(ctx context.Context,
+				req *toolRequest) (*mcp.CallToolResult, error) {
+				answer, err := ask(ctx, req)
+				if err != nil {
+					return nil, err
+				}
+				acted++
+				return toolText(answer.Action), nil
+			}, withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: watch}))
+			endpoint, recorder := serve(t, gosdk.HandlerOf(server,
+				&mcp.StreamableHTTPOptions{JSONResponse: true}))
+			as := func(token string) *wire {
+				return &wire{t: t, endpoint: endpoint, capabilities: everything,
+					client: &http.Client{Transport: bearer{token, recorder}}}
+			}
+			first := as("alice").call("t", "")
+			yes := accepts(first.onlyKey())
+			as("bob").retry("t", first, yes).wantError(protocol.CodeInvalidParams,
+				http.StatusBadRequest)
+			if acted != 0 {
+				t.Error("alice's state was accepted with bob's token")
+			}
+			if watch.count(func(e event.Event) bool {
+				rejected, ok := e.(event.StateRejected)
+				return ok && rejected.Reason == event.ReasonPrincipal &&
+					strings.Contains(rejected.Err.Error(), "may have been renewed")
+			}) != 1 {
+				t.Errorf("the observer saw %v", watch.all())
+			}
+			as("alice").retry("t", first, yes).wantText("accept")
+		})
+	}
 }
 
 type bearer struct {

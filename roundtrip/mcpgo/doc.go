@@ -92,9 +92,11 @@
 //   - handlers that were written to run once run in every round: review what they do
 //     before they ask;
 //   - an assertion of the session to a type of the host's fails; see [Session];
-//   - questions have no keys, and are identified by their kind, form and order. Questions
-//     with the same form must not be asked concurrently, and one whose wording changes
-//     from run to run ends the flow;
+//   - questions have no keys, and are identified by their content and place. The same
+//     question twice is two questions, a refusal of either is the handler's to handle, and
+//     equal ones must not be asked concurrently. A handler that asks something else when it
+//     runs again, such as a visit to a URL with a new nonce, ends the flow with an error
+//     that names [roundtrip.Nonce];
 //   - once a question is pending no other is asked in that run;
 //   - toward older revisions answers are not validated: mcp-go checks neither
 //     capabilities nor answers there. Handler and Listen do not send questions with URLs

@@ -30,8 +30,9 @@ type Options struct {
 	// Principal returns the principal of a request; header is that of the HTTP request,
 	// nil on other transports. It is called once per request, with the request's context,
 	// and calls may overlap. Nil: callers on standard input and within the process are
-	// [protocol.LocalPrincipal], all others are anonymous, and the states of HTTP callers are
-	// bearer tokens.
+	// [protocol.LocalPrincipal], all others are anonymous. Their states are bound to the
+	// Authorization header; without one they are bearer tokens. A renewed token is another
+	// caller and is refused: set Principal where tokens are renewed while a person thinks.
 	Principal func(ctx context.Context, header http.Header) protocol.Principal
 	// UnmodifiedHandlers lets handlers that call mcp-go's RequestElicitation,
 	// RequestSampling or RequestRoots ask clients of revision 2026-07-28 as well; see

@@ -69,6 +69,7 @@
 //	mcp.decline_ignored     warn   a handler completed without having looked at a refusal
 //	mcp.flow_ended          info   a flow of more than one leg came to an end
 //	mcp.state_rejected      warn   a requestState was refused, and why
+//	mcp.anonymous_state     warn   the first question to a caller of whom nothing is known
 //	mcp.leg_running         info   a copy of a leg that still runs was told to come back
 //	mcp.capability_refused  info   a client lacks what a question needs
 //	mcp.push_failed         warn   a question was put to a client while a call ran, in vain

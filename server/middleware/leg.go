@@ -178,6 +178,8 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 	switch e := e.(type) {
 	case event.StateRejected:
 		return e.Where, true
+	case event.AnonymousState:
+		return e.Where, true
 	case event.AnswersDropped:
 		return e.Where, true
 	case event.Answered:

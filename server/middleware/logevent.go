@@ -34,6 +34,11 @@ const ephemeralMeaning = "requestState is sealed with a random key that only thi
 	"that waits for a person; set a shared key (Roundtrip.Sealer, KeyringFromEnv) to run more " +
 	"than one process"
 
+// anonymousMeaning is for the same reader. It is logged once.
+const anonymousMeaning = "a question went to a caller of whom nothing is known: whoever has " +
+	"the requestState can answer it; authenticate callers, or set the option Principal of " +
+	"the adapter"
+
 // Observe logs an event of the funnel or the server. Events of unknown types
 // are passed over.
 //
@@ -61,7 +66,7 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 		l.logRefused(e)
 	case event.StateRejected, event.AnswersDropped, event.AnswerInvalid,
 		event.DeclineIgnored, event.CapabilityRefused, event.LegRunning,
-		event.PushFailed, event.QuotaExceeded:
+		event.PushFailed, event.QuotaExceeded, event.AnonymousState:
 		l.logRefusedFlow(ctx, e)
 	case event.HandlerFailed, event.HandlerPanicked, event.ServerBug:
 		l.logFailure(ctx, e)
@@ -102,6 +107,9 @@ func (l *Log) logRefusedFlow(ctx context.Context, e event.Event) {
 	case event.CapabilityRefused:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.capability_refused", e.Where).writeEntry(
 			zap.String("missing", redact.EscapeText(e.Missing.String(), maxText)))
+	case event.AnonymousState:
+		l.beginEntry(ctx, zap.WarnLevel, "mcp.anonymous_state", e.Where).writeEntry(
+			zap.String("meaning", anonymousMeaning))
 	case event.LegRunning:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.leg_running", e.Where).writeEntry()
 	case event.PushFailed:
@@ -198,6 +206,9 @@ func (l *Log) logStateRejected(ctx context.Context, e event.StateRejected) {
 	w := l.beginEntry(ctx, zap.WarnLevel, "mcp.state_rejected", e.Where)
 	if e.KeyID != "" {
 		w.addFields(zap.String("key_id", redact.EscapeText(e.KeyID, maxKey)))
+	}
+	if e.Reason == event.ReasonPrincipal && e.Err != nil {
+		w.addFields(zap.String("meaning", redact.EscapeText(e.Err.Error(), maxText)))
 	}
 	w.writeEntry(zap.String("reference", redact.EscapeText(e.Reference, maxText)),
 		zap.String("reason", redact.EscapeText(string(e.Reason), maxText)))

@@ -1,0 +1,144 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+const (
+	tokenOfAlice = "Bearer alice-canary-4242"
+	tokenOfBob   = "Bearer bob"
+)
+
+func sureHandler(ctx context.Context) (protocol.Result, error) {
+	if _, err := roundtrip.Ask[Confirmation](ctx, "k", "Sure?"); err != nil {
+		return nil, err
+	}
+	return say("done")
+}
+
+// Where the host knows no principal, a state is of the holder of the credential.
+func TestStatesOfAnonymousCallersAreBoundToTheCredential(t *testing.T) {
+	ada := toolCall().Principal
+	for _, tc := range []struct {
+		name      string
+		principal protocol.Principal
+		from, to  string
+		accepted  bool
+	}{
+		{"the same", protocol.Principal{}, tokenOfAlice, tokenOfAlice, true},
+		{"another", protocol.Principal{}, tokenOfAlice, tokenOfBob, false},
+		{"lost", protocol.Principal{}, tokenOfAlice, "", false},
+		{"new", protocol.Principal{}, "", tokenOfBob, false},
+		{"none", protocol.Principal{}, "", "", true},
+		{"renewed by a known principal", ada, tokenOfAlice, tokenOfBob, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, sureHandler)
+			c.call.Principal, c.call.Credential = tc.principal, tc.from
+			c.ask("k")
+			c.answer("k", accepted)
+			c.call.Credential = tc.to
+			if tc.accepted {
+				if got := c.done(); got != "done" {
+					t.Errorf("got %q", got)
+				}
+				return
+			}
+			c.fails(protocol.CodeInvalidParams)
+			rejected := one[event.StateRejected](t, c.events)
+			if rejected.Reason != event.ReasonPrincipal {
+				t.Errorf("rejected for %s", rejected.Reason)
+			}
+			if tc.from != "" {
+				contains(t, rejected.Err.Error(), "principal", "credentials may have been renewed")
+			}
+			for _, e := range c.events.list {
+				if where, ok := e.(event.StateRejected); ok && where.Err != nil &&
+					strings.Contains(where.Err.Error(), "canary") {
+					t.Error("the token is in an event")
+				}
+			}
+		})
+	}
+}
+
+// peeking is a sealer that remembers what it sealed.
+type peeking struct {
+	keys.Sealer
+	sealed []byte
+}
+
+func (p *peeking) Seal(ctx context.Context, plaintext []byte) (string, error) {
+	p.sealed = append(p.sealed, plaintext...)
+	return p.Sealer.Seal(ctx, plaintext)
+}
+
+// The token itself is in no state, and every replica knows its holder again, also after a
+// change of keys, with a guard and with stored states.
+func TestCredentialsOnReplicas(t *testing.T) {
+	older, newer := strings.Repeat("a", 32), strings.Repeat("b", 32)
+	encode := func(id, secret string) string {
+		return id + ":" + base64.RawStdEncoding.EncodeToString([]byte(secret))
+	}
+	ring := func(text string) *keys.Keyring {
+		t.Helper()
+		k, err := keys.KeyringFromEnv(func(string) (string, bool) { return text, true }, "KEYS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	states, guard := store.NewMemoryStateStore(0), store.NewMemoryGuard(0)
+	sealer := &peeking{Sealer: ring(encode("old", older))}
+	opts := roundtrip.Options{Sealer: sealer, Guard: guard, StateStore: states, MaxStateBytes: 200}
+	first := newClient(t, opts, sureHandler)
+	first.call.Principal, first.call.Credential = protocol.Principal{}, tokenOfAlice
+	first.ask("k")
+	first.answer("k", accepted)
+	if strings.Contains(string(sealer.sealed), "canary") {
+		t.Error("the token is in the state")
+	}
+
+	opts.Sealer = ring(encode("new", newer) + "," + encode("old", older))
+	second := newClient(t, opts, sureHandler)
+	second.call = first.call
+	if got := second.done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The first state of a caller of whom nothing is known is reported, once.
+func TestAnonymousStatesAreReportedOnce(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, sureHandler)
+	for _, known := range []func(*roundtrip.Call){
+		func(call *roundtrip.Call) {},
+		func(call *roundtrip.Call) { call.Principal = protocol.LocalPrincipal() },
+		func(call *roundtrip.Call) {
+			call.Principal, call.Credential = protocol.Principal{}, tokenOfAlice
+		},
+	} {
+		c.call = toolCall()
+		known(&c.call)
+		c.ask("k")
+	}
+	if got := all[event.AnonymousState](c.events); len(got) != 0 {
+		t.Errorf("reported %v of callers that are known", got)
+	}
+	for range 2 {
+		c.call = toolCall()
+		c.call.Principal = protocol.Principal{}
+		c.ask("k")
+	}
+	if got := one[event.AnonymousState](t, c.events); got.Target != "deploy" {
+		t.Errorf("got %+v", got)
+	}
+}
