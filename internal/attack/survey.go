@@ -126,8 +126,9 @@ type comparison struct {
 	era     protocol.Era
 	request Request
 
-	first *take
-	texts [2]string // results of two calls in which everything was accepted
+	// first and second are calls in which everything was accepted, texts their results.
+	first, second *take
+	texts         [2]string
 }
 
 func (c *comparison) play(sc *script) (*take, error) {
