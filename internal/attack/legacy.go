@@ -131,13 +131,15 @@ func (p *person) clientOptions(caps *protocol.ClientCapabilities) *client.Option
 	if e := caps.Elicitation; e != nil && e.Form {
 		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
-			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(&protocol.ElicitForm{Message: q.Message, Schema: q.Schema}))
+			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(
+				&protocol.ElicitForm{Message: q.Message, Schema: q.Schema}))
 		}
 	}
 	if e := caps.Elicitation; e != nil && e.URL {
 		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
 			error) {
-			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(&protocol.ElicitURL{Message: q.Message, URL: q.URL}))
+			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(
+				&protocol.ElicitURL{Message: q.Message, URL: q.URL}))
 		}
 	}
 	if caps.Sampling != nil {
@@ -149,7 +151,8 @@ func (p *person) clientOptions(caps *protocol.ClientCapabilities) *client.Option
 	}
 	if caps.Roots != nil {
 		opts.ListRoots = func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-			list, err := decodeWith(protocol.DecodeListRootsResult)(p.answerQuestion(&protocol.ListRoots{}))
+			list, err := decodeWith(protocol.DecodeListRootsResult)(
+				p.answerQuestion(&protocol.ListRoots{}))
 			if err != nil {
 				return nil, err
 			}

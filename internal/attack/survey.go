@@ -132,7 +132,11 @@ type comparison struct {
 }
 
 func (c *comparison) play(sc *script) (*take, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.survey.Timeout)
+	timeout := c.survey.Timeout
+	if sc.with.result != nil {
+		timeout = min(timeout, answerTimeout) // servers drop what they cannot read
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return c.survey.Target.playScript(ctx, c.era, sc)
 }

@@ -39,6 +39,10 @@ const (
 // defaultTimeout bounds one call: no person is waited for.
 const defaultTimeout = 20 * time.Second
 
+// exitGrace is how long the command may take to exit, once for each call: some do not notice the
+// end of their input, and nothing of theirs is wanted any more.
+const exitGrace = 200 * time.Millisecond
+
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -65,13 +69,7 @@ func run(args []string, out, errOut io.Writer) int {
 // A config is what the arguments ask for.
 type config struct {
 	survey *attack.Survey
-	tools  []toolCall
-}
-
-// A toolCall is a tool and its arguments, in JSON.
-type toolCall struct {
-	name      string
-	arguments json.RawMessage
+	tools  []attack.ToolCall
 }
 
 func parseArgs(args []string, errOut io.Writer) (*config, error) {
@@ -106,7 +104,7 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 			if *stderr {
 				cmd.Stderr = errOut
 			}
-			return client.Command(cmd, nil)
+			return client.Command(cmd, &client.CommandOptions{Grace: exitGrace})
 		}
 	}
 	c.survey = &attack.Survey{Target: target, Timeout: *timeout}
@@ -127,44 +125,22 @@ func (c *config) addTool(text string) error {
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
 		return errors.New("the arguments must be a JSON object")
 	}
-	c.tools = append(c.tools, toolCall{name, json.RawMessage(arguments)})
+	c.tools = append(c.tools, attack.ToolCall{Name: name,
+		Arguments: json.RawMessage(arguments)})
 	return nil
 }
 
 // attackServer prints a table, and reports whether it has a finding.
 func (c *config) attackServer(out io.Writer) (found bool, err error) {
-	r := &report{}
-	var reasons []error
-	served := 0
-	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
-		tools, err := c.survey.ListTools(era)
-		if err != nil {
-			r.addRefusedEra(era, err)
-			reasons = append(reasons, fmt.Errorf("%s: %w", eraName(era), err))
-			continue
-		}
-		served++
-		if len(c.tools) == 0 {
-			r.addTools(era, tools)
-			continue
-		}
-		for _, call := range c.tools {
-			v, err := c.survey.Judge(era, call.name, call.arguments)
-			if err != nil {
-				r.addFailure(era, call.name, err)
-				continue
-			}
-			r.addVerdict(v)
-		}
-	}
-	if served == 0 {
-		return false, fmt.Errorf("the server serves neither era: %w", errors.Join(reasons...))
-	}
-	if err := r.print(out, len(c.tools) == 0); err != nil {
+	r, err := c.survey.Report(c.tools)
+	if err != nil {
 		return false, err
 	}
-	if r.failed && !r.found {
+	if err := r.Print(out); err != nil {
+		return false, err
+	}
+	if r.Failed && !r.Found {
 		return false, errors.New("some tools could not be judged")
 	}
-	return r.found, nil
+	return r.Found, nil
 }

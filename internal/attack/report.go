@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"encoding/json"
@@ -10,23 +10,77 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/rondo-mcp/rondo/internal/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A report has the rows of a table, and what is said below it.
-type report struct {
-	rows   [][]string
-	notes  []string
-	found  bool // a tool fails open or loses answers
-	failed bool // a tool could not be judged
+// A ToolCall is a tool and its arguments, in JSON.
+type ToolCall struct {
+	Name      string
+	Arguments json.RawMessage
 }
 
-var (
-	verdictHead = []string{"ERA", "TOOL", "ASKS", "ACCEPT", "DECLINE", "CANCEL", "FORGED",
-		"MISSING", "STATE", "ANSWERS"}
-	listHead = []string{"ERA", "TOOL", "REQUIRED ARGUMENTS"}
-)
+// A Report is a table of tools, era by era, and what is said below it.
+type Report struct {
+	// Found is set if a tool fails open or loses answers, Failed if one could not be judged.
+	Found, Failed bool
+
+	head  []string
+	rows  [][]string
+	notes []string
+}
+
+// Report judges the tools in both eras. Without any it lists those that there are, and calls none.
+// It fails if the server serves neither era.
+func (s *Survey) Report(calls []ToolCall) (*Report, error) {
+	r := &Report{head: []string{"ERA", "TOOL", "ASKS", "ACCEPT", "DECLINE", "CANCEL", "FORGED",
+		"MISSING", "STATE", "ANSWERS"}}
+	if len(calls) == 0 {
+		r.head = []string{"ERA", "TOOL", "REQUIRED ARGUMENTS"}
+	}
+	var refusals []error
+	listed := make(map[string]bool)
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		tools, err := s.ListTools(era)
+		if err != nil {
+			r.addRefusedEra(era, err)
+			refusals = append(refusals, fmt.Errorf("%s: %w", eraName(era), err))
+			continue
+		}
+		if len(calls) == 0 {
+			r.addTools(era, tools)
+		}
+		for _, call := range calls {
+			if slices.ContainsFunc(tools,
+				func(t protocol.Tool) bool { return t.Name == call.Name }) {
+				listed[call.Name] = true
+				r.judge(s, era, call)
+			} else {
+				r.rows = append(r.rows, []string{eraName(era), call.Name, "(not listed)"})
+			}
+		}
+	}
+	if len(refusals) == 2 {
+		return nil, fmt.Errorf("the server serves neither era: %w", errors.Join(refusals...))
+	}
+	for _, call := range calls {
+		r.Failed = r.Failed || !listed[call.Name]
+	}
+	if len(calls) == 0 {
+		r.notes = append(r.notes, "Nothing was called. Name tools with -tool NAME=ARGUMENTS; "+
+			"calls have effects.")
+	}
+	return r, nil
+}
+
+// judge adds the row of one tool.
+func (r *Report) judge(s *Survey, era protocol.Era, call ToolCall) {
+	v, err := s.Judge(era, call.Name, call.Arguments)
+	if err != nil {
+		r.addFailure(era, call.Name, err)
+		return
+	}
+	r.addVerdict(v)
+}
 
 func eraName(era protocol.Era) string {
 	if era == protocol.Modern {
@@ -37,25 +91,25 @@ func eraName(era protocol.Era) string {
 
 // addVerdict adds a row. A cell is "ok" when no way of not answering gave the result of an accept,
 // and "-" when there was nothing to try.
-func (r *report) addVerdict(v *attack.Verdict) {
+func (r *Report) addVerdict(v *Verdict) {
 	row := []string{eraName(v.Era), v.Tool, fmt.Sprint(len(v.Asks)), "result"}
 	if !v.Complete {
 		row[3] = "no result"
 		r.addNote(v.Era, v.Tool, "everything accepted: "+v.Accepted)
-		r.failed = r.failed || len(v.Asks) == 0
+		r.Failed = r.Failed || len(v.Asks) == 0
 	}
 	for _, check := range v.Checks {
 		switch {
 		case len(check.Open) > 0:
 			row = append(row, "OPEN")
-			r.found = true
+			r.Found = true
 		case check.Tried > 0:
 			row = append(row, "ok")
 		default:
 			row = append(row, "-")
 		}
 		for _, what := range check.Open {
-			r.addNote(v.Era, v.Tool, "fails open: "+what+" gives the result of an accept")
+			r.addNote(v.Era, v.Tool, "fails open, with the result of an accept: "+what)
 		}
 	}
 	answers := "kept"
@@ -63,7 +117,7 @@ func (r *report) addVerdict(v *attack.Verdict) {
 	case len(v.Asks) == 0:
 		answers = "-"
 	case len(v.Lost) > 0:
-		answers, r.found = "LOST", true
+		answers, r.Found = "LOST", true
 		for _, question := range slices.Compact(v.Lost) {
 			r.addNote(v.Era, v.Tool, "asks again after an accept: "+question)
 		}
@@ -73,25 +127,25 @@ func (r *report) addVerdict(v *attack.Verdict) {
 	r.rows = append(r.rows, append(row, answers))
 }
 
-func (r *report) addNote(era protocol.Era, tool, text string) {
+func (r *Report) addNote(era protocol.Era, tool, text string) {
 	r.notes = append(r.notes, oneLine(eraName(era)+" "+tool+": "+text, 240))
 }
 
 // addFailure adds a row of a tool that could not be judged.
-func (r *report) addFailure(era protocol.Era, tool string, err error) {
-	r.failed = true
+func (r *Report) addFailure(era protocol.Era, tool string, err error) {
+	r.Failed = true
 	r.rows = append(r.rows, []string{eraName(era), tool, "not judged"})
 	r.addNote(era, tool, err.Error())
 }
 
 // addRefusedEra adds a row of an era that the server does not serve.
-func (r *report) addRefusedEra(era protocol.Era, err error) {
+func (r *Report) addRefusedEra(era protocol.Era, err error) {
 	r.rows = append(r.rows, []string{eraName(era), "(not served)"})
 	r.notes = append(r.notes, oneLine(eraName(era)+": "+err.Error(), 240))
 }
 
 // addTools adds the tools of a list.
-func (r *report) addTools(era protocol.Era, tools []protocol.Tool) {
+func (r *Report) addTools(era protocol.Era, tools []protocol.Tool) {
 	for _, tool := range tools {
 		r.rows = append(r.rows, []string{eraName(era), oneLine(tool.Name, 60),
 			oneLine(requiredArguments(tool.InputSchema), 60)})
@@ -116,23 +170,17 @@ func requiredArguments(schema json.RawMessage) string {
 	return strings.Join(names, ", ")
 }
 
-// print writes the table and the notes.
-func (r *report) print(out io.Writer, list bool) error {
+// Print writes the table and the notes.
+func (r *Report) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := verdictHead
-	if list {
-		head = listHead
-	}
-	_, err := fmt.Fprintln(table, strings.Join(head, "\t"))
+	_, err := fmt.Fprintln(table, strings.Join(r.head, "\t"))
 	for _, row := range r.rows {
+		// A row with fewer cells would end the columns.
+		row = slices.Concat(row, make([]string, max(0, len(r.head)-len(row))))
 		_, also := fmt.Fprintln(table, strings.Join(row, "\t"))
 		err = errors.Join(err, also)
 	}
 	err = errors.Join(err, table.Flush())
-	if list {
-		r.notes = append(r.notes, "Nothing was called. Name tools with -tool NAME=ARGUMENTS; "+
-			"calls have effects.")
-	}
 	if len(r.notes) > 0 {
 		_, also := fmt.Fprintln(out, "\n"+strings.Join(r.notes, "\n"))
 		err = errors.Join(err, also)
