@@ -106,7 +106,9 @@ func (p *prompter) replyTo(key string, q protocol.InputRequest) (reply, bool, er
 	if err != nil {
 		return reply{}, false, fmt.Errorf("%s: %w", words, err)
 	}
-	p.take.asked = append(p.take.asked, askedQuestion{key, words, q, Answer{Result: filled}})
+	if p.times[id] == 1 {
+		p.take.asked = append(p.take.asked, askedQuestion{key, words, q, Answer{Result: filled}})
+	}
 	return reply{result: filled}, true, nil
 }
 

@@ -164,8 +164,36 @@ func (c *comparison) setReference(first, second *take) error {
 // answer is no other result when there is none to repeat.
 func (c *comparison) textOf(t *take) (string, error) {
 	data, err := encodeComparable(c.request.Method, t.out.result)
-	return strings.ReplaceAll(string(data), filling, ""), err
+	if err != nil {
+		return "", err
+	}
+	text := string(data)
+	for _, a := range c.first.asked {
+		for _, value := range filledTexts(a.answer.Result) {
+			text = strings.ReplaceAll(text, value, "")
+		}
+	}
+	return text, nil
 }
+
+// filledTexts returns the texts of an answer that no result has by accident.
+func filledTexts(answer json.RawMessage) (texts []string) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(contentOf(answer), &values) == nil {
+		for _, value := range values {
+			var text string
+			if json.Unmarshal(value, &text) == nil && len(text) >= minFilledText {
+				texts = append(texts, text)
+			}
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) }) // "x" may be in "xy"
+	return append(texts, filling)
+}
+
+// minFilledText is the length of the shortest text that is recognized in a result: shorter ones
+// may be part of any word.
+const minFilledText = 4
 
 // runChecks tries every way at each question.
 func (c *comparison) runChecks(v *Verdict) {

@@ -37,6 +37,8 @@ type consent struct {
 	Where  string `json:"where" enum:"no,yes"`
 }
 
+var sure = roundtrip.MustQuestion[consent]("sure")
+
 // newServer has a tool that holds, one that asks until the person agrees and does as if it had, one
 // that forgets what it was told, and one that asks nothing.
 func newServer() (*server.Server, error) {
@@ -55,16 +57,16 @@ func newServer() (*server.Server, error) {
 		})
 	server.AddRawTool(srv, server.Tool{Name: "open"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			in, err := roundtrip.TryAsk[consent](ctx, "sure", "Delete it?")
-			if err != nil {
-				return nil, err
+			answer := sure.Answer(ctx)
+			switch answer.Outcome {
+			case roundtrip.Accepted, roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text("deleted: " + answer.Content.Reason), nil
 			}
-			return server.Text("deleted: " + in.Content.Reason), nil
+			return roundtrip.InputRequired(sure.Elicit("Delete it?")), nil
 		})
 	server.AddRawTool(srv, server.Tool{Name: "forgets"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			question := roundtrip.MustQuestion[consent]("sure")
-			return roundtrip.InputRequired(question.Elicit("Delete it?", roundtrip.AskAgain())), nil
+			return roundtrip.InputRequired(sure.Elicit("Delete it?", roundtrip.AskAgain())), nil
 		})
 	server.AddRawTool(srv, server.Tool{Name: "plain"},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
