@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -126,9 +127,11 @@ type comparison struct {
 	era     protocol.Era
 	request Request
 
-	// first and second are calls in which everything was accepted, texts their results.
-	first, second *take
-	texts         [2]string
+	// first is a call in which everything was accepted. again has the questions of a second one,
+	// in the order of the first. texts are the results of both.
+	first *take
+	again []askedQuestion
+	texts [2]string
 }
 
 func (c *comparison) play(sc *script) (*take, error) {
@@ -146,7 +149,7 @@ func (c *comparison) acceptAll() *script {
 }
 
 func (c *comparison) setReference(first, second *take) error {
-	c.first, c.second = first, second
+	c.first, c.again = first, alignQuestions(first.asked, second.asked)
 	for i, t := range []*take{first, second} {
 		if !t.out.isComplete() {
 			return fmt.Errorf("a second call, in which everything was accepted again, ends with %s",
@@ -158,6 +161,36 @@ func (c *comparison) setReference(first, second *take) error {
 		}
 	}
 	return nil
+}
+
+// alignQuestions returns the questions of a second call in the order of the first: a session may push
+// those of a round in any order. One that has other words each time is the next of its kind.
+func alignQuestions(first, second []askedQuestion) []askedQuestion {
+	left := slices.Clone(second)
+	again := slices.Clone(first) // where the second call did not ask
+	take := func(i int, same func(a askedQuestion) bool) bool {
+		at := slices.IndexFunc(left, same)
+		if at < 0 {
+			return false
+		}
+		again[i] = left[at]
+		left = slices.Delete(left, at, at+1)
+		return true
+	}
+	var reworded []int
+	for i, a := range first {
+		if !take(i, func(b askedQuestion) bool {
+			return a.key == b.key && (a.key != "" || a.description == b.description)
+		}) {
+			reworded = append(reworded, i)
+		}
+	}
+	for _, i := range reworded {
+		take(i, func(b askedQuestion) bool {
+			return reflect.TypeOf(first[i].question) == reflect.TypeOf(b.question)
+		})
+	}
+	return again
 }
 
 // textOf returns a result as text, without what the answers brought: a result that repeats an
@@ -201,7 +234,7 @@ func (c *comparison) runChecks(v *Verdict) {
 		for _, d := range deviations(a) {
 			sc := c.acceptAll()
 			sc.deviates, sc.with = i, d.reply
-			sc.expected, sc.again = c.first.asked, c.second.asked
+			sc.expected, sc.again = c.first.asked, c.again
 			c.try(&v.Checks[d.check], d.what+" to "+quoteQuestion(a), sc)
 		}
 	}

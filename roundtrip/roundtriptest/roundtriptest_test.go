@@ -220,3 +220,6 @@ func TestGoldenFilesAreThere(t *testing.T) {
 		}
 	}
 }
+
+// TestExample runs what the documentation shows.
+func TestExample(t *testing.T) { testRelease(t) }
