@@ -2,8 +2,10 @@ package roundtrip
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -42,6 +44,12 @@ func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.L
 
 func (p *questioner) observe(ctx context.Context, e event.Event) {
 	p.funnel.opts.Observer.Observe(ctx, e)
+	switch e := e.(type) {
+	case event.ServerBug:
+		bugsink.Report(ctx, e.Err)
+	case event.HandlerPanicked:
+		bugsink.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+	}
 }
 
 func (p *questioner) observeIfAny(ctx context.Context, e event.Event) {

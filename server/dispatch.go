@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/requestid"
@@ -168,5 +169,6 @@ func (s *Server) publicError(ctx context.Context, in *Request, err error) *proto
 // that the client gets.
 func (s *Server) reportBug(ctx context.Context, in *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: in.eventWhere(), Err: err})
+	bugsink.Report(ctx, err)
 	return publicerror.Internal()
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/attack"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -298,5 +300,48 @@ func TestWithoutCapabilities(t *testing.T) {
 	_, err = c.CallTool(t.Context(), "test_missing_capability", nil)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeMissingRequiredClientCapability {
 		t.Errorf("error %v, want %d", err, protocol.CodeMissingRequiredClientCapability)
+	}
+}
+
+// TestSurvey: what the command mcpattack says of the tools that ask, in both eras.
+func TestSurvey(t *testing.T) {
+	connect := roundtriptest.Lines(
+		func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) error {
+			srv, err := newServer(nil)
+			if err != nil {
+				return err
+			}
+			return srv.ServeStream(ctx, r, w, nil)
+		})
+	survey := &attack.Survey{Timeout: time.Minute, Target: &attack.Target{
+		Connect: func(string) (protocol.Peer, error) { return connect(t, ""), nil }}}
+	var calls []attack.ToolCall
+	for _, name := range []string{"elicitation", "sampling", "list_roots", "capabilities", "url",
+		"request_state", "multi_round", "multiple_inputs"} {
+		calls = append(calls, attack.ToolCall{Name: "test_input_required_result_" + name,
+			Arguments: json.RawMessage(`{}`)})
+	}
+	report, err := survey.Report(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := report.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", out.String())
+	if report.Failed {
+		t.Error("a tool could not be judged")
+	}
+	for line := range strings.Lines(out.String()) {
+		if !strings.Contains(line, "OPEN") && !strings.Contains(line, "LOST") {
+			continue
+		}
+		// It takes answers that it never asked for (AcceptCold), for the conformance suite.
+		if cells := strings.Fields(line); cells[0] != "2026-07-28" ||
+			cells[1] != "test_input_required_result_elicitation" || cells[8] != "OPEN" ||
+			slices.Contains(cells[4:8], "OPEN") {
+			t.Errorf("found: %s", line)
+		}
 	}
 }

@@ -11,20 +11,23 @@ import (
 // layers says which of the module's public packages each may reach, itself left out. What is not
 // named here may reach none of them; internal packages are judged through those that use them.
 var layers = map[string][]string{
-	"protocol":                {},
-	"roundtrip/event":         {"protocol"},
-	"roundtrip/keys":          {},
-	"roundtrip/store":         {"protocol"},
-	"roundtrip":               {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
-	"roundtrip/roundtriptest": {"protocol", "client"},
-	"server":                  withRoundtrip("protocol"),
-	"server/serverhttp":       withRoundtrip("protocol", "server"),
-	"server/middleware":       withRoundtrip("protocol", "server"),
-	"client":                  {"protocol"},
-	"client/clienthttp":       {"protocol", "client"},
-	"elicitation":             {"protocol"},
-	"elicitation/bustest":     {"protocol", "elicitation"},
-	"elicitation/bridge":      {"protocol", "client", "client/clienthttp", "elicitation"},
+	"protocol":            {},
+	"roundtrip/event":     {"protocol"},
+	"roundtrip/keys":      {},
+	"roundtrip/store":     {"protocol"},
+	"roundtrip":           {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
+	"server":              withRoundtrip("protocol"),
+	"server/serverhttp":   withRoundtrip("protocol", "server"),
+	"server/middleware":   withRoundtrip("protocol", "server"),
+	"client":              {"protocol"},
+	"client/clienthttp":   {"protocol", "client"},
+	"elicitation":         {"protocol"},
+	"elicitation/bustest": {"protocol", "elicitation"},
+	"elicitation/bridge":  {"protocol", "client", "client/clienthttp", "elicitation"},
+
+	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
+		"server"),
+	"roundtrip/roundtriptest/cmd/mcpattack": {"protocol", "client", "client/clienthttp"},
 }
 
 // withRoundtrip returns packages, and those with which roundtrip is used and configured.
@@ -53,6 +56,8 @@ var helpers = map[string]bool{
 // why.
 var mayUseHTTP = map[string]string{
 	"internal/wiretest": "records what passes through an http.RoundTripper",
+	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
+		"test's handler",
 }
 
 func TestImports(t *testing.T) {

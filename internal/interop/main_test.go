@@ -17,6 +17,7 @@ const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL"
 	asRetrofit = "RONDO_INTEROP_RETROFIT" // "pushed" or "returned"
+	asSurveyed = "RONDO_INTEROP_SURVEYED" // see serveSurveyed
 )
 
 func TestMain(m *testing.M) {
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 		if err = failed; err == nil {
 			err = srv.Run(context.Background(), adapter.Transport(srv, &mcp.StdioTransport{}))
 		}
+	case os.Getenv(asSurveyed) != "":
+		err = serveSurveyed(context.Background(), os.Getenv(asSurveyed))
 	default:
 		leaktest.Main(m)
 	}

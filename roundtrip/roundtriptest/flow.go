@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -30,68 +31,65 @@ type Flow struct {
 	Golden string
 }
 
+// forJudge returns the flow as package attack takes it.
+func (f Flow) forJudge() attack.Flow {
+	answers := make(map[string]attack.Answer, len(f.Answers))
+	for key, a := range f.Answers {
+		answers[key] = a.answer
+	}
+	return attack.Flow{Request: f.Request.request, Answers: answers, Want: f.Want,
+		Fails: f.Fails, Never: f.Never, Capabilities: f.Capabilities}
+}
+
 // A Request is what starts a flow. The zero value is none; see [Tool], [Prompt]
 // and [Resource].
-type Request struct {
-	method, target string
-	arguments      any
+type Request struct{ request attack.Request }
+
+func newRequest(method, target string, arguments any) Request {
+	return Request{attack.Request{Method: method, Target: target, Arguments: arguments}}
 }
 
 // Tool calls a tool. arguments are encoded as JSON; nil: none.
 func Tool(name string, arguments any) Request {
-	return Request{protocol.MethodCallTool, name, arguments}
+	return newRequest(protocol.MethodCallTool, name, arguments)
 }
 
 // Prompt gets a prompt.
 func Prompt(name string, arguments map[string]string) Request {
 	if arguments == nil {
-		return Request{protocol.MethodGetPrompt, name, nil}
+		return newRequest(protocol.MethodGetPrompt, name, nil)
 	}
-	return Request{protocol.MethodGetPrompt, name, arguments}
+	return newRequest(protocol.MethodGetPrompt, name, arguments)
 }
 
 // Resource reads a resource.
-func Resource(uri string) Request { return Request{protocol.MethodReadResource, uri, nil} }
-
-// encodeArguments returns the arguments as they travel.
-func (r Request) encodeArguments() (json.RawMessage, error) {
-	if r.arguments == nil {
-		return nil, nil
-	}
-	data, err := json.Marshal(r.arguments)
-	if err != nil {
-		return nil, fmt.Errorf("arguments of %s: %w", r.target, err)
-	}
-	return data, nil
-}
+func Resource(uri string) Request { return newRequest(protocol.MethodReadResource, uri, nil) }
 
 // Answers are what a person answers, by key.
 type Answers map[string]Answer
 
 // An Answer is what a person answers to one question.
-type Answer struct {
-	result json.RawMessage
-	err    error
-	next   *Answer
+type Answer struct{ answer attack.Answer }
+
+// newAnswer returns an answer, or the error that the flow reports when the question is asked.
+func newAnswer(result json.RawMessage, err error) Answer {
+	return Answer{attack.Answer{Result: result, Err: err}}
 }
 
 // Accept fills in a form. content is encoded as a JSON object.
 func Accept(content any) Answer {
 	data, err := json.Marshal(content)
-	if err != nil {
-		return Answer{err: err}
-	}
-	return Answer{result: fmt.Appendf(nil, `{"action":"accept","content":%s}`, data)}
+	return newAnswer(fmt.Appendf(nil, `{"action":"accept","content":%s}`, data), err)
 }
 
 // Visit agrees to go to a URL.
-func Visit() Answer { return Answer{result: json.RawMessage(`{"action":"accept"}`)} }
+func Visit() Answer { return newAnswer(json.RawMessage(`{"action":"accept"}`), nil) }
 
 // Decline says no to a form or a URL.
-func Decline() Answer { return Answer{result: json.RawMessage(`{"action":"decline"}`)} }
+func Decline() Answer { return newAnswer(json.RawMessage(`{"action":"decline"}`), nil) }
 
 // Cancel dismisses a form or a URL.
-func Cancel() Answer { return Answer{result: json.RawMessage(`{"action":"cancel"}`)} }
+func Cancel() Answer { return newAnswer(json.RawMessage(`{"action":"cancel"}`), nil) }
 
 // Sampled is what a model says.
 func Sampled(text string) Answer {
@@ -99,7 +97,7 @@ func Sampled(text string) Answer {
 		Role: "assistant", Model: "roundtriptest",
 		Content: []protocol.Content{&protocol.TextContent{Text: text}},
 	})
-	return Answer{result: data, err: err}
+	return newAnswer(data, err)
 }
 
 // Roots lists directories.
@@ -112,14 +110,14 @@ func Roots(uris ...string) Answer {
 		roots[i].URI = uri
 	}
 	data, err := json.Marshal(map[string]any{"roots": roots})
-	return Answer{result: data, err: err}
+	return newAnswer(data, err)
 }
 
 // Then is for a question that is asked again: after a, it is answered with next.
 func (a Answer) Then(next Answer) Answer {
-	if a.next != nil {
-		next = a.next.Then(next)
+	if a.answer.Next != nil {
+		next = Answer{*a.answer.Next}.Then(next)
 	}
-	a.next = &next
+	a.answer.Next = &next.answer
 	return a
 }

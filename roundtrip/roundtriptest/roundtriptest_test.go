@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -20,8 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 type Deploy struct {
 	Env string `json:"env"`
@@ -226,3 +223,6 @@ func TestGoldenFilesAreThere(t *testing.T) {
 		}
 	}
 }
+
+// TestExample runs what the documentation shows.
+func TestExample(t *testing.T) { testRelease(t) }

@@ -1,18 +1,16 @@
 package roundtriptest
 
 import (
-	"context"
-	"errors"
-	"io"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Subject is a server under test. Connect alone is required.
+// A Subject is a server under test. [Server], [Handler], [Command] and [URL] return one that is
+// ready; other fields can be set then. Connect alone is required.
 type Subject struct {
 	// Connect opens a connection to the server for a user: "" or, with TwoUsers,
 	// "other". It closes what it opens with t.Cleanup; the package closes the peer as
@@ -37,47 +35,30 @@ type Subject struct {
 	// Lossy says that an SDK decodes answers before the server's own checks see them, so
 	// that members that are repeated, or in another case, cannot be recognized.
 	Lossy bool
-}
 
-// Lines returns a Connect for servers that read and write lines of JSON. It calls serve
-// for each connection. serve must return when r ends, and ctx is cancelled then, too. An
-// error of serve fails the test, unless it is that of ctx or of a stream that has ended.
-func Lines(serve func(ctx context.Context, r io.ReadCloser,
-	w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
-	return func(t testing.TB, _ string) protocol.Peer {
-		fromServer, toClient := io.Pipe()
-		fromClient, toServer := io.Pipe()
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() {
-			err := serve(ctx, fromClient, toClient)
-			_ = toClient.Close() // a pipe closes without error
-			ended <- err
-		}()
-		stream := client.NewStream(fromServer, toServer, nil)
-		t.Cleanup(func() {
-			_ = stream.Close()
-			_ = toServer.Close()
-			cancel()
-			err := <-ended
-			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) &&
-				!errors.Is(err, io.ErrClosedPipe) {
-				t.Errorf("roundtriptest: serve: %v", err)
-			}
-		})
-		return stream
-	}
+	// reasons has what the server says of its own mistakes, nil if that is not known.
+	reasons *reasons
 }
 
 func (s *Subject) servesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// allCapabilities are the capabilities of a client that can be asked everything.
-func allCapabilities() *protocol.ClientCapabilities {
-	return &protocol.ClientCapabilities{
-		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
-		Sampling:    &protocol.SamplingCapability{Tools: true},
-		Roots:       &protocol.RootsCapability{},
+// forJudge returns the subject as package attack takes it. What is connected is closed at the end
+// of t.
+func (s *Subject) forJudge(t testing.TB) *attack.Target {
+	target := &attack.Target{Eras: s.Eras, TwoUsers: s.TwoUsers, SingleUse: s.SingleUse,
+		Later: s.Later, Lossy: s.Lossy}
+	if s.Connect != nil {
+		target.Connect = func(user string) (protocol.Peer, error) {
+			return s.Connect(t, user), nil
+		}
 	}
+	if s.Effects != nil {
+		target.Effects = &s.Effects.seen
+	}
+	if s.reasons != nil {
+		target.TakeReasons = s.reasons.take
+	}
+	return target
 }

@@ -1,43 +1,49 @@
-package roundtriptest
+package attack
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
-	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// playLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys
-// there; they are matched with those of modern by their descriptions.
-func (s *Subject) playLegacy(t testing.TB, flow Flow, modern *playedFlow) (*playedFlow, error) {
+// PlayLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys
+// there; they are matched with those of modern by their words and their order.
+func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	arguments, err := flow.Request.encodeArguments()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
-	person := &person{expected: append([]askedQuestion(nil), modern.asked...)}
-	c, err := client.New(s.Connect(t, ""), person.clientOptions(flow.clientCapabilities()))
+	person := &person{effects: s.Effects, expected: append([]askedQuestion(nil), modern.asked...)}
+	peer, err := s.Connect("")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
+	}
+	c, err := client.New(peer, person.clientOptions(flow.clientCapabilities()))
+	if err != nil {
+		return nil, errors.Join(err, peer.Close())
 	}
 	defer c.Close() // the connection is of no more use
-	s.Effects.resetCounts()
-	p := &playedFlow{request: flow.Request, legs: 1}
+	s.startFlow()
+	s.Effects.startRound()
+	p := &Played{request: flow.Request, legs: 1}
 	var result protocol.Result
-	switch r := flow.Request; r.method {
+	switch r := flow.Request; r.Method {
 	case protocol.MethodCallTool:
 		result, err = resultOrError(c.CallToolParams(ctx,
-			&protocol.CallToolParams{Name: r.target, Arguments: arguments}))
+			&protocol.CallToolParams{Name: r.Target, Arguments: arguments}))
 	case protocol.MethodGetPrompt:
 		result, err = resultOrError(c.GetPromptParams(ctx,
-			&protocol.GetPromptParams{Name: r.target, Arguments: arguments}))
+			&protocol.GetPromptParams{Name: r.Target, Arguments: arguments}))
 	case protocol.MethodReadResource:
-		result, err = resultOrError(c.ReadResource(ctx, r.target))
+		result, err = resultOrError(c.ReadResource(ctx, r.Target))
 	}
 	person.mu.Lock()
 	defer person.mu.Unlock()
@@ -49,9 +55,11 @@ func (s *Subject) playLegacy(t testing.TB, flow Flow, modern *playedFlow) (*play
 		if !ok {
 			return nil, err
 		}
-		p.out.err = refused
+		p.out.err, p.out.reason = refused, joinReasons(s.TakeReasons)
 	}
-	p.out.result, p.asked, p.effects = result, person.asked, s.Effects.findProblems(flow)
+	p.out.result, p.asked, p.reworded = result, person.asked, person.reworded
+	p.unasked = person.expected
+	p.effects = s.Effects.findProblems(flow)
 	return p, nil
 }
 
@@ -66,12 +74,14 @@ func resultOrError[R any, P interface {
 	return r, nil
 }
 
-// A person answers the questions of a client, by their descriptions.
+// A person answers the questions of a client as those of the modern flow were answered.
 type person struct {
 	mu       sync.Mutex
 	expected []askedQuestion
 	asked    []askedQuestion
 	problem  error
+	reworded []rewording
+	effects  *Effects
 }
 
 func (p *person) answerQuestion(question protocol.InputRequest) ([]byte, error) {
@@ -81,16 +91,36 @@ func (p *person) answerQuestion(question protocol.InputRequest) ([]byte, error) 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, a := range p.expected {
-		if a.description == words {
-			p.expected = append(p.expected[:i:i], p.expected[i+1:]...)
-			a.question = question
-			p.asked = append(p.asked, a)
-			return a.answer.result, nil
-		}
+	i := p.findExpected(question, words)
+	if i < 0 {
+		p.problem = fmt.Errorf("a session is asked what revision 2026-07-28 is not, or not as "+
+			"often: %s", words)
+		return nil, p.problem
 	}
-	p.problem = fmt.Errorf("a session is asked what revision 2026-07-28 is not, or not as often: %s", words)
-	return nil, p.problem
+	a := p.expected[i]
+	p.expected = slices.Delete(p.expected, i, i+1)
+	if a.description != words {
+		p.reworded = append(p.reworded, rewording{a.key, a.description, words})
+	}
+	a.question = question
+	p.asked = append(p.asked, a)
+	p.effects.startRound()
+	return a.answer.Result, nil
+}
+
+// findExpected returns the index of the question that revision 2026-07-28 asks where this one is
+// asked, -1 if there is none. A session may push the questions of a round in any order, so the one
+// with the same words is looked for first. Else it is the next of the same kind: its words may
+// hold something fresh.
+func (p *person) findExpected(question protocol.InputRequest, words string) int {
+	i := slices.IndexFunc(p.expected,
+		func(a askedQuestion) bool { return a.description == words })
+	if i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(p.expected, func(a askedQuestion) bool {
+		return reflect.TypeOf(a.question) == reflect.TypeOf(question)
+	})
 }
 
 // clientOptions returns options with a handler for each kind of question that the client

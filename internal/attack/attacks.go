@@ -1,52 +1,61 @@
-package roundtriptest
+package attack
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Attack plays the flow up to the leg that would complete it, in revision 2026-07-28, and
-// sends that leg as an attacker would who sees everything that the client sees. Each
-// attack is a subtest with a flow of its own. No attack may complete the flow, or cause
-// an effect that the flow has when it completes.
-//
-// The flow must complete, and accept an answer in its last round. Attacks that need a
-// field of the subject which is not set are skipped, and name the field.
-func Attack(t *testing.T, subject Subject, flow Flow) {
-	t.Helper()
-	honest, err := playModern(t, &subject, flow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &victim{subject: &subject, flow: flow, honest: honest}
-	if err := v.checkFlow(); err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range attacks() {
-		t.Run(a.name, func(t *testing.T) {
-			if why := a.reasonToSkip(v); why != "" {
-				t.Skip("roundtriptest: " + why)
-			}
-			reportProblems(t, v.runAttack(t, a))
-		})
-	}
+// A Victim is a target under attack, with a flow that it has completed honestly.
+type Victim struct {
+	subject *Target
+	flow    Flow
+	honest  *Played
 }
 
-// A victim is a subject under attack.
-type victim struct {
-	subject *Subject
-	flow    Flow
-	honest  *playedFlow
+// NewVictim plays the flow in revision 2026-07-28. It fails if the flow does not end there as
+// attacks need it to: completed, after an answer that accepts in the last round.
+func NewVictim(target *Target, flow Flow) (*Victim, error) {
+	honest, err := target.PlayModern(flow)
+	if err != nil {
+		return nil, err
+	}
+	v := &Victim{subject: target, flow: flow, honest: honest}
+	return v, v.checkFlow()
+}
+
+// Names returns the names of the attacks.
+func Names() (names []string) {
+	for _, a := range attacks() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// Attack plays the flow anew up to the leg that would complete it, sends that leg as the attack
+// called name forges it, and returns what the target did wrong. If the target lacks what the attack
+// needs, nothing is sent, and skipped says which field is missing. target is the one of NewVictim
+// with a Connect of the caller's choice.
+func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
+	victim := &Victim{subject: target, flow: v.flow, honest: v.honest}
+	for _, a := range attacks() {
+		if a.name != name {
+			continue
+		}
+		if why := a.reasonToSkip(victim); why != "" {
+			return nil, why
+		}
+		return victim.runAttack(a), ""
+	}
+	return []error{fmt.Errorf("there is no attack %q", name)}, ""
 }
 
 // checkFlow returns an error if the flow cannot show whether an attack succeeds.
-func (v *victim) checkFlow() error {
+func (v *Victim) checkFlow() error {
 	if !v.honest.out.isComplete() {
 		return fmt.Errorf("the flow of an attack must complete; this one ends with %s",
 			v.honest.out)
@@ -64,12 +73,15 @@ func (v *victim) checkFlow() error {
 
 // runAttack plays the flow up to its last leg, runs the attack, and returns what the
 // subject did wrong.
-func (v *victim) runAttack(t testing.TB, a attack) []error {
-	peer := v.subject.Connect(t, "")
+func (v *Victim) runAttack(a attack) []error {
+	peer, err := v.subject.Connect("")
+	if err != nil {
+		return []error{err}
+	}
 	defer peer.Close() // the connection is of no more use
 	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
-	s := &attempt{victim: v, t: t, conn: &connection{peer: peer, caps: v.flow.clientCapabilities()}}
+	s := &attempt{Victim: v, conn: v.subject.newConnection(peer, v.flow)}
 	if err := s.restartFlow(ctx); err != nil {
 		return []error{err}
 	}
@@ -78,8 +90,7 @@ func (v *victim) runAttack(t testing.TB, a attack) []error {
 
 // An attempt is a flow whose last leg has not been sent. Attacks use it up.
 type attempt struct {
-	*victim
-	t      testing.TB
+	*Victim
 	conn   *connection
 	last   leg
 	before map[string]int
@@ -98,11 +109,11 @@ func (s *attempt) restartFlow(ctx context.Context) error {
 // An attack is one way in which a leg can be forged.
 type attack struct {
 	name       string
-	skipReason func(*victim) string
+	skipReason func(*Victim) string
 	run        func(context.Context, *attempt) []error
 }
 
-func (a attack) reasonToSkip(v *victim) string {
+func (a attack) reasonToSkip(v *Victim) string {
 	if a.skipReason == nil {
 		return ""
 	}
@@ -114,8 +125,8 @@ func (a attack) reasonToSkip(v *victim) string {
 const answerTimeout = 5 * time.Second
 
 // requireField returns the skipReason of an attack that needs a field of the subject.
-func requireField(field string, has func(*Subject) bool) func(*victim) string {
-	return func(v *victim) string {
+func requireField(field string, has func(*Target) bool) func(*Victim) string {
+	return func(v *Victim) string {
 		if has(v.subject) {
 			return ""
 		}
@@ -124,12 +135,12 @@ func requireField(field string, has func(*Subject) bool) func(*victim) string {
 }
 
 func attacks() []attack {
-	twoUsers := requireField("TwoUsers", func(s *Subject) bool { return s.TwoUsers })
-	later := requireField("Later", func(s *Subject) bool { return s.Later != nil })
-	single := requireField("SingleUse", func(s *Subject) bool { return s.SingleUse })
-	strict := requireField("Lossy", func(s *Subject) bool { return !s.Lossy })
-	arguments := func(v *victim) string {
-		if v.flow.Request.method == protocol.MethodReadResource {
+	twoUsers := requireField("TwoUsers", func(s *Target) bool { return s.TwoUsers })
+	later := requireField("Later", func(s *Target) bool { return s.Later != nil })
+	single := requireField("SingleUse", func(s *Target) bool { return s.SingleUse })
+	strict := requireField("Lossy", func(s *Target) bool { return !s.Lossy })
+	arguments := func(v *Victim) string {
+		if v.flow.Request.Method == protocol.MethodReadResource {
 			return "a resource has no arguments"
 		}
 		return ""
@@ -143,9 +154,12 @@ func attacks() []attack {
 		}},
 		{name: "other user", skipReason: twoUsers,
 			run: func(ctx context.Context, s *attempt) []error {
-				peer := s.subject.Connect(s.t, "other")
+				peer, err := s.subject.Connect("other")
+				if err != nil {
+					return []error{err}
+				}
 				defer peer.Close() // the connection is of no more use
-				s.conn = &connection{peer: peer, caps: s.conn.caps}
+				s.conn = s.subject.newConnection(peer, s.flow)
 				return s.expectRefusal(ctx, "the state of another user", s.last)
 			}},
 		{name: "other target", run: useOtherTarget},
@@ -277,17 +291,17 @@ func useOtherTarget(ctx context.Context, s *attempt) []error {
 		protocol.MethodCallTool:     protocol.MethodListTools,
 		protocol.MethodGetPrompt:    protocol.MethodListPrompts,
 		protocol.MethodReadResource: protocol.MethodListResources,
-	}[l.request.method])
+	}[l.request.Method])
 	if err != nil {
 		return []error{err}
 	}
 	for _, name := range names {
-		if name != s.last.request.target {
-			l.request.target = name
+		if name != s.last.request.Target {
+			l.request.Target = name
 			return s.expectRefusal(ctx, "the state at "+name, l)
 		}
 	}
-	l.request.target = "roundtriptest-nowhere"
+	l.request.Target = "roundtriptest-nowhere"
 	// Without another target, one that does not exist must not complete the flow either.
 	return s.sendAndCheck(ctx, "the state at a target that does not exist", l,
 		func(o outcome) bool { return !o.isComplete() }, "an error")

@@ -1,4 +1,4 @@
-package roundtriptest
+package attack
 
 import (
 	"context"
@@ -15,6 +15,12 @@ type connection struct {
 	peer protocol.Peer
 	caps *protocol.ClientCapabilities
 	last int64 // id
+	// takeReasons is Target.TakeReasons, nil if nothing is known.
+	takeReasons func() []string
+}
+
+func (s *Target) newConnection(peer protocol.Peer, flow Flow) *connection {
+	return &connection{peer: peer, caps: flow.clientCapabilities(), takeReasons: s.TakeReasons}
 }
 
 // A leg is one request of a flow: what it asks for, and the answers and the state that it
@@ -31,6 +37,9 @@ type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result
 	err    *protocol.Error
+	// reason is what the server said of its own mistake, which a client is not told. Comparisons
+	// leave it out.
+	reason string
 }
 
 // sendLeg sends a leg. The error is that of the connection.
@@ -39,16 +48,16 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	resp, err := c.sendRequest(ctx, l.request.method, l.request.target, params)
+	resp, err := c.sendRequest(ctx, l.request.Method, l.request.Target, params)
 	if err != nil {
-		return outcome{}, fmt.Errorf("%s %s: %w", l.request.method, l.request.target, err)
+		return outcome{}, fmt.Errorf("%s %s: %w", l.request.Method, l.request.Target, err)
 	}
 	if resp.Error != nil {
-		return outcome{err: resp.Error}, nil
+		return outcome{err: resp.Error, reason: joinReasons(c.takeReasons)}, nil
 	}
-	result, err := protocol.DecodeResult(protocol.V20260728, l.request.method, resp.Result)
+	result, err := protocol.DecodeResult(protocol.V20260728, l.request.Method, resp.Result)
 	if err != nil {
-		return outcome{}, fmt.Errorf("%s %s: the result: %w", l.request.method, l.request.target,
+		return outcome{}, fmt.Errorf("%s %s: the result: %w", l.request.Method, l.request.Target,
 			err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
@@ -97,18 +106,26 @@ func (l leg) encodeWithAnswers(meta protocol.RequestMeta) (json.RawMessage, erro
 // encodeWithoutAnswers returns the parameters without the answers.
 func (l leg) encodeWithoutAnswers(meta protocol.RequestMeta) (json.RawMessage, error) {
 	retry := protocol.Retry{RequestState: l.state}
-	switch l.request.method {
+	switch l.request.Method {
 	case protocol.MethodCallTool:
-		return protocol.EncodeParams(&protocol.CallToolParams{Name: l.request.target,
+		return protocol.EncodeParams(&protocol.CallToolParams{Name: l.request.Target,
 			Arguments: l.arguments, Retry: retry, RequestMeta: meta})
 	case protocol.MethodGetPrompt:
-		return protocol.EncodeParams(&protocol.GetPromptParams{Name: l.request.target,
+		return protocol.EncodeParams(&protocol.GetPromptParams{Name: l.request.Target,
 			Arguments: l.arguments, Retry: retry, RequestMeta: meta})
 	case protocol.MethodReadResource:
-		return protocol.EncodeParams(&protocol.ReadResourceParams{URI: l.request.target,
+		return protocol.EncodeParams(&protocol.ReadResourceParams{URI: l.request.Target,
 			Retry: retry, RequestMeta: meta})
 	}
 	return nil, fmt.Errorf("the flow has no request: use Tool, Prompt or Resource")
+}
+
+// joinReasons returns what the server said of its own mistakes in a request that failed.
+func joinReasons(take func() []string) string {
+	if take == nil {
+		return ""
+	}
+	return strings.Join(take(), "; ")
 }
 
 // isComplete reports whether the flow has come to what was asked for: neither a
@@ -124,6 +141,8 @@ func (o outcome) isComplete() bool {
 // String says what the outcome is, in a line or more.
 func (o outcome) String() string {
 	switch {
+	case o.err != nil && o.reason != "":
+		return "error: " + o.err.Message + " (the server says: " + o.reason + ")"
 	case o.err != nil:
 		return "error: " + o.err.Message
 	case o.asks != nil:

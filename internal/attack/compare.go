@@ -1,0 +1,141 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A rewording is a question that a session asks in other words than revision 2026-07-28.
+type rewording struct{ key, modern, legacy string }
+
+// CompareEras returns how the questions and the results of a flow in a session differ from those
+// in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in each flow,
+// such as a nonce: where something differs, the flow is played in revision 2026-07-28 once more,
+// and what differs between the two times is fresh.
+func (s *Target) CompareEras(flow Flow, legacy, modern *Played) (problems []error) {
+	for _, q := range legacy.unasked {
+		problems = append(problems, fmt.Errorf("the eras ask differently; a session is not "+
+			"asked %q: %s", q.key, q.description))
+	}
+	same, problem := legacy.compareResults(modern)
+	if problem != nil {
+		return append(problems, problem)
+	}
+	if same && len(legacy.reworded) == 0 {
+		return problems
+	}
+	again, err := s.PlayModern(flow)
+	if err != nil {
+		return append(problems, fmt.Errorf("the flow once more: %w", err))
+	}
+	for _, r := range legacy.reworded {
+		if !sameButFresh(r.legacy, r.modern, again.descriptionOf(r.key)) {
+			problems = append(problems, fmt.Errorf("the eras ask differently: a session is asked "+
+				"what revision 2026-07-28 is not; question %q, legacy:\n%s\nmodern:\n%s", r.key,
+				r.legacy, r.modern))
+		}
+	}
+	if !same {
+		problems = append(problems, legacy.compareFreshResults(modern, again)...)
+	}
+	return problems
+}
+
+// descriptionOf returns the words of the first question with a key.
+func (p *Played) descriptionOf(key string) string {
+	for _, a := range p.asked {
+		if a.key == key {
+			return a.description
+		}
+	}
+	return ""
+}
+
+// compareResults reports whether the results are equal, or one of them is none.
+func (p *Played) compareResults(modern *Played) (same bool, err error) {
+	if !p.out.isComplete() || !modern.out.isComplete() {
+		return true, nil
+	}
+	here, err := encodeComparable(p.request.Method, p.out.result)
+	there, also := encodeComparable(p.request.Method, modern.out.result)
+	return string(here) == string(there), errors.Join(err, also)
+}
+
+// compareFreshResults compares results that are not equal, but for what is fresh.
+func (p *Played) compareFreshResults(modern, again *Played) []error {
+	var texts [3]string
+	for i, played := range []*Played{p, modern, again} {
+		if !played.out.isComplete() {
+			return []error{fmt.Errorf("the flow ends with %s when it is played again", played.out)}
+		}
+		data, err := encodeComparable(p.request.Method, played.out.result)
+		if err != nil {
+			return []error{err}
+		}
+		texts[i] = string(data)
+	}
+	if sameButFresh(texts[0], texts[1], texts[2]) {
+		return nil
+	}
+	return []error{fmt.Errorf("the eras answer differently; legacy:\n%s\nmodern:\n%s", texts[0],
+		texts[1])}
+}
+
+// sameButFresh reports whether text is first but for the words that differ between first and
+// second: those are fresh each time.
+func sameButFresh(text, first, second string) bool {
+	if text == first || text == second {
+		return true
+	}
+	words, firsts, seconds := splitWords(text), splitWords(first), splitWords(second)
+	if len(words) != len(firsts) || len(words) != len(seconds) {
+		return false
+	}
+	for i, word := range words {
+		if word != firsts[i] && firsts[i] == seconds[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// splitWords splits a text into words and what is between them. Nonces, digests and times are one
+// word each.
+func splitWords(text string) []string {
+	var words []string
+	inWord := func(c byte) bool {
+		return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 ||
+			strings.IndexByte("-_.:+%~", c) >= 0
+	}
+	for start := 0; start < len(text); {
+		end := start + 1
+		for end < len(text) && inWord(text[end]) == inWord(text[start]) {
+			end++
+		}
+		words = append(words, text[start:end])
+		start = end
+	}
+	return words
+}
+
+// encodeComparable encodes a result in the older revision, which has fewer members.
+func encodeComparable(method string, result protocol.Result) ([]byte, error) {
+	switch r := result.(type) {
+	case *protocol.CallToolResult:
+		plain := *r
+		plain.Meta = nil
+		result = &plain
+	case *protocol.GetPromptResult:
+		plain := *r
+		plain.Meta = nil
+		result = &plain
+	case *protocol.ReadResourceResult:
+		plain := *r
+		plain.Meta = nil
+		result = &plain
+	}
+	return protocol.EncodeResult(protocol.V20251125, method, result)
+}

@@ -1,0 +1,84 @@
+package attack
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Target is a server under test. Connect alone is required. The fields have the meaning that
+// the documentation of roundtriptest.Target gives them.
+type Target struct {
+	Connect func(user string) (protocol.Peer, error)
+	Eras    []protocol.Era
+	Effects *Effects
+	// TakeReasons returns what the server said of its own mistakes since the last call: a client
+	// is told of an internal error and no more. Nil: nothing is known.
+	TakeReasons func() []string
+
+	TwoUsers  bool
+	SingleUse bool
+	Later     func(time.Duration)
+	Lossy     bool
+}
+
+// ServesEra reports whether the server serves an era.
+func (s *Target) ServesEra(era protocol.Era) bool {
+	return s.Eras == nil || slices.Contains(s.Eras, era)
+}
+
+// A Flow is a request, the answers of the person by key, and the expected result. The fields have
+// the meaning that the documentation of roundtriptest.Flow gives them.
+type Flow struct {
+	Request      Request
+	Answers      map[string]Answer
+	Want         string
+	Fails        string
+	Never        []string
+	Capabilities *protocol.ClientCapabilities
+}
+
+func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
+	if f.Capabilities != nil {
+		return f.Capabilities
+	}
+	return allCapabilities()
+}
+
+// allCapabilities are the capabilities of a client that can be asked everything.
+func allCapabilities() *protocol.ClientCapabilities {
+	return &protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+		Sampling:    &protocol.SamplingCapability{Tools: true},
+		Roots:       &protocol.RootsCapability{},
+	}
+}
+
+// A Request is what starts a flow.
+type Request struct {
+	Method, Target string
+	Arguments      any
+}
+
+// encodeArguments returns the arguments as they are sent.
+func (r Request) encodeArguments() (json.RawMessage, error) {
+	if r.Arguments == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(r.Arguments)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", r.Target, err)
+	}
+	return data, nil
+}
+
+// An Answer is what a person answers to one question. Next answers the question when it is asked
+// again.
+type Answer struct {
+	Result json.RawMessage
+	Err    error
+	Next   *Answer
+}

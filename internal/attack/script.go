@@ -1,0 +1,293 @@
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// maxRepeats is how often a question may be asked again before the call is given up.
+const maxRepeats = 3
+
+// A reply is what a client sends to a question: a result, which need not be a valid one, an error,
+// or nothing at all. Only a session has errors: a client of revision 2026-07-28 leaves the answer
+// out.
+type reply struct {
+	result json.RawMessage
+	none   bool
+}
+
+// A script is a call of a tool with what the client does in it. It accepts everything, with forms
+// filled from their schemas, but for the question number deviates.
+type script struct {
+	request  Request
+	caps     *protocol.ClientCapabilities
+	deviates int // index in expected; -1: nowhere
+	with     reply
+	// expected and again are the questions of two calls in which everything was accepted, nil in
+	// those calls.
+	expected, again []askedQuestion
+
+	// forge changes the leg with this number, counted from 0, before it is sent; it may be nil.
+	// A session has no legs but one.
+	forge func(number int, l *leg)
+	// endsAfter is the number of legs after which a question ends the call: what was forged was
+	// not taken for an answer then. 0: none.
+	endsAfter int
+}
+
+// A take is what came of a script.
+type take struct {
+	asked []askedQuestion
+	out   outcome
+	legs  int
+	// lost names the questions that were asked again after they had been accepted.
+	lost []string
+	// asksAgain is set when the call was given up because the server asked again where the
+	// script deviates, or for the same thing too often, or after what was forged.
+	asksAgain bool
+}
+
+// A prompter chooses the replies of one call, and records the questions.
+type prompter struct {
+	*script
+	mu    sync.Mutex
+	times map[string]int
+	take  take
+}
+
+func newPrompter(s *script) *prompter { return &prompter{script: s, times: make(map[string]int)} }
+
+// replyTo returns the reply to a question, and false when the call is to be given up. In a session
+// questions have no keys.
+func (p *prompter) replyTo(key string, q protocol.InputRequest) (reply, bool, error) {
+	words, err := describeQuestion(q)
+	if err != nil {
+		return reply{}, false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.endsAfter > 0 && p.take.legs >= p.endsAfter {
+		p.take.asksAgain = true
+		return reply{}, false, nil
+	}
+	id := key
+	if id == "" {
+		id = words
+	}
+	p.times[id]++
+	index := p.indexOf(key, words, q)
+	deviates := p.deviates >= 0 && index == p.deviates
+	if index < 0 && p.expected != nil {
+		// What was not accepted is asked in other words, or something else instead. Accepting
+		// that is no way around the question.
+		p.take.asksAgain = true
+		return reply{}, false, nil
+	}
+	if p.times[id] > 1 {
+		if !deviates {
+			p.take.lost = append(p.take.lost, words)
+		}
+		if deviates || p.times[id] > maxRepeats {
+			p.take.asksAgain = true
+			return p.with, false, nil
+		}
+	}
+	if deviates {
+		p.take.asked = append(p.take.asked, askedQuestion{key: key, description: words,
+			question: q})
+		return p.with, true, nil
+	}
+	filled, err := fillAnswer(q)
+	if err != nil {
+		return reply{}, false, fmt.Errorf("%s: %w", words, err)
+	}
+	if p.times[id] == 1 {
+		p.take.asked = append(p.take.asked, askedQuestion{key, words, q, Answer{Result: filled}})
+	}
+	return reply{result: filled}, true, nil
+}
+
+// indexOf returns which of the expected questions is asked, -1 if it is none of them. Questions of
+// a session have no keys: they are told apart by their words, or else by their forms, since later
+// words may repeat earlier answers. The question that was not accepted may come again in other
+// words, with the form that it had.
+func (p *prompter) indexOf(key, words string, q protocol.InputRequest) int {
+	for i, a := range p.expected {
+		switch {
+		case key != "" && a.key == key:
+			return i
+		case key == "" && i < len(p.again) &&
+			sameButFresh(words, a.description, p.again[i].description):
+			return i
+		}
+	}
+	for i, a := range p.expected {
+		if key == "" && i > p.deviates && hasSameForm(a.question, q) {
+			return i
+		}
+	}
+	return -1
+}
+
+func hasSameForm(a, b protocol.InputRequest) bool {
+	here, ok := a.(*protocol.ElicitForm)
+	there, also := b.(*protocol.ElicitForm)
+	return ok && also && string(here.Schema) == string(there.Schema)
+}
+
+// playScript plays a script in an era, over a connection of its own.
+func (s *Target) playScript(ctx context.Context, era protocol.Era, script *script) (*take, error) {
+	peer, err := s.Connect("")
+	if err != nil {
+		return nil, err
+	}
+	defer peer.Close() // the connection is of no more use
+	arguments, err := script.request.encodeArguments()
+	if err != nil {
+		return nil, err
+	}
+	p := newPrompter(script)
+	if era == protocol.Modern {
+		c := &connection{peer: peer, caps: script.caps}
+		err = p.playLegs(ctx, c, leg{request: script.request, arguments: arguments})
+	} else {
+		err = p.playSession(ctx, peer, arguments)
+	}
+	p.mu.Lock() // a question of a session may still be under way
+	defer p.mu.Unlock()
+	if err != nil && !p.take.asksAgain {
+		return nil, err
+	}
+	took := p.take
+	return &took, nil
+}
+
+// playLegs plays the script in revision 2026-07-28.
+func (p *prompter) playLegs(ctx context.Context, c *connection, l leg) (err error) {
+	for p.take.legs < maxLegs {
+		if p.forge != nil {
+			p.forge(p.take.legs, &l)
+		}
+		if p.take.out, err = c.sendLeg(ctx, l); err != nil {
+			return err
+		}
+		p.take.legs++
+		asks := p.take.out.asks
+		if asks == nil {
+			return nil
+		}
+		l.state, l.responses = asks.RequestState, nil
+		for _, q := range asks.InputRequests {
+			r, more, err := p.replyTo(q.Key, q.Request)
+			if err != nil || !more {
+				return err
+			}
+			if !r.none {
+				l.responses = append(l.responses,
+					protocol.KeyedResponse{Key: q.Key, Result: r.result})
+			}
+		}
+	}
+	p.take.asksAgain = true
+	return nil
+}
+
+// playSession plays the script in a session of revision 2025-11-25.
+func (p *prompter) playSession(ctx context.Context, peer protocol.Peer,
+	arguments json.RawMessage) error {
+	legacy, ok := peer.(protocol.LegacyPeer)
+	if !ok {
+		return errors.New("the connection has no sessions")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	back := &sessionBack{prompter: p, giveUp: cancel}
+	session, err := openSession(ctx, legacy, back, p.caps)
+	if err != nil {
+		return err
+	}
+	defer session.Close() // the connection is of no more use
+	params, err := protocol.EncodeParams(&protocol.CallToolParams{Name: p.request.Target,
+		Arguments: arguments})
+	if err != nil {
+		return err
+	}
+	p.take.legs = 1
+	resp, err := session.Handle(ctx, &protocol.Request{ID: protocol.IntID(2),
+		Method: p.request.Method, Params: params}, back)
+	switch {
+	case err != nil:
+		return err
+	case resp.Error != nil:
+		p.take.out = outcome{err: resp.Error}
+		return nil
+	}
+	p.take.out.result, err = protocol.DecodeResult(protocol.V20251125, p.request.Method, resp.Result)
+	return err
+}
+
+// openSession opens a session of revision 2025-11-25, or of an older one that the server chooses.
+func openSession(ctx context.Context, peer protocol.LegacyPeer, back protocol.BackCaller,
+	caps *protocol.ClientCapabilities) (protocol.LegacySession, error) {
+	params, err := protocol.EncodeParams(&protocol.InitializeParams{
+		ProtocolVersion: protocol.V20251125, Capabilities: *caps,
+		ClientInfo: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	session, resp, err := peer.OpenSession(ctx, &protocol.Request{ID: protocol.IntID(1),
+		Method: protocol.MethodInitialize, Params: params}, back)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp != nil && resp.Error != nil:
+		return nil, resp.Error
+	case session == nil:
+		return nil, errors.New("initialize opened no session")
+	}
+	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
+	if err := session.Notify(ctx, ready); err != nil {
+		return nil, errors.Join(err, session.Close())
+	}
+	return session, nil
+}
+
+// sessionBack answers what the server asks in a session.
+type sessionBack struct {
+	*prompter
+	giveUp context.CancelFunc
+}
+
+// Notify ignores progress, logs and changes of lists.
+func (*sessionBack) Notify(context.Context, *protocol.Notification) error { return nil }
+
+// Call answers a question as the script says, be it valid or not.
+func (b *sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
+	if req.Method == protocol.MethodPing {
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
+	}
+	refuse := func(code int64, text string) (*protocol.Response, error) {
+		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(code, "%s", text)}, nil
+	}
+	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
+	if err != nil {
+		return refuse(protocol.CodeInvalidParams, "this is not a question that a client knows")
+	}
+	r, more, err := b.replyTo("", q)
+	switch {
+	case err != nil:
+		return refuse(protocol.CodeInvalidParams, "the question cannot be answered")
+	case !more:
+		b.giveUp()
+		return refuse(protocol.CodeInternalError, "the client gives up")
+	case r.none:
+		return refuse(protocol.CodeInternalError, "nobody answered")
+	}
+	return &protocol.Response{ID: req.ID, Result: r.result}, nil
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// asServer in the environment makes the test binary the server that is attacked.
+const asServer = "MCPATTACK_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) == "" {
+		leaktest.Main(m)
+		return
+	}
+	srv, err := newServer()
+	if err == nil {
+		err = srv.ServeStdio(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type consent struct {
+	Sure   bool   `json:"sure"`
+	Reason string `json:"reason" minLength:"20"`
+	Where  string `json:"where" enum:"no,yes"`
+}
+
+var sure = roundtrip.MustQuestion[consent]("sure")
+
+// newServer has a tool that holds, one that asks until the person agrees and does as if it had, one
+// that forgets what it was told, and one that asks nothing.
+func newServer() (*server.Server, error) {
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "attacked", Version: "1"}})
+	if err != nil {
+		return nil, err
+	}
+	server.AddRawTool(srv, server.Tool{Name: "holds"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			in, err := roundtrip.Ask[consent](ctx, "sure", "Delete it?")
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("deleted: " + in.Reason), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "open"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			answer := sure.Answer(ctx)
+			switch answer.Outcome {
+			case roundtrip.Accepted, roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text("deleted: " + answer.Content.Reason), nil
+			}
+			return roundtrip.InputRequired(sure.Elicit("Delete it?")), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "forgets"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return roundtrip.InputRequired(sure.Elicit("Delete it?", roundtrip.AskAgain())), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "plain"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("done"), nil
+		})
+	return srv, nil
+}
+
+// runCommand runs mcpattack on the test binary and returns its exit status and output.
+func runCommand(t *testing.T, args ...string) (status int, output string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(asServer, "1")
+	var out, errOut strings.Builder
+	status = run(append(args, "--", program), &out, &errOut)
+	t.Logf("status %d\n%s%s", status, out.String(), errOut.String())
+	return status, out.String() + errOut.String()
+}
+
+// rowOf returns the cells of a tool in an era.
+func rowOf(t *testing.T, output, era, tool string) string {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		cells := strings.Fields(line)
+		if len(cells) > 1 && cells[0] == era && cells[1] == tool {
+			return strings.Join(cells[2:], " ")
+		}
+	}
+	t.Fatalf("no row of %s in %s", tool, era)
+	return ""
+}
+
+func TestToolThatFailsOpenIsFound(t *testing.T) {
+	status, output := runCommand(t, "-tool", "holds", "-tool", "open={}", "-tool", "plain")
+	if status != statusFound {
+		t.Errorf("exit status %d, want %d", status, statusFound)
+	}
+	for name, row := range map[string][3]string{
+		"modern holds": {"2026-07-28", "holds", "1 result ok ok ok ok ok kept"},
+		"modern open":  {"2026-07-28", "open", "1 result OPEN OPEN ok ok ok kept"},
+		"modern plain": {"2026-07-28", "plain", "0 result - - - - - -"},
+		"legacy holds": {"2025-11-25", "holds", "1 result ok ok ok ok - kept"},
+		"legacy open":  {"2025-11-25", "open", "1 result OPEN OPEN ok ok - kept"},
+		"legacy plain": {"2025-11-25", "plain", "0 result - - - - - -"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := rowOf(t, output, row[0], row[1]); got != row[2] {
+				t.Errorf("got %q, want %q", got, row[2])
+			}
+		})
+	}
+	if !strings.Contains(output, `a decline to "form: Delete it?"`) {
+		t.Errorf("no note says what failed open")
+	}
+}
+
+func TestToolThatLosesAnswersIsFound(t *testing.T) {
+	status, output := runCommand(t, "-tool", "forgets")
+	if status != statusFound {
+		t.Errorf("exit status %d, want %d", status, statusFound)
+	}
+	for _, era := range []string{"2026-07-28", "2025-11-25"} {
+		if row := rowOf(t, output, era, "forgets"); !strings.HasSuffix(row, " LOST") {
+			t.Errorf("%s: got %q, want LOST", era, row)
+		}
+	}
+}
+
+func TestWithoutToolNothingIsCalled(t *testing.T) {
+	status, output := runCommand(t)
+	if status != statusHeld {
+		t.Errorf("exit status %d", status)
+	}
+	for _, want := range []string{"2026-07-28  forgets", "2025-11-25  holds", "Nothing was called"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("the list does not say %q", want)
+		}
+	}
+}
+
+func TestToolThatHolds(t *testing.T) {
+	if status, _ := runCommand(t, "-tool", "holds"); status != statusHeld {
+		t.Errorf("exit status %d, want %d", status, statusHeld)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	for name, args := range map[string][]string{
+		"no server":         {},
+		"arguments no JSON": {"-tool", "open=yes", "--", "true"},
+		"arguments a list":  {"-tool", "open=[]", "--", "true"},
+		"unknown flag":      {"-fast", "http://127.0.0.1:1/"},
+		"nobody listens":    {"http://127.0.0.1:1/"},
+		"no such command":   {"--", "/nonexistent/server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut strings.Builder
+			if status := run(args, &out, &errOut); status != statusFailed {
+				t.Errorf("exit status %d, want %d", status, statusFailed)
+			}
+			if errOut.Len() == 0 {
+				t.Error("nothing says why")
+			}
+		})
+	}
+}
+
+func TestToolThatIsNotListed(t *testing.T) {
+	status, output := runCommand(t, "-tool", "nowhere")
+	if status != statusFailed || !strings.Contains(output, "(not listed)") {
+		t.Errorf("exit status %d, want %d and a row that says so", status, statusFailed)
+	}
+}

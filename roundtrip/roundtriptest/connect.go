@@ -1,0 +1,179 @@
+package roundtriptest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Server returns a subject that runs in the process of the test. newServer is called for each
+// connection, so that no flow meets what another one left: servers that must share something,
+// such as a guard, share what newServer closes over. What the server reports of its own mistakes is
+// part of the error of the flow; its client is told "internal error" and no more.
+func Server(newServer func() (*server.Server, error)) Subject {
+	said := &reasons{}
+	connect := func(t testing.TB, user string) protocol.Peer {
+		srv, err := newServer()
+		if err != nil {
+			t.Fatalf("roundtriptest: the server: %v", err)
+		}
+		return Lines(func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) error {
+			return srv.ServeStream(bugsink.With(ctx, said.addError), r, w, nil)
+		})(t, user)
+	}
+	return Subject{Connect: connect, reasons: said}
+}
+
+// Handler returns a subject that is served over HTTP on a free port, in the process of the test.
+// It is for servers of any SDK. newHandler is called for each connection, as the function of
+// [Server] is.
+func Handler(newHandler func() (http.Handler, error)) Subject {
+	said := &reasons{}
+	connect := func(t testing.TB, _ string) protocol.Peer {
+		handler, err := newHandler()
+		if err != nil {
+			t.Fatalf("roundtriptest: the handler: %v", err)
+		}
+		return dial(t, serveHandler(t, handler, said))
+	}
+	return Subject{Connect: connect, reasons: said}
+}
+
+// serveHandler serves the handler until the test ends and returns its URL.
+func serveHandler(t testing.TB, handler http.Handler, said *reasons) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("roundtriptest: %v", err)
+	}
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context {
+			return bugsink.With(context.Background(), said.addError)
+		}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = web.Serve(listener) // http.ErrServerClosed
+	}()
+	t.Cleanup(func() {
+		_ = web.Close() // ends the connections; nothing of theirs is wanted any more
+		<-ended
+		if closer, ok := handler.(interface{ Shutdown(context.Context) error }); ok {
+			_ = closer.Shutdown(context.Background()) // what runs has ended
+		}
+	})
+	return "http://" + listener.Addr().String()
+}
+
+// URL returns a subject that runs elsewhere, in any language, and is served over HTTP at an
+// endpoint such as http://127.0.0.1:8080/mcp.
+func URL(endpoint string) Subject {
+	return Subject{Connect: func(t testing.TB, _ string) protocol.Peer { return dial(t, endpoint) }}
+}
+
+func dial(t testing.TB, endpoint string) protocol.Peer {
+	transport, err := clienthttp.New(endpoint, nil)
+	if err != nil {
+		t.Fatalf("roundtriptest: %v", err)
+	}
+	t.Cleanup(func() { _ = transport.Close() })
+	return transport
+}
+
+// Command returns a subject that runs as a process of its own, in any language, and is served
+// over its standard input and output. It is started for each connection. What it writes to
+// standard error is part of the error of a flow.
+//
+//	subject := roundtriptest.Command("./server", "-stdio")
+func Command(name string, args ...string) Subject {
+	said := &reasons{}
+	connect := func(t testing.TB, _ string) protocol.Peer {
+		cmd := exec.Command(name, args...)
+		cmd.Stderr = said
+		process, err := client.Command(cmd, nil)
+		if err != nil {
+			t.Fatalf("roundtriptest: %v", err)
+		}
+		t.Cleanup(func() { _ = process.Close() })
+		return process
+	}
+	return Subject{Connect: connect, reasons: said}
+}
+
+// Lines returns a Connect for servers that read and write lines of JSON. It calls serve
+// for each connection. serve must return when r ends, and ctx is cancelled then, too. An
+// error of serve fails the test, unless it is that of ctx or of a stream that has ended.
+func Lines(serve func(ctx context.Context, r io.ReadCloser,
+	w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
+	return func(t testing.TB, _ string) protocol.Peer {
+		fromServer, toClient := io.Pipe()
+		fromClient, toServer := io.Pipe()
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() {
+			err := serve(ctx, fromClient, toClient)
+			_ = toClient.Close() // a pipe closes without error
+			ended <- err
+		}()
+		stream := client.NewStream(fromServer, toServer, nil)
+		t.Cleanup(func() {
+			_ = stream.Close()
+			_ = toServer.Close()
+			cancel()
+			err := <-ended
+			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) &&
+				!errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("roundtriptest: serve: %v", err)
+			}
+		})
+		return stream
+	}
+}
+
+// maxReasons is how many lines are kept: enough for one mistake and its stack.
+const maxReasons = 40
+
+// reasons are what a server says of its own mistakes, the last ones.
+type reasons struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *reasons) addError(err error) { r.add(err.Error()) }
+
+// Write adds the lines of standard error.
+func (r *reasons) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		r.add(strings.TrimRight(line, "\n"))
+	}
+	return len(p), nil
+}
+
+func (r *reasons) add(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, line)
+	if extra := len(r.lines) - maxReasons; extra > 0 {
+		r.lines = append([]string(nil), r.lines[extra:]...)
+	}
+}
+
+func (r *reasons) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := r.lines
+	r.lines = nil
+	return lines
+}

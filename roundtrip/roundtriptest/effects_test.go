@@ -1,0 +1,211 @@
+package roundtriptest_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// act is what a handler does to the world: a request to a bank, a statement to a database.
+type act func(ctx context.Context, card string) error
+
+// newActing has a tool that looks something up and acts before it asks, and one that looks up
+// before and acts afterwards.
+func newActing(look, do act) func() (*server.Server, error) {
+	return func() (*server.Server, error) {
+		srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "acting",
+			Version: "1"}})
+		if err != nil {
+			return nil, err
+		}
+		add := func(name string, before, after act) {
+			server.AddRawTool(srv, server.Tool{Name: name},
+				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+					if err := before(ctx, "4711"); err != nil {
+						return nil, err
+					}
+					if _, err := roundtripAsk(ctx); err != nil {
+						return nil, err
+					}
+					return server.Text("done"), after(ctx, "4711")
+				})
+		}
+		both := func(ctx context.Context, card string) error {
+			return errors.Join(look(ctx, card), do(ctx, card))
+		}
+		nothing := func(context.Context, string) error { return nil }
+		add("early", both, nothing)
+		add("late", look, do)
+		return srv, nil
+	}
+}
+
+// TestUnmarkedEffects: what goes over net/http and database/sql is found without marks, and shown
+// round by round.
+func TestUnmarkedEffects(t *testing.T) {
+	for name, world := range map[string]func(*testing.T, *roundtriptest.Effects) (look, do act){
+		"http": actOverHTTP, "sql": actOverSQL(false), "sql without contexts": actOverSQL(true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			effects := &roundtriptest.Effects{}
+			look, do := world(t, effects)
+			subject := roundtriptest.Server(newActing(look, do))
+			subject.Effects = effects
+			flow := roundtriptest.Flow{Request: roundtriptest.Tool("late", nil), Want: "done",
+				Answers: roundtriptest.Answers{"sure": because("tested")}}
+			if problems := roundtriptest.FindProblems(t, subject, flow); len(problems) > 0 {
+				t.Errorf("the tool that acts late: %v", problems)
+			}
+			flow.Request = roundtriptest.Tool("early", nil)
+			problems := errors.Join(roundtriptest.FindProblems(t, subject, flow)...)
+			if problems == nil || !strings.Contains(problems.Error(), "happened in 2 rounds") {
+				t.Errorf("the tool that acts early: %v", problems)
+			}
+		})
+	}
+}
+
+// TestRoundsShowCost: what a replay repeats.
+func TestRoundsShowCost(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	look, do := actOverSQL(false)(t, effects)
+	subject := roundtriptest.Server(newActing(look, do))
+	subject.Effects = effects
+	subject.Eras = []protocol.Era{protocol.Modern}
+	roundtriptest.Run(t, subject, roundtriptest.Flow{Name: "late",
+		Request: roundtriptest.Tool("late", nil), Want: "done",
+		Answers: roundtriptest.Answers{"sure": because("tested")}})
+	read, write := "SELECT amount FROM cards WHERE card = ?", "INSERT INTO charges VALUES (?)"
+	if got, want := effects.Rounds(), [][]string{{read}, {read, write}}; !reflect.DeepEqual(got,
+		want) {
+		t.Errorf("rounds %q, want %q", got, want)
+	}
+}
+
+// TestTransportPassesOn: the server gets what the handler sent, and a repeated idempotency key is
+// no repeated effect.
+func TestTransportPassesOn(t *testing.T) {
+	var got string
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = r.Method + " " + string(body)
+	}))
+	defer web.Close()
+	effects := &roundtriptest.Effects{}
+	doer := &http.Client{Transport: effects.Transport(web.Client().Transport)}
+	resp, err := doer.Post(web.URL+"/charges?secret=1", "text/plain", strings.NewReader("4711"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if got != "POST 4711" {
+		t.Errorf("the server got %q", got)
+	}
+	want := [][]string{{"POST " + web.URL + "/charges"}}
+	if rounds := effects.Rounds(); !reflect.DeepEqual(rounds, want) {
+		t.Errorf("rounds %q, want %q", rounds, want)
+	}
+}
+
+func actOverHTTP(t *testing.T, effects *roundtriptest.Effects) (look, do act) {
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(web.Close)
+	doer := &http.Client{Transport: effects.Transport(web.Client().Transport)}
+	send := func(method, path string) act {
+		return func(ctx context.Context, card string) error {
+			req, err := http.NewRequestWithContext(ctx, method, web.URL+path,
+				strings.NewReader(card))
+			if err != nil {
+				return err
+			}
+			resp, err := doer.Do(req)
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		}
+	}
+	return send(http.MethodGet, "/cards"), send(http.MethodPost, "/charges")
+}
+
+func actOverSQL(plain bool) func(*testing.T, *roundtriptest.Effects) (look, do act) {
+	return func(t *testing.T, effects *roundtriptest.Effects) (look, do act) {
+		db := sql.OpenDB(effects.Connector(idleDriver{plain}, "name"))
+		t.Cleanup(func() { _ = db.Close() })
+		look = func(ctx context.Context, card string) error {
+			rows, err := db.QueryContext(ctx, "SELECT amount\n FROM cards WHERE card = ?", card)
+			if err != nil {
+				return err
+			}
+			return errors.Join(rows.Err(), rows.Close())
+		}
+		do = func(ctx context.Context, card string) error {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "INSERT INTO charges VALUES (?)", card)
+			return errors.Join(err, tx.Commit())
+		}
+		return look, do
+	}
+}
+
+// An idleDriver takes every statement and does nothing. A plain one has no contexts, as older
+// drivers.
+type idleDriver struct{ plain bool }
+
+func (d idleDriver) Open(name string) (driver.Conn, error) {
+	if name != "name" {
+		return nil, errors.New("another name")
+	}
+	if d.plain {
+		return plainConn{}, nil
+	}
+	return idleConn{}, nil
+}
+
+type plainConn struct{}
+
+func (plainConn) Prepare(string) (driver.Stmt, error) { return idleStmt{}, nil }
+func (plainConn) Close() error                        { return nil }
+func (plainConn) Begin() (driver.Tx, error)           { return idleTx{}, nil }
+
+type idleConn struct{ plainConn }
+
+func (idleConn) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+	return driver.RowsAffected(1), nil
+}
+
+func (idleConn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	return idleRows{}, nil
+}
+
+type idleTx struct{}
+
+func (idleTx) Commit() error   { return nil }
+func (idleTx) Rollback() error { return nil }
+
+type idleStmt struct{}
+
+func (idleStmt) Close() error                               { return nil }
+func (idleStmt) NumInput() int                              { return -1 }
+func (idleStmt) Exec([]driver.Value) (driver.Result, error) { return driver.RowsAffected(1), nil }
+func (idleStmt) Query([]driver.Value) (driver.Rows, error)  { return idleRows{}, nil }
+
+type idleRows struct{}
+
+func (idleRows) Columns() []string         { return nil }
+func (idleRows) Close() error              { return nil }
+func (idleRows) Next([]driver.Value) error { return io.EOF }
