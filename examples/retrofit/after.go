@@ -26,9 +26,9 @@ func after(files *files) (http.Handler, error) {
 
 	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete", Description: "Deletes a file."}, deleteFile)
-	a, err := gosdk.Install(server, nil)
+	a, err := gosdk.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	return a.Handler(nil), nil
+	return a.Handler(func(*http.Request) *mcp.Server { return server }, nil)
 }

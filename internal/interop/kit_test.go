@@ -98,11 +98,15 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
 	})
 	closeSessionsAfter(t, srv)
-	a, err := gosdk.Install(srv, &gosdk.Options{Options: opts})
+	a, err := gosdk.New(&gosdk.Options{Options: opts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Handler(nil)
+	h, err := a.Handler(func(*http.Request) *mcp.Server { return srv }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Options) http.Handler {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asRetrofit) != "":
 		srv, adapter, failed := retrofitted(os.Getenv(asRetrofit) == "pushed")
 		if err = failed; err == nil {
-			err = srv.Run(context.Background(), adapter.Transport(&mcp.StdioTransport{}))
+			err = srv.Run(context.Background(), adapter.Transport(srv, &mcp.StdioTransport{}))
 		}
 	default:
 		leaktest.Main(m)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTSClientRetrofit: the TypeScript SDK's clients, the official Go SDK's server with
-// gosdk.Install.
+// the adapter.
 func TestTSClientRetrofit(t *testing.T) {
 	for name, push := range map[string]bool{"returned": false, "pushed": true} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
-// TestGoSDKRetrofit: everybody's clients, the official Go SDK's server with gosdk.Install. Its
+// TestGoSDKRetrofit: everybody's clients, the official Go SDK's server with the adapter. Its
 // handlers return their questions, in the SDK's own types, or push them as if there were sessions.
 func TestGoSDKRetrofit(t *testing.T) {
 	for name, push := range map[string]bool{"returned": false, "pushed": true} {
@@ -57,7 +58,7 @@ func retrofitDefects(push bool) map[string]defect {
 	}
 }
 
-// newRetrofit returns the scripted server of the official Go SDK with gosdk.Install.
+// newRetrofit returns the scripted server of the official Go SDK, and an adapter for it.
 func newRetrofit(t *testing.T, push bool) (*mcp.Server, *gosdk.Adapter) {
 	t.Helper()
 	s, a, err := retrofitted(push)
@@ -69,7 +70,7 @@ func newRetrofit(t *testing.T, push bool) (*mcp.Server, *gosdk.Adapter) {
 
 func retrofitted(push bool) (*mcp.Server, *gosdk.Adapter, error) {
 	s := newGoSDKServer(push)
-	a, err := gosdk.Install(s, &gosdk.Options{ExactWire: true, UnmodifiedHandlers: push})
+	a, err := gosdk.New(&gosdk.Options{ExactWire: true, UnmodifiedHandlers: push})
 	return s, a, err
 }
 
@@ -77,7 +78,11 @@ func retrofitted(push bool) (*mcp.Server, *gosdk.Adapter, error) {
 func listenRetrofit(t *testing.T, push bool) (endpoint string, _ said) {
 	s, a := newRetrofit(t, push)
 	closeSessionsAfter(t, s)
-	return listen(t, a.Handler(nil))
+	h, err := a.Handler(func(*http.Request) *mcp.Server { return s }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listen(t, h)
 }
 
 func retrofitRoutes(revision string, push bool) []route {
@@ -85,7 +90,8 @@ func retrofitRoutes(revision string, push bool) []route {
 		ours, theirs, said := stream(t)
 		s, a := newRetrofit(t, push)
 		serve(t, theirs, func(ctx context.Context) {
-			_ = s.Run(ctx, a.Transport(&mcp.IOTransport{Reader: theirs.r, Writer: theirs.w}))
+			_ = s.Run(ctx, a.Transport(s, &mcp.IOTransport{Reader: theirs.r,
+				Writer: theirs.w}))
 		})
 		return ours, said
 	}

@@ -46,8 +46,8 @@ func BenchmarkFlow(b *testing.B) {
 	}{
 		{"sdk", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return stock },
 			stateless)},
-		{"elicit", gosdk.HandlerOf(single(b, elicits), opts)},
-		{"unmodified", gosdk.HandlerOf(single(b, pushes, withUnmodifiedHandlers()), opts)},
+		{"elicit", handlerOf(b, single(b, elicits), opts)},
+		{"unmodified", handlerOf(b, single(b, pushes, withUnmodifiedHandlers()), opts)},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -92,4 +92,61 @@ func (s said) onlyKeyAndState() (key, state string) {
 		state = `,"requestState":` + string(text)
 	}
 	return key, state
+}
+
+// BenchmarkInstall is what a server costs that is made for one request, beside the server.
+func BenchmarkInstall(b *testing.B) {
+	a := newAdapter(b, nil)
+	b.Run("server", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+		}
+	})
+	b.Run("server and Install", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+			if err := a.Install(server); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkServerPerRequest is a plain call to a server that is made for the request, as by
+// authors who filter tools by header, with the SDK alone and with the adapter.
+func BenchmarkServerPerRequest(b *testing.B) {
+	cache := mcp.NewSchemaCache()
+	get := func(*http.Request) *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"},
+			&mcp.ServerOptions{SchemaCache: cache})
+		type in struct{ Name string }
+		for i := range 20 {
+			name := "t"
+			if i > 0 {
+				name = fmt.Sprint("t", i)
+			}
+			mcp.AddTool(server, &mcp.Tool{Name: name},
+				func(context.Context, *toolRequest, in) (*mcp.CallToolResult, any, error) {
+					return toolText("plain"), nil, nil
+				})
+		}
+		return server
+	}
+	opts := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}
+	for _, bench := range []struct {
+		name    string
+		handler http.Handler
+	}{
+		{"sdk", mcp.NewStreamableHTTPHandler(get, opts)},
+		{"adapter", newHandler(b, newAdapter(b, nil), get, opts)},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				post(b, bench.handler, `,"arguments":{"Name":"a"}`).wantText("plain")
+			}
+		})
+	}
 }

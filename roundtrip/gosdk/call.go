@@ -40,13 +40,17 @@ func PrincipalOf(req mcp.Request) protocol.Principal {
 // call do not overlap.
 type call struct {
 	roundtrip.Call
-	adapter  *Adapter
-	method   string
-	request  mcp.Request
-	session  *mcp.ServerSession // the client's
-	next     mcp.MethodHandler
-	client   *mcp.Implementation
-	declared *mcp.ClientCapabilities // by the client, as the SDK decoded them
+	adapter *Adapter
+	server  *mcp.Server
+	method  string
+	request mcp.Request
+	session *mcp.ServerSession // the client's
+	next    mcp.MethodHandler
+	client  *mcp.Implementation
+	// readByAdapter is set where [Adapter.Handler] or [Adapter.Transport] has read answers
+	// and state before the SDK.
+	readByAdapter bool
+	declared      *mcp.ClientCapabilities // by the client, as the SDK decoded them
 
 	// complete is the handler's complete result. The funnel gets placeholder in its
 	// place: a result without content, since the funnel looks at nothing but IsError.
@@ -54,6 +58,8 @@ type call struct {
 	placeholder protocol.Result
 	// toolError is the error of a typed tool from which the SDK made complete.
 	toolError error
+	// plainError is the error without a code that the last run of the handler returned.
+	plainError error
 	// askedByPush is set once a question was pushed to a legacy client. Pushes of one
 	// run may overlap.
 	askedByPush atomic.Bool
@@ -103,6 +109,7 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	c.Session = c.session
 	if retry, ok := readRetry(method, req.GetExtra()); ok {
 		c.Responses, c.State, c.EmptyStateIsAbsent = retry.InputResponses, retry.RequestState, false
+		c.readByAdapter = true
 		return c, nil
 	}
 	c.State = protocol.StateText(state)
@@ -122,9 +129,20 @@ func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabil
 	}
 	c.declared, c.client = said, client
 	c.Capabilities = decodeCapabilities(said)
-	if c.Version.Era() == protocol.Legacy {
+	if c.Version.Era() == protocol.Legacy && c.canPush() {
 		c.Push = pusher{c}
 	}
+}
+
+// canPush reports whether the SDK can send requests to the client: over HTTP it takes a
+// session, which has an id.
+func (c *call) canPush() bool {
+	extra := c.request.GetExtra()
+	overHTTP := extra != nil && extra.Header != nil && extra.Header[streamHeader] == nil
+	if !overHTTP {
+		return true
+	}
+	return c.session != nil && c.session.ID() != "" && extra.Header[statelessHeader] == nil
 }
 
 // namedRevision returns the revision that a request names in its _meta, as the

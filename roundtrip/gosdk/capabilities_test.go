@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 func TestMissingCapabilitiesAreRefused(t *testing.T) {
@@ -46,7 +45,7 @@ func TestMissingCapabilitiesAreRefused(t *testing.T) {
 // On an event stream the status must have been decided before it begins.
 func TestMissingCapabilitiesOnAStream(t *testing.T) {
 	endpoint, recorder := serve(t,
-		gosdk.HandlerOf(single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})), nil))
+		handlerOf(t, single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})), nil))
 	w := &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder},
 		capabilities: "{}"}
 	w.call("t", "").wantError(protocol.CodeMissingRequiredClientCapability, http.StatusBadRequest)

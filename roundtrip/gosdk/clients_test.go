@@ -20,7 +20,6 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 const (
@@ -109,7 +108,7 @@ func routes() []route {
 		all = append(all,
 			route{"sdk/http/" + revision, revision,
 				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-					endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
+					endpoint, recorder := serve(t, handlerOf(t, server, nil))
 					return dialSDK(t, who, mute, revision,
 						&mcp.StreamableClientTransport{Endpoint: endpoint,
 							HTTPClient: &http.Client{Transport: recorder}}), recorder
@@ -122,7 +121,7 @@ func routes() []route {
 				}},
 			route{"rondo/http/" + revision, revision,
 				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-					endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
+					endpoint, recorder := serve(t, handlerOf(t, server, nil))
 					transport, err := clienthttp.New(endpoint,
 						&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
 					if err != nil {
@@ -135,7 +134,7 @@ func routes() []route {
 					r1, w1 := io.Pipe()
 					r2, w2 := io.Pipe()
 					t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-					run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+					run(t, server, &mcp.IOTransport{Reader: r1, Writer: w2})
 					return dialRondo(t, who, mute, revision,
 							client.NewStream(r2, w1, &client.StreamOptions{ProbeTimeout: patience})),
 						nil
@@ -157,7 +156,7 @@ func serve(t testing.TB, h http.Handler) (endpoint string, recorder *wiretest.Re
 // run connects a server and waits for it at the end of the test.
 func run(t testing.TB, server *mcp.Server, transport mcp.Transport) {
 	t.Helper()
-	session, err := server.Connect(t.Context(), transport, nil)
+	session, err := server.Connect(t.Context(), wrapTransport(t, server, transport), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,17 +9,19 @@
 //
 //	answer, err := gosdk.Elicit(ctx, req.Session, params) // was: req.Session.Elicit(ctx, params)
 //
-// and the server is given the middleware, and a handler for both eras:
+// and the SDK's HTTP handler is replaced by one for both eras, which takes the same:
 //
-//	a, err := gosdk.Install(server, nil)
+//	a, err := gosdk.New(nil)
 //	if err != nil {
 //		return err
 //	}
-//	http.Handle("/mcp", a.Handler(nil))
+//	h, err := a.Handler(getServer, nil) // was: mcp.NewStreamableHTTPHandler(getServer, nil)
 //
-// On streams, [Adapter.Transport] takes the place of Handler. Tools, prompts and
-// resources can ask; [CreateMessage], [CreateMessageWithTools] and [ListRoots]
-// are the other counterparts. The whole program is examples/retrofit.
+// On streams, [Adapter.Transport] takes the place of Handler. Both install the adapter on the
+// servers that they serve; see [Adapter.Install] for the order of middleware. Tools, prompts
+// and resources can ask; [CreateMessage], [CreateMessageWithTools] and [ListRoots] are the
+// other counterparts. The whole program is examples/retrofit. The README of this package has
+// a checklist for servers that exist.
 //
 // Toward clients of 2026-07-28 the handler runs in every round, from its start: code
 // before a question runs more than once (see package roundtrip). The first question
@@ -54,6 +56,35 @@
 // bridge to older clients, which is limited to one round, is stopped and replaced; a
 // handler that returns InputRequests to such a client runs once more for that.
 //
+// # Promises
+//
+// What worked without the adapter works with it. Each line has a test of the given name.
+//
+//	one adapter serves any number of servers, with one key    TestServersMadePerRequest
+//	  and one self-test a process; Install costs microseconds TestInstallIsCheap
+//	  and keeps no server alive                               TestServersAreForgotten
+//	installing again does nothing                             TestInstallingAgainDoesNothing
+//	two adapters on one server are an error that says so      TestSecondAdapterIsReported
+//	a request that the adapter has not read is an error that says
+//	  what is missing                                         TestServingWithoutTheAdapter
+//	getServer may make a server per request, called once      TestServersMadePerRequest
+//	  may return none                                         TestNoServerForARequest
+//	  may panic                                               TestPanicOfGetServer
+//	every option of the SDK's handler is honored              TestOptionsOfTheSDK
+//	  or an error at construction that names the field        TestOptionsThatContradict
+//	without sessions any replica serves any request, and a question
+//	  to an older client is refused with the reason           TestStatelessReplicas
+//	  a missing shared key is one line at start               TestStatelessNeedsASharedKey
+//	with JSONResponse a call in a session is answered with JSON,
+//	  and with a stream where it asks                         TestJSONResponsesInSessions
+//	handlers that panic end the request                       TestPanicsEndTheRequest
+//	  those of completions and notifications, too             TestHandlersOfOtherRequestsThatFail
+//	  and a nil result is an internal error                   TestNilResults
+//	errors of prompts and resources keep codes and texts      TestErrorsAreTheHosts
+//	middleware added after Install sees the SDK's types       TestMiddlewareRunsAroundTheAdapter
+//	questions take any session with the method                TestElicitTakesAnInterface
+//	any replica serves the sessions of another                TestAnyReplicaTakesTheRequestsOfASession
+//
 // # Unmodified handlers
 //
 // With [Options].UnmodifiedHandlers the session's own methods are enough. The handler of a
@@ -85,18 +116,15 @@
 // # Limits
 //
 // Middleware sees requests after the SDK has decoded them. [Adapter.Handler] and
-// [Adapter.Transport] read answers and states before that. Without them ([roundtrip.Call].EmptyStateIsAbsent):
+// [Adapter.Transport] read answers and states of revision 2026-07-28 before that; requests
+// that come in another way are refused. What is left:
 //
-//   - an empty requestState counts as absent;
-//   - the kind of an answer is guessed from its members, the case of names is ignored,
-//     and the last of repeated members counts;
-//   - one answer of no known kind, or null, fails the request, over HTTP with -32020;
-//   - integers beyond 2^53 in an answer are rounded. In sessions, and in the maps of
-//     [Elicit] and InputResponses, they are always rounded; [roundtrip.Ask] reads them
-//     exactly where Handler or Transport is used.
-//
-// Everywhere:
-//
+//   - integers beyond 2^53 in an answer are rounded in sessions, and in the maps of [Elicit]
+//     and InputResponses. [roundtrip.Ask] reads them exactly in 2026-07-28;
+//   - an error of a tool that was added with Server.AddTool is the failure of the tool, as for
+//     tools added with mcp.AddTool, and no JSON-RPC error, unless it has a code;
+//   - panics on goroutines that a handler starts, and of middleware that runs outside of the
+//     adapter, are out of its reach;
 //   - results with questions of a tool or prompt also have an empty content or messages,
 //     and the questions are in the order of their keys, because of the SDK's types.
 //     [Options].ExactWire changes that. For resources it is always on, since their type
@@ -112,6 +140,6 @@
 //
 // # Versions of the SDK
 //
-// [Install] tests on a server of its own everything that the adapter relies on and the
-// SDK does not document. It fails where something has changed, and names it.
+// The first [New] of a process tests on a server of its own everything that the adapter
+// relies on and the SDK does not document. It fails where something has changed, and names it.
 package gosdk

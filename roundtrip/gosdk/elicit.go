@@ -41,9 +41,9 @@ import (
 // error. A handler that does not need the answer checks [roundtrip.CanAsk] first, or
 // calls [TryElicit].
 //
-// Outside of the handlers of tools, prompts and resources of a server with [Install]
+// Outside of the handlers of tools, prompts and resources of a server with [Adapter.Install]
 // Elicit is session.Elicit, except that it refuses URLs which must not be opened.
-func Elicit(ctx context.Context, session *mcp.ServerSession,
+func Elicit(ctx context.Context, session Elicitor,
 	params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return askOrCall(ctx, session, params, session.Elicit)
 }
@@ -51,25 +51,25 @@ func Elicit(ctx context.Context, session *mcp.ServerSession,
 // TryElicit is [Elicit] for handlers that do not need the answer: where the client
 // cannot be asked it returns a [*roundtrip.PushError], and the call goes on. In a
 // session the call also goes on after any other failure to ask.
-func TryElicit(ctx context.Context, session *mcp.ServerSession,
+func TryElicit(ctx context.Context, session Elicitor,
 	params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return askOrCall(ctx, session, params, session.Elicit, roundtrip.IfPossible())
 }
 
 // CreateMessage asks the client's model. It is to session.CreateMessage what [Elicit] is
 // to session.Elicit. An answer with more than one block of content is an error.
-func CreateMessage(ctx context.Context, session *mcp.ServerSession,
+func CreateMessage(ctx context.Context, session MessageCreator,
 	params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	return createMessage(ctx, session, params)
 }
 
 // TryCreateMessage is to [CreateMessage] what [TryElicit] is to Elicit.
-func TryCreateMessage(ctx context.Context, session *mcp.ServerSession,
+func TryCreateMessage(ctx context.Context, session MessageCreator,
 	params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	return createMessage(ctx, session, params, roundtrip.IfPossible())
 }
 
-func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams,
+func createMessage(ctx context.Context, session MessageCreator, params *mcp.CreateMessageParams,
 	opts ...roundtrip.QuestionOption) (*mcp.CreateMessageResult, error) {
 	run := findRun(ctx, session)
 	if run == nil {
@@ -93,33 +93,33 @@ func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.
 
 // CreateMessageWithTools asks the client's model. It is to
 // session.CreateMessageWithTools what [Elicit] is to session.Elicit.
-func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession,
+func CreateMessageWithTools(ctx context.Context, session ToolMessageCreator,
 	params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 	return askOrCall(ctx, session, params, session.CreateMessageWithTools)
 }
 
 // TryCreateMessageWithTools is to [CreateMessageWithTools] what [TryElicit] is to Elicit.
-func TryCreateMessageWithTools(ctx context.Context, session *mcp.ServerSession,
+func TryCreateMessageWithTools(ctx context.Context, session ToolMessageCreator,
 	params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 	return askOrCall(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
 }
 
 // ListRoots asks which directories the client exposes. It is to session.ListRoots what
 // [Elicit] is to session.Elicit.
-func ListRoots(ctx context.Context, session *mcp.ServerSession,
+func ListRoots(ctx context.Context, session RootsLister,
 	params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
 	return askOrCall(ctx, session, params, session.ListRoots)
 }
 
 // TryListRoots is to [ListRoots] what [TryElicit] is to Elicit.
-func TryListRoots(ctx context.Context, session *mcp.ServerSession,
+func TryListRoots(ctx context.Context, session RootsLister,
 	params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
 	return askOrCall(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
 }
 
 // askOrCall asks in the run of the handler that ctx belongs to, or, outside of one, with
 // push, the method of the session.
-func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P,
+func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session any, params P,
 	live func(context.Context, P) (*R, error), opts ...roundtrip.QuestionOption) (*R, error) {
 	run := findRun(ctx, session)
 	if run == nil {
@@ -152,14 +152,6 @@ func WithKey(ctx context.Context, key string) context.Context {
 }
 
 type questionKey struct{}
-
-// findRun returns the run of the handler that asks session, nil outside of a handler.
-func findRun(ctx context.Context, session *mcp.ServerSession) *handlerRun {
-	if run := runFrom(ctx); run != nil && (session == run.visible || session == run.call.session) {
-		return run
-	}
-	return nil
-}
 
 // askAndDecode asks one question and decodes the answer into result.
 func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any,

@@ -337,11 +337,8 @@ func TestNotInstalled(t *testing.T) {
 	if got, err := sdkOver(t, server, newPerson(t, nil), modern).do(within(t), "t"); err == nil {
 		t.Errorf("got %q, want the SDK's refusal", got)
 	}
-	if _, err := gosdk.Install(nil, nil); err == nil {
-		t.Error("there is no server, and no error")
-	}
 	contradiction := roundtrip.Options{Plain: true, RequireSharedKey: true}
-	if _, err := gosdk.Install(server, &gosdk.Options{Options: contradiction}); err == nil {
+	if _, err := gosdk.New(&gosdk.Options{Options: contradiction}); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}
 	key, err := keys.NewKey("k1", make([]byte, 32))
@@ -352,8 +349,7 @@ func TestNotInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gosdk.Install(server,
-		&gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil ||
+	if _, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil ||
 		!strings.Contains(err.Error(), "set Audience") {
 		t.Errorf("a shared key without an audience: %v", err)
 	}
@@ -398,4 +394,57 @@ func TestEffectsThatIgnoreTheContext(t *testing.T) {
 	if effects != 1 {
 		t.Errorf("%d effects; the package comment says that there is one", effects)
 	}
+}
+
+// smallSession is what handlers hold that are tested without the SDK's session.
+type smallSession struct{ gosdk.Elicitor }
+
+// otherSession is one that has the id of another client's session.
+type otherSession struct{ smallSession }
+
+func (otherSession) ID() string { return "other" }
+
+// Elicit takes the interface that a handler holds in place of the session.
+func TestElicitTakesAnInterface(t *testing.T) {
+	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		answer, err := gosdk.Elicit(ctx, smallSession{req.Session}, formQuestion())
+		if err != nil {
+			return nil, err
+		}
+		return toolText(answer.Action), nil
+	})
+	for _, r := range routes() {
+		t.Run(r.name, func(t *testing.T) {
+			who := newPerson(t, map[string]string{formQuestion().Message: `{"reason":"because"}`})
+			p, _ := r.open(t, server, who, false)
+			if got, err := p.do(within(t), "t"); err != nil || got != "accept" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			who.wantAsked(1)
+		})
+	}
+}
+
+// An interface that says it is another client's session is not taken for the caller's.
+func TestSessionsOfOthersAreNotTheCallers(t *testing.T) {
+	asked := false
+	server := single(t, func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
+		answer, err := gosdk.Elicit(ctx, otherSession{smallSession{elicitFunc(func() { asked = true })}},
+			formQuestion())
+		if err != nil {
+			return nil, err
+		}
+		return toolText("the other said " + answer.Action), nil
+	})
+	dialWire(t, server).call("t", "").wantText("the other said decline")
+	if !asked {
+		t.Error("the method of the session was not called")
+	}
+}
+
+type elicitFunc func()
+
+func (f elicitFunc) Elicit(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	f()
+	return &mcp.ElicitResult{Action: "decline"}, nil
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // ErrNotInstalled is returned where a handler asks with a context that is not one
-// of a handler of a server with [Install].
-var ErrNotInstalled = errors.New("gosdk: not within a handler of a server with gosdk.Install")
+// of a handler of a server with an [Adapter].
+var ErrNotInstalled = errors.New("gosdk: not within a handler of a server that has the " +
+	"adapter; see Adapter.Install")
 
 // encodeError returns err as the one type of error that the SDK sends unchanged. Errors
 // of other types would be sent with code 0. All but a [*protocol.Error] are internal
@@ -23,6 +24,19 @@ func encodeError(err error) error {
 	}
 	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 }
+
+// encodeHostError is encodeError for an error of the funnel. Where the funnel has made it of
+// an error without a code, it gets the code that the SDK sends for such an error.
+func (c *call) encodeHostError(err error) error {
+	if e, ok := protocol.AsError(err); ok && e.Code == protocol.CodeHandlerError &&
+		c.plainError != nil && !isForClient(c.plainError) {
+		return &jsonrpc.Error{Code: hostErrorCode, Message: e.Message, Data: e.Data}
+	}
+	return encodeError(err)
+}
+
+// hostErrorCode is the code that the SDK sends for an error without one.
+const hostErrorCode = 0
 
 // decodeError converts an error that came out of the SDK's dispatch, its own or a
 // handler's. The text of an error that wraps a JSON-RPC error is kept, as the SDK does.

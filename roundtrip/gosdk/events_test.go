@@ -65,9 +65,7 @@ func TestEventsOfFailures(t *testing.T) {
 					server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
 					opts := &gosdk.Options{Options: roundtrip.Options{Observer: h,
 						HideErrors: hide}}
-					if _, err := gosdk.Install(server, opts); err != nil {
-						t.Fatal(err)
-					}
+					installWith(t, server, opts)
 					if typed {
 						mcp.AddTool(server, &mcp.Tool{Name: "t"},
 							func(ctx context.Context, _ *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {

@@ -32,10 +32,11 @@ func Example() {
 
 	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete"}, deleteFile)
-	if _, err := gosdk.Install(server, nil); err != nil {
+	adapter, err := gosdk.New(nil)
+	if err != nil {
 		log.Fatal(err)
 	}
-	call(server, "delete", map[string]any{"Name": "draft.txt"})
+	call(adapter, server, "delete", map[string]any{"Name": "draft.txt"})
 
 	// Output:
 	// asked: Delete draft.txt?
@@ -62,11 +63,11 @@ func ExampleToolInput() {
 
 	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete"}, deleteFile)
-	opts := &gosdk.Options{Options: roundtrip.Options{Audience: "files"}}
-	if _, err := gosdk.Install(server, opts); err != nil {
+	adapter, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Audience: "files"}})
+	if err != nil {
 		log.Fatal(err)
 	}
-	call(server, "delete", map[string]any{"Name": "draft.txt"})
+	call(adapter, server, "delete", map[string]any{"Name": "draft.txt"})
 
 	// Output:
 	// asked: Delete draft.txt?
@@ -74,10 +75,10 @@ func ExampleToolInput() {
 }
 
 // call calls a tool in process, as a person who has a reason for everything.
-func call(server *mcp.Server, tool string, args any) {
+func call(adapter *gosdk.Adapter, server *mcp.Server, tool string, args any) {
 	ctx := context.Background()
 	ours, theirs := mcp.NewInMemoryTransports()
-	session, err := server.Connect(ctx, theirs, nil)
+	session, err := server.Connect(ctx, adapter.Transport(server, theirs), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -38,14 +37,14 @@ func ExtractRetry(method string,
 	return rest, retry, nil
 }
 
-// HandlerOf returns the handler of the adapter of server, for tests that have the server
-// alone.
-func HandlerOf(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
-	return (&Adapter{server: server}).Handler(opts)
-}
-
-// WrapTransport wraps a transport as the adapter of any server does.
-func WrapTransport(t mcp.Transport) mcp.Transport { return new(Adapter).Transport(t) }
-
 // CloseIdle closes the connections to other replicas.
 func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }
+
+// IsKnownOption reports whether Handler honors an option of the SDK.
+func IsKnownOption(name string) bool { return isKnownOption(name) }
+
+// CountInstalled returns how many servers the adapter keeps track of.
+func CountInstalled(a *Adapter) (n int) {
+	a.installed.Range(func(any, any) bool { n++; return true })
+	return n
+}

@@ -2,7 +2,9 @@ package gosdk
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -12,39 +14,70 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Handler serves both eras of the protocol on one URL. The SDK's own handler serves one: with
-// sessions it refuses clients of revision 2026-07-28, without them it cannot push questions to the
-// others. Handler has one of each and chooses for every request. A request is modern when its _meta
-// names a revision, or its MCP-Protocol-Version header one that is modern or unknown. All others
-// belong to a session.
+// Handler returns a handler that serves both eras of the protocol on one URL. It takes what
+// [mcp.NewStreamableHTTPHandler] takes, and replaces it:
 //
-// Opts configure both handlers; nil means the SDK's defaults. Stateless is ignored, and
-// JSONResponse applies to modern clients only, since pushed questions need a stream.
+//	h, err := a.Handler(func(*http.Request) *mcp.Server { return server }, nil)
+//
+// The SDK's own handler serves one era: with sessions it refuses clients of revision
+// 2026-07-28, without them it cannot push questions to the others. Handler has one of each
+// and chooses for every request. A request is modern when its _meta names a revision, or its
+// MCP-Protocol-Version header one that is modern or unknown. All others are of older
+// revisions.
+//
+// GetServer returns the server for a request, and nil where there is none, which is answered
+// as by the SDK. It is called at most once a request, may return a new server each time, and
+// calls may overlap. The adapter is installed on what it returns. A panic of it is answered
+// with an internal error.
+//
+// Opts mean what they mean to the SDK; nil means the SDK's defaults. With Stateless, requests
+// of older revisions have no session: a handler that asks gets an error that says so, and all
+// other calls are served as ever. Replicas then need no more than a shared key. Without
+// Stateless, JSONResponse applies to the responses of older revisions as long as the call
+// sends nothing else; questions and progress need a stream. Handler fails where an option
+// cannot be honored, and where it does not know one that is set, and names it.
 //
 // Answers and states are decoded strictly, from the bytes that the client sent: a
 // repeated member fails the request, names are case-sensitive, an answer is decoded by
 // the kind of its question, and one that does not decode is dropped.
-func (a *Adapter) Handler(opts *mcp.StreamableHTTPOptions) http.Handler {
+func (a *Adapter) Handler(getServer func(*http.Request) *mcp.Server,
+	opts *mcp.StreamableHTTPOptions) (http.Handler, error) {
+	if getServer == nil {
+		return nil, errors.New("gosdk: Handler: getServer is nil")
+	}
 	var o mcp.StreamableHTTPOptions
 	if opts != nil {
 		o = *opts
 	}
+	if err := a.checkHandlerOptions(&o); err != nil {
+		return nil, fmt.Errorf("gosdk: Handler: %w", err)
+	}
 	if o.MaxRequestBodyBytes == 0 {
 		o.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
 	}
-	get := func(*http.Request) *mcp.Server { return a.server }
+	h := &httpHandler{adapter: a, getServer: getServer, stateless: o.Stateless,
+		maxBody: o.MaxRequestBodyBytes}
 	modern, legacy := o, o
-	modern.Stateless, legacy.Stateless, legacy.JSONResponse = true, false, false
-	return &httpHandler{
-		modern: mcp.NewStreamableHTTPHandler(get, &modern),
-		legacy: a.forwardSessions(mcp.NewStreamableHTTPHandler(get, &legacy),
-			o.MaxRequestBodyBytes),
-		maxBody: o.MaxRequestBodyBytes,
+	modern.Stateless = true
+	h.modern = mcp.NewStreamableHTTPHandler(h.findServer, &modern)
+	if o.Stateless {
+		h.legacy = h.modern
+		a.warnOfEphemeralKey(o.Logger)
+		return h, nil
 	}
+	legacy.JSONResponse = false
+	h.legacy = mcp.NewStreamableHTTPHandler(h.findServer, &legacy)
+	h.legacy = a.forwardSessions(h.legacy, o.MaxRequestBodyBytes)
+	h.prefersJSON = o.JSONResponse
+	return h, nil
 }
 
 type httpHandler struct {
+	adapter        *Adapter
+	getServer      func(*http.Request) *mcp.Server
 	modern, legacy http.Handler
+	stateless      bool  // older revisions have no sessions
+	prefersJSON    bool  // for responses of older revisions in sessions
 	maxBody        int64 // negative: no limit
 }
 
@@ -53,9 +86,9 @@ const versionHeader = "MCP-Protocol-Version"
 
 // ServeHTTP serves one request.
 func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for _, key := range []string{retryHeader, streamHeader} {
-		delete(r.Header, key) // net/http refuses such names; other servers may not
-	}
+	hideHeaders(r.Header) // net/http refuses such names; other servers may not
+	r = r.Clone(context.WithValue(r.Context(), foundServerKey{}, &foundServer{}))
+	defer h.answerServerPanic(w)
 	named := protocol.Version(r.Header.Get(versionHeader))
 	modern := named != "" && (!named.Known() || named.Era() == protocol.Modern)
 	if r.Method != http.MethodPost || r.Body == nil {
@@ -68,34 +101,49 @@ func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	message, err := protocol.DecodeMessage(body)
 	req, _ := message.(*protocol.Request)
-	modern = modern || err == nil && req != nil && revision.IsNamedIn(req.Params)
-	r = r.Clone(r.Context())
-	switch {
-	case !modern:
-	case err != nil:
-		writeError(w, req, err)
-		return
-	case req != nil && protocol.MultiRoundTrip(req.Method):
-		params, text, refused := extractRetry(req.Method, req.Params)
-		if refused != nil {
-			writeError(w, req, refused)
-			return
+	if modern || err == nil && req != nil && revision.IsNamedIn(req.Params) {
+		if err == nil {
+			body, err = rewriteModern(r.Header, body, req)
 		}
-		if body, err = protocol.AppendMessage(nil,
-			&protocol.Request{ID: req.ID, Method: req.Method, Params: params}); err != nil {
+		if err != nil {
 			writeError(w, req, err)
 			return
 		}
-		r.Header[retryHeader] = []string{text}
+		modern = true
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	h.serveEra(w, r, modern)
+	if batch := bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")); modern || batch ||
+		!h.prefersJSON {
+		h.serveEra(w, r, modern)
+		return
+	}
+	j := &jsonWriter{ResponseWriter: w}
+	h.serveEra(j, r, modern)
+	j.finishResponse()
+}
+
+// rewriteModern returns the body without answers and state, which header gets. Req is nil
+// where body is no request. The error is sent to the client.
+func rewriteModern(header http.Header, body []byte, req *protocol.Request) ([]byte, error) {
+	if req == nil || !protocol.MultiRoundTrip(req.Method) {
+		return body, nil
+	}
+	params, text, refused := extractRetry(req.Method, req.Params)
+	if refused != nil {
+		return nil, refused
+	}
+	header[retryHeader] = []string{text}
+	return protocol.AppendMessage(nil,
+		&protocol.Request{ID: req.ID, Method: req.Method, Params: params})
 }
 
 func (h *httpHandler) serveEra(w http.ResponseWriter, r *http.Request, modern bool) {
 	if modern {
 		h.modern.ServeHTTP(w, r)
 		return
+	}
+	if h.stateless {
+		r.Header[statelessHeader] = []string{""}
 	}
 	h.legacy.ServeHTTP(w, r)
 }
@@ -122,16 +170,21 @@ func writeError(w http.ResponseWriter, req *protocol.Request, err error) {
 	if !ok {
 		e = protocol.Errorf(protocol.CodeInvalidRequest, "%v", err)
 	}
+	writeStatus(w, http.StatusBadRequest, req, e)
+}
+
+// writeStatus answers with a JSON-RPC error. Req is nil where it could not be read.
+func writeStatus(w http.ResponseWriter, status int, req *protocol.Request, e *protocol.Error) {
 	response := &protocol.Response{Error: e}
 	if req != nil {
 		response.ID = req.ID
 	}
 	text, err := protocol.AppendMessage(nil, response)
 	if err != nil {
-		http.Error(w, "the request cannot be read", http.StatusBadRequest)
+		http.Error(w, "the request cannot be read", status)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusBadRequest)
+	w.WriteHeader(status)
 	_, _ = w.Write(text)
 }

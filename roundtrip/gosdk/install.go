@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -47,14 +49,16 @@ type Options struct {
 	Replicas *Replicas
 }
 
-// An Adapter puts the handlers of a server of the SDK behind a [roundtrip.Funnel]. Its
-// methods may be called concurrently.
+// An Adapter puts the handlers of servers of the SDK behind a [roundtrip.Funnel]. One Adapter
+// is enough for a process: it serves any number of servers, which then share its key and
+// its limits. Its methods may be called concurrently.
 type Adapter struct {
 	opts   Options
-	server *mcp.Server
 	funnel *roundtrip.Funnel
 	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
 	forwarder *replicahttp.Forwarder
+	// installed has the servers that have the middleware. It does not keep them alive.
+	installed sync.Map // weak.Pointer[mcp.Server] → *sync.Once
 	// shadows has the runs of handlers that see a shadow session.
 	shadows sync.Map // *mcp.ServerSession → *handlerRun
 	// extendByToken has a function for each pushed question that extends its time.
@@ -63,81 +67,133 @@ type Adapter struct {
 	reports sync.Map // reportsKey → *reports
 }
 
-// Install adds an adapter to server: every tools/call, prompts/get and resources/read then
-// passes a [roundtrip.Funnel]. Nil opts are the defaults. Call Install once, before the
-// server is connected. Receiving middleware that is added later runs outside of the
-// adapter, once per request.
+// New returns an adapter, to be used for all servers of a process. Nil opts are the
+// defaults.
 //
-// Install fails when the options contradict each other, and when this version of the SDK
-// does not behave as the adapter relies on: Install tests that on a server of its own, and
-// the error names what has changed.
-func Install(server *mcp.Server, opts *Options) (*Adapter, error) {
-	if server == nil {
-		return nil, errors.New("gosdk: the server is nil")
-	}
-	a := &Adapter{server: server}
+// New fails when the options contradict each other, and when this version of the SDK does
+// not behave as the adapter relies on. The first New of a process tests that on a server
+// of its own, and the error names what has changed.
+func New(opts *Options) (*Adapter, error) {
+	a := &Adapter{}
 	if opts != nil {
 		a.opts = *opts
 	}
 	if a.opts.Principal == nil {
 		a.opts.Principal = PrincipalOf
 	}
-	funnel, err := roundtrip.NewFunnel(&a.opts.Options)
-	if err != nil {
-		return nil, fmt.Errorf("gosdk: %w", err)
-	}
-	a.funnel = funnel
+	var err error
 	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: Replicas: %w", err)
 	}
-	if err := runSelfTest(); err != nil {
+	if err := testSDK(); err != nil {
 		return nil, fmt.Errorf("gosdk: this version of the official Go SDK is not supported: %w",
 			err)
 	}
-	server.AddReceivingMiddleware(a.receiveRequest)
-	server.AddSendingMiddleware(a.sendToClient)
+	if a.funnel, err = roundtrip.NewFunnel(&a.opts.Options); err != nil {
+		return nil, fmt.Errorf("gosdk: %w", err)
+	}
 	return a, nil
 }
 
-// receiveRequest is the receiving middleware. Calls may overlap.
-func (a *Adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+// testSDK runs the self-test once. Its outcome depends on the SDK alone.
+var testSDK = sync.OnceValue(runSelfTest)
+
+// Install adds the adapter's middleware to server: every tools/call, prompts/get and
+// resources/read then passes the funnel. [Adapter.Handler] and [Adapter.Transport] install
+// by themselves. Install is for middleware that is to run outside of the adapter, once per
+// request: what is added to server later does. It is cheap enough for a server that lives
+// for one request, and does nothing where server has the middleware.
+//
+// Requests of revision 2026-07-28 must come through Handler or Transport. Those that come in
+// another way are refused, with an error that says so: the SDK alone would read their
+// answers less strictly than the adapter relies on.
+func (a *Adapter) Install(server *mcp.Server) error {
+	if server == nil {
+		return errors.New("gosdk: Install: the server is nil")
+	}
+	a.ensureInstalled(server)
+	return nil
+}
+
+// ensureInstalled adds the middleware, unless server has it. When it returns, server has it,
+// also where another goroutine installs at the same time.
+func (a *Adapter) ensureInstalled(server *mcp.Server) {
+	key := weak.Make(server)
+	known, ok := a.installed.Load(key)
+	if !ok {
+		known, ok = a.installed.LoadOrStore(key, new(sync.Once))
+	}
+	if !ok {
+		runtime.AddCleanup(server, a.forgetServer, key)
+	}
+	known.(*sync.Once).Do(func() {
+		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return a.receiveRequest(server, next)
+		})
+		server.AddSendingMiddleware(a.sendToClient)
+	})
+}
+
+// forgetServer removes a server that nobody uses any more.
+func (a *Adapter) forgetServer(key weak.Pointer[mcp.Server]) { a.installed.Delete(key) }
+
+// receiveRequest is the receiving middleware of a server. Calls may overlap.
+func (a *Adapter) receiveRequest(server *mcp.Server, next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		defer func() { // of a handler of the SDK's own requests, or of Options.Principal
+			if v := recover(); v != nil {
+				a.reportPanic(ctx, method, v)
+				result, err = nil, encodeError(nil)
+			}
+		}()
 		if method == protocol.NotifyProgress {
 			a.extendQuestion(req)
 		}
 		if !protocol.MultiRoundTrip(method) {
 			return a.serveSingleLeg(ctx, method, req, next)
 		}
-		if runFrom(ctx) != nil {
-			a.reportEvent(ctx, event.ServerBug{Err: errors.New("gosdk.Install was called " +
-				"twice on one server")})
-			return nil, encodeError(nil)
-		}
-		c, err := a.newCall(method, req, next)
-		if err != nil {
-			return nil, encodeError(err)
-		}
-		defer c.followProgress(progressToken(req))()
-		result, err := a.funnel.Do(ctx, c.Call, c.runHandler)
-		if err != nil {
-			return nil, encodeError(err)
-		}
-		return c.encodeResult(result)
+		return a.serveCall(ctx, method, server, req, next)
 	}
 }
 
-// serveSingleLeg serves a request that cannot have rounds.
-func (a *Adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Request,
-	next mcp.MethodHandler) (mcp.Result, error) {
-	result, err := next(ctx, method, req)
-	if err != nil || !a.opts.ExactWire || result == nil {
-		return result, err
+// serveCall serves a request that can have rounds.
+func (a *Adapter) serveCall(ctx context.Context, method string, server *mcp.Server,
+	req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+	if runFrom(ctx) != nil {
+		return nil, a.refuseInstallation(ctx, method, errInstalledTwice)
 	}
-	if hinted, ok := result.(mcp.CacheableResult); ok && isLegacySession(req) {
-		return withoutCacheHints(hinted)
+	c, err := a.newCall(method, req, next)
+	if err != nil {
+		return nil, encodeError(err)
 	}
-	return result, nil
+	c.server = server
+	if !c.readByAdapter && c.Version.Era() == protocol.Modern {
+		return nil, a.refuseInstallation(ctx, method, errNotRead)
+	}
+	defer c.followProgress(progressToken(req))()
+	result, err := a.funnel.Do(ctx, c.Call, c.runHandler)
+	if err != nil {
+		return nil, c.encodeHostError(err)
+	}
+	return c.encodeResult(result)
+}
+
+// Mistakes in the use of the adapter. They go to the observer, and to the client as well:
+// without an observer nobody else would read what is missing.
+var (
+	errInstalledTwice = errors.New("gosdk: two adapters are installed on one server; use one " +
+		"Adapter for all servers")
+	errNotRead = errors.New("gosdk: the server has Adapter.Install, but the request did not " +
+		"come through the adapter; serve HTTP with Adapter.Handler in place of the SDK's " +
+		"handler, and other connections with Adapter.Transport around the SDK's transport")
+)
+
+// refuseInstallation reports a mistake in the use of the adapter, and returns the error for
+// the client.
+func (a *Adapter) refuseInstallation(ctx context.Context, method string, mistake error) error {
+	a.reportEvent(ctx, event.ServerBug{Where: event.Where{Method: method}, Err: mistake})
+	return encodeError(protocol.Errorf(protocol.CodeInternalError, "%v", mistake))
 }
 
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {

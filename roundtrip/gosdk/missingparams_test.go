@@ -31,9 +31,7 @@ func TestRequestsOfASessionWithoutParams(t *testing.T) {
 			return next(ctx, method, req)
 		}
 	})
-	if _, err := gosdk.Install(server, &gosdk.Options{ExactWire: true}); err != nil {
-		t.Fatal(err)
-	}
+	installWith(t, server, &gosdk.Options{ExactWire: true})
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -54,7 +54,7 @@ func TestStatesOfOtherUsers(t *testing.T) {
 	}
 	endpoint, recorder := serve(t,
 		auth.RequireBearerToken(verify,
-			nil)(gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
+			nil)(handlerOf(t, server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
 	as := func(user string) *wire {
 		return &wire{t: t, endpoint: endpoint, capabilities: everything,
 			client: &http.Client{Transport: bearer{user, recorder}}}

@@ -55,14 +55,14 @@ func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, 
 				return toolText(first.Action + " and " + second.Action), nil
 			})
 		o := &observer{}
-		a, err := gosdk.Install(server, &gosdk.Options{
+		a, err := gosdk.New(&gosdk.Options{
 			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
 			Replicas: &gosdk.Replicas{Name: name, Keys: ring, Locate: locate},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := a.Handler(nil)
+		h := newHandler(t, a, func(*http.Request) *mcp.Server { return server }, nil)
 		if authenticate != nil {
 			h = a.AnswerChallenges(authenticate(h))
 		}

@@ -3,6 +3,7 @@ package gosdk
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -21,6 +22,8 @@ import (
 const (
 	retryHeader  = "\x00rondo sent"  // the parameters as the client sent them
 	streamHeader = "\x00rondo local" // set where the request did not come over HTTP
+	// statelessHeader is set where the handler serves older revisions without sessions.
+	statelessHeader = "\x00rondo stateless"
 )
 
 // extractRetry returns the parameters of a request without answers and state, and the
@@ -75,14 +78,23 @@ func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok
 
 // hideRetry returns extra without what was added for the middleware.
 func hideRetry(extra *mcp.RequestExtra) *mcp.RequestExtra {
-	if extra == nil || len(extra.Header[retryHeader]) == 0 {
-		return extra
-	}
-	if extra.Header[streamHeader] != nil {
+	switch {
+	case extra == nil:
+		return nil
+	case extra.Header[streamHeader] != nil:
 		return nil // a stream has no headers, and the SDK sets no extra
+	case extra.Header[retryHeader] == nil && extra.Header[statelessHeader] == nil:
+		return extra
 	}
 	c := *extra
 	c.Header = maps.Clone(extra.Header)
-	delete(c.Header, retryHeader)
+	hideHeaders(c.Header)
 	return &c
+}
+
+// hideHeaders removes what was added for the middleware.
+func hideHeaders(h http.Header) {
+	delete(h, retryHeader)
+	delete(h, streamHeader)
+	delete(h, statelessHeader)
 }

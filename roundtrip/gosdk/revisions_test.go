@@ -9,7 +9,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // What older revisions know is asked in their words; for what they do not know
@@ -35,7 +34,7 @@ func TestOlderRevisions(t *testing.T) {
 		}
 		for _, tt := range tests {
 			t.Run(s.name+"/"+tt.revision+"/"+tt.target, func(t *testing.T) {
-				endpoint, recorder := serve(t, gosdk.HandlerOf(serverOf(t, s), nil))
+				endpoint, recorder := serve(t, handlerOf(t, serverOf(t, s), nil))
 				who := newPerson(t, tt.answers)
 				c := dialSDK(t, who, false, tt.revision,
 					&mcp.StreamableClientTransport{Endpoint: endpoint,

@@ -94,6 +94,7 @@ func (c *call) runHandlerOnce(ctx context.Context) (protocol.Result, error) {
 		defer c.adapter.closeShadow(shadow)
 		run.visible = shadow
 	}
+	c.plainError = nil
 	result, err := c.next(ctx, c.method, c.requestForHandler(ctx, run.visible))
 	c.reportUnasked(ctx, result, err)
 	if asks := run.recordedAsks(); asks != nil {
@@ -106,7 +107,9 @@ func (c *call) runHandlerOnce(ctx context.Context) (protocol.Result, error) {
 		return nil, errBridgeStopped
 	}
 	if err != nil {
-		return nil, decodeError(err)
+		err = decodeError(err)
+		c.plainError = err
+		return nil, err
 	}
 	return c.readResult(ctx, result)
 }

@@ -95,7 +95,7 @@ const probeForm = `{"type":"object","properties":{"n":{"type":"integer"}},"requi
 func runProbe(ctx context.Context, version protocol.Version, tool mcp.ToolHandler,
 	middleware func(*probe) mcp.Middleware) (*probe, error) {
 	p := &probe{server: mcp.NewServer(&mcp.Implementation{Name: "probe", Version: "1"}, nil)}
-	p.adapter = &Adapter{server: p.server}
+	p.adapter = &Adapter{}
 	p.server.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			p.request = req
@@ -177,7 +177,7 @@ func checkReplacing(ctx context.Context) error {
 					error) {
 					r := req.(*mcp.CallToolRequest)
 					run := &handlerRun{ctx: ctx,
-						call: &call{adapter: p.adapter, session: r.Session,
+						call: &call{adapter: p.adapter, server: p.server, session: r.Session,
 							declared: r.ClientCapabilities(), client: r.ClientInfo()}}
 					session, err := p.adapter.connectShadow(run, protocol.V20251125)
 					if err != nil {

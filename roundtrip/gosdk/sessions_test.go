@@ -225,22 +225,6 @@ func TestStatelessSessionsCannotAsk(t *testing.T) {
 	}
 }
 
-// A server may be installed on its own and served without Handler.
-func TestInstallAlone(t *testing.T) {
-	server := serverOf(t, returnedStyle())
-	endpoint, recorder := serve(t,
-		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-			&mcp.StreamableHTTPOptions{Stateless: true}))
-	who := newPerson(t, map[string]string{"deploy?": `{"reason":"because"}`})
-	c := dialSDK(t, who, false, modern,
-		&mcp.StreamableClientTransport{Endpoint: endpoint,
-			HTTPClient: &http.Client{Transport: recorder}})
-	if got, err := c.do(within(t), "deploy"); err != nil || got != "done: because" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	who.wantAsked(1)
-}
-
 // Exactly as the specification has it, in the author's order.
 func TestExactWire(t *testing.T) {
 	w := dialWire(t, serverOf(t, guarded(), withExactWire()))

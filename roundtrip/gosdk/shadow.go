@@ -40,7 +40,7 @@ func (a *Adapter) connectShadow(run *handlerRun,
 		// the client's session, which gets the messages, filters
 		LogLevel: "debug",
 	}
-	session, err := a.server.Connect(context.WithoutCancel(run.ctx),
+	session, err := run.call.server.Connect(context.WithoutCancel(run.ctx),
 		shadowTransport{run.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // A stream is a client that says what a test wants said, line by line.
@@ -30,9 +29,13 @@ func openStream(t testing.TB, server *mcp.Server, strict bool) *stream {
 	t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
 	var transport mcp.Transport = &mcp.IOTransport{Reader: r1, Writer: w2}
 	if strict {
-		transport = gosdk.WrapTransport(transport)
+		transport = wrapTransport(t, server, transport)
 	}
-	run(t, server, transport)
+	session, err := server.Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
 	return &stream{t: t, w: w1, r: bufio.NewScanner(r2)}
 }
 
@@ -108,22 +111,10 @@ func TestStrictTransport(t *testing.T) {
 	}
 }
 
-// What is lost without Transport and Handler: the package comment says so, and
-// it is true. An empty state is none, a case that is wrong is right.
-func TestLossyWithoutTransport(t *testing.T) {
-	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
-	s := openStream(t, server, false)
-	first := s.call(`,"requestState":""`)
-	first.wantAsks("q")
-	s.call(`,"inputResponses":{"q":{"ACTION":"accept","content":{"reason":"because"}}},"requestState":` + string(first.member("requestState"))).
-		wantText("1 answers")
-	s.call(`,"inputResponses":{"q":null}`).wantError(protocol.CodeInvalidParams, 0) // the request fails, not the answer
-}
-
 func TestHandlerTellsErasApart(t *testing.T) {
 	server := single(t, asks(toolText("plain")))
 	endpoint, recorder := serve(t,
-		gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true,
+		handlerOf(t, server, &mcp.StreamableHTTPOptions{JSONResponse: true,
 			MaxRequestBodyBytes: 2000}))
 	t.Cleanup(func() { // nobody ends them
 		for session := range server.Sessions() {

@@ -1,38 +1,50 @@
 package gosdk
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Transport wraps a transport of the server, and decodes answers and states strictly, as
-// [Adapter.Handler] does for HTTP. It is for connections of one user, such as standard
-// input and output:
+// Transport wraps a transport on which server is to be connected, decodes answers and
+// states strictly, as [Adapter.Handler] does for HTTP, and installs the adapter on server.
+// It is for connections of one user, such as standard input and output:
 //
-//	server.Run(ctx, a.Transport(&mcp.StdioTransport{}))
+//	server.Run(ctx, a.Transport(server, &mcp.StdioTransport{}))
 //
-// Parameters of tools/call, prompts/get and resources/read that are not strict JSON, or
-// not what the specification requires, are answered with -32602. Batches, which one old
-// revision has, are passed on unread.
-func (a *Adapter) Transport(t mcp.Transport) mcp.Transport {
+// In revision 2026-07-28, parameters of tools/call, prompts/get and resources/read that are
+// not strict JSON, or not what the specification requires, are answered with -32602. What
+// clients of older revisions send is passed on unread.
+func (a *Adapter) Transport(server *mcp.Server, t mcp.Transport) mcp.Transport {
+	strict := strictTransport{t, a, server}
 	if v, ok := t.(mcp.ProtocolVersionSupporter); ok {
 		return struct {
 			mcp.Transport
 			mcp.ProtocolVersionSupporter
-		}{strictTransport{t}, v}
+		}{strict, v}
 	}
-	return strictTransport{t}
+	return strict
 }
 
-type strictTransport struct{ mcp.Transport }
+type strictTransport struct {
+	mcp.Transport
+	adapter *Adapter
+	server  *mcp.Server
+}
 
-// Connect connects the transport.
+// Connect installs the adapter and connects the transport.
 func (t strictTransport) Connect(ctx context.Context) (mcp.Connection, error) {
+	if err := t.adapter.Install(t.server); err != nil {
+		return nil, err
+	}
 	c, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +62,8 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 		req, ok := message.(*jsonrpc.Request)
-		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) {
+		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) ||
+			!mayNameRevision(req.Params) {
 			return message, nil
 		}
 		params, text, refused := extractRetry(req.Method, req.Params)
@@ -66,4 +79,11 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 	}
+}
+
+// mayNameRevision reports whether the _meta of parameters names a revision, or may name one
+// to the SDK, which reads more than strict JSON.
+func mayNameRevision(params json.RawMessage) bool {
+	return revision.IsNamedIn(params) || jsonx.Check(params) != nil &&
+		bytes.Contains(params, []byte(protocol.MetaProtocolVersion))
 }

@@ -172,7 +172,7 @@ func TestShadowsPassNoBroadcasts(t *testing.T) {
 	}, withUnmodifiedHandlers())
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := mcp.NewInMemoryTransports()
-		served, err := server.Connect(t.Context(), theirs, nil)
+		served, err := server.Connect(t.Context(), wrapTransport(t, server, theirs), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -148,7 +148,7 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration,
 	progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
-	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
+	if _, err := server.Connect(t.Context(), wrapTransport(t, server, theirs), nil); err != nil {
 		t.Fatal(err)
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"}, &mcp.ClientOptions{
@@ -179,7 +179,7 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration,
 // wires are the connections over which a client reaches a server.
 var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
-		endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
+		endpoint, recorder := serve(t, handlerOf(t, server, nil))
 		return &mcp.StreamableClientTransport{Endpoint: endpoint,
 			HTTPClient: &http.Client{Transport: recorder}}
 	},
@@ -187,7 +187,7 @@ var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 		r1, w1 := io.Pipe()
 		r2, w2 := io.Pipe()
 		t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-		run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+		run(t, server, &mcp.IOTransport{Reader: r1, Writer: w2})
 		return &mcp.IOTransport{Reader: r2, Writer: w1}
 	},
 }
@@ -381,7 +381,7 @@ func TestProgressExtendsAQuestion(t *testing.T) {
 				withFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := mcp.NewInMemoryTransports()
-				served, err := server.Connect(t.Context(), theirs, nil)
+				served, err := server.Connect(t.Context(), wrapTransport(t, server, theirs), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,7 +35,7 @@ type wire struct {
 func dialWire(t testing.TB, server *mcp.Server) *wire {
 	t.Helper()
 	endpoint, recorder := serve(t,
-		gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true}))
+		handlerOf(t, server, &mcp.StreamableHTTPOptions{JSONResponse: true}))
 	return &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder},
 		capabilities: everything}
 }
@@ -238,14 +239,60 @@ func withMustAsk() option {
 	return func(opts *gosdk.Options) { opts.MustAsk = true }
 }
 
-// install installs the adapter on server.
+// install makes an adapter and installs it on server.
 func install(t testing.TB, server *mcp.Server, options []option) {
 	t.Helper()
 	var opts gosdk.Options
 	for _, set := range options {
 		set(&opts)
 	}
-	if _, err := gosdk.Install(server, &opts); err != nil {
+	installWith(t, server, &opts)
+}
+
+func installWith(t testing.TB, server *mcp.Server, opts *gosdk.Options) *gosdk.Adapter {
+	t.Helper()
+	a, err := gosdk.New(opts)
+	if err != nil {
 		t.Fatal(err)
 	}
+	if err := a.Install(server); err != nil {
+		t.Fatal(err)
+	}
+	adapters.Store(server, a)
+	t.Cleanup(func() { adapters.Delete(server) })
+	return a
+}
+
+// adapters has the adapters of the servers of tests, for helpers that get the server alone.
+var adapters sync.Map // *mcp.Server → *gosdk.Adapter
+
+// handlerOf returns a handler of the adapter of server.
+func handlerOf(t testing.TB, server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
+	t.Helper()
+	a, ok := adapters.Load(server)
+	if !ok {
+		t.Fatal("the server has no adapter")
+	}
+	return newHandler(t, a.(*gosdk.Adapter), func(*http.Request) *mcp.Server { return server },
+		opts)
+}
+
+func newHandler(t testing.TB, a *gosdk.Adapter, get func(*http.Request) *mcp.Server,
+	opts *mcp.StreamableHTTPOptions) http.Handler {
+	t.Helper()
+	h, err := a.Handler(get, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// wrapTransport wraps a transport as the adapter of server does, if there is one.
+func wrapTransport(t testing.TB, server *mcp.Server, transport mcp.Transport) mcp.Transport {
+	t.Helper()
+	a, ok := adapters.Load(server)
+	if !ok {
+		return transport
+	}
+	return a.(*gosdk.Adapter).Transport(server, transport)
 }

@@ -15,11 +15,16 @@ import (
 // funnel of package roundtrip.
 func Retrofit() http.Handler {
 	srv := newServer(elicit)
-	a, err := gosdk.Install(srv, nil)
+	a, err := gosdk.New(nil)
 	if err != nil {
 		panic(err) // internal error: this is the version that it was written for
 	}
-	return a.Handler(&mcp.StreamableHTTPOptions{JSONResponse: true})
+	h, err := a.Handler(func(*http.Request) *mcp.Server { return srv },
+		&mcp.StreamableHTTPOptions{JSONResponse: true})
+	if err != nil {
+		panic(err) // internal error: these are options of that version
+	}
+	return h
 }
 
 func elicit(ctx context.Context, r request, in wire.DeployArgs) (result, any, error) {

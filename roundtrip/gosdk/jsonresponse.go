@@ -1,0 +1,92 @@
+package gosdk
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// jsonWriter makes one JSON object of the stream with which the SDK answers a request of a
+// session, as long as the stream has nothing but the response. The SDK alone would send
+// questions of a call that is answered with JSON on the stream that belongs to no call,
+// which the client may not have opened.
+//
+// The SDK writes one whole event at a time, and never two at once.
+type jsonWriter struct {
+	http.ResponseWriter
+	held     []byte // events that are not sent yet
+	response []byte // the response within held
+	passing  bool   // all else is sent as it comes
+}
+
+// Write writes one event of a stream, or a part of another response.
+func (w *jsonWriter) Write(p []byte) (int, error) {
+	if w.passing || w.Header().Get("Content-Type") != "text/event-stream" {
+		w.passing = true
+		return w.ResponseWriter.Write(p)
+	}
+	w.held = append(w.held, p...)
+	if data := eventData(p); len(data) == 0 { // the first event of a stream that can be resumed
+		return len(p), nil
+	} else if w.response == nil && isResponse(data) {
+		w.response = append([]byte(nil), data...)
+		return len(p), nil
+	}
+	return len(p), w.sendHeld()
+}
+
+// sendHeld sends what was held back as a stream, and passes on all that follows.
+func (w *jsonWriter) sendHeld() error {
+	w.passing = true
+	_, err := w.ResponseWriter.Write(w.held)
+	w.held = nil
+	return err
+}
+
+// WriteHeader sends the status of a response that is no stream.
+func (w *jsonWriter) WriteHeader(status int) {
+	w.passing = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// FlushError flushes a stream.
+func (w *jsonWriter) FlushError() error {
+	if !w.passing {
+		return nil
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap returns the writer of the request, for http.ResponseController.
+func (w *jsonWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// finishResponse sends what is held back, once the SDK's handler has returned.
+func (w *jsonWriter) finishResponse() {
+	switch {
+	case w.passing:
+	case w.response != nil:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Del("Connection")
+		_, _ = w.ResponseWriter.Write(w.response)
+	case w.held != nil:
+		_ = w.sendHeld()
+	}
+}
+
+// eventData returns the data of an event that the SDK wrote: one line.
+func eventData(event []byte) []byte {
+	for line := range bytes.Lines(event) {
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+			return bytes.TrimSuffix(data, []byte("\n"))
+		}
+	}
+	return nil
+}
+
+// isResponse reports whether a message is a response.
+func isResponse(text []byte) bool {
+	message, err := protocol.DecodeMessage(text)
+	_, ok := message.(*protocol.Response)
+	return err == nil && ok
+}
