@@ -25,7 +25,11 @@ import (
 )
 
 func TestInstallRefuses(t *testing.T) {
-	if _, err := mcpgo.Install(nil, nil); err == nil {
+	a, err := mcpgo.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Install(nil); err == nil {
 		t.Error("a nil server: no error")
 	}
 	for _, tc := range []struct {

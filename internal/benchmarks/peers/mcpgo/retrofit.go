@@ -16,7 +16,10 @@ import (
 // funnel of package roundtrip.
 func Retrofit() http.Handler {
 	srv := newServer(elicit)
-	adapter, err := mcpgo.Install(srv, nil)
+	adapter, err := mcpgo.New(nil)
+	if err == nil {
+		err = adapter.Install(srv)
+	}
 	if err != nil {
 		panic(err) // internal error: this is the version that it was written for
 	}
