@@ -72,6 +72,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 		}
 		return result, err
 	})
+	a.flushNotifications(ctx)
 	if err != nil {
 		return none, a.encodeError(ctx, err, last.err)
 	}

@@ -186,6 +186,7 @@ type response struct {
 	mu     sync.Mutex // held during writes to the ResponseWriter
 	closed bool       // the adapter has answered in mcp-go's place
 	events bool       // an event stream is being sent, and notifications may be
+	wrote  bool       // an event of mcp-go's was written
 	stored bool       // the events have ids: mcp-go stores them for redelivery
 }
 
@@ -289,11 +290,10 @@ const dataPrefix = "data: "
 
 // writeEvent writes one event, whose data mcp-go writes on one line.
 func (w *response) writeEvent(e []byte) error {
-	if bytes.HasPrefix(e, []byte("id: ")) {
-		w.mu.Lock()
-		w.stored = true
-		w.mu.Unlock()
-	}
+	w.mu.Lock()
+	w.wrote = true
+	w.stored = w.stored || bytes.HasPrefix(e, []byte("id: "))
+	w.mu.Unlock()
 	at := 0
 	if !bytes.HasPrefix(e, []byte(dataPrefix)) {
 		if at = bytes.Index(e, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
@@ -334,6 +334,14 @@ func (w *response) redelivers() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stored
+}
+
+// hasWrittenEvents reports whether the response is an event stream that mcp-go does not
+// store.
+func (w *response) hasWrittenEvents() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.events && w.wrote && !w.stored
 }
 
 // stopNotifications refuses notifications of the adapter's from now on.

@@ -63,6 +63,7 @@ type Adapter struct {
 	installed sync.Map    // weak.Pointer[server.MCPServer] → *sync.Once
 	used      atomic.Bool // a server was installed
 	reports   reportsTable
+	flushes   flushTable
 }
 
 // New returns an adapter, to be used for all servers of a process. Nil opts are the
