@@ -65,5 +65,8 @@ func Installed(a *Adapter) (n int) {
 	return n
 }
 
+// Marks returns how many marks an adapter has put into queues.
+func Marks(a *Adapter) uint64 { return a.flushes.last.Load() }
+
 // CloseIdle closes the connections to other replicas.
 func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }

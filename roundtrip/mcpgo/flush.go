@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +47,7 @@ func (a *Adapter) flushNotifications(ctx context.Context) {
 		return
 	}
 	queue := session.NotificationChannel()
-	if queued := out.modern && len(queue) > 0; !queued && !out.hasWrittenEvents() {
+	if !out.hasWrittenEvents() && !(out.storesNothing && hasNotified(session)) {
 		return
 	}
 	id, arrived := a.flushes.last.Add(1), make(chan struct{})
@@ -66,6 +68,31 @@ func (a *Adapter) flushNotifications(ctx context.Context) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// hasNotified reports whether a handler has sent a notification on a session over HTTP, so
+// that the response becomes an event stream. It reads the field in which mcp-go keeps that,
+// and returns false where there is none.
+func hasNotified(session server.ClientSession) bool {
+	v := reflect.ValueOf(session)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return false
+	}
+	field := v.Elem().FieldByName("upgradeToSSE")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[atomic.Bool]() {
+		return false
+	}
+	return (*atomic.Bool)(field.Addr().UnsafePointer()).Load()
+}
+
+// keepsEvents reports whether a handler may store the events that it sends to clients of
+// older revisions, true where it is of another type than mcp-go's.
+func keepsEvents(next http.Handler) bool {
+	if findServer(next) == nil {
+		return true
+	}
+	store := reflect.ValueOf(next).Elem().FieldByName("eventStore")
+	return !store.IsValid() || store.Kind() != reflect.Interface || !store.IsNil()
 }
 
 // isMark reports whether a message is a mark, and ends the wait for it.

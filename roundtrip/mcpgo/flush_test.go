@@ -3,6 +3,7 @@ package mcpgo_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +13,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
+// heard is what the tool says.
+var heard = []string{"notifications/test/0", "notifications/test/1", "notifications/test/2"}
+
 // addTalker adds a tool that sends notifications until it returns.
-func addTalker(s *server.MCPServer, asks bool) {
+func addTalker(s *server.MCPServer, asks bool, said ...string) {
 	s.AddTool(mcp.NewTool("talk"),
 		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if asks {
@@ -22,9 +26,8 @@ func addTalker(s *server.MCPServer, asks bool) {
 					return nil, err
 				}
 			}
-			for i := range 3 {
-				if err := s.SendNotificationToClient(ctx, fmt.Sprint("notifications/test/", i),
-					nil); err != nil {
+			for _, method := range said {
+				if err := s.SendNotificationToClient(ctx, method, nil); err != nil {
 					return nil, err
 				}
 			}
@@ -36,40 +39,45 @@ func addTalker(s *server.MCPServer, asks bool) {
 // notification that its goroutine has taken when the call ends. The mark that makes sure of
 // it is not sent.
 func TestLastNotificationsOfACallAreWritten(t *testing.T) {
-	t.Run(modern, func(t *testing.T) {
-		s := newHostServer()
-		addTalker(s, false)
-		h := install(t, s, nil).Handler(server.NewStreamableHTTPServer(s, quiet()))
-		send := exchangeHTTP(t, h, modern)
-		for range 300 {
-			checkSaid(t, send(request{method: "tools/call", target: "talk"}.message()))
+	for _, said := range [][]string{heard[:1], heard} {
+		for _, asks := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d/asks %v/%s", len(said), asks, v20251125), func(t *testing.T) {
+				s := newHostServer()
+				addTalker(s, asks, said...)
+				c := openSession(t, "http", v20251125, install(t, s, nil), s)
+				for id := range 100 {
+					before := len(c.said())
+					c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call",`+
+						`"params":{"name":"talk"}}`, id+1000))
+					if asks {
+						c.say(`{"jsonrpc":"2.0","id":` + string(c.question().ID) +
+							`,"result":{"action":"accept","content":{"zeal":"much"}}}`)
+					}
+					c.response(fmt.Sprint(id + 1000))
+					var text strings.Builder
+					for _, m := range c.said()[before:] {
+						text.Write(m.Body)
+					}
+					checkSaid(t, text.String(), said)
+				}
+			})
 		}
-	})
-	t.Run(v20251125, func(t *testing.T) {
-		s := newHostServer()
-		addTalker(s, true)
-		c := openSession(t, "http", v20251125, install(t, s, nil), s)
-		for id := range 300 {
-			before := len(c.said())
-			c.say(fmt.Sprintf(
-				`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"talk"}}`, id+100))
-			c.say(`{"jsonrpc":"2.0","id":` + string(c.question().ID) +
-				`,"result":{"action":"accept","content":{"zeal":"much"}}}`)
-			c.response(fmt.Sprint(id + 100))
-			var text strings.Builder
-			for _, m := range c.said()[before:] {
-				text.Write(m.Body)
+		t.Run(fmt.Sprintf("%d/%s", len(said), modern), func(t *testing.T) {
+			s := newHostServer()
+			addTalker(s, false, said...)
+			h := install(t, s, nil).Handler(server.NewStreamableHTTPServer(s, quiet()))
+			send := exchangeHTTP(t, h, modern)
+			for range 300 {
+				checkSaid(t, send(request{method: "tools/call", target: "talk"}.message()), said)
 			}
-			checkSaid(t, text.String())
-		}
-	})
+		})
+	}
 }
 
-func checkSaid(t *testing.T, text string) {
+func checkSaid(t *testing.T, text string, said []string) {
 	t.Helper()
 	at := 0
-	for _, want := range []string{"notifications/test/0", "notifications/test/1",
-		"notifications/test/2", `"result":{"`} {
+	for _, want := range append(slices.Clone(said), `"result":{"`) {
 		i := strings.LastIndex(text, want)
 		if i < at {
 			t.Fatalf("%s is missing or too late in %s", want, text)
@@ -78,6 +86,22 @@ func checkSaid(t *testing.T, text string) {
 	}
 	if strings.Contains(text, "notifications/rondo") {
 		t.Fatalf("a mark was sent: %s", text)
+	}
+}
+
+// Where mcp-go stores events for redelivery no mark is stored with them.
+func TestNoMarkIsStored(t *testing.T) {
+	s := newHostServer()
+	addTalker(s, true, heard...)
+	a := install(t, s, nil)
+	c := openSession(t, "http, stored", v20251125, a, s)
+	c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"talk"}}`)
+	c.say(`{"jsonrpc":"2.0","id":` + string(c.question().ID) +
+		`,"result":{"action":"accept","content":{"zeal":"much"}}}`)
+	c.response("7")
+	checkSaid(t, c.text(), heard)
+	if n := mcpgo.Marks(a); n != 0 {
+		t.Errorf("%d marks were made", n)
 	}
 }
 

@@ -40,7 +40,8 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 	if _, ok := next.(*server.SSEServer); ok {
 		return next
 	}
-	h := &httpHandler{adapter: a, next: next, server: findServer(next)}
+	h := &httpHandler{adapter: a, next: next, server: findServer(next),
+		keepsEvents: keepsEvents(next)}
 	forwarding := a.forwardSessions(h, int64(a.opts.MaxMessageBytes))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
@@ -57,6 +58,8 @@ type httpHandler struct {
 	next      http.Handler
 	server    *server.MCPServer // that next serves, nil: unknown
 	installed atomic.Bool       // server is known to be installed
+	// keepsEvents says that next may store events for older revisions.
+	keepsEvents bool
 }
 
 // ServeHTTP serves one request.
@@ -123,6 +126,7 @@ func (h *httpHandler) servePost(w http.ResponseWriter, r *http.Request) {
 func (h *httpHandler) newResponse(w http.ResponseWriter, r *http.Request) *response {
 	out := &response{ResponseWriter: w, adapter: h.adapter, ctx: r.Context()}
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
+	out.storesNothing = out.modern || !h.keepsEvents
 	out.rewriter = &rewriter{adapter: h.adapter, session: r.Header.Get(server.HeaderKeySessionID),
 		notifier: out}
 	out.rewriter.answerQuestion = func(id json.RawMessage, e *protocol.Error) {
@@ -180,6 +184,8 @@ type response struct {
 	body     bytes.Buffer // buffered: a JSON body, or an event that is not complete
 	foreign  bool         // an event stream in another format than mcp-go's
 	sent     bool         // the status and header were sent
+	// storesNothing says that the events of the response are known not to be stored.
+	storesNothing bool
 	// requiresInstall refuses the request if no server is installed when the response begins.
 	requiresInstall bool
 
