@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -41,7 +42,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		return next
 	}
 	h := &httpHandler{adapter: a, next: next, server: findServer(next),
-		keepsEvents: keepsEvents(next)}
+		keepsEvents: keepsEvents(next), idleTTL: findIdleTTL(next)}
 	forwarding := a.forwardSessions(h, int64(a.opts.MaxMessageBytes))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
@@ -60,6 +61,7 @@ type httpHandler struct {
 	installed atomic.Bool       // server is known to be installed
 	// keepsEvents says that next may store events for older revisions.
 	keepsEvents bool
+	idleTTL     time.Duration // after which next sweeps sessions, 0: never, or unknown
 }
 
 // ServeHTTP serves one request.
@@ -118,6 +120,7 @@ func (h *httpHandler) servePost(w http.ResponseWriter, r *http.Request) {
 	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
 	defer out.stopNotifications()
 	defer out.answerPanic()
+	defer h.keepSession(r)()
 	h.next.ServeHTTP(out.withFlusher(), leg)
 	out.sendHeld()
 }
@@ -154,9 +157,13 @@ func decodeHead(message []byte) messageHead {
 // request with the answer as the client would, since mcp-go has no other way to unblock
 // the handler that asked.
 func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *protocol.Error) {
+	serveInPlaceOfClient(next, r, encodeErrorResponse(id, e))
+}
+
+// serveInPlaceOfClient serves a message in the session of the request r.
+func serveInPlaceOfClient(next http.Handler, r *http.Request, body []byte) {
 	defer func() { _ = recover() }() // middleware between the adapter and mcp-go may panic
 	answer := r.Clone(context.WithoutCancel(r.Context()))
-	body := encodeErrorResponse(id, e)
 	answer.Method, answer.Body, answer.ContentLength = http.MethodPost,
 		io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Type", "application/json")
