@@ -116,9 +116,6 @@ func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Optio
 			return mcpgomcp.NewToolResultText(said), nil
 		})
 	a, err := mcpgo.New(&mcpgo.Options{Options: opts})
-	if err == nil {
-		err = a.Install(srv)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

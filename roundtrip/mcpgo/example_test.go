@@ -62,9 +62,6 @@ func after() (http.Handler, error) {
 			return removed(name)
 		})
 	a, err := mcpgo.New(nil)
-	if err == nil {
-		err = a.Install(s)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +94,7 @@ func call(h http.Handler, era protocol.Era) string {
 }
 
 // A server that pushes its questions, before and after.
-func ExampleAdapter_Install() {
+func ExampleNew() {
 	adapted, err := after()
 	if err != nil {
 		fmt.Println(err)
@@ -134,9 +131,6 @@ func ExampleToolInput() {
 			return mcp.NewToolResultText("removed: " + answer.Reason), nil
 		})
 	a, err := mcpgo.New(nil)
-	if err == nil {
-		err = a.Install(s)
-	}
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -20,9 +20,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Handler wraps the HTTP handler that serves installed servers, usually a
-// *server.StreamableHTTPServer, with whatever options it has. Authentication goes around the
-// result. Handler sends errors with the code and, outside of event streams, the status that
+// Handler wraps the HTTP handler that serves a server, usually a
+// *server.StreamableHTTPServer with whatever options, and installs the adapter on that.
+// Authentication goes around the result. Handler sends errors with the code and, outside of event streams, the status that
 // the protocol requires, lets resources ask, keeps the order of questions, and decodes
 // requests strictly. Requests of older revisions pass unchanged, except that their length is
 // limited. While one waits for a person its client gets progress, and questions with URLs
@@ -30,10 +30,9 @@ import (
 // with GET. A panic outside of the handlers of tools, prompts and resources, such as that of
 // a hook, is answered with an internal error.
 //
-// A handler that builds a server for each request installs it itself, with
-// [Adapter.Install]. Where a server is not installed, Handler refuses its requests with an
-// error that says so; behind handlers of other types than *server.StreamableHTTPServer it
-// can do so only where no server was installed at all.
+// Of a handler of another type Handler does not know the server. Such a handler may build one
+// for each request; call [Adapter.Install] with it. Until a server is installed, calls that
+// could ask are refused with an error that says so.
 //
 // Handler returns a *server.SSEServer as it is: that serves older revisions only, and
 // responds on another connection than the request's.
@@ -43,6 +42,9 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 	}
 	h := &httpHandler{adapter: a, next: next, server: findServer(next),
 		keepsEvents: keepsEvents(next), idleTTL: findIdleTTL(next)}
+	if h.server != nil {
+		a.ensureInstalled(h.server)
+	}
 	forwarding := a.forwardSessions(h, int64(a.opts.MaxMessageBytes))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
@@ -55,10 +57,9 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 
 // httpHandler serves the requests of this process.
 type httpHandler struct {
-	adapter   *Adapter
-	next      http.Handler
-	server    *server.MCPServer // that next serves, nil: unknown
-	installed atomic.Bool       // server is known to be installed
+	adapter *Adapter
+	next    http.Handler
+	server  *server.MCPServer // that next serves, nil: unknown
 	// keepsEvents says that next may store events for older revisions.
 	keepsEvents bool
 	idleTTL     time.Duration // after which next sweeps sessions, 0: never, or unknown
@@ -77,15 +78,6 @@ func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.next.ServeHTTP(w, r)
 	}
-}
-
-// isInstalled reports whether the server behind is installed, true where it is unknown.
-func (h *httpHandler) isInstalled() bool {
-	if h.server == nil || h.installed.Load() {
-		return true
-	}
-	h.installed.Store(h.adapter.isInstalled(h.server))
-	return h.installed.Load()
 }
 
 func (h *httpHandler) servePost(w http.ResponseWriter, r *http.Request) {
@@ -110,13 +102,12 @@ func (h *httpHandler) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	out := h.newResponse(w, r)
 	out.request = body
-	if !h.isInstalled() {
-		out.refuse(errNotInstalled)
-		return
+	ctx := withRewriter(r.Context(), out.rewriter)
+	if h.server == nil && !a.used.Load() && protocol.MultiRoundTrip(decodeHead(body).Method) {
+		ctx, out.endUninstalled = context.WithCancel(ctx)
+		defer out.endUninstalled()
 	}
-	out.requiresInstall = h.server == nil && !a.used.Load() &&
-		protocol.MultiRoundTrip(decodeHead(body).Method)
-	leg := r.WithContext(withRewriter(r.Context(), out.rewriter))
+	leg := r.WithContext(ctx)
 	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
 	defer out.stopNotifications()
 	defer out.answerPanic()
@@ -193,8 +184,10 @@ type response struct {
 	sent     bool         // the status and header were sent
 	// storesNothing says that the events of the response are known not to be stored.
 	storesNothing bool
-	// requiresInstall refuses the request if no server is installed when the response begins.
-	requiresInstall bool
+	// endUninstalled ends the context of a request that is refused if no server is installed
+	// when its response begins: a handler may wait for the answer to a question. Nil: a server
+	// is installed, or the request cannot ask.
+	endUninstalled context.CancelFunc
 
 	mu     sync.Mutex // held during writes to the ResponseWriter
 	closed bool       // the adapter has answered in mcp-go's place
@@ -238,8 +231,9 @@ func (w *response) WriteHeader(status int) {
 		return
 	}
 	w.status = status
-	if w.requiresInstall && !w.adapter.used.Load() {
+	if w.endUninstalled != nil && !w.adapter.used.Load() {
 		w.refuse(errNotInstalled)
+		w.endUninstalled()
 		return
 	}
 	if w.rewriter.isIdle() || w.isEventStream() {

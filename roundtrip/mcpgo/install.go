@@ -101,13 +101,14 @@ func New(opts *Options) (*Adapter, error) {
 // testMCPGo runs the self-test once. Its outcome depends on mcp-go alone.
 var testMCPGo = sync.OnceValue(runSelfTest)
 
-// Install adds the adapter's middleware to a server that exists: every tools/call,
-// prompts/get and resources/read then passes the funnel. Call it after the server's own
-// middleware is added and before it serves. Middleware that was added before runs outside
-// of the adapter's, once per request, and sees complete results and those that ask;
-// middleware that is added later runs inside, once for each run of the handler. Install is
-// cheap enough for a server that lives for one request, and does nothing where the server
-// has the middleware.
+// Install adds the adapter's middleware to a server: every tools/call, prompts/get and
+// resources/read then passes the funnel. [Adapter.Handler] and [Adapter.Listen] install by
+// themselves on a server that they know. Install is for servers that they do not know, and
+// for the order of middleware: what the server has before runs outside of the adapter, once
+// per request, and sees complete results and those that ask; what is added later runs
+// inside, once for each run of the handler. Install is cheap enough for a server that lives
+// for one request, and does nothing where the server has the middleware. It must not be
+// called while the server serves.
 //
 // Requests of an installed server must come through [Adapter.Handler] or [Adapter.Listen],
 // except within the process, over the old SSE transport, and over sessions of other

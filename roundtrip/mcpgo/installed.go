@@ -17,9 +17,9 @@ import (
 var (
 	errInstalledTwice = errors.New("mcpgo: two adapters are installed on one server; use one " +
 		"Adapter for all servers")
-	errNotInstalled = errors.New("mcpgo: the request came through Adapter.Handler or " +
-		"Adapter.Listen, but its server is not installed; call Adapter.Install with it, or " +
-		"give Adapter.Option to server.NewMCPServer")
+	errNotInstalled = errors.New("mcpgo: the request came through Adapter.Handler, but its " +
+		"server is not installed; call Adapter.Install with it, or give Adapter.Option to " +
+		"server.NewMCPServer")
 	errNotWrapped = errors.New("mcpgo: the server has Adapter.Install, but the request did not " +
 		"come through the adapter; serve Adapter.Handler in place of the " +
 		"StreamableHTTPServer (also in place of its Start), and keep the request's context in " +
@@ -50,11 +50,6 @@ func (a *Adapter) ensureInstalled(s *server.MCPServer) {
 
 // forgetServer removes a server that nobody uses any more.
 func (a *Adapter) forgetServer(key weak.Pointer[server.MCPServer]) { a.installed.Delete(key) }
-
-func (a *Adapter) isInstalled(s *server.MCPServer) bool {
-	_, ok := a.installed.Load(weak.Make(s))
-	return ok
-}
 
 // findServer returns the server that a transport of mcp-go serves, nil for handlers of
 // other types. The field is not exported; a check of the self-test reads it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -113,32 +112,26 @@ func TestContextOfTheRequestIsDropped(t *testing.T) {
 	callRefused(t, dialRondo(t, endpoint, modern, newPerson(nil)), found, "WithHTTPContextFunc")
 }
 
-// A server that was forgotten is refused at its first request, whatever it is.
+// Behind a handler of another type than mcp-go's a server that was forgotten is refused at its
+// first call.
 func TestServerIsNotInstalled(t *testing.T) {
-	for name, serve := range map[string]func(*server.MCPServer) http.Handler{
-		"mcp-go's handler": func(s *server.MCPServer) http.Handler {
-			return server.NewStreamableHTTPServer(s, quiet())
-		},
-		"a handler around it": func(s *server.MCPServer) http.Handler {
-			next := server.NewStreamableHTTPServer(s, quiet())
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				next.ServeHTTP(w, r)
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		t.Run(revision, func(t *testing.T) {
 			a, found := newAdapter(t)
 			s := newHostServer()
 			_, acted := addDelete(s)
-			h := a.Handler(serve(s))
-			behind := httptest.NewServer(h)
-			defer behind.Close()
-			got := post(t, behind.URL+"/mcp")(request{method: protocol.MethodCallTool,
-				target: "delete"}.message())
-			if got.status != http.StatusInternalServerError ||
-				!strings.Contains(got.text(), "-32603 mcpgo: ") ||
-				!strings.Contains(got.text(), "call Adapter.Install") {
-				t.Errorf("got %d %s", got.status, got.body)
+			next := server.NewStreamableHTTPServer(s, quiet())
+			h := a.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r)
+			}))
+			call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete"}}`
+			if revision == modern {
+				call = request{method: protocol.MethodCallTool, target: "delete"}.message()
+			}
+			send := exchangeHTTP(t, h, revision)
+			if got := send(call); !strings.HasPrefix(got, `500 {"jsonrpc":"2.0","id":7,"error":`) ||
+				!strings.Contains(got, "call Adapter.Install") {
+				t.Errorf("got %s", got)
 			}
 			if err := found.err(); err == nil || acted.Load() != 0 {
 				t.Errorf("reported %v, acted %d times", err, acted.Load())
@@ -146,22 +139,30 @@ func TestServerIsNotInstalled(t *testing.T) {
 			if err := a.Install(s); err != nil {
 				t.Fatal(err)
 			}
-			who := newPerson(nil)
-			if got, err := dialRondo(t, behind.URL+"/mcp", modern, who).tool(within(t), "delete",
-				nil); err != nil || got != "deleted" {
-				t.Errorf("installed: got %q, %v", got, err)
+			plain := strings.ReplaceAll(call, "delete", "plain")
+			if got := send(plain); !strings.HasPrefix(got, "200 ") {
+				t.Errorf("installed: got %s", got)
 			}
 		})
 	}
-	t.Run("lines", func(t *testing.T) {
-		a, found := newAdapter(t)
-		err := a.Listen(within(t), server.NewStdioServer(newHostServer()), strings.NewReader(""),
-			io.Discard)
-		if err == nil || !strings.Contains(err.Error(), "call Adapter.Install") ||
-			found.err() == nil {
-			t.Errorf("got %v, reported %v", err, found.err())
+}
+
+// Handler and Listen install the adapter themselves on the server that they serve.
+func TestHandlerAndListenInstall(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		for name, link := range links(revision) {
+			t.Run(revision+"/"+name, func(t *testing.T) {
+				a, _ := newAdapter(t)
+				s := newHostServer()
+				_, acted := addDelete(s)
+				who := newPerson(nil)
+				got, err := link(t, a, s, who).tool(within(t), "delete", nil)
+				if who.once(t, "Sure?"); err != nil || got != "deleted" || acted.Load() != 1 {
+					t.Errorf("got %q, %v, acted %d times", got, err, acted.Load())
+				}
+			})
 		}
-	})
+	}
 }
 
 // Two adapters on one server would ask twice.

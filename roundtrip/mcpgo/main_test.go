@@ -25,9 +25,6 @@ func TestMain(m *testing.M) {
 	addStyle(s, style)
 	a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: style == "unmodified"})
 	if err == nil {
-		err = a.Install(s)
-	}
-	if err == nil {
 		err = a.Listen(context.Background(), server.NewStdioServer(s), os.Stdin, os.Stdout)
 	}
 	if err != nil {

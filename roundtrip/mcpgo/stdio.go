@@ -17,12 +17,11 @@ import (
 // Listen serves s on a pair of streams, usually os.Stdin and os.Stdout. It takes the place
 // of s.Listen, and does for lines what [Adapter.Handler] does for HTTP. It returns when in
 // ends or ctx does. Unlike server.ServeStdio it does not handle signals: use a context of
-// signal.NotifyContext. It fails at once where the server of s is not installed.
+// signal.NotifyContext. Listen installs the adapter on the server of s.
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader,
 	out io.Writer) error {
-	if server := findServer(s); server != nil && !a.isInstalled(server) {
-		a.reportEvent(ctx, event.ServerBug{Err: errNotInstalled})
-		return errNotInstalled
+	if known := findServer(s); known != nil {
+		a.ensureInstalled(known)
 	}
 	w := &lineWriter{adapter: a, ctx: ctx, out: out}
 	rw := &rewriter{adapter: a, session: stdioSessionID, notifier: w}

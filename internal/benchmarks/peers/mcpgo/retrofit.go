@@ -17,9 +17,6 @@ import (
 func Retrofit() http.Handler {
 	srv := newServer(elicit)
 	adapter, err := mcpgo.New(nil)
-	if err == nil {
-		err = adapter.Install(srv)
-	}
 	if err != nil {
 		panic(err) // internal error: this is the version that it was written for
 	}
