@@ -115,7 +115,7 @@ func between(text, prefix string) string {
 }
 
 // Errors of handlers have the bytes that they have without the adapter.
-func TestErrorsAreThoseOfTheHost(t *testing.T) {
+func TestErrorsAreTheHosts(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		t.Run(revision+"/http", func(t *testing.T) {
 			alone, adapted := newHostServer(), newHostServer()

@@ -73,7 +73,7 @@ func callRefused(t *testing.T, c peer, found *bugs, want string) {
 }
 
 // An installed server that is served without the adapter asks nobody, and says what to use.
-func TestServedWithoutTheAdapter(t *testing.T) {
+func TestServingWithoutTheAdapter(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		for name, want := range map[string]string{
 			"rondo/http": "Adapter.Handler", "mcp-go/http": "Adapter.Handler",
@@ -166,7 +166,7 @@ func TestHandlerAndListenInstall(t *testing.T) {
 }
 
 // Two adapters on one server would ask twice.
-func TestTwoAdaptersOnOneServer(t *testing.T) {
+func TestSecondAdapterIsReported(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		for _, transport := range []string{"http", "lines"} {
 			t.Run(revision+"/"+transport, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestTwoAdaptersOnOneServer(t *testing.T) {
 }
 
 // Install is the same as often as it is called, at once too.
-func TestInstallIsIdempotent(t *testing.T) {
+func TestInstallingAgainDoesNothing(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		t.Run(revision, func(t *testing.T) {
 			a, _ := newAdapter(t)
@@ -263,6 +263,20 @@ func TestServerForEachRequest(t *testing.T) {
 	}
 	if made.Load() < 10 {
 		t.Errorf("%d servers were made", made.Load())
+	}
+}
+
+// Install is cheap enough for a server that lives for one request: it runs no self-test.
+func TestInstallIsCheap(t *testing.T) {
+	a, _ := newAdapter(t)
+	alone := testing.AllocsPerRun(100, func() { newHostServer() })
+	installed := testing.AllocsPerRun(100, func() {
+		if err := a.Install(newHostServer()); err != nil {
+			t.Error(err)
+		}
+	})
+	if installed > alone+25 {
+		t.Errorf("%v allocations, %v without the adapter", installed, alone)
 	}
 }
 

@@ -89,7 +89,7 @@ type contextKey struct{}
 
 // Options of mcp-go's HTTP server have the effect behind Handler that they have without it,
 // and questions are asked all the same.
-func TestOptionsOfTheHostAreHonoured(t *testing.T) {
+func TestOptionsOfTheHost(t *testing.T) {
 	options := map[string]struct {
 		option server.StreamableHTTPOption
 		// cannotAsk says that clients of older revisions cannot be asked.
