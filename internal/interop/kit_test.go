@@ -120,7 +120,7 @@ func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Optio
 			}
 			return mcpgomcp.NewToolResultText(said), nil
 		})
-	a, err := mcpgo.Install(srv, &mcpgo.Options{Options: opts})
+	a, err := mcpgo.New(&mcpgo.Options{Options: opts})
 	if err != nil {
 		t.Fatal(err)
 	}

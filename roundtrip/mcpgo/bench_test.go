@@ -38,10 +38,7 @@ func BenchmarkTwoLegs(b *testing.B) {
 	alone := native()
 	b.Run("mcp-go", func(b *testing.B) { twoLegs(b, server.NewStreamableHTTPServer(alone, quiet)) })
 	adapted := native()
-	a, err := mcpgo.Install(adapted, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	a := install(b, adapted, nil)
 	b.Run("adapted", func(b *testing.B) {
 		twoLegs(b,
 			a.Handler(server.NewStreamableHTTPServer(adapted, quiet)))
@@ -78,12 +75,25 @@ func twoLegs(b *testing.B, h http.Handler) {
 	}
 }
 
-// BenchmarkNew is what the checks of the host cost a program once.
-func BenchmarkNew(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := mcpgo.New(nil); err != nil {
-			b.Fatal(err)
-		}
+// BenchmarkInstall is what a server costs that lives for one request: with mcp-go alone, and
+// installed.
+func BenchmarkInstall(b *testing.B) {
+	a, err := mcpgo.New(nil)
+	if err != nil {
+		b.Fatal(err)
 	}
+	b.Run("mcp-go", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			newHostServer()
+		}
+	})
+	b.Run("installed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := a.Install(newHostServer()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

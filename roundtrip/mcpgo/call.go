@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -42,10 +43,16 @@ type handlerOutcome[R any] struct {
 func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F,
 	next nextHandler[R]) (R, error) {
 	var none R
+	if err := a.checkInstallation(ctx, in.header); err != nil {
+		a.reportEvent(ctx, event.ServerBug{
+			Where: event.Where{Method: in.method, Target: in.target}, Err: err})
+		return none, err
+	}
 	call, err := a.newCall(ctx, in)
 	if err != nil {
 		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeInvalidParams, "%s", err), nil)
 	}
+	ctx = context.WithValue(ctx, servingKey{}, serving{a, server.ServerFromContext(ctx)})
 	where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}
 	defer a.followProgress(ctx, &call, in.progressToken)()
 	if p, ok := call.Push.(*pusher); ok {
@@ -65,6 +72,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 		}
 		return result, err
 	})
+	a.flushNotifications(ctx)
 	if err != nil {
 		return none, a.encodeError(ctx, err, last.err)
 	}

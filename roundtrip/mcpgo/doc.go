@@ -8,8 +8,8 @@
 // session, and fails toward those of revision 2026-07-28, which have none. Three
 // lines change that:
 //
-//	a, err := mcpgo.Install(s, nil)                  // after the server is built
-//	http.Handle("/mcp", a.Handler(streamable))       // around what serves it
+//	a, err := mcpgo.New(nil)                         // once a process
+//	http.Handle("/mcp", a.Handler(streamable))       // around what serves the server
 //	answer, err := mcpgo.Elicit(ctx, "sure", request) // for s.RequestElicitation(ctx, request)
 //
 // Toward revision 2026-07-28 the handler then runs in every round, from its start: code
@@ -21,8 +21,9 @@
 // and [ListRoots] are the same for the client's model and directories.
 //
 // On standard input and output [Adapter.Listen] takes the place of
-// (*server.StdioServer).Listen. What does not work without Handler or Listen is in the
-// list under "Limits".
+// (*server.StdioServer).Listen. Both install the adapter on the server that they serve; see
+// [Adapter.Install] for the order of middleware, and for a server for each request. The
+// README of this package has a checklist for servers that exist.
 //
 // # Guard style
 //
@@ -45,11 +46,41 @@
 // serve older revisions for as many rounds as they need. See [Options] for keys, the guard
 // and the observer.
 //
-// An error of a handler is a JSON-RPC error with the code -32603, as mcp-go has it. An
-// error of a question (of [Elicit], [CreateMessage] or [ListRoots], or a
+// An error of a handler is a JSON-RPC error with the code -32603, as mcp-go has it, unless
+// it is a [protocol.Error], which keeps its own. An error of a question (of [Elicit], [CreateMessage] or [ListRoots], or a
 // [roundtrip.DeclinedError]) that a tool's handler returns is a result with isError. A
 // panic is an error -32603 as well, and reported to the observer; server.WithRecovery
 // does not see it where it is outside of the adapter.
+//
+// # Promises
+//
+// What worked without the adapter works with it. Each line has a test of the given name.
+//
+//	one adapter serves any number of servers, with one key           TestServerForEachRequest
+//	  and one self-test a process; Install costs microseconds        TestInstallIsCheap
+//	  and keeps no server alive                                      TestServersAreForgotten
+//	Handler and Listen install the adapter themselves                TestHandlerAndListenInstall
+//	installing again does nothing                                    TestInstallingAgainDoesNothing
+//	two adapters on one server are an error that says so             TestSecondAdapterIsReported
+//	a request that the adapter has not read is an error that says
+//	  what is missing                                                TestServingWithoutTheAdapter
+//	  also where a context function has dropped its context          TestContextOfTheRequestIsDropped
+//	a server behind the author's own handler that is not installed
+//	  is an error that says so                                       TestServerIsNotInstalled
+//	every option of mcp-go's transports is honored                   TestOptionsOfTheHost
+//	  and new ones fail a test until they are looked at              TestNoOptionOfTheHostIsOverlooked
+//	without sessions any replica serves any request, and a question
+//	  to an older client is refused with the reason                  TestStatelessReplicas
+//	the session of an open call is not swept as idle                 TestOpenCallsKeepTheirSession
+//	handlers that panic or return nil get an error answered, and so
+//	  do hooks, filters and completions                              TestPanicsAndNilResultsAreAnswered
+//	errors have mcp-go's codes and texts, byte for byte              TestErrorsAreTheHosts
+//	  and their type, for middleware outside                         TestErrorsKeepTheirType
+//	the last notifications of a call precede its response            TestLastNotificationsOfACallAreWritten
+//	  and the end of a visit is announced                            TestFinishedVisitsAreAnnounced
+//	what notifies nobody stays a response of JSON                    TestNoStreamWithoutNotifications
+//	the old SSE transport serves as it did, and asks nobody          TestSSEServer
+//	any replica serves the sessions of another                       TestAnyReplicaTakesTheRequestsOfASession
 //
 // # Unmodified handlers
 //
@@ -83,12 +114,14 @@
 //
 // # Limits
 //
-// Behind Handler or Listen only:
+// Requests over HTTP and on standard input must come through Handler or Listen. Within the
+// process, over the old SSE transport and over sessions of other packages they cannot, and
+// do without:
 //
 //   - Error codes. mcp-go sends every error of a handler with the code -32603. Handler
-//     and Listen rewrite it (-32602 for a refused state; -32021, over HTTP with the status
-//     400, for a missing capability). In process, over the old SSE transport, and in the
-//     event store of resumable streams it stays -32603.
+//     and Listen rewrite those of the adapter (-32602 for a refused state; -32021, over
+//     HTTP with the status 400, for a missing capability). In the event store of resumable
+//     streams they stay -32603.
 //   - Questions of resources and templates, the order of questions, and results without
 //     an empty "content", toward revision 2026-07-28.
 //   - Strict decoding of member names, repeated members and types around the answers. The
@@ -99,6 +132,11 @@
 //
 // Everywhere:
 //
+//   - A panic while mcp-go encodes a result, in a MarshalJSON of the author's, is answered
+//     over HTTP, and ends the process on lines. So does a panic on a goroutine that a
+//     handler starts.
+//   - What Handler itself refuses (messages that are too long or ambiguous) has no CORS
+//     headers of mcp-go's.
 //   - An empty requestState counts as absent; mcp-go decodes both alike.
 //   - Handlers of task tools cannot ask, since middleware does not see them. Other tools
 //     that run as a task cannot ask in revision 2026-07-28, which has no response to ask
@@ -114,6 +152,7 @@
 //
 // # Versions of mcp-go
 //
-// [New] tests on a server of its own everything that the adapter relies on and mcp-go
-// does not document. It fails where something has changed, and names it.
+// The first [New] of a process tests on servers of its own everything that the adapter
+// relies on and mcp-go does not document. It fails where something has changed, and names
+// it.
 package mcpgo

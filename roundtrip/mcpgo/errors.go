@@ -83,6 +83,9 @@ func (a *Adapter) encodeError(ctx context.Context, err, own error) error {
 	if e.Code == protocol.CodeURLElicitationRequired && findURLsRequired(own) != nil {
 		return own // mcp-go sends this one with its code and data
 	}
+	if e.Code == protocol.CodeHandlerError && !isRoundError(own) {
+		return keepPlainError(e.Message, own)
+	}
 	rw := rewriterFrom(ctx)
 	if rw == nil {
 		return e
@@ -90,6 +93,16 @@ func (a *Adapter) encodeError(ctx context.Context, err, own error) error {
 	m := &markedError{text: e.Message, marker: newMarker(), err: e}
 	rw.expectMarker(m.marker, replacement{err: e})
 	return m
+}
+
+// keepPlainError returns the error of a prompt's or resource's handler for mcp-go, which
+// sends the text with its own code. It is the handler's own error, for middleware, unless
+// the funnel has changed the text.
+func keepPlainError(text string, own error) error {
+	if own != nil && own.Error() == text {
+		return own
+	}
+	return errors.New(text)
 }
 
 // markedError is an error whose response is rewritten. The rewriter finds it by the

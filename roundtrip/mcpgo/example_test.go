@@ -46,7 +46,7 @@ func before() http.Handler {
 	return server.NewStreamableHTTPServer(s)
 }
 
-// after is the same server with three lines changed.
+// after is the same server with few lines changed.
 func after() (http.Handler, error) {
 	s := server.NewMCPServer("files", "1.0.0", server.WithElicitation())
 	s.AddTool(mcp.NewTool("remove", mcp.WithString("name")),
@@ -61,7 +61,7 @@ func after() (http.Handler, error) {
 			}
 			return removed(name)
 		})
-	a, err := mcpgo.Install(s, nil)
+	a, err := mcpgo.New(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func call(h http.Handler, era protocol.Era) string {
 }
 
 // A server that pushes its questions, before and after.
-func ExampleInstall() {
+func ExampleNew() {
 	adapted, err := after()
 	if err != nil {
 		fmt.Println(err)
@@ -130,7 +130,7 @@ func ExampleToolInput() {
 			}
 			return mcp.NewToolResultText("removed: " + answer.Reason), nil
 		})
-	a, err := mcpgo.Install(s, nil)
+	a, err := mcpgo.New(nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,6 +18,7 @@ type BrokenHost struct {
 	Answer   func(json.RawMessage) ([]byte, error)
 	Context  func(context.Context) context.Context
 	Session  func(context.Context) context.Context
+	ServerOf func(transport any) *server.MCPServer
 }
 
 // RunSelfTest runs the self-test with parts of mcp-go replaced.
@@ -28,6 +29,9 @@ func RunSelfTest(b BrokenHost) error {
 	}
 	if b.Session != nil {
 		h.session = b.Session
+	}
+	if b.ServerOf != nil {
+		h.serverOf = b.ServerOf
 	}
 	h.handle = func(s *server.MCPServer, ctx context.Context,
 		message json.RawMessage) mcp.JSONRPCMessage {
@@ -54,6 +58,15 @@ func RunSelfTest(b BrokenHost) error {
 func CleanMessage(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
 	return cleanMessage(message, header)
 }
+
+// Installed returns how many servers an adapter knows.
+func Installed(a *Adapter) (n int) {
+	a.installed.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// Marks returns how many marks an adapter has put into queues.
+func Marks(a *Adapter) uint64 { return a.flushes.last.Load() }
 
 // CloseIdle closes the connections to other replicas.
 func CloseIdle(a *Adapter) { a.forwarder.CloseIdle() }

@@ -244,10 +244,13 @@ func newHostServer(opts ...server.ServerOption) *server.MCPServer {
 			server.WithElicitation(), server.WithRoots()}, opts...)...)
 }
 
-func install(t *testing.T, s *server.MCPServer, opts *mcpgo.Options) *mcpgo.Adapter {
+func install(t testing.TB, s *server.MCPServer, opts *mcpgo.Options) *mcpgo.Adapter {
 	t.Helper()
-	a, err := mcpgo.Install(s, opts)
+	a, err := mcpgo.New(opts)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Install(s); err != nil {
 		t.Fatal(err)
 	}
 	return a

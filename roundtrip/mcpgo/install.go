@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -49,19 +51,27 @@ type Options struct {
 	Replicas *Replicas
 }
 
-// An Adapter puts the handlers of a server of mcp-go behind a
-// [roundtrip.Funnel]. It may be used concurrently, and by several servers.
+// An Adapter puts the handlers of servers of mcp-go behind a [roundtrip.Funnel]. One Adapter
+// is enough for a process: it serves any number of servers, which then share its key and
+// its limits. Its methods may be called concurrently.
 type Adapter struct {
 	opts   Options
 	funnel *roundtrip.Funnel
 	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
 	forwarder *replicahttp.Forwarder
+	// installed has the servers that have the middleware. It does not keep them alive.
+	installed sync.Map    // weak.Pointer[server.MCPServer] → *sync.Once
+	used      atomic.Bool // a server was installed
 	reports   reportsTable
+	flushes   flushTable
 }
 
-// New returns an adapter; nil opts are the defaults. It fails when the options contradict
-// each other, and when this version of mcp-go does not behave as the adapter relies on:
-// New tests that on a server of its own, and the error names what has changed.
+// New returns an adapter, to be used for all servers of a process. Nil opts are the
+// defaults.
+//
+// New fails when the options contradict each other, and when this version of mcp-go does
+// not behave as the adapter relies on. The first New of a process tests that on a server
+// of its own, and the error names what has changed.
 func New(opts *Options) (*Adapter, error) {
 	a := &Adapter{}
 	if opts != nil {
@@ -74,46 +84,46 @@ func New(opts *Options) (*Adapter, error) {
 		return nil, errors.New("mcpgo: Plain is not supported: a server that keeps its own state " +
 			"in the clear needs no adapter")
 	}
-	funnel, err := roundtrip.NewFunnel(&a.opts.Options)
-	if err != nil {
-		return nil, fmt.Errorf("mcpgo: %w", err)
-	}
-	a.funnel = funnel
+	var err error
 	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
 	if err != nil {
 		return nil, fmt.Errorf("mcpgo: Replicas: %w", err)
 	}
-	if err := runSelfTest(); err != nil {
+	if err := testMCPGo(); err != nil {
 		return nil, fmt.Errorf("mcpgo: this version of mcp-go is not supported: %w", err)
 	}
+	if a.funnel, err = roundtrip.NewFunnel(&a.opts.Options); err != nil {
+		return nil, fmt.Errorf("mcpgo: %w", err)
+	}
 	return a, nil
 }
 
-// Install is [New] and [Adapter.Option] for a server that exists. Call it once, after the
-// server's own middleware is added and before it serves. Middleware that was added before
-// runs outside of the adapter's, and sees complete results and those that ask.
-func Install(s *server.MCPServer, opts *Options) (*Adapter, error) {
+// testMCPGo runs the self-test once. Its outcome depends on mcp-go alone.
+var testMCPGo = sync.OnceValue(runSelfTest)
+
+// Install adds the adapter's middleware to a server: every tools/call, prompts/get and
+// resources/read then passes the funnel. [Adapter.Handler] and [Adapter.Listen] install by
+// themselves on a server that they know. Install is for servers that they do not know, and
+// for the order of middleware: what the server has before runs outside of the adapter, once
+// per request, and sees complete results and those that ask; what is added later runs
+// inside, once for each run of the handler. Install is cheap enough for a server that lives
+// for one request, and does nothing where the server has the middleware. It must not be
+// called while the server serves.
+//
+// Requests of an installed server must come through [Adapter.Handler] or [Adapter.Listen],
+// except within the process, over the old SSE transport, and over sessions of other
+// packages. Those that come in another way are refused, with an error that says so.
+func (a *Adapter) Install(s *server.MCPServer) error {
 	if s == nil {
-		return nil, fmt.Errorf("mcpgo: the server is nil")
+		return errors.New("mcpgo: Install: the server is nil")
 	}
-	a, err := New(opts)
-	if err != nil {
-		return nil, err
-	}
-	a.Option()(s)
-	return a, nil
+	a.ensureInstalled(s)
+	return nil
 }
 
-// Option returns an option for server.NewMCPServer, to be given after those that add
-// middleware. It adds the adapter's middleware to the handlers of tools, prompts,
-// resources and resource templates.
-func (a *Adapter) Option() server.ServerOption {
-	return func(s *server.MCPServer) {
-		server.WithToolHandlerMiddleware(a.wrapTool)(s)
-		server.WithPromptHandlerMiddleware(a.wrapPrompt)(s)
-		server.WithResourceHandlerMiddleware(a.wrapResource)(s)
-	}
-}
+// Option is [Adapter.Install] as an option for server.NewMCPServer, to be given after those
+// that add middleware.
+func (a *Adapter) Option() server.ServerOption { return a.ensureInstalled }
 
 // wrapTool is the middleware of tools/call.
 func (a *Adapter) wrapTool(next server.ToolHandlerFunc) server.ToolHandlerFunc {

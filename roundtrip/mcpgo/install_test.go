@@ -25,7 +25,11 @@ import (
 )
 
 func TestInstallRefuses(t *testing.T) {
-	if _, err := mcpgo.Install(nil, nil); err == nil {
+	a, err := mcpgo.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Install(nil); err == nil {
 		t.Error("a nil server: no error")
 	}
 	for _, tc := range []struct {
@@ -372,6 +376,51 @@ func TestStateless(t *testing.T) {
 		t.Errorf("legacy: got %q, %v", got, err)
 	}
 	who.once(t, "Sure?")
+}
+
+// TestStatelessReplicas: without sessions any replica that has the key serves any request,
+// and a question is answered on another replica than asked it.
+func TestStatelessReplicas(t *testing.T) {
+	secret := []byte(strings.Repeat("s", 32))
+	var replicas []http.Handler
+	for range 2 {
+		key, err := keys.NewKey("k1", secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring, err := keys.NewKeyring(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newHostServer()
+		addDelete(s)
+		a := install(t, s, &mcpgo.Options{
+			Options: roundtrip.Options{Sealer: ring, Audience: "files"}})
+		replicas = append(replicas, a.Handler(server.NewStreamableHTTPServer(s, quiet(),
+			server.WithStateLess(true))))
+	}
+	var turn atomic.Int32
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		replicas[turn.Add(1)%2].ServeHTTP(w, r)
+	}))
+	t.Cleanup(behind.Close)
+	for _, revision := range []string{modern, v20251125} {
+		who := newPerson(nil)
+		c := dialRondo(t, behind.URL+"/mcp", revision, who)
+		for range 3 {
+			if got, err := c.tool(within(t), "plain", nil); err != nil || got != "plain" {
+				t.Errorf("%s: plain: got %q, %v", revision, got, err)
+			}
+		}
+		got, err := c.tool(within(t), "delete", nil)
+		if revision == modern {
+			if who.once(t, "Sure?"); err != nil || got != "deleted" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		} else if who.once(t); !strings.Contains(got, "does not support: elicitation") {
+			t.Errorf("%s: got %q, %v", revision, got, err)
+		}
+	}
 }
 
 // TestReplicas: a state that one process has sealed is opened by another with

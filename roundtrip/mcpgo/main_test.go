@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	}
 	s := newHostServer()
 	addStyle(s, style)
-	a, err := mcpgo.Install(s, &mcpgo.Options{UnmodifiedHandlers: style == "unmodified"})
+	a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: style == "unmodified"})
 	if err == nil {
 		err = a.Listen(context.Background(), server.NewStdioServer(s), os.Stdin, os.Stdout)
 	}

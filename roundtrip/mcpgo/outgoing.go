@@ -15,6 +15,9 @@ import (
 // [*protocol.Error] for a question that must not be asked.
 func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte,
 	write func([]byte) error) error {
+	if a.flushes.isMark(message) {
+		return nil
+	}
 	if refusal := a.refuseURL(ctx, message); refusal != nil {
 		if rw.answerQuestion != nil {
 			rw.answerQuestion(refusal.id, refusal.err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mark3labs/mcp-go/server"
+
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -17,6 +19,7 @@ import (
 // marker, a text that mcp-go's response will contain; the writer of the bytes looks for
 // markers and replaces the responses.
 type rewriter struct {
+	adapter  *Adapter // whose it is
 	session  string   // the id of the client's session, empty: none
 	notifier notifier // nil: nothing can be sent before the response
 	// answerQuestion answers a question of mcp-go's in the client's place. Nil: the error
@@ -44,7 +47,12 @@ func withRewriter(ctx context.Context, w *rewriter) context.Context {
 	return context.WithValue(ctx, rewriterKey{}, w)
 }
 
+// rewriterFrom returns nil without a rewriter. Within the process there is none: the context
+// of a call may descend from that of a request over HTTP, which has another response.
 func rewriterFrom(ctx context.Context) *rewriter {
+	if _, ok := server.ClientSessionFromContext(ctx).(*server.InProcessSession); ok {
+		return nil
+	}
 	w, _ := ctx.Value(rewriterKey{}).(*rewriter)
 	return w
 }

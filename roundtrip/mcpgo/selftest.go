@@ -23,6 +23,8 @@ type host struct {
 	answer func(raw json.RawMessage) ([]byte, error)
 	// session is withShadow.
 	session func(ctx context.Context) context.Context
+	// serverOf is findServer.
+	serverOf func(transport any) *server.MCPServer
 }
 
 func realHost() host {
@@ -38,7 +40,8 @@ func realHost() host {
 			}
 			return json.Marshal(r)
 		},
-		session: withShadow,
+		session:  withShadow,
+		serverOf: findServer,
 	}
 }
 
@@ -54,6 +57,7 @@ func (h host) checks() []selftest.Check {
 		{Name: "the text of a handler's error is that of the response", Run: h.checkError},
 		{Name: "an older revision's calls to the client reach its session", Run: h.checkPush},
 		{Name: "a session within the process may ask in any revision", Run: h.checkShadow},
+		{Name: "transports know their server", Run: h.checkTransports},
 	}
 }
 
@@ -207,6 +211,19 @@ func (h host) checkShadow(ctx context.Context) error {
 		return err
 	}
 	return selftest.Equal(reply.resultText(), "asked")
+}
+
+// checkTransports: the server of a transport is found, so that one which is not installed is
+// refused.
+func (h host) checkTransports(context.Context) error {
+	s := server.NewMCPServer("probe", "1")
+	if h.serverOf(server.NewStreamableHTTPServer(s)) != s {
+		return errors.New("the server of a StreamableHTTPServer is not found")
+	}
+	if h.serverOf(server.NewStdioServer(s)) != s {
+		return errors.New("the server of a StdioServer is not found")
+	}
+	return nil
 }
 
 // outsideSession is a session that mcp-go does not recognize as one within the process.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/server"
+
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -57,6 +59,9 @@ func TestSelfTest(t *testing.T) {
 			mcpgo.BrokenHost{Response: saying("2025-11-25 ?", "2025-03-26 ?")},
 			"an older revision's calls"},
 		{"the mark has gone", mcpgo.BrokenHost{Session: func(ctx context.Context) context.Context { return ctx }}, "a session within the process"},
+		{"transports hide their server",
+			mcpgo.BrokenHost{ServerOf: func(any) *server.MCPServer { return nil }},
+			"transports know their server"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if err := mcpgo.RunSelfTest(tc.host); err == nil ||

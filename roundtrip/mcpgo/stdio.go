@@ -17,11 +17,14 @@ import (
 // Listen serves s on a pair of streams, usually os.Stdin and os.Stdout. It takes the place
 // of s.Listen, and does for lines what [Adapter.Handler] does for HTTP. It returns when in
 // ends or ctx does. Unlike server.ServeStdio it does not handle signals: use a context of
-// signal.NotifyContext.
+// signal.NotifyContext. Listen installs the adapter on the server of s.
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader,
 	out io.Writer) error {
+	if known := findServer(s); known != nil {
+		a.ensureInstalled(known)
+	}
 	w := &lineWriter{adapter: a, ctx: ctx, out: out}
-	rw := &rewriter{session: stdioSessionID, notifier: w}
+	rw := &rewriter{adapter: a, session: stdioSessionID, notifier: w}
 	w.rewriter = rw
 	refuse := func(f refusal) error {
 		a.reportRefusal(ctx, "stream", "", f)

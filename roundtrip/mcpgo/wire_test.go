@@ -283,20 +283,25 @@ func (b *bugs) rejected(reason event.Reason, reference string) bool {
 	return false
 }
 
-// TestRefusedStateUnwrapped: without the adapter's Handler the refusal is
-// there, and has mcp-go's code.
-func TestRefusedStateUnwrapped(t *testing.T) {
+// TestRefusedStateInProcess: within the process the refusal is there, and has mcp-go's code.
+func TestRefusedStateInProcess(t *testing.T) {
 	s := newHostServer()
 	addGuard(s)
 	install(t, s, nil)
-	endpoint, _ := serveHTTP(t, nil, s)
+	send := func(message string) answered {
+		raw, err := json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(message)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reading(t, http.StatusOK, string(raw))
+	}
 	r := typed
 	r.more = `,"requestState":"nonsense"`
-	if got := post(t, endpoint)(r.message()); got.text() != "-32603 Invalid or expired "+
+	if got := send(r.message()); got.text() != "-32603 Invalid or expired "+
 		"requestState (code -32602)" {
 		t.Errorf("got %s", got.body)
 	}
-	if got := post(t, endpoint)(request{method: protocol.MethodReadResource,
+	if got := send(request{method: protocol.MethodReadResource,
 		target: "vault://codes"}.message()); got.Error.Code != -32603 ||
 		!strings.Contains(got.Error.Message, "Handler or Listen") {
 		t.Errorf("got %s", got.body)

@@ -16,7 +16,7 @@ import (
 // funnel of package roundtrip.
 func Retrofit() http.Handler {
 	srv := newServer(elicit)
-	adapter, err := mcpgo.Install(srv, nil)
+	adapter, err := mcpgo.New(nil)
 	if err != nil {
 		panic(err) // internal error: this is the version that it was written for
 	}
