@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
