@@ -50,6 +50,10 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if r.isLegacy() && !r.funnel.opts.ReplayOnLegacy {
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
+	// A question that nobody can be asked has no place among the others.
+	if err := r.checkOptional(ctx, []Question{q.applyOptions(opts)}); err != nil {
+		return nil, err
+	}
 	asked := unkeyedQuestion{concurrent: !calledByHandler()}
 	if asked.content, err = q.identifyContent(); err != nil {
 		return nil, r.endWithError(err)
@@ -61,13 +65,10 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 		return nil, err
 	}
 	raw, err := AskRequest(ctx, asked.key(), request, opts...)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case errors.Is(err, ErrPending):
+	if errors.Is(err, ErrPending) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		u.pending = &asked
-	case refusedWith[*PushError](err): // asked of nobody
-		u.asked = u.asked[:len(u.asked)-1]
 	}
 	return raw, err
 }
