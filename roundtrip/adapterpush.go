@@ -339,7 +339,7 @@ func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.Input
 	}
 	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: tolerated || r == nil})
 	if r != nil && !tolerated {
-		r.endWith(&ending{err, cannotAsk(err), event.EndFailed})
+		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed})
 	}
 }
 

@@ -177,7 +177,8 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	}
 	cause := context.Cause(&w.Context)
 	if p.isLegacy() {
-		r.endWith(&ending{cause, refuseVisit(key, cause), event.EndFailed})
+		r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause),
+			how: event.EndFailed})
 	}
 	return false, r.endOfLegacyWait(p, cause)
 }

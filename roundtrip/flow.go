@@ -35,7 +35,8 @@ type flow struct {
 	answered      bool         // a question of the last of them has been answered
 	invalidAnswer *AnswerError // the answer to the last question pushed, if it does not fit
 
-	visits     []Question // to URLs, asked for in this run
+	unkeyed    *unkeyedTable // nil where nothing is asked without a key
+	visits     []Question    // to URLs, asked for in this run
 	unfinished []unfinishedVisit
 	stateOnly  bool // the client is to come back without being asked anything
 }
@@ -48,6 +49,7 @@ type ending struct {
 	err     error    // what the handler gets for every further call
 	refusal *refusal // what the client gets; nil: err is a bug of the server
 	how     event.FlowEnd
+	bug     bool // err is a mistake of the server, and the client gets refusal all the same
 }
 
 // activeFlowLocked returns the flow of the run and creates it if need be. It fails if the
@@ -111,7 +113,8 @@ func (r *run) endLocked(e *ending) error {
 func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})
+	return r.endLocked(&ending{err: errors.New(text), refusal: &refusal{code: code, text: text},
+		how: how})
 }
 
 // askQuestions is the common path of all questions in flow style. Answers that are recorded

@@ -23,6 +23,7 @@ type Funnel struct {
 	silent    bool // nobody observes
 	stateless statelessRetries
 	waits     waitQuotas
+	bugs      targetSet // whose handlers are known to ask something else in each round
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are

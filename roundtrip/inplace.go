@@ -173,7 +173,8 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	}
 	if r.ctx.Err() != nil { // waiting need not end with it
 		cause := context.Cause(&r.ctx)
-		return nil, r.endLocked(&ending{cause, cannotAsk(cause), event.EndFailed})
+		return nil, r.endLocked(&ending{err: cause, refusal: cannotAsk(cause),
+			how: event.EndFailed})
 	}
 	limit := r.funnel.opts.MaxRounds
 	if f.rounds == 0 || f.answered {
@@ -188,8 +189,8 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	}
 	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(),
 		r.lastFaultTextLocked(missing))
-	return nil, r.endLocked(&ending{errors.New(text),
-		&refusal{code: protocol.CodeFlowEnded, text: text}, event.EndRounds})
+	return nil, r.endLocked(&ending{err: errors.New(text),
+		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: event.EndRounds})
 }
 
 // endInPlace notes that a question of the current round is answered: the next one begins a

@@ -38,7 +38,8 @@ func (q Question) makeMark() (claims.Mark, error) {
 var errMissing = errors.New("missing")
 
 // recordedAnswer returns what is recorded for a question: accepted content, a refusal, or
-// errMissing. A question that differs in each round ends the run with a JournalError.
+// errMissing. A question that differs in each round, and a visit to another URL, end the run with
+// a JournalError.
 func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,6 +65,9 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		return nil, &CancelledError{q.key}
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
+	case a.kind == protocol.KindElicitURL && q.request.Kind() == protocol.KindElicitURL:
+		// A URL that changes holds a nonce, mostly, and would change again.
+		return nil, r.endChangedLocked(q.key)
 	case a.mark.Again:
 		return nil, r.failLocked(&JournalError{q.key,
 			"the question is another one in every round; what it is made of must not change, or " +

@@ -48,13 +48,6 @@ func TestChangedQuestion(t *testing.T) {
 			_, err := roundtrip.Ask[Confirmation](ctx, "k", "?")
 			return err
 		}, accepted},
-		{"url", func(ctx context.Context, n int) error {
-			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/", n))
-		}, accepted},
-		{"boundary of message and url", func(ctx context.Context, n int) error {
-			text, at := "https://a.example/https://b.example/", (n-1)*len("https://a.example/")
-			return roundtrip.AskURL(ctx, "k", "m"+text[:at], text[at:])
-		}, accepted},
 		{"sampling", func(ctx context.Context, n int) error {
 			_, err := roundtrip.AskMessage(ctx, "k", text(fmt.Sprint(n)))
 			return err
@@ -97,6 +90,44 @@ func TestChangedQuestion(t *testing.T) {
 				e.Key != "k" {
 				t.Errorf("got %v, want a JournalError", journal)
 			}
+		})
+	}
+}
+
+// A visit to another URL than the one that was agreed to is noticed in the second round: the
+// person is not asked again, client and log learn why, and the log once a tool.
+func TestVisitsThatChange(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		ask  func(ctx context.Context, n int) error
+	}{
+		{"query", func(ctx context.Context, n int) error {
+			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/?state=", n))
+		}},
+		{"fragment", func(ctx context.Context, n int) error {
+			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/#", n))
+		}},
+		{"path", func(ctx context.Context, n int) error {
+			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/", n))
+		}},
+		{"boundary of message and url", func(ctx context.Context, n int) error {
+			text, at := "https://a.example/https://b.example/", (n-1)*len("https://a.example/")
+			return roundtrip.AskURL(ctx, "k", "m"+text[:at], text[at:])
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					err := tc.ask(ctx, roundtrip.Number(ctx))
+					return say(fmt.Sprint("went on: ", err)) // which ends nothing well
+				})
+			for range 2 {
+				c.call = toolCall()
+				c.ask("k")
+				c.answer("k", `{"action":"accept"}`).refused(protocol.CodeFlowEnded, `"k"`,
+					"asked something else", "roundtrip.Nonce")
+			}
+			contains(t, one[event.ServerBug](t, c.events).Err.Error(), `"k"`, "roundtrip.Nonce")
 		})
 	}
 }

@@ -76,6 +76,7 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
 // not complete. It reports false if there is nothing of these.
 func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error, bool) {
+	r.endIfUnused()
 	f := r.flow
 	switch {
 	case f == nil:
@@ -83,6 +84,9 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 	case f.end != nil && f.end.refusal == nil:
 		return nil, r.reportBug(ctx, f.end.err), true
 	case f.end != nil:
+		if f.end.bug && r.funnel.bugs.addTarget(r.call.Method, r.call.Target) {
+			r.observe(ctx, event.ServerBug{Where: r.where, Err: f.end.err})
+		}
 		r.reportFlowEnd(ctx, f.end.how)
 		result, err = r.answerRefusal(f.end.refusal)
 		return result, err, true

@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -61,4 +62,31 @@ func TestStateOnlyRounds(t *testing.T) {
 		}
 	}
 	contains(t, c.done(), "gave up after 8 rounds")
+}
+
+// Middleware between the funnel and the handler learns the round, and the flow as events
+// name it.
+func TestMiddlewareLearnsTheRound(t *testing.T) {
+	var rounds []roundtrip.Round
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		round, ok := roundtrip.RoundOf(ctx)
+		if !ok {
+			t.Error("the handler has no round")
+		}
+		rounds = append(rounds, round)
+		if _, err := roundtrip.Ask[Confirmation](ctx, "k", "?"); err != nil {
+			return nil, err
+		}
+		return say("done")
+	})
+	c.ask("k")
+	c.answer("k", accepted).done()
+	flow := one[event.FlowEnded](t, c.events).Flow
+	want := []roundtrip.Round{{Flow: flow, Number: 1}, {Flow: flow, Number: 2}}
+	if flow == "" || !slices.Equal(rounds, want) {
+		t.Errorf("got %v, want %v", rounds, want)
+	}
+	if round, ok := roundtrip.RoundOf(t.Context()); ok {
+		t.Errorf("outside of a round: got %v", round)
+	}
 }

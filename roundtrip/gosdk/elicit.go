@@ -30,12 +30,13 @@ import (
 // empty and not nil. The content of an accepted form is valid under its schema and has
 // the schema's defaults filled in.
 //
-// Without a key a question is identified by its content, so that consent to one text is
-// no consent to another, and one question is asked in each round. A question whose
-// wording changes in every round is asked twice; then the flow ends with an internal
-// error. Repeating a refused question ends the flow with the refusal. Use [WithKey] to
-// name a question, and to ask several in one round. Errors are those of
-// [roundtrip.AskRequest].
+// Without a key a question is identified by its content and its place, so that consent to
+// one text or URL is no consent to another, and the same question twice in a run is two
+// questions. One is asked in each round. If the handler asks something else when it runs
+// again, the flow ends with an error that says so, and nothing is asked twice: keep what is
+// fresh in a question with [roundtrip.Nonce] or [roundtrip.Memo]. Use [WithKey] to name a
+// question, to ask several in one round, and to ask the same from several goroutines.
+// Errors are those of [roundtrip.AskUnkeyed].
 //
 // A question that cannot be asked ends the call, whatever the handler does with the
 // error. A handler that does not need the answer checks [roundtrip.CanAsk] first, or
@@ -160,11 +161,20 @@ func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)
 	}
-	raw, err := run.askUnderKey(ctx, asked, opts)
+	raw, err := askUnderKey(ctx, asked, opts)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(raw, result)
+}
+
+// askUnderKey asks under the key of [WithKey], or without one.
+func askUnderKey(ctx context.Context, asked protocol.InputRequest,
+	opts []roundtrip.QuestionOption) (json.RawMessage, error) {
+	if key, ok := ctx.Value(questionKey{}).(string); ok {
+		return roundtrip.AskRequest(ctx, key, asked, opts...)
+	}
+	return roundtrip.AskUnkeyed(ctx, asked, opts...)
 }
 
 // answerPush answers a question that an unmodified handler pushes over a shadow session.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,30 +123,109 @@ func TestPendingEndsTheContext(t *testing.T) {
 	}
 }
 
-// A question whose wording changes is asked once more, and then never again.
+// A question whose wording or URL changes is not asked again: client and log learn why.
 func TestQuestionsThatChange(t *testing.T) {
-	n := 0
-	var bugs observer
-	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult,
-		error) {
-		n++
-		answer, err := gosdk.Elicit(ctx, req.Session,
-			&mcp.ElicitParams{Message: fmt.Sprint("Delete at ", n, "?"),
-				RequestedSchema: raw(reasonForm)})
-		if err != nil {
-			return nil, err
+	ask := map[string]func(context.Context, *toolRequest,
+		*mcp.ElicitParams) (*mcp.ElicitResult, error){
+		"elicit": func(ctx context.Context, req *toolRequest,
+			asked *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return gosdk.Elicit(ctx, req.Session, asked)
+		},
+		"unmodified": func(ctx context.Context, req *toolRequest,
+			asked *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return req.Session.Elicit(ctx, asked)
+		},
+	}
+	questions := map[string]func(n int) *mcp.ElicitParams{
+		"words": func(n int) *mcp.ElicitParams {
+			return &mcp.ElicitParams{Message: fmt.Sprint("Delete at ", n, "?"),
+				RequestedSchema: raw(reasonForm)}
+		},
+		"query": func(n int) *mcp.ElicitParams {
+			return &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "login",
+				URL: fmt.Sprint("https://id.example/?state=", n)}
+		},
+		"fragment": func(n int) *mcp.ElicitParams {
+			return &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "login",
+				URL: fmt.Sprint("https://id.example/#", n)}
+		},
+	}
+	for style, ask := range ask {
+		for name, question := range questions {
+			t.Run(style+"/"+name, func(t *testing.T) {
+				var runs, acted int
+				var bugs observer
+				options := []option{withFunnel(roundtrip.Options{Observer: &bugs})}
+				if style == "unmodified" {
+					options = append(options, withUnmodifiedHandlers())
+				}
+				w := dialWire(t, single(t, func(ctx context.Context,
+					req *toolRequest) (*mcp.CallToolResult, error) {
+					runs++
+					if _, err := ask(ctx, req, question(runs)); err != nil {
+						return nil, err
+					}
+					acted++
+					return toolText("done"), nil
+				}, options...))
+				for range 2 {
+					first := w.call("t", "")
+					got := w.retry("t", first, accepts(first.onlyKey()))
+					if string(got.member("isError")) != "true" ||
+						!strings.Contains(string(got.body), "roundtrip.Nonce") {
+						t.Errorf("got %s, want an error that says what mends it", got.body)
+					}
+				}
+				if acted != 0 {
+					t.Error("consent to one question counted for another")
+				}
+				if n := bugs.count(func(e event.Event) bool {
+					bug, ok := e.(event.ServerBug)
+					return ok && strings.Contains(bug.Err.Error(), "roundtrip.Nonce")
+				}); n != 1 {
+					t.Errorf("the observer was told %d times, want once: %v", n, bugs.all())
+				}
+			})
 		}
-		return toolText("deleted: " + answer.Action), nil
-	}, withFunnel(roundtrip.Options{Observer: &bugs})))
-	got := w.call("t", "")
-	got = w.retry("t", got, accepts(got.onlyKey()))
-	key := got.onlyKey()
-	w.retry("t", got, accepts(key)).wantError(protocol.CodeInternalError, 200)
-	if bugs.count(func(e event.Event) bool {
-		bug, ok := e.(event.ServerBug)
-		return ok && strings.Contains(bug.Err.Error(), "another one in every round")
-	}) != 1 {
-		t.Errorf("the observer saw %v, want a mistake that says so", bugs.all())
+	}
+}
+
+// With one line the usual OAuth visit is asked for once, in both eras.
+func TestVisitsWithANonce(t *testing.T) {
+	for _, unmodified := range []bool{false, true} {
+		for _, revision := range []string{modern, legacy} {
+			t.Run(fmt.Sprintf("%s/unmodified %v", revision, unmodified), func(t *testing.T) {
+				who := newPerson(t, map[string]string{"Sign in": "{}"})
+				var options []option
+				if unmodified {
+					options = append(options, withUnmodifiedHandlers())
+				}
+				server := single(t, func(ctx context.Context,
+					req *toolRequest) (*mcp.CallToolResult, error) {
+					nonce, err := roundtrip.Nonce(ctx, "login")
+					if err != nil {
+						return nil, err
+					}
+					visit := &mcp.ElicitParams{Mode: "url", Message: "Sign in",
+						ElicitationID: nonce, URL: "https://id.example/?state=" + nonce}
+					var answer *mcp.ElicitResult
+					if unmodified {
+						answer, err = req.Session.Elicit(ctx, visit)
+					} else {
+						answer, err = gosdk.Elicit(ctx, req.Session, visit)
+					}
+					if err != nil {
+						return nil, err
+					}
+					return toolText(answer.Action), nil
+				}, options...)
+				if got, err := sdkOver(t, server, who, revision).do(within(t), "t"); err != nil ||
+					got != "accept" {
+					t.Errorf("got %q, %v", got, err)
+				}
+				who.wantAsked(1)
+			})
+		}
 	}
 }
 
@@ -243,42 +321,51 @@ func TestNoQuestionsFromMissingAnswers(t *testing.T) {
 	who.wantAsked(1)
 }
 
-// A handler that asks until it likes the answer gets one refusal, in both eras,
-// and a person who mistypes gets another try.
-func TestAskingUntil(t *testing.T) {
-	handler := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		for {
-			answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
-			if err != nil {
-				return nil, err
-			}
-			if answer.Action == "accept" && answer.Content["reason"] == "because" {
-				return toolText("done"), nil
-			}
+// The same question twice is two questions, in both eras: a refusal is the handler's to
+// handle, and a person who mistypes gets another try.
+func TestAskingTwice(t *testing.T) {
+	for _, unmodified := range []bool{false, true} {
+		var options []option
+		if unmodified {
+			options = append(options, withUnmodifiedHandlers())
 		}
-	}
-	for _, revision := range []string{modern, legacy} {
-		t.Run(revision, func(t *testing.T) {
-			who := newPerson(t, map[string]string{"Sure?": "decline"})
-			got, err := sdkOver(t, single(t, handler), who, revision).do(within(t), "t")
-			if err != nil || !strings.HasPrefix(got, "error: declined: question-") {
-				t.Errorf("got %q, %v", got, err)
+		handler := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			said := make([]string, 2)
+			for i := range said {
+				ask := req.Session.Elicit
+				if !unmodified {
+					ask = func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+						return gosdk.Elicit(ctx, req.Session, p)
+					}
+				}
+				answer, err := ask(ctx, formQuestion())
+				if err != nil {
+					return nil, err
+				}
+				said[i] = answer.Action
 			}
-			who.wantAsked(1)
+			return toolText(strings.Join(said, " ")), nil
+		}
+		for _, revision := range []string{modern, legacy} {
+			t.Run(fmt.Sprintf("%s/unmodified %v", revision, unmodified), func(t *testing.T) {
+				who := newPerson(t, map[string]string{"Sure?": "decline"})
+				got, err := sdkOver(t, single(t, handler, options...), who, revision).do(within(t),
+					"t")
+				if err != nil || got != "decline decline" {
+					t.Errorf("got %q, %v", got, err)
+				}
+				who.wantAsked(2)
+			})
+		}
+		t.Run(fmt.Sprintf("refused, then accepted/unmodified %v", unmodified), func(t *testing.T) {
+			w := dialWire(t, single(t, handler, options...))
+			first := w.call("t", "")
+			first.wantAsks("question-1") // no digest
+			second := w.retry("t", first, declines("question-1"))
+			second.wantAsks("question-2")
+			w.retry("t", second, accepts("question-2")).wantText("decline accept")
 		})
 	}
-	w := dialWire(t, single(t, handler))
-	first := w.call("t", "")
-	key := first.onlyKey()
-	if !regexp.MustCompile(`^question-[0-9a-f]{32}$`).MatchString(key) {
-		t.Errorf("got key %s, want 128 bits that say which question it is", key)
-	}
-	second := w.retry("t", first, `{"`+key+`":{"action":"accept","content":{"reason":"why not"}}}`)
-	again := second.onlyKey()
-	if again == key {
-		t.Errorf("the second try has the key of the first, %q", key)
-	}
-	w.retry("t", second, accepts(again)).wantText("done")
 }
 
 // The rest of flow style works in the SDK's handlers.

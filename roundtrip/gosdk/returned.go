@@ -54,12 +54,10 @@ func (p resultParts) buildAsks(ctx context.Context) (*protocol.InputRequiredResu
 }
 
 // authorState is the state with [roundtrip.WithState] of handlers that do not use package
-// roundtrip: the state and the questions that they returned in the SDK's types, and the
-// derived keys of questions that they pushed.
+// roundtrip: the state and the questions that they returned in the SDK's types.
 type authorState struct {
-	State   string     `json:"s,omitempty"`
-	Asked   []askedKey `json:"q,omitempty"`
-	Unkeyed []string   `json:"u,omitempty"`
+	State string     `json:"s,omitempty"`
+	Asked []askedKey `json:"q,omitempty"`
 }
 
 type askedKey struct {

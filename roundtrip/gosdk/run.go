@@ -26,11 +26,6 @@ type handlerRun struct {
 	asks *protocol.InputRequiredResult
 	// bridgeStopped is set when a question of the SDK's bridge was stopped.
 	bridgeStopped bool
-	unkeyed       unkeyedQuestions
-
-	// askMu is held while a question without a key is asked that ends the run: one round
-	// has one such question.
-	askMu sync.Mutex
 }
 
 type handlerRunKey struct{}
@@ -99,9 +94,6 @@ func (c *call) runHandlerOnce(ctx context.Context) (protocol.Result, error) {
 	c.reportUnasked(ctx, result, err)
 	if asks := run.recordedAsks(); asks != nil {
 		return asks, nil
-	}
-	if settled, failed := run.concludeUnkeyed(ctx); settled != nil || failed != nil {
-		return settled, failed
 	}
 	if !c.returnsQuestions && (run.wasBridged() || c.isBridgeError(err)) {
 		return nil, errBridgeStopped

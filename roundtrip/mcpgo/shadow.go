@@ -2,16 +2,12 @@ package mcpgo
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -37,7 +33,7 @@ type hostAsker interface {
 // withShadow returns a context with a shadow session, through which mcp-go's own calls
 // ask in rounds. It is for the self-test.
 func withShadow(ctx context.Context) context.Context {
-	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}})
+	return withShadowOf(ctx, &shadowAsker{})
 }
 
 // withClientShadow returns the context of an unmodified handler, with a shadow of the
@@ -52,7 +48,7 @@ func (a *Adapter) withClientShadow(ctx context.Context, call roundtrip.Call) con
 		return withShadowOf(ctx, &relayAsker{pushFailures: failures,
 			server: server.ServerFromContext(ctx), real: real})
 	}
-	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}, failures: failures})
+	return withShadowOf(ctx, &shadowAsker{failures: failures})
 }
 
 // withShadowOf returns a context with a shadow of the client's session, whose calls asker
@@ -197,21 +193,16 @@ func (s *shadowSessionWithTools) SetSessionResourceTemplates(templates map[strin
 	}
 }
 
-// shadowAsker asks in the round of one run of a handler. Calls of mcp-go have no key, so
-// that it derives one: from the kind and the form of the question, and from how often the
-// run has asked that. The wording is no part of the key: the journal ends flows whose
-// wording changes between runs. Once a question is pending the run can ask nothing more.
+// shadowAsker asks in the round of one run of a handler. Calls of mcp-go have no key; see
+// [roundtrip.AskUnkeyed] for what an answer belongs to.
 type shadowAsker struct {
 	failures *pushFailures // nil: in a check of mcp-go
-	mu       sync.Mutex
-	seen     map[string]int
-	pending  bool
 }
 
 // Elicit asks the person.
 func (a *shadowAsker) Elicit(ctx context.Context,
 	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	raw, err := a.askOnce(ctx, elicitInput(request))
+	raw, err := a.askUnkeyed(ctx, elicitInput(request))
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +216,7 @@ func (a *shadowAsker) Elicit(ctx context.Context,
 // CreateMessage asks the client's model.
 func (a *shadowAsker) CreateMessage(ctx context.Context,
 	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	raw, err := a.askOnce(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams))
+	raw, err := a.askUnkeyed(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams))
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +226,7 @@ func (a *shadowAsker) CreateMessage(ctx context.Context,
 // ListRoots asks for directories.
 func (a *shadowAsker) ListRoots(ctx context.Context,
 	_ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	raw, err := a.askOnce(ctx, mcp.NewRootsInputRequest())
+	raw, err := a.askUnkeyed(ctx, mcp.NewRootsInputRequest())
 	if err != nil {
 		return nil, err
 	}
@@ -246,41 +237,18 @@ func (a *shadowAsker) ListRoots(ctx context.Context,
 	return &result, nil
 }
 
-// askOnce asks a question, and holds the mutex meanwhile: a run asks one at a time.
-func (a *shadowAsker) askOnce(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pending {
-		return nil, roundtrip.ErrPending
-	}
+// askUnkeyed asks a question, unless the client has not declared that it can be asked.
+func (a *shadowAsker) askUnkeyed(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
 	if err := a.failures.checkDeclared(ctx, q); err != nil {
 		return nil, err
 	}
-	key, err := a.deriveKeyLocked(q)
+	request, err := decodeQuestion(q)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := askInRound(ctx, key, q, nil)
-	a.pending = err != nil
-	return raw, err
-}
-
-// deriveKeyLocked returns the key of a question. It is the same in every run that asks the
-// questions of the same kind and form in the same order.
-func (a *shadowAsker) deriveKeyLocked(q mcp.InputRequest) (string, error) {
-	request, err := decodeQuestion(q)
+	raw, err := roundtrip.AskUnkeyed(ctx, request)
 	if err != nil {
-		return "", err
+		return nil, &askError{err}
 	}
-	kind := string(request.Kind())
-	if form, ok := request.(*protocol.ElicitForm); ok {
-		canonical, err := jsonx.AppendCanonical(nil, form.Schema)
-		if err != nil {
-			return "", err
-		}
-		sum := sha256.Sum256(canonical)
-		kind += "-" + hex.EncodeToString(sum[:16])
-	}
-	a.seen[kind]++
-	return fmt.Sprintf("%s-%d", kind, a.seen[kind]), nil
+	return raw, nil
 }

@@ -170,8 +170,8 @@ func TestUnmodifiedConcurrently(t *testing.T) {
 	who.once(t, "One?", "Two?", "Three?", "Four?")
 }
 
-// TestUnmodifiedChangesItsMind: a handler whose question is another in every
-// run ends soon, and not at the cap on rounds.
+// TestUnmodifiedChangesItsMind: a handler whose question is another in every run is found in
+// the second, and nobody is asked again.
 func TestUnmodifiedChangesItsMind(t *testing.T) {
 	runs := 0
 	s := newHostServer()
@@ -187,10 +187,74 @@ func TestUnmodifiedChangesItsMind(t *testing.T) {
 	a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true,
 		Options: roundtrip.Options{Observer: found}})
 	got, err := links(modern)["rondo/http"](t, a, s, who).tool(within(t), "clock", nil)
-	if err == nil || !strings.Contains(err.Error(), "internal error") || runs != 3 {
+	if err != nil || !strings.Contains(got, "roundtrip.Nonce") || runs != 2 {
 		t.Errorf("got %q, %v after %d runs", got, err, runs)
 	}
 	if _, ok := errors.AsType[*roundtrip.JournalError](found.err()); !ok {
 		t.Errorf("reported %v", found.err())
+	}
+	who.once(t, "Now, at 1?")
+}
+
+// The same question twice is two questions, also after a refusal, whatever carries them.
+func TestUnmodifiedAsksTheSameTwice(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		for name := range links(revision) {
+			t.Run(revision+"/"+name, func(t *testing.T) {
+				s := newHostServer()
+				s.AddTool(mcp.NewTool("twice"), func(ctx context.Context,
+					_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					var said []string
+					for range 2 {
+						answer, err := s.RequestElicitation(ctx,
+							mcp.ElicitationRequest{Params: form("Sure?")})
+						if err != nil {
+							return nil, err
+						}
+						said = append(said, string(answer.Action))
+					}
+					return mcp.NewToolResultText(strings.Join(said, " ")), nil
+				})
+				who := newPerson(map[string]string{"Sure?": "decline"})
+				a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})
+				got, err := links(revision)[name](t, a, s, who).tool(within(t), "twice", nil)
+				if err != nil || got != "decline decline" {
+					t.Errorf("got %q, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+// With one line the usual OAuth visit is asked for once, in both eras.
+func TestUnmodifiedVisitsWithANonce(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		t.Run(revision, func(t *testing.T) {
+			s := newHostServer()
+			visited := map[string]bool{}
+			s.AddTool(mcp.NewTool("login"), func(ctx context.Context,
+				_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				nonce, err := roundtrip.Nonce(ctx, "login")
+				if err != nil {
+					return nil, err
+				}
+				visited[nonce] = true
+				answer, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{
+					Params: mcp.ElicitationParams{Mode: mcp.ElicitationModeURL,
+						Message: "Sign in", ElicitationID: nonce,
+						URL: "https://id.example/?state=" + nonce}})
+				if err != nil {
+					return nil, err
+				}
+				return mcp.NewToolResultText(string(answer.Action)), nil
+			})
+			who := newPerson(nil)
+			a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})
+			got, err := links(revision)["rondo/http"](t, a, s, who).tool(within(t), "login", nil)
+			if err != nil || got != "accept" || len(visited) != 1 {
+				t.Errorf("got %q, %v with %d nonces", got, err, len(visited))
+			}
+			who.once(t, "Sign in")
+		})
 	}
 }

@@ -1,0 +1,64 @@
+package roundtrip_test
+
+import (
+	"context"
+	"net/url"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// The usual OAuth flow asks once, in both eras, if its nonce is kept.
+func TestVisitsWithANonceAreAskedForOnce(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			var visited, used string
+			p := person{"login": `{"action":"accept"}`}
+			j := newJourney(t, m, roundtrip.Options{}, p,
+				func(ctx context.Context) (protocol.Result, error) {
+					nonce, err := roundtrip.Nonce(ctx, "login")
+					if err != nil {
+						return nil, err
+					}
+					if visited == "" {
+						visited = nonce
+					}
+					err = roundtrip.AskURL(ctx, "login", "Sign in",
+						"https://id.example/authorize?state="+url.QueryEscape(nonce))
+					if err != nil {
+						return nil, err
+					}
+					used = nonce
+					return say("signed in")
+				})
+			if result, err := j.end(p); err != nil || show(result) != "signed in" {
+				t.Fatalf("got %q, %v", show(result), err)
+			}
+			if len(used) != 32 || used != visited {
+				t.Errorf("the nonce was %q and became %q", visited, used)
+			}
+		})
+	}
+}
+
+// Two flows, and two names, have nothing in common.
+func TestNoncesDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		for _, name := range []string{"a", "b"} {
+			nonce, err := roundtrip.Nonce(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			seen[nonce] = true
+		}
+		return say("done")
+	}
+	for range 2 {
+		newClient(t, roundtrip.Options{}, handler).done()
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d nonces are different, want 4", len(seen))
+	}
+}

@@ -1,0 +1,319 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/claims"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// AskUnkeyed is [AskRequest] for handlers whose questions have no keys, such as those that
+// call the SDK's own methods. Each call is a question of its own, also where the person was
+// asked the same before in this run.
+//
+// Where the handler runs again with an answer, the answer belongs to the question with the
+// same content. One of several with the same content is told from the others by its place:
+// its answer is used only if everything that was asked before it is the same, in the same
+// order. Otherwise, or if the handler comes to a question whose answer is there and asks
+// another one in its place, the flow ends with an error for client and observer, and nothing
+// is asked. What changes in a question must be kept with [Memo] or [Nonce].
+//
+// A round has one such question. Different questions may be asked from several goroutines;
+// they are asked one after the other. Equal ones have no order there and end the flow: they
+// need keys.
+//
+// The keys on the wire are question-1, question-2 and so on in the order of asking, with
+// concurrent- before them where the goroutine of the handler did not ask. Handlers that
+// name questions themselves must not use these.
+func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
+	opts ...QuestionOption) (json.RawMessage, error) {
+	r := runFrom(ctx)
+	if r == nil {
+		return nil, noRound(ctx)
+	}
+	q := requestQuestion("question", request)
+	if q.err != nil {
+		return nil, r.endWithError(q.err)
+	}
+	u, err := r.unkeyedQuestions()
+	if err != nil {
+		return nil, err
+	}
+	if r.isLegacy() && !r.funnel.opts.ReplayOnLegacy {
+		return AskRequest(ctx, u.nextKey(), request, opts...)
+	}
+	// A question that nobody can be asked has no place among the others.
+	if err := r.checkOptional(ctx, []Question{q.applyOptions(opts)}); err != nil {
+		return nil, err
+	}
+	asked := unkeyedQuestion{concurrent: !calledByHandler()}
+	if asked.content, err = q.identifyContent(); err != nil {
+		return nil, r.endWithError(err)
+	}
+	// No call waits for a person here: the mutex is held for a moment.
+	u.asking.Lock()
+	defer u.asking.Unlock()
+	if err := r.placeUnkeyed(u, &asked); err != nil {
+		return nil, err
+	}
+	raw, err := AskRequest(ctx, asked.key(), request, opts...)
+	if errors.Is(err, ErrPending) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		u.pending = &asked
+	}
+	return raw, err
+}
+
+const (
+	unkeyedPrefix    = "question-"
+	concurrentPrefix = "concurrent-" + unkeyedPrefix
+	// maxUnusedAnswers is how many answers a run with several goroutines may not come to
+	// before it asks: one, because a goroutine may decide otherwise with a later answer.
+	maxUnusedAnswers = 1
+)
+
+// unkeyedTable has the questions that one run asks without keys. The mutex of the run guards
+// all but asking and run.
+type unkeyedTable struct {
+	run     *run
+	asking  sync.Mutex        // held while a run that is replayed asks
+	asked   []unkeyedQuestion // in this run, in order
+	pending *unkeyedQuestion  // that the client will be asked
+}
+
+// An unkeyedQuestion is one of a run, or one that a state says was asked in an earlier run.
+type unkeyedQuestion struct {
+	content    questionContent
+	number     int  // within the flow, from 1; 0: not asked, because another one is pending
+	concurrent bool // the goroutine of the handler did not ask it
+}
+
+// questionContent tells questions apart that have no key.
+type questionContent struct {
+	kind   protocol.InputKind
+	form   [32]byte
+	prompt [16]byte
+}
+
+func (q Question) identifyContent() (questionContent, error) {
+	mark, err := q.makeMark()
+	return questionContent{q.request.Kind(), q.formDigest(), mark.PromptDigest}, err
+}
+
+func (q *unkeyedQuestion) key() string {
+	if q.concurrent {
+		return concurrentPrefix + strconv.Itoa(q.number)
+	}
+	return unkeyedPrefix + strconv.Itoa(q.number)
+}
+
+// parseUnkeyed reads what a state says of a question; ok is false for one with a key of the
+// author's.
+func parseUnkeyed(key string, content questionContent,
+	mark claims.Mark) (q unkeyedQuestion, ok bool) {
+	content.prompt = mark.PromptDigest
+	q.content = content
+	digits, plain := strings.CutPrefix(key, unkeyedPrefix)
+	if !plain {
+		if digits, q.concurrent = strings.CutPrefix(key, concurrentPrefix); !q.concurrent {
+			return q, false
+		}
+	}
+	n, err := strconv.Atoi(digits)
+	q.number = n
+	return q, mark.Set && err == nil && n > 0 && q.key() == key
+}
+
+// unkeyedQuestions returns the table of the run and creates it if need be.
+func (r *run) unkeyedQuestions() (*unkeyedTable, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.versionedFlowLocked()
+	if err != nil {
+		return nil, err
+	}
+	if f.unkeyed == nil {
+		f.unkeyed = &unkeyedTable{run: r}
+	}
+	return f.unkeyed, nil
+}
+
+// nextKey returns the key of a question that is asked in place.
+func (u *unkeyedTable) nextKey() string {
+	u.run.mu.Lock()
+	defer u.run.mu.Unlock()
+	q := unkeyedQuestion{number: len(u.asked) + 1}
+	u.asked = append(u.asked, q)
+	return q.key()
+}
+
+// placeUnkeyed sets the number of q: that of the question in an earlier run which q is, or
+// the next.
+func (r *run) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.activeFlowLocked(); err != nil {
+		return err
+	}
+	before := u.asked
+	u.asked = append(u.asked, *q)
+	placed := &u.asked[len(u.asked)-1]
+	same, fromElsewhere := 0, q.concurrent
+	for i := range before {
+		if before[i].content == q.content {
+			same++
+			fromElsewhere = fromElsewhere || before[i].concurrent
+		}
+	}
+	if same > 0 && fromElsewhere {
+		return r.failLocked(&JournalError{unkeyedPrefix + strconv.Itoa(len(u.asked)),
+			"several goroutines ask the same, and nothing tells their answers apart; name the " +
+				"questions with WithKey, or ask them from the handler's own goroutine"})
+	}
+	if u.pending != nil {
+		// The handler ignored the error: it would word this with an answer that it does
+		// not have.
+		return fmt.Errorf("%w: %s, and no other yet", ErrPending, u.pending.key())
+	}
+	earlier := r.earlierUnkeyedLocked()
+	if i := indexSame(earlier, q.content, same); i >= 0 {
+		if same > 0 && !slices.Equal(before, earlier[:i]) {
+			return r.endChangedLocked(earlier[i].key())
+		}
+		*placed = earlier[i]
+		q.number, q.concurrent = placed.number, placed.concurrent
+		return nil
+	}
+	if !q.concurrent {
+		// The goroutine of the handler comes to its questions in one order: those that
+		// it has asked in earlier runs come first.
+		for _, e := range earlier {
+			if !e.concurrent && !slices.Contains(before, e) {
+				return r.endChangedLocked(e.key())
+			}
+		}
+	}
+	q.number = 1
+	if len(earlier) > 0 {
+		q.number = earlier[len(earlier)-1].number + 1
+	}
+	placed.number = q.number
+	return nil
+}
+
+// indexSame returns where the question with the content is, after skip others with it; -1 for
+// nowhere.
+func indexSame(list []unkeyedQuestion, content questionContent, skip int) int {
+	for i := range list {
+		if list[i].content != content {
+			continue
+		}
+		if skip == 0 {
+			return i
+		}
+		skip--
+	}
+	return -1
+}
+
+// earlierUnkeyedLocked returns the questions without keys of earlier runs, in order.
+func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
+	earlier := make([]unkeyedQuestion, 0, len(r.answers)+len(r.asked))
+	for _, a := range r.answers {
+		if q, ok := parseUnkeyed(a.key, questionContent{kind: a.kind, form: a.digest},
+			a.mark); ok {
+			earlier = append(earlier, q)
+		}
+	}
+	for i := range r.asked {
+		a := &r.asked[i]
+		q, ok := parseUnkeyed(a.Key, questionContent{kind: a.Kind, form: a.Digest}, a.Mark)
+		if ok && !slices.Contains(earlier, q) { // without an answer
+			earlier = append(earlier, q)
+		}
+	}
+	slices.SortFunc(earlier, func(a, b unkeyedQuestion) int { return a.number - b.number })
+	return earlier
+}
+
+// endIfUnused ends a run of several goroutines that asks anew although it did not come to the
+// answers that are there: its questions change each time.
+func (r *run) endIfUnused() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.flow
+	if f == nil || f.end != nil || f.unkeyed == nil || f.unkeyed.pending == nil {
+		return
+	}
+	unused := 0
+	for _, e := range r.earlierUnkeyedLocked() {
+		asked := func(q unkeyedQuestion) bool { return q.content == e.content }
+		if !slices.ContainsFunc(f.unkeyed.asked, asked) {
+			unused++
+		}
+	}
+	if unused > maxUnusedAnswers {
+		f.end = changedEnding(f.unkeyed.pending.key())
+	}
+}
+
+// endChangedLocked ends the run because the handler asks another question than the one whose
+// answer is there.
+func (r *run) endChangedLocked(key string) error { return r.endLocked(changedEnding(key)) }
+
+func changedEnding(key string) *ending {
+	err := &JournalError{key, "when the handler ran again with the answer it asked another " +
+		"question in this place; its text, URL and order must not change between rounds: keep " +
+		"what is fresh in it with roundtrip.Nonce or roundtrip.Memo"}
+	return &ending{err: err, how: event.EndFailed, bug: true, refusal: &refusal{
+		code: protocol.CodeFlowEnded,
+		text: fmt.Sprintf("The server asked something else when it ran again with the answer to "+
+			"%q. That answer was not used, and nothing more is asked. This is a mistake in the "+
+			"server: what is fresh in its question must be kept with roundtrip.Nonce or "+
+			"roundtrip.Memo.", key),
+	}}
+}
+
+// endWithError ends the run with a mistake of the server.
+func (r *run) endWithError(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, over := r.activeFlowLocked(); over != nil {
+		return over
+	}
+	return r.failLocked(err)
+}
+
+// maxTargets bounds a targetSet: the names of resources come from clients.
+const maxTargets = 1024
+
+// A targetSet has the tools, prompts and resources about which something was reported that
+// is worth one entry in the log and no more.
+type targetSet struct {
+	mu    sync.Mutex
+	known map[string]struct{}
+}
+
+// addTarget reports whether the target is new, and there is room for it.
+func (s *targetSet) addTarget(method, target string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := method + " " + target
+	if _, known := s.known[key]; known || len(s.known) >= maxTargets {
+		return false
+	}
+	if s.known == nil {
+		s.known = map[string]struct{}{}
+	}
+	s.known[key] = struct{}{}
+	return true
+}

@@ -1,0 +1,242 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// askPlainly asks as the handler of an SDK does, and returns what was answered.
+func askPlainly(ctx context.Context, message string) (string, error) {
+	raw, err := roundtrip.AskUnkeyed(ctx, &protocol.ElicitForm{Message: message,
+		Schema: []byte(`{"type":"object","properties":{}}`)})
+	if err != nil {
+		return "", err
+	}
+	result, err := protocol.DecodeElicitResult(raw)
+	return string(result.Action), err
+}
+
+// asksAll asks messages one after the other and says what was answered.
+func asksAll(messages func(round int) []string) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		var answers []string
+		for _, message := range messages(roundtrip.Number(ctx)) {
+			answer, err := askPlainly(ctx, message)
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, answer)
+		}
+		return say(strings.Join(answers, " "))
+	}
+}
+
+const (
+	yes = `{"action":"accept","content":{}}`
+	no  = `{"action":"decline"}`
+)
+
+// The same question twice is two questions, and a refusal of either is the handler's to
+// handle.
+func TestEqualQuestionsWithoutKeys(t *testing.T) {
+	handler := asksAll(func(int) []string { return []string{"Sure?", "Which?", "Sure?"} })
+	for _, tc := range []struct{ name, first, second, want string }{
+		{"first refused", no, yes, "decline accept accept"},
+		{"second refused", yes, no, "accept accept decline"},
+		{"both refused", no, no, "decline accept decline"},
+	} {
+		answers := []string{tc.first, yes, tc.second}
+		t.Run(tc.name+"/modern", func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, handler)
+			for i, answer := range answers {
+				key := fmt.Sprint("question-", i+1)
+				c.ask(key)
+				c.answer(key, answer)
+			}
+			if got := c.done(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+		for _, m := range modes {
+			if m.version.Era() == protocol.Modern {
+				continue
+			}
+			t.Run(tc.name+"/"+m.name, func(t *testing.T) {
+				j := newJourney(t, m, roundtrip.Options{}, nil, handler)
+				asked := 0
+				j.human.answer = func(context.Context, protocol.InputRequest,
+					func()) (json.RawMessage, error) {
+					asked++
+					return json.RawMessage(answers[asked-1]), nil
+				}
+				if got := j.done(); got != tc.want || asked != len(answers) {
+					t.Errorf("got %q after %d questions, want %q", got, asked, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// An answer counts for nothing where the handler asks something else, or in another order,
+// when it runs again; nobody is asked again.
+func TestReplayThatAsksSomethingElse(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		rounds [][]string // what each run asks
+		key    string     // whose answer belongs to nothing
+	}{
+		{"other words", [][]string{{"At 12:01?"}, {"At 12:02?"}}, "question-1"},
+		{"other words of the second", [][]string{{"Sure?", "At 12:01?"}, {"Sure?", "At 12:01?"},
+			{"Sure?", "At 12:02?"}}, "question-2"},
+		{"another order", [][]string{{"a?", "b?"}, {"b?", "a?"}}, "question-1"},
+		{"another order before a repetition", [][]string{{"a?", "b?", "a?"}, {"a?", "b?", "a?"},
+			{"a?", "b?", "a?"}, {"a?", "a?", "b?"}}, "question-3"},
+		{"one is left out before a repetition", [][]string{{"b?", "a?", "a?"},
+			{"b?", "a?", "a?"}, {"b?", "a?", "a?"}, {"a?", "a?"}}, "question-3"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{},
+				asksAll(func(round int) []string { return tc.rounds[round-1] }))
+			for range 2 {
+				c.call = toolCall()
+				for n := 1; n < len(tc.rounds); n++ {
+					key := fmt.Sprint("question-", n)
+					c.ask(key)
+					c.answer(key, yes)
+				}
+				c.refused(protocol.CodeFlowEnded, tc.key, "asked something else")
+			}
+			contains(t, one[event.ServerBug](t, c.events).Err.Error(), tc.key, "Nonce")
+		})
+	}
+}
+
+// Several goroutines may ask different things, in any order.
+func TestGoroutinesAskDifferentQuestions(t *testing.T) {
+	const n = 4
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			p := person{}
+			for i := range n {
+				p[fmt.Sprint("concurrent-question-", i+1)] = yes
+				p[fmt.Sprint("question-", i+1)] = yes
+			}
+			j := newJourney(t, m, roundtrip.Options{}, p,
+				func(ctx context.Context) (protocol.Result, error) {
+					answers, errs := make([]string, n), make([]error, n)
+					var all sync.WaitGroup
+					for i := range n {
+						all.Go(func() { answers[i], errs[i] = askPlainly(ctx, fmt.Sprint(i, "?")) })
+					}
+					all.Wait()
+					for _, err := range errs {
+						if err != nil {
+							return nil, err
+						}
+					}
+					return say(strings.Join(answers, " "))
+				})
+			result, err := j.end(p)
+			if want := "accept accept accept accept"; err != nil || show(result) != want {
+				t.Errorf("got %q, %v, want %q", show(result), err, want)
+			}
+		})
+	}
+}
+
+// Equal questions of several goroutines are an error, whether the first of them is pending
+// or answered.
+func TestGoroutinesAskTheSame(t *testing.T) {
+	elsewhere := func(ctx context.Context) (answer string, err error) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			answer, err = askPlainly(ctx, "Sure?")
+		}()
+		<-done
+		return answer, err
+	}
+	t.Run("pending", func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			_, _ = elsewhere(ctx)
+			_, err := elsewhere(ctx)
+			return nil, err
+		})
+		contains(t, c.bug(), "goroutines", "WithKey")
+	})
+	t.Run("answered", func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			if _, err := elsewhere(ctx); err != nil {
+				return nil, err
+			}
+			_, err := elsewhere(ctx)
+			return nil, err
+		})
+		c.ask("concurrent-question-1")
+		contains(t, c.answer("concurrent-question-1", yes).bug(), "goroutines", "WithKey")
+	})
+}
+
+// A question of a goroutine that changes each time is asked twice, and then the flow ends.
+func TestGoroutineThatAsksSomethingElse(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err = askPlainly(ctx, fmt.Sprint("Number ", roundtrip.Number(ctx), "?"))
+		}()
+		<-done
+		return nil, err
+	})
+	c.ask("concurrent-question-1")
+	c.answer("concurrent-question-1", yes).ask("concurrent-question-2")
+	c.answer("concurrent-question-2", yes).refused(protocol.CodeFlowEnded,
+		"asked something else")
+}
+
+// A handler that ignores the error and makes its next question of an answer that is not
+// there does not get that asked.
+func TestNoQuestionWithoutAKeyBehindAPendingOne(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		first, _ := askPlainly(ctx, "First?")
+		second, _ := askPlainly(ctx, "After "+first+"?")
+		return say(first + " " + second)
+	})
+	c.ask("question-1")
+	c.answer("question-1", no).ask("question-2")
+	if got := c.answer("question-2", yes).done(); got != "decline accept" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Where the client cannot be asked, a handler that can do without goes on, and asks its next
+// question under the first free key in every round.
+func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		_, err := roundtrip.AskUnkeyed(ctx, &protocol.ListRoots{}, roundtrip.IfPossible())
+		if err == nil {
+			t.Error("the client was asked for its roots")
+		}
+		for range 2 {
+			if _, err := askPlainly(ctx, "Sure?"); err != nil {
+				return nil, err
+			}
+		}
+		return say("done")
+	})
+	c.call.Capabilities.Roots = nil
+	c.ask("question-1")
+	c.answer("question-1", yes).ask("question-2")
+	if got := c.answer("question-2", yes).done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
