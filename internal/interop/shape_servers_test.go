@@ -102,16 +102,23 @@ func (s *site) addOfficialRemove(srv *mcp.Server) {
 
 func (s *site) removeOfficial(ctx context.Context, req *mcp.CallToolRequest,
 	ask questioner) (*mcp.CallToolResult, error) {
-	var in struct{ Name string }
-	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+	name, err := officialName(req)
+	if err != nil {
 		return nil, err
 	}
-	text, err := s.removePart(ctx, in.Name, ask,
-		func(ctx context.Context) error { return s.act(ctx, in.Name) })
+	text, err := s.removePart(ctx, name, ask,
+		func(ctx context.Context) error { return s.act(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
 	return officialText(text), nil
+}
+
+// officialName reads the argument of the tool "remove".
+func officialName(req *mcp.CallToolRequest) (string, error) {
+	var in struct{ Name string }
+	err := json.Unmarshal(req.Params.Arguments, &in)
+	return in.Name, err
 }
 
 // serveOfficial serves one server of the official Go SDK, bare or with gosdk.Install.
