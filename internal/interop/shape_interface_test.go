@@ -11,28 +11,28 @@ import (
 
 // TestHandlerWithSmallInterface: the code that asks knows neither the SDK's session nor the
 // request. It holds an interface of its own, which the session satisfies.
-func TestHandlerWithSmallInterface(t *testing.T) {
-	t.Run("official", func(t *testing.T) {
-		shape{serve: func(t *testing.T, s *site) http.Handler {
+func TestHandlerWithSmallInterface(t *testing.T) { checkAll(t, smallInterface()) }
+
+func smallInterface() shapes {
+	return shapes{
+		"official": {serve: func(t *testing.T, s *site) http.Handler {
 			srv := s.newOfficial()
 			srv.AddTool(&mcp.Tool{Name: "remove", InputSchema: removeArgs},
 				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 					return s.removeOfficial(ctx, req, askElicitor(req.Session))
 				})
-			return s.serveOfficial(t, srv, nil)
-		}}.check(t)
-	})
-	t.Run("mcp-go", func(t *testing.T) {
-		shape{serve: func(t *testing.T, s *site) http.Handler {
+			return s.serveOneOfficial(t, srv)
+		}},
+		"mcp-go": {serve: func(t *testing.T, s *site) http.Handler {
 			srv := s.newMCPGo()
 			srv.AddTool(mcpgomcp.NewToolWithRawSchema("remove", "", removeArgs),
 				func(ctx context.Context, r mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult,
 					error) {
 					return s.removeMCPGo(ctx, r, askElicitationRequester(srv))
 				})
-			return s.serveMCPGo(t, srv, nil)
-		}}.check(t)
-	})
+			return s.serveOneMCPGo(t, srv)
+		}},
+	}
 }
 
 // An elicitor is all that code far from the SDK's types needs of a session.

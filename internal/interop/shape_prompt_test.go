@@ -12,39 +12,37 @@ import (
 
 // TestPromptThatSwallowsErrors: a prompt asks for what it is to contain. Where it gets no answer it
 // goes on without one, whatever the reason is, and records that it was rendered.
-func TestPromptThatSwallowsErrors(t *testing.T) {
-	review := func(name string) request { return prompt("review", map[string]string{"name": name}) }
-	common := shape{request: review, done: "Review %s: drafts true", left: "Review %s: drafts false",
-		swallows: true}
-	t.Run("official", func(t *testing.T) {
-		x := common
-		x.serve = func(t *testing.T, s *site) http.Handler {
-			srv := s.newOfficial()
-			srv.AddPrompt(&mcp.Prompt{Name: "review",
-				Arguments: []*mcp.PromptArgument{{Name: "name", Required: true}}},
-				func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-					return officialPrompt(s.review(ctx, req.Params.Arguments["name"],
-						askOfficial(req.Session))), nil
-				})
-			return s.serveOfficial(t, srv, nil)
-		}
-		x.check(t)
-	})
-	t.Run("mcp-go", func(t *testing.T) {
-		x := common
-		x.serve = func(t *testing.T, s *site) http.Handler {
-			srv := s.newMCPGo()
-			srv.AddPrompt(mcpgomcp.NewPrompt("review",
-				mcpgomcp.WithArgument("name", mcpgomcp.RequiredArgument())),
-				func(ctx context.Context, r mcpgomcp.GetPromptRequest) (*mcpgomcp.GetPromptResult,
-					error) {
-					return mcpGoPrompt(s.review(ctx, r.Params.Arguments["name"],
-						askMCPGo(srv))), nil
-				})
-			return s.serveMCPGo(t, srv, nil)
-		}
-		x.check(t)
-	})
+func TestPromptThatSwallowsErrors(t *testing.T) { checkAll(t, swallowingPrompts()) }
+
+func swallowingPrompts() shapes {
+	common := shape{
+		request: func(name string) request {
+			return prompt("review", map[string]string{"name": name})
+		},
+		done: "Review %s: drafts true", left: "Review %s: drafts false", swallows: true,
+	}
+	official, other := common, common
+	official.serve = func(t *testing.T, s *site) http.Handler {
+		srv := s.newOfficial()
+		srv.AddPrompt(&mcp.Prompt{Name: "review",
+			Arguments: []*mcp.PromptArgument{{Name: "name", Required: true}}},
+			func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return officialPrompt(s.review(ctx, req.Params.Arguments["name"],
+					askOfficial(req.Session))), nil
+			})
+		return s.serveOneOfficial(t, srv)
+	}
+	other.serve = func(t *testing.T, s *site) http.Handler {
+		srv := s.newMCPGo()
+		srv.AddPrompt(mcpgomcp.NewPrompt("review",
+			mcpgomcp.WithArgument("name", mcpgomcp.RequiredArgument())),
+			func(ctx context.Context, r mcpgomcp.GetPromptRequest) (*mcpgomcp.GetPromptResult,
+				error) {
+				return mcpGoPrompt(s.review(ctx, r.Params.Arguments["name"], askMCPGo(srv))), nil
+			})
+		return s.serveOneMCPGo(t, srv)
+	}
+	return shapes{"official": official, "mcp-go": other}
 }
 
 // review is the prompt.

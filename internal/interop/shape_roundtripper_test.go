@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -16,9 +17,11 @@ import (
 // TestQuestionsInsideRoundTripper: a client library of the author's sends what the tool wants done
 // to a backend, and its HTTP round tripper asks before anything leaves. The handler sees what became
 // of the question as an error that two layers have wrapped, and answers with a failed tool.
-func TestQuestionsInsideRoundTripper(t *testing.T) {
-	t.Run("official", func(t *testing.T) {
-		shape{serve: func(t *testing.T, s *site) http.Handler {
+func TestQuestionsInsideRoundTripper(t *testing.T) { checkAll(t, roundTrippers()) }
+
+func roundTrippers() shapes {
+	return shapes{
+		"official": {serve: func(t *testing.T, s *site) http.Handler {
 			srv, backend := s.newOfficial(), newBackend(t, s)
 			srv.AddTool(&mcp.Tool{Name: "remove", InputSchema: removeArgs},
 				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -34,11 +37,9 @@ func TestQuestionsInsideRoundTripper(t *testing.T) {
 					}
 					return officialText(text), nil
 				})
-			return s.serveOfficial(t, srv, nil)
-		}}.check(t)
-	})
-	t.Run("mcp-go", func(t *testing.T) {
-		shape{serve: func(t *testing.T, s *site) http.Handler {
+			return s.serveOneOfficial(t, srv)
+		}},
+		"mcp-go": {serve: func(t *testing.T, s *site) http.Handler {
 			srv, backend := s.newMCPGo(), newBackend(t, s)
 			srv.AddTool(mcpgomcp.NewToolWithRawSchema("remove", "", removeArgs),
 				func(ctx context.Context, r mcpgomcp.CallToolRequest) (*mcpgomcp.CallToolResult,
@@ -50,16 +51,15 @@ func TestQuestionsInsideRoundTripper(t *testing.T) {
 					}
 					return mcpgomcp.NewToolResultText(text), nil
 				})
-			return s.serveMCPGo(t, srv, nil)
-		}}.check(t)
-	})
+			return s.serveOneMCPGo(t, srv)
+		}},
+	}
 }
 
 // A backend is what a server stands in front of: an API that removes what it is told to.
-type backend struct {
-	url    string
-	client *http.Client
-}
+type backend struct{ client *http.Client }
+
+const backendURL = "http://backend.invalid/"
 
 func newBackend(t *testing.T, s *site) *backend {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,17 +67,20 @@ func newBackend(t *testing.T, s *site) *backend {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	}))
-	own := &http.Transport{}
+	own := &http.Transport{DialContext: func(ctx context.Context, network,
+		_ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, api.Listener.Addr().String())
+	}}
 	t.Cleanup(func() {
 		own.CloseIdleConnections()
 		api.Close()
 	})
-	return &backend{api.URL, &http.Client{Transport: &confirming{s, own}}}
+	return &backend{&http.Client{Transport: &confirming{s, own}}}
 }
 
 // remove is the client library.
 func (b *backend) remove(ctx context.Context, name string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, b.url+"/"+name, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, backendURL+name, nil)
 	if err != nil {
 		return "", err
 	}

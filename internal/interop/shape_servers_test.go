@@ -121,22 +121,32 @@ func officialName(req *mcp.CallToolRequest) (string, error) {
 	return in.Name, err
 }
 
-// serveOfficial serves one server of the official Go SDK, bare or with gosdk.Install.
-func (s *site) serveOfficial(t *testing.T, srv *mcp.Server, opts *gosdk.Options) http.Handler {
+// serveOfficial serves servers of the official Go SDK, bare or behind the adapter. Without Stateless
+// the SDK alone has no modern revision; there the two are compared with it.
+func (s *site) serveOfficial(t *testing.T, getServer func(*http.Request) *mcp.Server,
+	how mcp.StreamableHTTPOptions, opts gosdk.Options) http.Handler {
 	t.Helper()
 	if s.bare {
-		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv },
-			&mcp.StreamableHTTPOptions{Stateless: s.revision == modern})
-	}
-	if opts == nil {
-		opts = &gosdk.Options{}
+		how.Stateless = how.Stateless || s.revision == modern
+		return mcp.NewStreamableHTTPHandler(getServer, &how)
 	}
 	opts.UnmodifiedHandlers = true
-	a, err := gosdk.Install(srv, opts)
+	a, err := gosdk.New(&opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Handler(nil)
+	h, err := a.Handler(getServer, &how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// serveOneOfficial is serveOfficial for one server in the SDK's usual way.
+func (s *site) serveOneOfficial(t *testing.T, srv *mcp.Server) http.Handler {
+	t.Helper()
+	return s.serveOfficial(t, func(*http.Request) *mcp.Server { return srv },
+		mcp.StreamableHTTPOptions{}, gosdk.Options{})
 }
 
 // newMCPGo returns a server of mcp-go with what asks nothing.
@@ -223,21 +233,27 @@ func (s *site) removeMCPGo(ctx context.Context, r mcpgomcp.CallToolRequest,
 	return mcpgomcp.NewToolResultText(text), nil
 }
 
-// serveMCPGo serves one server of mcp-go, bare or with mcpgo.Install.
-func (s *site) serveMCPGo(t *testing.T, srv *mcpgoserver.MCPServer, opts *mcpgo.Options,
+// serveMCPGo serves one server of mcp-go, bare or behind the adapter.
+func (s *site) serveMCPGo(t *testing.T, srv *mcpgoserver.MCPServer, opts mcpgo.Options,
 	how ...mcpgoserver.StreamableHTTPOption) http.Handler {
 	t.Helper()
 	how = append(how, mcpgoserver.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
 	if s.bare {
 		return mcpgoserver.NewStreamableHTTPServer(srv, how...)
 	}
-	if opts == nil {
-		opts = &mcpgo.Options{}
-	}
 	opts.UnmodifiedHandlers = true
-	a, err := mcpgo.Install(srv, opts)
+	a, err := mcpgo.New(&opts)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := a.Install(srv); err != nil {
+		t.Fatal(err)
+	}
 	return a.Handler(mcpgoserver.NewStreamableHTTPServer(srv, how...))
+}
+
+// serveOneMCPGo is serveMCPGo in mcp-go's usual way.
+func (s *site) serveOneMCPGo(t *testing.T, srv *mcpgoserver.MCPServer) http.Handler {
+	t.Helper()
+	return s.serveMCPGo(t, srv, mcpgo.Options{})
 }

@@ -31,16 +31,26 @@ type shape struct {
 	done, left string
 	// swallows says that the handler goes on after an error of its questions.
 	swallows bool
-	// sessionless says that sessions of older revisions cannot be asked, and alone is then the
-	// text of the result.
+	// alone is the text of the result where the client cannot be asked; empty: an error.
+	alone string
+	// sessionless says that clients of older revisions cannot be asked.
 	sessionless bool
-	alone       string
 	// header is sent by all clients.
 	header http.Header
 	// plain is what else is compared between the bare server and the other, beside plainRequests.
 	plain []plainRequest
 	// tokens are those that the server knows, as the bearer of the clients; nil: any.
 	tokens []string
+}
+
+// shapes are the same shape by the SDK that it is built on.
+type shapes map[string]shape
+
+// checkAll checks each.
+func checkAll(t *testing.T, all shapes) {
+	for name, x := range all {
+		t.Run(name, x.check)
+	}
 }
 
 // A site is where one server of a shape runs, and remembers what it did.
@@ -339,6 +349,9 @@ func (x shape) checkMute(t *testing.T, dial dialerOf, revision string) {
 			got = "error of the request: " + err.Error()
 		}
 		texts[i] = got
+		if !bare && x.alone != "" && got != x.alone {
+			t.Errorf("got %q, want %q", got, x.alone)
+		}
 		if !bare || !x.swallows {
 			s.wantActs(t)
 		}
