@@ -89,7 +89,7 @@ func answering(who *person) *mcp.ClientOptions {
 		},
 		ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
 			error) {
-			action, content := who.elicit(ctx, req.Params.Message)
+			action, content := who.elicit(ctx, req.Params.Message, req.Params.URL)
 			return &mcp.ElicitResult{Action: action, Content: content}, nil
 		},
 		CreateMessageHandler: func(_ context.Context,

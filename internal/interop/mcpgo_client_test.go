@@ -105,7 +105,7 @@ type mcpGoPerson struct{ *person }
 
 func (p mcpGoPerson) Elicit(ctx context.Context,
 	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	action, content := p.elicit(ctx, r.Params.Message)
+	action, content := p.elicit(ctx, r.Params.Message, r.Params.URL)
 	result := &mcp.ElicitationResult{}
 	result.Action = mcp.ElicitationResponseAction(action)
 	if content != nil { // a nil map in an interface would be null

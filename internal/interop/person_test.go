@@ -26,6 +26,8 @@ type person struct {
 	whenAsked func()
 	// before, if not nil, is called before a form or URL question is answered. It ends with ctx.
 	before func(ctx context.Context, question string)
+	// open, if not nil, is called with the URL of a visit before it is answered.
+	open func(ctx context.Context, url string)
 
 	mu    sync.Mutex
 	asked map[string]int
@@ -50,10 +52,13 @@ func (p *person) answer(question string) string {
 	return answer
 }
 
-// elicit answers a form or a URL question: with an action, and content if there is any.
-func (p *person) elicit(ctx context.Context, question string) (action string, content map[string]any) {
+// elicit answers a form, or a URL question: with an action, and content if there is any.
+func (p *person) elicit(ctx context.Context, question, url string) (action string, content map[string]any) {
 	if p.before != nil {
 		p.before(ctx, question)
+	}
+	if p.open != nil && url != "" {
+		p.open(ctx, url)
 	}
 	switch answer := p.answer(question); answer {
 	case "decline", "cancel":

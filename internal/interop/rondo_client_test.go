@@ -61,11 +61,11 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
 	if !mute {
 		opts.ElicitForm = func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
-			return who.result(ctx, q.Message)
+			return who.result(ctx, q.Message, "")
 		}
 		opts.ElicitURL = func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
 			error) {
-			return who.result(ctx, q.Message)
+			return who.result(ctx, q.Message, q.URL)
 		}
 		opts.CreateMessage = func(_ context.Context,
 			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
@@ -90,8 +90,8 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
 }
 
 // result is the answer of the person to a form or a visit.
-func (p *person) result(ctx context.Context, question string) (*protocol.ElicitResult, error) {
-	switch action, content := p.elicit(ctx, question); action {
+func (p *person) result(ctx context.Context, question, url string) (*protocol.ElicitResult, error) {
+	switch action, content := p.elicit(ctx, question, url); action {
 	case "decline":
 		return client.Decline(), nil
 	case "cancel":

@@ -24,14 +24,7 @@ func statelessWithFallback() shapes {
 	official, other := common, common
 	official.serve = func(t *testing.T, s *site) http.Handler {
 		srv := s.newOfficial()
-		srv.AddTool(&mcp.Tool{Name: "remove", InputSchema: removeArgs},
-			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				if hello := req.Session.InitializeParams(); hello == nil ||
-					hello.Capabilities == nil || hello.Capabilities.Elicitation == nil {
-					return officialText(kept), nil
-				}
-				return s.removeOfficial(ctx, req, askOfficial(req.Session))
-			})
+		s.addOfficialFallback(srv, kept)
 		return s.serveOfficial(t, func(*http.Request) *mcp.Server { return srv },
 			mcp.StreamableHTTPOptions{Stateless: true}, gosdk.Options{})
 	}
@@ -50,4 +43,16 @@ func statelessWithFallback() shapes {
 		return s.serveMCPGo(t, srv, mcpgo.Options{}, mcpgoserver.WithStateLess(true))
 	}
 	return shapes{"official": official, "mcp-go": other}
+}
+
+// addOfficialFallback adds a tool "remove" that returns kept to clients that cannot be asked.
+func (s *site) addOfficialFallback(srv *mcp.Server, kept string) {
+	srv.AddTool(&mcp.Tool{Name: "remove", InputSchema: removeArgs},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if hello := req.Session.InitializeParams(); hello == nil ||
+				hello.Capabilities == nil || hello.Capabilities.Elicitation == nil {
+				return officialText(kept), nil
+			}
+			return s.removeOfficial(ctx, req, askOfficial(req.Session))
+		})
 }

@@ -55,8 +55,9 @@ func checkAll(t *testing.T, all shapes) {
 
 // A site is where one server of a shape runs, and remembers what it did.
 type site struct {
-	bare     bool // the SDK alone
-	revision string
+	bare              bool // the SDK alone
+	keepsWriteTimeout bool // the author does not lift it
+	revision          string
 
 	mu      sync.Mutex
 	acts    map[string]int // by name
