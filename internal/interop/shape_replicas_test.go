@@ -2,6 +2,8 @@ package interop_test
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -121,6 +123,7 @@ func (s *site) balance(t *testing.T, start func(replica string, ring *keys.Keyri
 			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(at) },
 			Transport:     own,
 			FlushInterval: -1, // events pass at once
+			ErrorLog:      log.New(io.Discard, "", 0),
 			ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 				panic(http.ErrAbortHandler) // one end has hung up
 			},
