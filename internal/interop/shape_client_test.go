@@ -232,7 +232,7 @@ func (c *raw) do(r request, earlier *rawReply, given answers) rawReply {
 			c.t.Fatalf("got %d %s, want questions", earlier.status, earlier.body)
 		}
 		var asked struct {
-			InputRequests map[string]struct{ Params struct{ Message string } }
+			InputRequests map[string]struct{ Params struct{ Message, URL string } }
 			RequestState  string
 		}
 		if err := json.Unmarshal(earlier.result, &asked); err != nil {
@@ -245,6 +245,9 @@ func (c *raw) do(r request, earlier *rawReply, given answers) rawReply {
 				answer["content"] = json.RawMessage(text)
 			}
 			responses[key] = answer
+			if at := question.Params.URL; at != "" {
+				openPage(c.t, within(c.t, patience), at)
+			}
 		}
 		params["inputResponses"], params["requestState"] = responses, asked.RequestState
 	}

@@ -28,7 +28,7 @@ func TestHooksClientsAndRateLimiter(t *testing.T) {
 		for _, revision := range []string{modern, v20251125} {
 			t.Run(name+"/"+revision+"/beyond the budget", func(t *testing.T) {
 				s := newSite(revision)
-				who := newPerson(t, agreeing("books"))
+				who := newPerson(t, x.agreeing("books"))
 				c, _ := x.dial(t, shapeClients()["rondo"], x.open(t, s), revision, who, false)
 				for range limiterBudget {
 					if got, err := c.do(within(t, patience), tool("version", nil)); err != nil ||

@@ -35,6 +35,8 @@ type shape struct {
 	alone string
 	// sessionless says that clients of older revisions cannot be asked.
 	sessionless bool
+	// visits says that the second question is a visit.
+	visits bool
 	// header is sent by all clients.
 	header http.Header
 	// plain is what else is compared between the bare server and the other, beside plainRequests.
@@ -45,6 +47,23 @@ type shape struct {
 
 // shapes are the same shape by the SDK that it is built on.
 type shapes map[string]shape
+
+// allShapes are all shapes by name.
+func allShapes() map[string]shapes {
+	return map[string]shapes{
+		"server per request":           serversPerRequest(),
+		"stateless with a fallback":    statelessWithFallback(),
+		"questions in a round tripper": roundTrippers(),
+		"prompt that swallows errors":  swallowingPrompts(),
+		"hooks and a rate limiter":     limitedServers(),
+		"authentication of the author": ownAuthentication(),
+		"visit with a nonce":           visitsWithNonce(),
+		"small interface":              smallInterface(),
+		"write timeout":                writeTimeouts(),
+		"two replicas":                 twoReplicas(),
+		"two stateless replicas":       twoStatelessReplicas(),
+	}
+}
 
 // checkAll checks each.
 func checkAll(t *testing.T, all shapes) {
@@ -57,6 +76,8 @@ func checkAll(t *testing.T, all shapes) {
 type site struct {
 	bare              bool // the SDK alone
 	keepsWriteTimeout bool // the author does not lift it
+	freshNonces       bool // each round draws a nonce of its own
+	logins            *loginPage
 	revision          string
 
 	mu      sync.Mutex
@@ -205,11 +226,14 @@ func (s *site) removePart(ctx context.Context, name string, ask questioner,
 }
 
 // agreeing answers both questions about each name.
-func agreeing(names ...string) answers {
+func (x shape) agreeing(names ...string) answers {
 	all := answers{}
 	for _, name := range names {
 		all["Which part of "+name+"?"] = `{"part":"drafts"}`
 		all["Remove drafts of "+name+"?"] = `{"sure":true}`
+		if x.visits {
+			all["Remove drafts of "+name+"?"] = "{}"
+		}
 	}
 	return all
 }
@@ -263,6 +287,9 @@ func (x shape) dial(t *testing.T, make dialerOf, endpoint, revision string, who 
 	if len(x.tokens) > 0 {
 		token = x.tokens[0]
 	}
+	if x.visits {
+		who.open = func(ctx context.Context, at string) { openPage(t, ctx, at) }
+	}
 	v := newVisit(t, token, x.header)
 	return make(t, endpoint, revision, v, who, mute), v
 }
@@ -296,7 +323,7 @@ func (x shape) checkClient(t *testing.T, dial dialerOf, revision string) {
 
 func (x shape) checkAccept(t *testing.T, dial dialerOf, revision string) {
 	s := newSite(revision)
-	who := newPerson(t, agreeing("books"))
+	who := newPerson(t, x.agreeing("books"))
 	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
 	got, err := c.do(within(t, patience), x.requestFor("books"))
 	if !x.asksIn(revision) {
@@ -373,7 +400,7 @@ func (x shape) checkParallel(t *testing.T, dial dialerOf, revision string) {
 		names = append(names, fmt.Sprint("book-", i))
 	}
 	s := newSite(revision)
-	who := newPerson(t, agreeing(names...))
+	who := newPerson(t, x.agreeing(names...))
 	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
 	ctx := within(t, patience)
 	var all sync.WaitGroup
@@ -393,7 +420,7 @@ func (x shape) checkParallel(t *testing.T, dial dialerOf, revision string) {
 // checkAbandoned ends a call while the person looks at the second question.
 func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disconnect bool) {
 	s := newSite(revision)
-	who := newPerson(t, agreeing("books"))
+	who := newPerson(t, x.agreeing("books"))
 	looks, over := make(chan struct{}), make(chan struct{})
 	who.before = func(ctx context.Context, question string) {
 		if question == "Remove drafts of books?" {
@@ -442,7 +469,7 @@ func (x shape) checkTheft(t *testing.T) {
 	alice := newRaw(t, endpoint, modern, tokens[0], x.header)
 	bob := newRaw(t, endpoint, modern, tokens[1], x.header)
 	nobody := newRaw(t, endpoint, modern, "", x.header)
-	r, given := x.requestFor("books"), agreeing("books")
+	r, given := x.requestFor("books"), x.agreeing("books")
 	first := alice.do(r, nil, nil)
 	second := alice.do(r, &first, given)
 	for _, reply := range []rawReply{first, second} {

@@ -65,7 +65,7 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string, l
 	}
 	s := newSite(revision)
 	s.keepsWriteTimeout = !lifted
-	who := newPerson(t, agreeing("books"))
+	who := newPerson(t, x.agreeing("books"))
 	who.before = func(context.Context, string) { clock.expire() }
 	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
 	ctx, cancel := context.WithCancel(within(t, patience))
