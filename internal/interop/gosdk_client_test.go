@@ -87,9 +87,9 @@ func answering(who *person) *mcp.ClientOptions {
 			Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{},
 				URL: &mcp.URLElicitationCapabilities{}},
 		},
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
+		ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
 			error) {
-			action, content := who.elicit(req.Params.Message)
+			action, content := who.elicit(ctx, req.Params.Message, req.Params.URL)
 			return &mcp.ElicitResult{Action: action, Content: content}, nil
 		},
 		CreateMessageHandler: func(_ context.Context,

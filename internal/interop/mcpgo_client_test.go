@@ -103,9 +103,9 @@ func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
 // mcpGoPerson is the person in the shapes that mcp-go's client knows.
 type mcpGoPerson struct{ *person }
 
-func (p mcpGoPerson) Elicit(_ context.Context,
+func (p mcpGoPerson) Elicit(ctx context.Context,
 	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	action, content := p.elicit(r.Params.Message)
+	action, content := p.elicit(ctx, r.Params.Message, r.Params.URL)
 	result := &mcp.ElicitationResult{}
 	result.Action = mcp.ElicitationResponseAction(action)
 	if content != nil { // a nil map in an interface would be null

@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -23,6 +24,10 @@ type person struct {
 	changed chan struct{}
 	// whenAsked, unless it is nil, runs before a question is answered.
 	whenAsked func()
+	// before, if not nil, is called before a form or URL question is answered. It ends with ctx.
+	before func(ctx context.Context, question string)
+	// open, if not nil, is called with the URL of a visit before it is answered.
+	open func(ctx context.Context, url string)
 
 	mu    sync.Mutex
 	asked map[string]int
@@ -47,8 +52,14 @@ func (p *person) answer(question string) string {
 	return answer
 }
 
-// elicit answers a form or a URL question: with an action, and content if there is any.
-func (p *person) elicit(question string) (action string, content map[string]any) {
+// elicit answers a form, or a URL question: with an action, and content if there is any.
+func (p *person) elicit(ctx context.Context, question, url string) (action string, content map[string]any) {
+	if p.before != nil {
+		p.before(ctx, question)
+	}
+	if p.open != nil && url != "" {
+		p.open(ctx, url)
+	}
 	switch answer := p.answer(question); answer {
 	case "decline", "cancel":
 		return answer, nil

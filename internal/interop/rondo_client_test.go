@@ -59,13 +59,13 @@ func overLines(r io.ReadCloser, w io.WriteCloser) protocol.Peer {
 func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
 	opts *client.Options) peer {
 	if !mute {
-		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+		opts.ElicitForm = func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
-			return who.result(q.Message)
+			return who.result(ctx, q.Message, "")
 		}
-		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+		opts.ElicitURL = func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
 			error) {
-			return who.result(q.Message)
+			return who.result(ctx, q.Message, q.URL)
 		}
 		opts.CreateMessage = func(_ context.Context,
 			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
@@ -90,8 +90,8 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
 }
 
 // result is the answer of the person to a form or a visit.
-func (p *person) result(question string) (*protocol.ElicitResult, error) {
-	switch action, content := p.elicit(question); action {
+func (p *person) result(ctx context.Context, question, url string) (*protocol.ElicitResult, error) {
+	switch action, content := p.elicit(ctx, question, url); action {
 	case "decline":
 		return client.Decline(), nil
 	case "cancel":

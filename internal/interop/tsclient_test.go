@@ -149,6 +149,7 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 			Error    *string `json:"error"`
 			Ask      int     `json:"ask"`
 			Question string  `json:"question"`
+			URL      string  `json:"url"`
 			Progress bool    `json:"progress"`
 			Changed  bool    `json:"changed"`
 		}
@@ -161,6 +162,9 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 		case heard.Changed:
 			c.who.changed <- struct{}{}
 		case heard.Ask != 0:
+			if heard.URL != "" && c.who.open != nil {
+				c.who.open(ctx, heard.URL)
+			}
 			if err := c.write(map[string]any{"answer": heard.Ask,
 				"text": c.who.answer(heard.Question)}); err != nil {
 				return "", err

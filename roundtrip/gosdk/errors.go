@@ -35,6 +35,22 @@ func (c *call) encodeHostError(err error) error {
 	return encodeError(err)
 }
 
+// hostToolError returns the error that the SDK sends where an unmodified tool that was not added
+// with mcp.AddTool fails without a code, and nothing was asked; nil for all other results. The
+// funnel has made result of the error, in its own words.
+func (c *call) hostToolError(result protocol.Result) error {
+	r, ok := result.(*protocol.CallToolResult)
+	if !ok || !c.adapter.opts.UnmodifiedHandlers || c.plainError == nil || c.usedAnswer() ||
+		isForClient(c.plainError) || !r.IsError || len(r.Content) != 1 {
+		return nil
+	}
+	text, ok := r.Content[0].(*protocol.TextContent)
+	if !ok || text.Text != c.plainError.Error() {
+		return nil
+	}
+	return &jsonrpc.Error{Code: hostErrorCode, Message: text.Text}
+}
+
 // hostErrorCode is the code that the SDK sends for an error without one.
 const hostErrorCode = 0
 

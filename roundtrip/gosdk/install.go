@@ -176,6 +176,9 @@ func (a *Adapter) serveCall(ctx context.Context, method string, server *mcp.Serv
 	if err != nil {
 		return nil, c.encodeHostError(err)
 	}
+	if failure := c.hostToolError(result); failure != nil {
+		return nil, failure
+	}
 	return c.encodeResult(result)
 }
 

@@ -163,6 +163,7 @@ func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 func (run *handlerRun) waitWhileSending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result,
 		err error) {
+		run.call.askedByPush.Store(true)
 		err = run.call.adapter.funnel.WaitWhile(ctx, run.call.Call,
 			func(ctx context.Context) (err error) {
 				result, err = next(ctx, method, req)

@@ -58,10 +58,11 @@ func (c *call) limitCaching(r *mcp.ReadResourceResult) (mcp.Result, error) {
 	return r, nil
 }
 
-// usedAnswer reports whether anything was asked in the flow that led to the result.
+// usedAnswer reports whether anything was asked in the flow that led to the result. A state
+// that the SDK has decoded is empty where there is none.
 func (c *call) usedAnswer() bool {
-	_, retried := c.State.Text()
-	return retried || c.askedByPush.Load()
+	state, _ := c.State.Text()
+	return state != "" || c.askedByPush.Load()
 }
 
 // encodeAsks returns the result with the funnel's questions, in the SDK's types or as the

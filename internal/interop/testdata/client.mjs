@@ -5,14 +5,14 @@
 // The package is @modelcontextprotocol/client, or @modelcontextprotocol/sdk, the generation before, which knows older revisions
 // only.
 //
-// It is told   {"id":1,"connect":{"endpoint":"http://…","mute":false,"negotiate":{"pin":"2026-07-28"}}}
+// It is told   {"id":1,"connect":{"endpoint":"http://…","mute":false,"negotiate":{"pin":"2026-07-28"},"headers":{}}}
 //              {"id":1,"connect":{"program":"/bin/server","mute":true,"negotiate":"legacy"}}
 //              {"id":2,"request":{"method":"tools/call","target":"deploy","args":{"env":"prod"},"progress":false}}
 //              {"answer":1,"text":"decline"}
 //              {"cancel":2}
 //              {"id":3,"disconnect":true}, or "session", which ends the session first
 // and says     {"id":2,"text":"deployed"}, {"id":2,"error":"…"}
-//              {"ask":1,"question":"Deploy to prod?"}
+//              {"ask":1,"question":"Deploy to prod?"}, with a "url" for a visit
 //              {"progress":true}
 //              {"changed":true} when the list of tools is another
 // Answers are "decline", "cancel", or the JSON of a form, {} for a visit; texts of a model; directories, with spaces between.
@@ -32,10 +32,10 @@ const say = message => process.stdout.write(JSON.stringify(message) + '\n');
 
 const waiting = new Map(); // by number, who waits for an answer
 let number = 0;
-const ask = question =>
+const ask = (question, url) =>
     new Promise(resolve => {
         waiting.set(++number, resolve);
-        say({ ask: number, question });
+        say({ ask: number, question, url });
     });
 
 let client;
@@ -46,12 +46,12 @@ async function disconnect(what) {
     return '';
 }
 
-async function connect({ endpoint, program, mute, negotiate }) {
+async function connect({ endpoint, program, mute, negotiate, headers }) {
     const capabilities = mute ? {} : { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
     client = new Client({ name: 'interop', version: '1.0.0' }, { capabilities, versionNegotiation: { mode: negotiate } });
     if (!mute) {
         client.setRequestHandler(asked('elicitation/create', 'ElicitRequestSchema'), async ({ params }) => {
-            const answer = await ask(params.message);
+            const answer = await ask(params.message, params.url);
             if (answer === 'decline' || answer === 'cancel') return { action: answer };
             return params.mode === 'url' ? { action: 'accept' } : { action: 'accept', content: JSON.parse(answer) };
         });
@@ -68,7 +68,7 @@ async function connect({ endpoint, program, mute, negotiate }) {
         say({ changed: true })
     );
     await client.connect(
-        program ? new StdioClientTransport({ command: program }) : new StreamableHTTPClientTransport(new URL(endpoint))
+        program ? new StdioClientTransport({ command: program }) : new StreamableHTTPClientTransport(new URL(endpoint), { requestInit: { headers } })
     );
     return '';
 }
