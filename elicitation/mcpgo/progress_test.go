@@ -63,6 +63,10 @@ func receive[T any](t *testing.T, from <-chan T) (got T) {
 
 // TestProgress: a client that says it is still at it is waited for, and the
 // upstream hears of it with the token that it gave, if it gave one.
+//
+// Time is real. Lines of mcp-go cannot be in a bubble of synctest, as the channels of its one session
+// for them are made when the process starts; over HTTP a bubble with its client did not come to an
+// end. Between two reports the process may stall for three quarters of the patience.
 func TestProgress(t *testing.T) {
 	const patience = 600 * time.Millisecond
 	for _, test := range []struct {
@@ -120,7 +124,8 @@ func TestProgress(t *testing.T) {
 }
 
 // TestProgressOfStrangers: progress of another session does not keep a question
-// alive.
+// alive. Time is real as in TestProgress; the process may stall for as long as it
+// likes, since the question is to run out of time anyway.
 func TestProgressOfStrangers(t *testing.T) {
 	const patience = 300 * time.Millisecond
 	set := setting{revision: legacy, timeout: patience}
