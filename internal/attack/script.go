@@ -227,7 +227,8 @@ func (p *prompter) playSession(ctx context.Context, peer protocol.Peer,
 		p.take.out = outcome{err: resp.Error}
 		return nil
 	}
-	p.take.out.result, err = protocol.DecodeResult(protocol.V20251125, p.request.Method, resp.Result)
+	p.take.out.result, err = protocol.DecodeResult(protocol.V20251125, p.request.Method,
+		resp.Result)
 	return err
 }
 

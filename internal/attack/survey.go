@@ -163,8 +163,8 @@ func (c *comparison) setReference(first, second *take) error {
 	return nil
 }
 
-// alignQuestions returns the questions of a second call in the order of the first: a session may push
-// those of a round in any order. One that has other words each time is the next of its kind.
+// alignQuestions returns the questions of a second call in the order of the first: a session may
+// push those of a round in any order. One that has other words each time is the next of its kind.
 func alignQuestions(first, second []askedQuestion) []askedQuestion {
 	left := slices.Clone(second)
 	again := slices.Clone(first) // where the second call did not ask
@@ -343,8 +343,10 @@ func deviations(a askedQuestion) []deviation {
 	forge(`{"action":"accepted","content":`+string(content)+`}`,
 		`{"result":{"action":"accept","content":`+string(content)+`}}`)
 	return append(found,
-		deviation{CheckDecline, "a decline", reply{result: json.RawMessage(`{"action":"decline"}`)}},
-		deviation{CheckCancel, "a cancel", reply{result: json.RawMessage(`{"action":"cancel"}`)}})
+		deviation{CheckDecline, "a decline",
+			reply{result: json.RawMessage(`{"action":"decline"}`)}},
+		deviation{CheckCancel, "a cancel",
+			reply{result: json.RawMessage(`{"action":"cancel"}`)}})
 }
 
 // wrongContents returns contents that do not fit the form: without the required fields, and with

@@ -143,7 +143,8 @@ func TestWithoutToolNothingIsCalled(t *testing.T) {
 	if status != statusHeld {
 		t.Errorf("exit status %d", status)
 	}
-	for _, want := range []string{"2026-07-28  forgets", "2025-11-25  holds", "Nothing was called"} {
+	for _, want := range []string{"2026-07-28  forgets", "2025-11-25  holds",
+		"Nothing was called"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("the list does not say %q", want)
 		}
