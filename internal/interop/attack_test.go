@@ -105,8 +105,11 @@ func serveSurveyed(ctx context.Context, name string) error {
 		return mcpgoserver.ServeStdio(newSurveyedMCPGo())
 	case "mcp-go with rondo":
 		s := newSurveyedMCPGo()
-		a, err := mcpgo.Install(s, &mcpgo.Options{UnmodifiedHandlers: true})
+		a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: true})
 		if err != nil {
+			return err
+		}
+		if err := a.Install(s); err != nil {
 			return err
 		}
 		return a.Listen(ctx, mcpgoserver.NewStdioServer(s), os.Stdin, os.Stdout)

@@ -48,11 +48,10 @@ type call struct {
 	request mcp.Request
 	session *mcp.ServerSession // the client's
 	next    mcp.MethodHandler
-	client  *mcp.Implementation
+	client  clientOf // the request, as the SDK decodes it
 	// readByAdapter is set where [Adapter.Handler] or [Adapter.Transport] has read answers
 	// and state before the SDK.
 	readByAdapter bool
-	declared      *mcp.ClientCapabilities // by the client, as the SDK decoded them
 
 	// complete is the handler's complete result. The funnel gets placeholder in its
 	// place: a result without content, since the funnel looks at nothing but IsError.
@@ -83,12 +82,13 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	}
 	var answers mcp.InputResponseMap
 	var state string
+	var meta mcp.Meta
 	switch r := req.(type) {
 	case *mcp.CallToolRequest:
 		c.Target, c.Arguments = r.Params.Name, r.Params.Arguments
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.client, meta = r, r.Params.Meta
 	case *mcp.GetPromptRequest:
 		c.Target = r.Params.Name
 		if r.Params.Arguments != nil {
@@ -96,12 +96,12 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		}
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.client, meta = r, r.Params.Meta
 	case *mcp.ReadResourceRequest:
 		c.Target = r.Params.URI
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.client, meta = r, r.Params.Meta
 	default:
 		return nil, fmt.Errorf("%s: the request is a %T", method, req)
 	}
@@ -109,28 +109,41 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		return nil, fmt.Errorf("%s: the request has no session", method)
 	}
 	c.Session = c.session
-	if retry, ok := readRetry(method, req.GetExtra()); ok {
-		c.Responses, c.State, c.EmptyStateIsAbsent = retry.InputResponses, retry.RequestState, false
-		c.readByAdapter = true
+	if strict, retry, ok := readParams(method, req.GetExtra()); ok {
+		c.readByAdapter, c.EmptyStateIsAbsent = true, false
+		c.Responses, c.State = retry.InputResponses, retry.RequestState
+		c.readClient(meta, strict.Capabilities)
 		return c, nil
 	}
+	c.readClient(meta, nil)
 	c.State = protocol.StateText(state)
 	return c, c.readAnswers(answers)
+}
+
+// clientOf is what the SDK's requests tell of the client. The SDK decodes the last two anew
+// in each call.
+type clientOf interface {
+	ProtocolVersion() string
+	ClientCapabilities() *mcp.ClientCapabilities
+	ClientInfo() *mcp.Implementation
 }
 
 // readClient sets the revision and the capabilities. A request that names a modern
 // revision in its _meta is of that revision, whatever its session. For sessions the SDK
 // reports the revision that the client proposed, which may be newer than the one that
-// was negotiated.
-func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabilities,
-	client *mcp.Implementation) {
-	c.Version = protocol.Version(version)
+// was negotiated. Declared are the capabilities in the _meta of a request that the adapter
+// has read, nil for others.
+func (c *call) readClient(meta mcp.Meta, declared *protocol.ClientCapabilities) {
+	c.Version = protocol.Version(c.client.ProtocolVersion())
 	if namedRevision(meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
 		c.sdkSaysModern = c.Version != ""
 		c.Version = protocol.V20251125
 	}
-	c.declared, c.client = said, client
-	c.Capabilities = decodeCapabilities(said)
+	if declared != nil {
+		c.Capabilities = *declared
+	} else {
+		c.Capabilities = decodeCapabilities(c.client.ClientCapabilities())
+	}
 	if c.Version.Era() == protocol.Legacy && c.canPush() {
 		c.Push = pusher{c}
 	}

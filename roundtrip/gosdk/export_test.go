@@ -29,12 +29,12 @@ func ExtractRetry(method string,
 	if err != nil {
 		return nil, protocol.Retry{}, err
 	}
-	retry, ok := readRetry(method,
+	_, retry, ok := readParams(method,
 		&mcp.RequestExtra{Header: map[string][]string{retryHeader: {text}}})
 	if !ok {
 		panic("what was handed over cannot be read")
 	}
-	return rest, retry, nil
+	return rest, *retry, nil
 }
 
 // CloseIdle closes the connections to other replicas.

@@ -55,25 +55,27 @@ func extractRetry(method string,
 	return append(rest, '}'), string(params), nil
 }
 
-// readRetry returns the answers and the state that extractRetry removed. It reports
-// false for requests that neither a [Adapter.Handler] nor a [Adapter.Transport] has read.
-func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bool) {
+// readParams returns the _meta, the answers and the state of the parameters from which
+// extractRetry removed these. It reports false for requests that neither a
+// [Adapter.Handler] nor a [Adapter.Transport] has read.
+func readParams(method string, extra *mcp.RequestExtra) (meta *protocol.RequestMeta,
+	retry *protocol.Retry, ok bool) {
 	if extra == nil || len(extra.Header[retryHeader]) != 1 {
-		return retry, false
+		return nil, nil, false
 	}
 	params, err := protocol.DecodeParams(method, json.RawMessage(extra.Header[retryHeader][0]))
 	if err != nil {
-		return retry, false
+		return nil, nil, false
 	}
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
-		return p.Retry, true
+		return &p.RequestMeta, &p.Retry, true
 	case *protocol.GetPromptParams:
-		return p.Retry, true
+		return &p.RequestMeta, &p.Retry, true
 	case *protocol.ReadResourceParams:
-		return p.Retry, true
+		return &p.RequestMeta, &p.Retry, true
 	}
-	return retry, false
+	return nil, nil, false
 }
 
 // hideRetry returns extra without what was added for the middleware.

@@ -178,7 +178,7 @@ func checkReplacing(ctx context.Context) error {
 					r := req.(*mcp.CallToolRequest)
 					run := &handlerRun{ctx: ctx,
 						call: &call{adapter: p.adapter, server: p.server, session: r.Session,
-							declared: r.ClientCapabilities(), client: r.ClientInfo()}}
+							client: r}}
 					session, err := p.adapter.connectShadow(run, protocol.V20251125)
 					if err != nil {
 						return nil, err

@@ -21,7 +21,7 @@ import (
 // connectShadow connects a shadow for one run of a handler.
 func (a *Adapter) connectShadow(run *handlerRun,
 	version protocol.Version) (*mcp.ServerSession, error) {
-	caps := run.call.declared
+	caps := run.call.client.ClientCapabilities()
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
@@ -33,7 +33,7 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	}
 	state := &mcp.ServerSessionState{
 		InitializeParams: &mcp.InitializeParams{
-			ProtocolVersion: string(version), Capabilities: caps, ClientInfo: run.call.client,
+			ProtocolVersion: string(version), Capabilities: caps, ClientInfo: run.call.client.ClientInfo(),
 		},
 		InitializedParams:         &mcp.InitializedParams{},
 		NegotiatedProtocolVersion: string(version),
