@@ -238,9 +238,9 @@
 //   - [Funnel.Push], [Funnel.TryPush], [Funnel.CanPush], [Funnel.NoteFailedPush],
 //     [Funnel.WaitWhile] and [WithRoundOf] are for hosts whose handlers ask without
 //     the funnel.
-//   - [AskRequest], [PeekState] and [ReceivedState] let handlers of another SDK ask and
-//     read in its types.
-//   - [WatchWaiting] and [RequestID] are for middleware.
+//   - [AskRequest], [AskUnkeyed], [PeekState] and [ReceivedState] let handlers of another
+//     SDK ask and read in its types.
+//   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware.
 //
 // # Concurrency and contexts
 //
