@@ -64,7 +64,9 @@ func newConnected() (*server.Server, error) {
 	ask("nonce", func(*server.ToolCall) string {
 		return fmt.Sprintf("Sure? Compare x-%d with your screen.", nonce.Add(1))
 	})
-	ask("era", func(call *server.ToolCall) string { return "Sure in " + string(call.Version) + "?" })
+	ask("era", func(call *server.ToolCall) string {
+		return "Sure in " + string(call.Version) + "?"
+	})
 	server.AddRawTool(srv, server.Tool{Name: "mistaken"},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return nil, errors.Join() // neither a result nor an error
