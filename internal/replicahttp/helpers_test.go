@@ -77,7 +77,8 @@ func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id 
 	a := newForwarder(t, "a")
 	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	return serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{})), sealSession(t, a, "x")
+	other = serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	return other, sealSession(t, a, "x")
 }
 
 func sealSession(t testing.TB, f *replicahttp.Forwarder, inner string) string {
