@@ -17,9 +17,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// newForwarder returns a replica with a name and the key of the fleet.
-func newForwarder(t testing.TB, name string, change ...func(*replicahttp.Options)) (
-	f *replicahttp.Forwarder) {
+// newSealer returns the keys of the fleet.
+func newSealer(t testing.TB) replica.Sealer {
 	t.Helper()
 	secret := sha256.Sum256([]byte("secret"))
 	key, err := keys.NewKey("k1", secret[:])
@@ -30,11 +29,19 @@ func newForwarder(t testing.TB, name string, change ...func(*replicahttp.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := replicahttp.Options{Name: name, Keys: ring.Derive(replica.Purpose), Locate: nowhere}
+	return ring.Derive(replica.Purpose)
+}
+
+// newForwarder returns a replica with a name and the key of the fleet.
+func newForwarder(t testing.TB, name string, change ...func(*replicahttp.Options)) (
+	f *replicahttp.Forwarder) {
+	t.Helper()
+	o := replicahttp.Options{Name: name, Keys: newSealer(t), Locate: nowhere}
 	for _, c := range change {
 		c(&o)
 	}
-	if f, err = replicahttp.New(o); err != nil {
+	f, err := replicahttp.New(o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.CloseIdle)
@@ -70,8 +77,8 @@ func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id 
 	a := newForwarder(t, "a")
 	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	return serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{})),
-		sealSession(t, a, "x")
+	other = serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	return other, sealSession(t, a, "x")
 }
 
 func sealSession(t testing.TB, f *replicahttp.Forwarder, inner string) string {

@@ -189,3 +189,65 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 		t.Errorf("the owner served %d requests", served.Load())
 	}
 }
+
+// A stranger at the address of an owner that has seen one of its proofs shows it again.
+func TestAProofFitsOneChallenge(t *testing.T) {
+	codec := replica.Codec{Keys: newSealer(t)}
+	proof, err := codec.SealProof(replica.Proof{Nonce: replica.Nonce{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hops atomic.Int32
+	stranger := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Rondo-Replica-Hop") != "" {
+			hops.Add(1)
+		}
+		w.Header().Set("Rondo-Replica-Proof", proof)
+	}))
+	f := newForwarder(t, "b", locatedAt(t, stranger.URL))
+	owner, err := replica.NewOwner("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forwardTo(f, owner); !errors.Is(err, replicahttp.ErrOwnerGone) {
+		t.Errorf("got %v", err)
+	}
+	if hops.Load() != 0 {
+		t.Error("the stranger was sent a request")
+	}
+}
+
+// Who has seen the response to another hop cannot answer this one.
+func TestAReplyFitsOneHop(t *testing.T) {
+	codec := replica.Codec{Keys: newSealer(t)}
+	a := newForwarder(t, "a")
+	for name, change := range map[string]func(*replica.Reply){
+		"another number":  func(r *replica.Reply) { r.Sequence++ },
+		"another channel": func(r *replica.Reply) { r.Channel[0]++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if a.AnswerChallenge(w, r) {
+					return
+				}
+				hop, ok := codec.OpenHop(r.Header.Get("Rondo-Replica-Hop"))
+				if !ok {
+					t.Error("no hop")
+					return
+				}
+				reply := replica.Reply{Channel: hop.Channel, Sequence: hop.Sequence}
+				change(&reply)
+				token, err := codec.SealReply(reply)
+				if err != nil {
+					t.Error(err)
+				}
+				w.Header().Set("Rondo-Replica-Reply", token)
+			}))
+			f := newForwarder(t, "b", locatedAt(t, owner.URL))
+			self, _, _ := a.FindOwner(sealSession(t, a, "x"))
+			if err := forwardTo(f, self); !errors.Is(err, replicahttp.ErrOutcomeUnknown) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
