@@ -93,17 +93,20 @@ func serveSurveyed(ctx context.Context, name string) error {
 		return newSurveyedGoSDK().Run(ctx, &mcp.StdioTransport{})
 	case "go-sdk with rondo":
 		s := newSurveyedGoSDK()
-		a, err := gosdk.Install(s, &gosdk.Options{UnmodifiedHandlers: true})
+		a, err := gosdk.New(&gosdk.Options{UnmodifiedHandlers: true})
 		if err != nil {
 			return err
 		}
-		return s.Run(ctx, a.Transport(&mcp.StdioTransport{}))
+		return s.Run(ctx, a.Transport(s, &mcp.StdioTransport{}))
 	case "mcp-go":
 		return mcpgoserver.ServeStdio(newSurveyedMCPGo())
 	case "mcp-go with rondo":
 		s := newSurveyedMCPGo()
-		a, err := mcpgo.Install(s, &mcpgo.Options{UnmodifiedHandlers: true})
+		a, err := mcpgo.New(&mcpgo.Options{UnmodifiedHandlers: true})
 		if err != nil {
+			return err
+		}
+		if err := a.Install(s); err != nil {
 			return err
 		}
 		return a.Listen(ctx, mcpgoserver.NewStdioServer(s), os.Stdin, os.Stdout)

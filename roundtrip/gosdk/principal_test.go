@@ -91,7 +91,7 @@ func TestStatesOfOtherTokens(t *testing.T) {
 				acted++
 				return toolText(answer.Action), nil
 			}, withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: watch}))
-			endpoint, recorder := serve(t, gosdk.HandlerOf(server,
+			endpoint, recorder := serve(t, handlerOf(t, server,
 				&mcp.StreamableHTTPOptions{JSONResponse: true}))
 			as := func(token string) *wire {
 				return &wire{t: t, endpoint: endpoint, capabilities: everything,
