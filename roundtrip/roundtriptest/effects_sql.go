@@ -139,7 +139,8 @@ func (c *countingConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driv
 	if opts != (driver.TxOptions{}) {
 		return nil, errors.New("roundtriptest: the driver does not support this kind of transaction")
 	}
-	return c.Conn.Begin() //nolint:staticcheck // what older drivers have
+	//lint:ignore SA1019 what older drivers have
+	return c.Conn.Begin()
 }
 
 // Ping implements driver.Pinger.
@@ -190,7 +191,8 @@ func (s *countingStmt) ExecContext(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return s.Stmt.Exec(values) //nolint:staticcheck // what older drivers have
+	//lint:ignore SA1019 what older drivers have
+	return s.Stmt.Exec(values)
 }
 
 // QueryContext implements driver.StmtQueryContext.
@@ -204,7 +206,8 @@ func (s *countingStmt) QueryContext(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return s.Stmt.Query(values) //nolint:staticcheck // what older drivers have
+	//lint:ignore SA1019 what older drivers have
+	return s.Stmt.Query(values)
 }
 
 // CheckNamedValue implements driver.NamedValueChecker, and driver.ColumnConverter for statements
@@ -213,7 +216,8 @@ func (s *countingStmt) CheckNamedValue(value *driver.NamedValue) error {
 	if n, ok := s.Stmt.(driver.NamedValueChecker); ok {
 		return n.CheckNamedValue(value)
 	}
-	if c, ok := s.Stmt.(driver.ColumnConverter); ok { //nolint:staticcheck // older drivers
+	//lint:ignore SA1019 what older drivers have
+	if c, ok := s.Stmt.(driver.ColumnConverter); ok {
 		converted, err := c.ColumnConverter(value.Ordinal - 1).ConvertValue(value.Value)
 		value.Value = converted
 		return err
