@@ -41,6 +41,13 @@
 // the table testdata/replicas.md (outcomes_test.go). The configurations,
 // testdata/nginx.conf and haproxy.cfg, are those that the README shows.
 //
+// # Shapes
+//
+// What makes servers that exist hard to retrofit is rebuilt as small servers, one shape in each
+// shape_*_test.go, on both SDKs where the SDK can have it. Each runs bare and behind the adapter,
+// against every client, in both eras: what asks nothing is the same byte for byte, nothing is done
+// twice or without an answer, and a state of one caller is of no use to another.
+//
 // # Running
 //
 // Peers that are written in Go need nothing but Go:

@@ -52,8 +52,9 @@ func (p *person) answer(question string) string {
 	return answer
 }
 
-// elicit answers a form, or a URL question: with an action, and content if there is any.
-func (p *person) elicit(ctx context.Context, question, url string) (action string, content map[string]any) {
+// elicit answers a form or, with its url, a visit: with an action, and content if there is any.
+func (p *person) elicit(ctx context.Context,
+	question, url string) (action string, content map[string]any) {
 	if p.before != nil {
 		p.before(ctx, question)
 	}

@@ -45,3 +45,20 @@ func TestShapesWithTypeScript(t *testing.T) {
 		})
 	}
 }
+
+// allShapes are all shapes by name.
+func allShapes() map[string]shapes {
+	return map[string]shapes{
+		"server per request":           serversPerRequest(),
+		"stateless with a fallback":    statelessWithFallback(),
+		"questions in a round tripper": roundTrippers(),
+		"prompt that swallows errors":  swallowingPrompts(),
+		"hooks and a rate limiter":     limitedServers(),
+		"authentication of the author": ownAuthentication(),
+		"visit with a nonce":           visitsWithNonce(),
+		"small interface":              smallInterface(),
+		"write timeout":                writeTimeouts(),
+		"two replicas":                 twoReplicas(),
+		"two stateless replicas":       twoStatelessReplicas(),
+	}
+}

@@ -48,23 +48,6 @@ type shape struct {
 // shapes are the same shape by the SDK that it is built on.
 type shapes map[string]shape
 
-// allShapes are all shapes by name.
-func allShapes() map[string]shapes {
-	return map[string]shapes{
-		"server per request":           serversPerRequest(),
-		"stateless with a fallback":    statelessWithFallback(),
-		"questions in a round tripper": roundTrippers(),
-		"prompt that swallows errors":  swallowingPrompts(),
-		"hooks and a rate limiter":     limitedServers(),
-		"authentication of the author": ownAuthentication(),
-		"visit with a nonce":           visitsWithNonce(),
-		"small interface":              smallInterface(),
-		"write timeout":                writeTimeouts(),
-		"two replicas":                 twoReplicas(),
-		"two stateless replicas":       twoStatelessReplicas(),
-	}
-}
-
 // checkAll checks each.
 func checkAll(t *testing.T, all shapes) {
 	for name, x := range all {

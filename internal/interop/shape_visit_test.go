@@ -3,9 +3,11 @@ package interop_test
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -27,6 +29,27 @@ func TestVisitWithNonce(t *testing.T) {
 				t.Run(sdk+"/"+revision+"/"+name+"/signs in after the answer",
 					func(t *testing.T) { x.checkLateVisit(t, dial, revision) })
 			}
+		}
+	}
+}
+
+// TestVisitWithFreshNonce: without that line a client of revision 2026-07-28 is told that the
+// question is another one each time. The person is not asked twice, and nothing is done.
+func TestVisitWithFreshNonce(t *testing.T) {
+	for sdk, x := range visitsWithNonce() {
+		for name, dial := range shapeClients() {
+			t.Run(sdk+"/"+name, func(t *testing.T) {
+				s := newSite(modern)
+				s.freshNonces = true
+				who := newPerson(t, x.agreeing("books"))
+				c, _ := x.dial(t, dial, x.open(t, s), modern, who, false)
+				got, err := c.do(within(t, patience), x.requestFor("books"))
+				if text := fmt.Sprint(got, err); !strings.Contains(text, "Nonce") {
+					t.Errorf("got %q, %v, want an error that names what mends it", got, err)
+				}
+				who.wantAsked(1)
+				s.wantActs(t)
+			})
 		}
 	}
 }
