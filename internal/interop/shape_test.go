@@ -327,14 +327,16 @@ func (x shape) checkAccept(t *testing.T, dial dialerOf, revision string) {
 func (x shape) checkRefusals(t *testing.T, dial dialerOf, revision string) {
 	s := newSite(revision)
 	endpoint := x.open(t, s)
+	const which, whether, drafts = "Which part of books?", "Remove drafts of books?",
+		`{"part":"drafts"}`
 	for name, given := range map[string]answers{
-		"first declined":   {"Which part of books?": "decline"},
-		"first cancelled":  {"Which part of books?": "cancel"},
-		"second declined":  {"Which part of books?": `{"part":"drafts"}`, "Remove drafts of books?": "decline"},
-		"second cancelled": {"Which part of books?": `{"part":"drafts"}`, "Remove drafts of books?": "cancel"},
+		"first declined":   {which: "decline"},
+		"first cancelled":  {which: "cancel"},
+		"second declined":  {which: drafts, whether: "decline"},
+		"second cancelled": {which: drafts, whether: "cancel"},
 	} {
 		if x.swallows && len(given) == 1 { // it asks on
-			given["Remove drafts of books?"] = "decline"
+			given[whether] = "decline"
 		}
 		who := newPerson(t, given)
 		c, _ := x.dial(t, dial, endpoint, revision, who, false)
