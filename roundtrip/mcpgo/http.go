@@ -109,6 +109,7 @@ func (h *httpHandler) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	leg := r.WithContext(ctx)
 	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
+	out.hold = decodeHead(clean).Method == protocol.MethodInitialize
 	defer out.stopNotifications()
 	defer out.answerPanic()
 	defer h.keepSession(r)()
@@ -180,8 +181,12 @@ type response struct {
 	modern   bool
 	status   int          // 0 until WriteHeader was called
 	body     bytes.Buffer // buffered: a JSON body, or an event that is not complete
-	foreign  bool         // an event stream in another format than mcp-go's
-	sent     bool         // the status and header were sent
+	// hold keeps a response that is no event stream until mcp-go's handler has returned. That
+	// of initialize is: mcp-go registers the session after it has written the response, and
+	// a client that is fast would get a second one, where no answer finds its question.
+	hold    bool
+	foreign bool // an event stream in another format than mcp-go's
+	sent    bool // the status and header were sent
 	// storesNothing says that the events of the response are known not to be stored.
 	storesNothing bool
 	// endUninstalled ends the context of a request that is refused if no server is installed
@@ -236,7 +241,7 @@ func (w *response) WriteHeader(status int) {
 		w.endUninstalled()
 		return
 	}
-	if w.rewriter.isIdle() || w.isEventStream() {
+	if w.rewriter.isIdle() && !w.hold || w.isEventStream() {
 		w.sendHead(status)
 	}
 }
