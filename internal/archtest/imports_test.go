@@ -41,15 +41,16 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/cputime":    true,
-	"internal/growthtest": true,
-	"internal/leaktest":   true,
-	"internal/proctest":   true,
-	"internal/secrettest": true,
-	"internal/specdata":   true,
-	"internal/subject":    true,
-	"internal/testmode":   true,
-	"internal/wiretest":   true,
+	"internal/cputime":      true,
+	"internal/balancerhttp": true,
+	"internal/growthtest":   true,
+	"internal/leaktest":     true,
+	"internal/proctest":     true,
+	"internal/secrettest":   true,
+	"internal/specdata":     true,
+	"internal/subject":      true,
+	"internal/testmode":     true,
+	"internal/wiretest":     true,
 }
 
 // mayUseHTTP are the packages that import net/http although their names do not end in "http", and

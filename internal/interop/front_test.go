@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/balancerhttp"
 )
 
 // A front is what clients of these tests connect to. It passes everything on to the proxy, keeps
@@ -43,7 +45,7 @@ func newFront(t *testing.T, address string) *front {
 	own.Proxy = nil
 	own.DisableKeepAlives = true // a connection that the proxy closes meanwhile is not the subject
 	f := &front{transport: own, listening: make(chan struct{})}
-	web := httptest.NewServer(&httputil.ReverseProxy{
+	web := httptest.NewServer(balancerhttp.FullDuplex(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: address})
 		},
@@ -51,7 +53,7 @@ func newFront(t *testing.T, address string) *front {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 			panic(http.ErrAbortHandler) // one end has hung up, and so does the other see it
 		},
-	})
+	}))
 	f.url = web.URL + "/mcp"
 	t.Cleanup(func() {
 		web.CloseClientConnections()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/balancerhttp"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -131,6 +132,6 @@ func (s *site) balance(t *testing.T, start func(replica string, ring *keys.Keyri
 	}
 	var turn atomic.Uint32
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		backends[turn.Add(1)%2].ServeHTTP(w, r)
+		balancerhttp.FullDuplex(backends[turn.Add(1)%2]).ServeHTTP(w, r)
 	})
 }

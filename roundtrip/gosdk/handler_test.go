@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/balancerhttp"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -201,7 +202,7 @@ func TestStatelessReplicas(t *testing.T) {
 				var turn atomic.Uint32
 				who := sure(t)
 				c, recorder := dial(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					backends[turn.Add(1)%2].ServeHTTP(w, r)
+					balancerhttp.FullDuplex(backends[turn.Add(1)%2]).ServeHTTP(w, r)
 				}), who)
 				for range 4 {
 					if got, err := c.do(within(t), "plain"); err != nil || got != "plain" {

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/balancerhttp"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
@@ -80,7 +81,7 @@ func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, 
 	}
 	var turn atomic.Uint32
 	endpoint, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		backends[turn.Add(1)%3].ServeHTTP(w, r)
+		balancerhttp.FullDuplex(backends[turn.Add(1)%3]).ServeHTTP(w, r)
 	}))
 	return endpoint, observers
 }
