@@ -98,7 +98,9 @@ func serve(t testing.TB, end line, f func(context.Context)) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		defer end.w.Close() // who reads comes to the end
+		// As when a process has ended: who reads comes to the end, and who writes gets an error.
+		defer end.w.Close()
+		defer end.r.Close()
 		f(t.Context())
 	}()
 	t.Cleanup(func() { <-served })

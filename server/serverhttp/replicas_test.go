@@ -42,6 +42,8 @@ type member struct {
 	steps  *steps
 	events *eventList
 
+	running sync.WaitGroup // the requests that the handler works on
+
 	mu  sync.Mutex
 	got []*http.Request // that arrived, headers included
 }
@@ -73,6 +75,8 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 	}
 	m.h = h
 	m.ts = serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.running.Add(1)
+		defer m.running.Done()
 		m.mu.Lock()
 		m.got = append(m.got, r.Clone(context.Background()))
 		m.mu.Unlock()
@@ -150,7 +154,10 @@ func wantStatus(t testing.TB, what string, got *reply, status int) {
 	}
 }
 
+// forwards returns what a replica reported of the requests that it forwarded, once it works on
+// none: a client has the response before the report is made.
 func forwards(m *member) []event.RequestForwarded {
+	m.running.Wait()
 	return eventsOf[event.RequestForwarded](m.events)
 }
 
