@@ -29,8 +29,9 @@ const (
 	// ever.
 	DefaultTimeout = 5 * time.Minute
 	// DefaultMaxPushes is how many questions of a legacy server are open at
-	// the same time: more than a person can look at.
-	DefaultMaxPushes = 16
+	// the same time: as many as a server of revision 2026-07-28 may ask in
+	// one round, so that calls in parallel are served in both eras.
+	DefaultMaxPushes = MaxQuestions
 )
 
 // maxPushesCap is the highest Options.MaxPushes. The rest of

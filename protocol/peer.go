@@ -42,7 +42,7 @@ type BackCaller interface {
 // MaxBackCalls is how many requests of a server a transport handles at the same time. When they are
 // in flight it stops reading. A [BackCaller] has a lower limit, beyond which it answers at once, so
 // the transport reads on as soon as such an answer is sent.
-const MaxBackCalls = 64
+const MaxBackCalls = 200
 
 // A LegacyPeer is a [Peer] that supports legacy revisions too. A Peer that does not implement it
 // supports modern revisions only.
