@@ -61,28 +61,28 @@ func (l *limiter) letIn(ctx context.Context) bool {
 	return l.used.Add(1) <= limiterBudget
 }
 
-// sessionClients are clients of a backend by session. A request of no session gets one of its own.
-type sessionClients struct {
+// backendClients are clients of a backend by session. A request of no session gets one of its own.
+type backendClients struct {
 	mu  sync.Mutex
-	all map[string]*sessionClient
+	all map[string]*backendClient
 }
 
-type sessionClient struct{ site *site }
+type backendClient struct{ site *site }
 
-func (c *sessionClient) remove(ctx context.Context, name string) error {
+func (c *backendClient) remove(ctx context.Context, name string) error {
 	return c.site.act(ctx, name)
 }
 
-func (c *sessionClients) open(s *site, session string) *sessionClient {
+func (c *backendClients) open(s *site, session string) *backendClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[session] == nil {
-		c.all[session] = &sessionClient{s}
+		c.all[session] = &backendClient{s}
 	}
 	return c.all[session]
 }
 
-func (c *sessionClients) close(session string) {
+func (c *backendClients) close(session string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, session)
@@ -92,7 +92,7 @@ func limitedServers() shapes {
 	return shapes{
 		"official": {serve: func(t *testing.T, s *site) http.Handler {
 			srv, budget := s.newOfficial(), &limiter{}
-			clients := &sessionClients{all: map[string]*sessionClient{}}
+			clients := &backendClients{all: map[string]*backendClient{}}
 			srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result,
 					error) {
@@ -125,7 +125,7 @@ func limitedServers() shapes {
 }
 
 func serveLimitedMCPGo(t *testing.T, s *site) http.Handler {
-	budget, clients := &limiter{}, &sessionClients{all: map[string]*sessionClient{}}
+	budget, clients := &limiter{}, &backendClients{all: map[string]*backendClient{}}
 	hooks := &mcpgoserver.Hooks{}
 	hooks.AddOnRegisterSession(func(_ context.Context, session mcpgoserver.ClientSession) {
 		clients.open(s, session.SessionID())
