@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,7 @@ type pendingQuestion struct {
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
+	memberWaits     []waiting.Wait     // the same for the members of the call, in their order
 	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
@@ -290,11 +292,11 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
+	p.beginWaits()
 	p.created = time.Now()
 	if refused := r.insertQuestion(p); refused != nil {
 		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
-		r.callHost("watcher", p.wait.End)
+		p.endWaits()
 		if resume != nil {
 			resume()
 		}
@@ -309,12 +311,42 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	p.emitStateLocked(EventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
 	p.call.beginWaiting()
+	for _, member := range p.call.members {
+		member.beginWaiting()
+	}
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
 			p.finishCancelled(ByUpstream, context.Cause(ctx))
 		})
 	}
 	return nil
+}
+
+// beginWaits tells the middleware around the client's request that it waits: around each
+// of them where several could have caused the question.
+func (p *pendingQuestion) beginWaits() {
+	r := p.router
+	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
+	p.memberWaits = make([]waiting.Wait, len(p.call.members))
+	for i, member := range p.call.members {
+		r.callHost("watcher", func() { p.memberWaits[i].Begin(member.ctx, p) })
+	}
+}
+
+func (p *pendingQuestion) endWaits() {
+	p.router.callHost("watcher", p.wait.End)
+	for i := range p.memberWaits {
+		p.router.callHost("watcher", p.memberWaits[i].End)
+	}
+}
+
+// waitOf returns the wait of a member of the question's call.
+func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
+	i := slices.Index(p.call.members, member)
+	if i < 0 {
+		return nil
+	}
+	return &p.memberWaits[i]
 }
 
 // finish ends the question. The first call decides the outcome, and that call alone
@@ -335,7 +367,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.unwatchUpstream != nil {
 		p.unwatchUpstream()
 	}
-	r.callHost("watcher", p.wait.End)
+	p.endWaits()
 	if p.resumeTimeout != nil {
 		r.callHost("clock", p.resumeTimeout)
 	}
@@ -353,6 +385,9 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	// Stop waits for one in flight: after done, since a stuck one must not hold up the
 	// answer.
 	defer heartbeats.Stop()
+	for _, member := range p.call.members {
+		defer member.endWaiting().Stop()
+	}
 	p.done(result)
 	return true
 }

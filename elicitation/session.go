@@ -24,6 +24,11 @@ type SessionInfo struct {
 	// LogName stands for the session in logs and audit, "": ID. Set it where
 	// knowing the id is enough to use the session.
 	LogName string
+	// Via is how a question reaches the client outside all of its requests: on the one
+	// stream of a client on stdio, or on the one that it has opened to listen over HTTP.
+	// A question that several calls of this session could have caused, and no others, is
+	// asked there; see [Router.ElicitFrom]. Zero: it is refused.
+	Via Via
 	// Notify carries notifications that belong to no request, such as the
 	// completion of a URL elicitation. Nil: there is no such stream.
 	Notify FrameDeliverer
@@ -43,7 +48,7 @@ type Session struct {
 }
 
 // Attach makes a session known. It is an error when the id is taken or the version
-// unknown, and [ReasonShutdown] after [Router.Shutdown].
+// unknown, and an [*Error] that is [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
@@ -67,7 +72,7 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	defer r.mu.Unlock()
 	switch {
 	case r.draining:
-		return nil, fmt.Errorf("elicitation session: the router is shut down: %w", ReasonShutdown)
+		return nil, r.shutdownError()
 	case r.sessions[info.ID] != nil:
 		return nil, errors.New("elicitation session: the id is attached already")
 	}

@@ -214,7 +214,7 @@ func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Dispositio
 	}
 	expired := time.Now().After(u.expires)
 	frames := u.session.info.Notify
-	if frames == nil && !u.call.over {
+	if frames == nil && !u.call.isOverLocked() {
 		frames = u.call.via.frames
 	}
 	r.forgetURLLocked(u)
