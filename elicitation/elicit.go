@@ -26,6 +26,9 @@ type ElicitOptions struct {
 	// upstream's own progress token, if the upstream gave one; nil drops it. It must
 	// return promptly.
 	Progress func(p *protocol.Progress)
+	// Receipt is how the host reports that the upstream got the answer, nil: an answer
+	// counts as soon as it arrives.
+	Receipt *Receipt
 }
 
 // Elicit puts a question of the upstream to the client of this call, and to no

@@ -70,6 +70,7 @@ const (
 	ReasonClientError    Reason = "client_error"    // the client answered with a JSON-RPC error
 	ReasonInvalidReply   Reason = "invalid_reply"   // the client's result is malformed or too large
 	ReasonInvalidContent Reason = "invalid_content" // accepted content does not fit the form
+	ReasonAnswerLost     Reason = "answer_lost"     // the upstream did not get the answer
 )
 
 // The reasons of the other two ends.

@@ -96,7 +96,7 @@ func newMetrics() *metrics {
 	}
 	for _, reason := range [...]Reason{
 		ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply,
-		ReasonInvalidContent,
+		ReasonInvalidContent, ReasonAnswerLost,
 	} {
 		m.errors[reason] = 0
 	}

@@ -22,7 +22,8 @@ const busTimeout = 2 * time.Second
 //	Created → Delivered → Completed | TimedOut | Cancelled | Failed
 //	Created → TimedOut | Cancelled | Failed
 //
-// A reply to a question in Created emits EventDelivered first.
+// Where the host gave a [Receipt] an answered question stays Delivered until the host has
+// reported on it. A reply to a question in Created emits EventDelivered first.
 type state uint8
 
 const (
@@ -50,6 +51,7 @@ type pendingQuestion struct {
 	check         answerCheck
 	url           *urlElicitation // of a URL with an elicitationId
 	onProgress    func(*protocol.Progress)
+	receipt       *Receipt // nil: an answer counts when it arrives
 	done          func(Outcome)
 	created       time.Time
 	timeout       time.Duration
@@ -71,6 +73,7 @@ type pendingQuestion struct {
 	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
+	answer          *outcome           // that waits for the receipt
 	withdrawalSent  bool               // by the router
 }
 
@@ -143,6 +146,7 @@ func (c *Call) openQuestion(
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
 	p := c.newPendingQuestion(q, opts, done)
+	opts.Receipt.setQuestion(p)
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -185,7 +189,8 @@ func (c *Call) newPendingQuestion(
 	p := &pendingQuestion{
 		router: r, call: c, id: protocol.StringID(newID()),
 		upstreamID: opts.UpstreamID, upstreamToken: q.token, kind: q.kind,
-		check: r.answerCheckFor(q), onProgress: opts.Progress, done: done,
+		check: r.answerCheckFor(q), onProgress: opts.Progress,
+		receipt: opts.Receipt, done: done,
 		timeout: opts.Timeout, routerDelivers: c.via.frames != nil,
 	}
 	if r.recordsEvents() {
@@ -349,20 +354,26 @@ func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
 	return &p.memberWaits[i]
 }
 
-// finish ends the question. The first call decides the outcome, and that call alone
-// counts it, reports it and frees the slot; finish reports whether this one did. It
+// finish ends the question, or has it wait for its receipt. The first call decides the
+// outcome, and that call alone counts it, reports it and frees the slot; finish reports
+// whether this one did. It
 // may be called from any goroutine: replies, timers, contexts and deliveries race for
 // it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
-	if p.state.isTerminal() {
+	if p.hasOutcomeLocked() {
 		p.mu.Unlock()
 		return false
 	}
-	withdrawal := p.endLocked(out)
+	var withdrawal *protocol.Notification
+	if out.state == stateCompleted && p.receipt != nil {
+		p.awaitReceiptLocked(out)
+	} else {
+		withdrawal = p.endLocked(out)
+	}
 	p.mu.Unlock()
 
-	// Nothing writes these fields once the state is terminal.
+	// Nothing writes these fields once the outcome is decided.
 	r := p.router
 	if p.unwatchUpstream != nil {
 		p.unwatchUpstream()
@@ -392,15 +403,27 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	return true
 }
 
+// hasOutcomeLocked reports whether finish was called.
+func (p *pendingQuestion) hasOutcomeLocked() bool {
+	return p.state.isTerminal() || p.answer != nil
+}
+
+// confirmByReplyLocked records that the reply arrived before the transport reported that
+// it took the question.
+func (p *pendingQuestion) confirmByReplyLocked() {
+	if p.state == stateCreated {
+		p.state = stateDelivered
+		p.emitStateLocked(EventDelivered, nil)
+	}
+}
+
 // endLocked enters the terminal state: it counts the outcome, emits its event and takes
 // the question out of the table. It returns what the host is to send to the client.
 func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notification) {
-	before := p.state
-	if before == stateCreated && out.replied {
-		// The reply arrived before the transport reported that it took the question.
-		p.emitStateLocked(EventDelivered, nil)
-		before = stateDelivered
+	if out.replied {
+		p.confirmByReplyLocked()
 	}
+	before := p.state
 	p.state, p.answered = out.state, out.replied
 	if out.err != nil {
 		out.err.RequestID = hexID(p.id)
@@ -458,10 +481,13 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)
+	unconfirmed := p.answer != nil
 	stuck := p.state == stateCreated && p.expires.Before(p.created.Add(p.timeout))
 	p.mu.Unlock()
 	switch {
 	case early:
+	case unconfirmed:
+		p.settleAnswer(errNoReceipt)
 	case stuck:
 		p.failDelivery(errStuck)
 	default:
@@ -474,7 +500,7 @@ func (p *pendingQuestion) handleTimer() {
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.isTerminal() {
+	if p.hasOutcomeLocked() {
 		return false
 	}
 	if p.state == stateCreated { // progress proves the delivery
