@@ -232,22 +232,22 @@ func (c *Call) checkUsableLocked() *Error {
 	return nil
 }
 
-// startSweepLocked starts the timer of reportLeakedCalls with the first call. It runs
+// startSweepLocked starts the timer of endLeakedCalls with the first call. It runs
 // only while there are calls.
 func (r *Router) startSweepLocked() {
 	switch {
 	case len(r.calls) > 1:
 	case r.sweep == nil:
-		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.reportLeakedCalls)
+		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.endLeakedCalls)
 	default:
 		r.sweep.Reset(r.opts.SweepInterval)
 	}
 }
 
-// reportLeakedCalls reports calls that were over already at the last sweep and that
-// their host has not ended. It does not end them: that would cut off what the host
-// still does with them.
-func (r *Router) reportLeakedCalls() {
+// endLeakedCalls reports and ends calls that were over already at the last sweep and that
+// their host has not ended: what comes on their connection would be ambiguous for ever.
+// The host may still end them itself.
+func (r *Router) endLeakedCalls() {
 	var leaked []*Call
 	r.mu.Lock()
 	for c := range r.calls {
@@ -260,15 +260,15 @@ func (r *Router) reportLeakedCalls() {
 		r.sweep.Reset(r.opts.SweepInterval)
 	}
 	r.mu.Unlock()
-	if !r.recordsEvents() {
-		return
-	}
 	for _, c := range leaked {
-		e := Event{
-			Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
-			Duration: time.Since(c.began),
+		if r.recordsEvents() {
+			e := Event{
+				Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
+				Duration: time.Since(c.began),
+			}
+			c.describeIn(&e)
+			r.emitEvent(&e)
 		}
-		c.describeIn(&e)
-		r.emitEvent(&e)
+		c.End()
 	}
 }

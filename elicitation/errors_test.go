@@ -15,6 +15,7 @@ func TestErrorIsItsReason(t *testing.T) {
 	general := map[elicitation.Reason]elicitation.Reason{
 		elicitation.ReasonMode:           elicitation.ReasonCapability,
 		elicitation.ReasonTooLarge:       elicitation.ReasonInvalidQuestion,
+		elicitation.ReasonSecret:         elicitation.ReasonInvalidQuestion,
 		elicitation.ReasonURLPolicy:      elicitation.ReasonInvalidQuestion,
 		elicitation.ReasonStreamLost:     elicitation.ReasonDelivery,
 		elicitation.ReasonInvalidContent: elicitation.ReasonInvalidReply,
@@ -22,6 +23,7 @@ func TestErrorIsItsReason(t *testing.T) {
 	all := []elicitation.Reason{
 		elicitation.ReasonNoSession, elicitation.ReasonAmbiguous, elicitation.ReasonCapability,
 		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
+		elicitation.ReasonSecret,
 		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
 		elicitation.ReasonBus, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
 		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,

@@ -24,7 +24,8 @@ const (
 	EventCancelled EventKind = "elicitation.cancelled"
 	// EventRejected reports a question that was refused: it never existed.
 	EventRejected EventKind = "elicitation.rejected"
-	// EventLeaked reports a call that is over and that its host has not ended.
+	// EventLeaked reports a call that is over and that its host has not ended. The router
+	// has.
 	EventLeaked EventKind = "elicitation.leaked"
 )
 

@@ -131,7 +131,7 @@ func (out outcome) eventKind() EventKind {
 // openQuestion makes a question of the upstream's parameters and returns it with
 // the request for the client:
 //
-//	admitQuestion: usable → capabilities → parameters → mode → URL policy
+//	admitQuestion: usable → capabilities → parameters → mode → secrets, URL policy
 //	begin:         slot → URL elicitation → request → bus → Created
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
@@ -173,6 +173,9 @@ func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*pars
 		return nil, refused
 	}
 	if refused := c.checkCapabilities(q.kind); refused != nil {
+		return nil, refused
+	}
+	if refused := c.checkSecrets(q); refused != nil {
 		return nil, refused
 	}
 	if q.kind == protocol.KindElicitURL {
@@ -280,7 +283,7 @@ func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
 		err = r.claimURL(ctx, p.url)
 	}
 	if err != nil {
-		return newFailure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
+		return r.busError(err)
 	}
 	return nil
 }

@@ -3,6 +3,9 @@ package elicitation
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -47,7 +50,8 @@ type Session struct {
 	detached bool
 }
 
-// Attach makes a session known. It is an error when the id is taken or the version
+// Attach makes a session known. Hosts call it when a client has connected, with what it has
+// declared then, so that [Router.Sessions] lists who can be asked what. It is an error when the id is taken or the version
 // unknown, and an [*Error] that is [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
@@ -95,6 +99,18 @@ func (s *Session) Detach() {
 
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
+
+// Info returns what the session was attached with, its defaults filled in.
+func (s *Session) Info() SessionInfo { return s.info }
+
+// Sessions returns the sessions that are attached, in the order of their ids.
+func (r *Router) Sessions() []*Session {
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.sessions))
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Session) int { return strings.Compare(a.info.ID, b.info.ID) })
+	return all
+}
 
 // Sender returns the sender of messages that arrive on this session. A host whose sessions
 // change hands fills in the principal of the message instead.

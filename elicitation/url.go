@@ -297,8 +297,7 @@ func (c *Call) rememberRequiredURL(
 		return nil, refused
 	}
 	if err := r.claimURL(ctx, u); err != nil {
-		return nil, newFailure(ReasonBus, "The other replicas of the gateway cannot be reached",
-			err)
+		return nil, r.busError(err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
