@@ -3,11 +3,14 @@ package elicitation_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -48,32 +51,103 @@ func TestElicitationAllocates(t *testing.T) {
 	}
 }
 
+// A question that waits takes little memory of the router's, however it is asked, and gives all
+// of it back.
 func TestPendingCosts(t *testing.T) {
-	const n, most = 2000, 4 << 10
-	router, err := elicitation.New(&elicitation.Options{MaxPending: -1, MaxPerUpstream: -1})
-	if err != nil {
-		t.Fatal(err)
+	const n, most = 2000, 3 << 10
+	asked := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
+		delivered func()) (json.RawMessage, error) {
+		delivered()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	sent := elicitation.DeliverFunc(func(context.Context, protocol.Message) error { return nil })
+	for _, test := range []struct {
+		name   string
+		via    elicitation.Via // zero: by Offer
+		shared bool            // one connection and two users
+	}{
+		{"split", elicitation.Via{}, false},
+		{"split, shared connection", elicitation.Via{}, true},
+		{"frames", elicitation.ViaFrames(sent), false},
+		{"frames, shared connection", elicitation.ViaFrames(sent), true},
+		{"asker", elicitation.ViaAsker(asked), false},
+		{"asker, shared connection", elicitation.ViaAsker(asked), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			router, err := elicitation.New(&elicitation.Options{
+				MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+				Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			askAll(t, router, test.via, test.shared, n, func() {}) // fills what is bounded
+			before := int64(heapInUse())
+			var each int64
+			askAll(t, router, test.via, test.shared, n, func() {
+				each = (int64(heapInUse()) - before) / n
+			})
+			left := int64(heapInUse()) - before
+			runtime.KeepAlive(router)
+			t.Logf("%d bytes each, %d left", each, left)
+			if each > most {
+				t.Errorf("a question that waits takes %d bytes, want at most %d", each, most)
+			}
+			if left > n*most/20 {
+				t.Errorf("%d bytes are left", left)
+			}
+		})
 	}
-	before := heapInUse()
-	for i := range n {
-		s, err := router.Attach(elicitation.SessionInfo{Principal: protocol.Principal{Subject: fmt.Sprint(i)}, Capabilities: caps(true, true)})
+}
+
+// askAll begins n calls that ask, calls whilePending when all are pending, and ends them.
+func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, shared bool, n int,
+	whilePending func()) {
+	t.Helper()
+	users := n
+	if shared {
+		users = 2
+	}
+	sessions := make([]*elicitation.Session, users)
+	for i := range sessions {
+		s, err := router.Attach(elicitation.SessionInfo{
+			Principal:    protocol.Principal{Subject: fmt.Sprint(i)},
+			Capabilities: caps(true, true),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
-			elicitation.UpstreamKey(fmt.Sprint("up ", i)))
+		defer s.Detach()
+		sessions[i] = s
+	}
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	for i := range n {
+		up := elicitation.UpstreamKey("up")
+		if !shared {
+			up = elicitation.UpstreamKey(fmt.Sprint("up ", i))
+		}
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: sessions[i%users]}, via, up)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer call.End()
-		if _, err := call.Offer(t.Context(), form("Deploy to prod?"), nil,
-			func(elicitation.Outcome) {}); err != nil {
-			t.Fatal(err)
+		if via == (elicitation.Via{}) {
+			if _, err := call.Offer(t.Context(), form("Deploy to prod?"), nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			continue
 		}
+		ended.Go(func() {
+			_, err := call.Elicit(t.Context(), form("Deploy to prod?"), nil)
+			if !errors.Is(err, elicitation.ReasonCancelled) {
+				t.Error(err)
+			}
+		})
 	}
-	each := int64(heapInUse()-before) / n
-	runtime.KeepAlive(router)
-	if t.Logf("%d bytes", each); each > most {
-		t.Errorf("a question that waits takes %d bytes, want at most %d", each, most)
+	for router.Pending() < n {
+		runtime.Gosched()
 	}
+	whilePending()
 }

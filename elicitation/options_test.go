@@ -80,7 +80,23 @@ func TestOptionsFromEnv(t *testing.T) {
 			"ELICITATION_CLEANUP_INTERVAL": "300"},
 			elicitation.Options{Timeout: 90 * time.Second, SweepInterval: 5 * time.Minute}, ""},
 		{"number", map[string]string{"ELICITATION_MAX_CONCURRENT": "250"},
-			elicitation.Options{MaxPending: 250}, ""},
+			elicitation.Options{MaxPending: 250, MaxPerPrincipal: 40, MaxPerSession: 40,
+				MaxPerUpstream: 125}, ""},
+		{"large number", map[string]string{"ELICITATION_MAX_CONCURRENT": "1000"},
+			elicitation.Options{MaxPending: 1000, MaxPerPrincipal: 160, MaxPerSession: 160,
+				MaxPerUpstream: 500}, ""},
+		{"the default", map[string]string{"ELICITATION_MAX_CONCURRENT": "100"},
+			elicitation.Options{MaxPending: 100, MaxPerPrincipal: 16, MaxPerSession: 16,
+				MaxPerUpstream: 50}, ""},
+		{"less than the default", map[string]string{"ELICITATION_MAX_CONCURRENT": "60"},
+			elicitation.Options{MaxPending: 60, MaxPerPrincipal: 16, MaxPerSession: 16,
+				MaxPerUpstream: 50}, ""},
+		{"less than all defaults", map[string]string{"ELICITATION_MAX_CONCURRENT": "3"},
+			elicitation.Options{MaxPending: 3, MaxPerPrincipal: 3, MaxPerSession: 3,
+				MaxPerUpstream: 3}, ""},
+		{"the largest number", map[string]string{"ELICITATION_MAX_CONCURRENT": "2147483647"},
+			elicitation.Options{MaxPending: 2147483647, MaxPerPrincipal: 343597383,
+				MaxPerSession: 343597383, MaxPerUpstream: 1073741823}, ""},
 		{"zero", map[string]string{"ELICITATION_MAX_CONCURRENT": "0"}, elicitation.Options{},
 			"ELICITATION_MAX_CONCURRENT"},
 		{"negative", map[string]string{"ELICITATION_MAX_CONCURRENT": "-1"}, elicitation.Options{},
@@ -110,7 +126,10 @@ func TestOptionsFromEnv(t *testing.T) {
 			}
 			if err != nil || got.Timeout != test.want.Timeout ||
 				got.SweepInterval != test.want.SweepInterval ||
-				got.MaxPending != test.want.MaxPending {
+				got.MaxPending != test.want.MaxPending ||
+				got.MaxPerPrincipal != test.want.MaxPerPrincipal ||
+				got.MaxPerSession != test.want.MaxPerSession ||
+				got.MaxPerUpstream != test.want.MaxPerUpstream {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})

@@ -209,3 +209,75 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 		call.End()
 	}
 }
+
+// An upstream that uses the id of a request again withdraws the question that it asked last, then
+// the one before, and none that has ended.
+func TestUpstreamThatUsesIdsAgain(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	defer call.End()
+	var ended []int
+	for i := range 3 {
+		o, err := call.Offer(t.Context(), form("m"),
+			&elicitation.ElicitOptions{UpstreamID: protocol.IntID(1)},
+			func(elicitation.Outcome) { ended = append(ended, i) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			o.Cancel()
+		}
+	}
+	for i, want := range []bool{true, true, false} {
+		if got := r.CancelUpstream("up", protocol.IntID(1)); got != want {
+			t.Errorf("cancellation %d found a question: %v", i, got)
+		}
+	}
+	if fmt.Sprint(ended) != "[0 2 1]" {
+		t.Errorf("questions ended in the order %v", ended)
+	}
+	r.settled()
+}
+
+// An id of a call that two clients' calls have on one connection tells neither of them apart.
+func TestCallIDThatIsUsedTwice(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	for _, who := range []protocol.Principal{alice(), bob()} {
+		s := r.attach(elicitation.SessionInfo{Principal: who})
+		defer r.begin(elicitation.Origin{Session: s, CallID: "c", RelatedID: protocol.IntID(1)},
+			r.unused(), "up").End()
+	}
+	for _, opts := range []elicitation.ElicitOptions{
+		{CallID: "c"}, {RelatedID: protocol.IntID(1)}, {CallID: "c", RelatedID: protocol.IntID(1)},
+	} {
+		_, err := r.ElicitFrom(t.Context(), "up", form("m"), &opts)
+		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
+	}
+}
+
+// What a client declares with one request holds for that request alone, whatever it declared
+// before or declares meanwhile.
+func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	sc := r.answers(s, yes)
+	var none protocol.ClientCapabilities
+	link := caps(false, true)
+	for i, test := range []struct {
+		declared *protocol.ClientCapabilities
+		want     elicitation.Reason
+	}{
+		{nil, ""}, {&none, elicitation.ReasonCapability}, {&link, elicitation.ReasonMode}, {nil, ""},
+	} {
+		call := r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
+			CallID: fmt.Sprint(i)}, elicitation.ViaFrames(sc), "up")
+		defer call.End() // they overlap
+		_, err := r.ElicitFrom(t.Context(), "up", form("m"),
+			&elicitation.ElicitOptions{CallID: fmt.Sprint(i)})
+		if test.want == "" && err != nil || test.want != "" && !errors.Is(err, test.want) {
+			t.Errorf("call %d: %v, want %q", i, err, test.want)
+		}
+	}
+	r.settled()
+}

@@ -3,6 +3,7 @@ package elicitation_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -138,6 +139,102 @@ func TestMembersThatDifferInCase(t *testing.T) {
 				t.Errorf("the client reads %+v", read)
 			}
 			call.End()
+		})
+	}
+}
+
+// A form that asks for what looks like a secret is refused, unless the host lets that upstream
+// ask.
+func TestFormsThatAskForSecrets(t *testing.T) {
+	for _, test := range []struct {
+		name, schema string
+		up           elicitation.UpstreamKey
+		version      protocol.Version
+		word         string // in the message of the refusal; "": it is asked
+	}{
+		{"name", `{"type":"object","properties":{"password":{"type":"string"}}}`, "up", "", "password"},
+		{"title", `{"type":"object","properties":{"x":{"type":"string","title":"API key"}}}`, "up", "",
+			"api key"},
+		{"of June", `{"type":"object","properties":{"pin":{"type":"integer"}}}`, "up",
+			protocol.V20250618, "pin"},
+		{"of a question that is no request",
+			`{"type":"object","properties":{"pin":{"type":"integer"}}}`, "up", protocol.V20260728, "pin"},
+		{"nested", `{"type":"object","properties":{"a":{"type":"object","properties":{
+			"cvv":{"type":"string"}}}}}`, "up", "", "cvv"},
+		{"yes or no", `{"type":"object","properties":{"resetPassword":{"type":"boolean"}}}`, "up", "", ""},
+		{"allowed", `{"type":"object","properties":{"password":{"type":"string"}}}`, "vault", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{
+				AllowSecrets: func(up elicitation.UpstreamKey) bool { return up == "vault" },
+			})
+			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
+			defer call.End()
+			params := json.RawMessage(`{"message":"m","requestedSchema":` + test.schema + `}`)
+			for range 2 { // the second time the form is known
+				_, err := call.Offer(t.Context(), params, nil, nil)
+				if test.word == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				wire, _ := protocol.AsError(err)
+				if !errors.Is(err, elicitation.ReasonSecret) || wire.Code != -32602 ||
+					!contains(wire.Message, `looks like a secret ("`+test.word+`")`) {
+					t.Errorf("error is %v", err)
+				}
+			}
+			want := 0.0
+			if test.word != "" {
+				r.wantEvents("rejected rejected")
+				want = 2
+			}
+			if n := r.value("elicitation_rejected_total", "reason", "secret"); n != want {
+				t.Errorf("%v are counted, want %v", n, want)
+			}
+		})
+	}
+}
+
+// A question has the progress token of the router in the revisions in which it is a request,
+// and whatever else the upstream's _meta has in all of them.
+func TestProgressTokenByRevision(t *testing.T) {
+	for _, test := range []struct {
+		version protocol.Version
+		meta    string // of the upstream's
+		want    string // ID stands for the router's id
+	}{
+		{protocol.V20250618, ``, `{"progressToken":"ID"}`},
+		{protocol.V20251125, ``, `{"progressToken":"ID"}`},
+		{protocol.V20251125, `,"_meta":{"progressToken":1,"a.b/c":2}`,
+			`{"a.b/c":2,"progressToken":"ID"}`},
+		{protocol.V20260728, ``, ``},
+		{protocol.V20260728, `,"_meta":{}`, ``},
+		{protocol.V20260728, `,"_meta":{"progressToken":1}`, ``},
+		{protocol.V20260728, `,"_meta":{"progressToken":1,"a.b/c":2}`, `{"a.b/c":2}`},
+	} {
+		t.Run(fmt.Sprint(test.version, test.meta), func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			defer call.End()
+			params := json.RawMessage(`{"message":"m","requestedSchema":` + schema + test.meta + `}`)
+			o, err := call.Offer(t.Context(), params, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				Meta json.RawMessage `json:"_meta"`
+			}
+			if err := json.Unmarshal(o.Request().Params, &got); err != nil {
+				t.Fatal(err)
+			}
+			want := strings.ReplaceAll(test.want, `"ID"`, o.Request().ID.String())
+			if string(got.Meta) != want {
+				t.Errorf("_meta is %s, want %s", got.Meta, want)
+			}
 		})
 	}
 }

@@ -2,6 +2,8 @@ package elicitation_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +24,29 @@ func TestAttach(t *testing.T) {
 	a, b := r.attach(elicitation.SessionInfo{}), r.attach(elicitation.SessionInfo{})
 	if a.ID() == b.ID() || len(a.ID()) != 32 {
 		t.Errorf("random ids are %q and %q", a.ID(), b.ID())
+	}
+}
+
+// What clients have declared can be listed from the moment that they are attached.
+func TestSessionsAreListed(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	list := func() (got []string) {
+		for _, s := range r.Sessions() {
+			info := s.Info()
+			got = append(got, fmt.Sprint(info.ID, " ", info.Principal.Subject, " ", info.Version, " ",
+				info.Capabilities.Elicitation != nil && info.Capabilities.Elicitation.URL))
+		}
+		return got
+	}
+	b := r.attach(elicitation.SessionInfo{ID: "b", Principal: bob(), Version: protocol.V20250618})
+	r.attach(elicitation.SessionInfo{ID: "a", Principal: alice(), Capabilities: caps(true, false)})
+	want := []string{"a alice 2025-11-25 false", "b bob 2025-06-18 true"}
+	if got := list(); !slices.Equal(got, want) {
+		t.Errorf("sessions are %q, want %q", got, want)
+	}
+	b.Detach()
+	if got := list(); !slices.Equal(got, want[:1]) {
+		t.Errorf("sessions are %q, want %q", got, want[:1])
 	}
 }
 

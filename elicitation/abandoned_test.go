@@ -1,0 +1,141 @@
+package elicitation_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+)
+
+// An abandoned call counts until its upstream is done with it, and no longer.
+func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		first func(r *rig, o elicitation.Origin) // leaves calls of alice's on "up"
+		want  bool                               // they still count
+	}{
+		{"not done", func(r *rig, o elicitation.Origin) { r.abandon(o, "up") }, true},
+		{"done after the end", func(r *rig, o elicitation.Origin) {
+			c := r.abandon(o, "up")
+			c.ConfirmUpstreamEnd()
+			c.ConfirmUpstreamEnd()
+		}, false},
+		{"one of two done, twice", func(r *rig, o elicitation.Origin) {
+			r.abandon(o, "up")
+			c := r.abandon(o, "up")
+			c.ConfirmUpstreamEnd()
+			c.ConfirmUpstreamEnd()
+		}, true},
+		{"both done", func(r *rig, o elicitation.Origin) {
+			a, b := r.abandon(o, "up"), r.abandon(o, "up")
+			a.ConfirmUpstreamEnd()
+			b.ConfirmUpstreamEnd()
+		}, false},
+		{"done before the end", func(r *rig, o elicitation.Origin) {
+			c := r.begin(o, elicitation.Via{}, "up")
+			r.Cleanup(c.End)
+			c.ConfirmUpstreamEnd()
+		}, false},
+		{"on another connection", func(r *rig, o elicitation.Origin) { r.abandon(o, "other") }, false},
+		{"of many clients", func(r *rig, _ elicitation.Origin) {
+			for i := range 100 {
+				s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
+				r.abandon(elicitation.Origin{Session: s}, "up").ConfirmUpstreamEnd()
+			}
+		}, false},
+		{"of many clients at once", func(r *rig, _ elicitation.Origin) {
+			var calls []*elicitation.Call
+			for i := range 100 {
+				s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
+				calls = append(calls, r.abandon(elicitation.Origin{Session: s}, "up"))
+			}
+			for _, c := range calls {
+				c.ConfirmUpstreamEnd()
+			}
+		}, false},
+		{"of many clients, the last not done", func(r *rig, _ elicitation.Origin) {
+			var calls []*elicitation.Call
+			for i := range 100 {
+				s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
+				calls = append(calls, r.abandon(elicitation.Origin{Session: s}, "up"))
+			}
+			for _, c := range calls[:99] {
+				c.ConfirmUpstreamEnd()
+			}
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			ann := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
+			test.first(r, elicitation.Origin{Session: ann})
+			if got := r.HasAbandonedCalls("up"); got != test.want {
+				t.Errorf("the connection has abandoned calls: %v, want %v", got, test.want)
+			}
+			s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob()})
+			sc := r.answers(s, yes)
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")
+			defer call.End()
+			_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
+			if !test.want {
+				if err != nil || len(sc.requests()) != 1 {
+					t.Errorf("bob was asked %d times, %v", len(sc.requests()), err)
+				}
+				return
+			}
+			refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
+			if n := len(sc.requests()); n != 0 {
+				t.Errorf("bob was asked %d times", n)
+			}
+		})
+	}
+}
+
+// A user who cancels every call keeps nobody else from being asked, at once or a minute later,
+// where the upstream says when it is done.
+func TestOneUserWhoCancelsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		ann := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
+		s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob()})
+		for minute := range 3 {
+			for range 500 {
+				r.abandon(elicitation.Origin{Session: ann}, "up").ConfirmUpstreamEnd()
+			}
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
+			if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
+				t.Errorf("minute %d: %v", minute, err)
+			}
+			call.End()
+			time.Sleep(time.Minute)
+		}
+		r.settled()
+	})
+}
+
+// Calls of one client that were abandoned last keep those of another no longer from counting as
+// over than the time that is documented.
+func TestAbandonedCallsAgeByClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		sc := &screen{t: t}
+		ann := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
+		s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob(), Via: elicitation.ViaFrames(sc)})
+		sc.answer = r.answers(s, yes).answer
+		late := r.abandon(elicitation.Origin{Session: ann}, "up")
+		time.Sleep(elicitation.DefaultMaxTimeout / 2)
+		r.abandon(elicitation.Origin{Session: s}, "up")
+		time.Sleep(elicitation.DefaultMaxTimeout / 2)
+		call := r.begin(elicitation.Origin{Session: s}, r.unused(), "up")
+		defer call.End()
+		if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
+			t.Error(err)
+		}
+		late.ConfirmUpstreamEnd()
+		time.Sleep(elicitation.DefaultMaxTimeout / 2)
+		if r.HasAbandonedCalls("up") {
+			t.Error("abandoned calls count for longer than Options.MaxTimeout")
+		}
+	})
+}
