@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -120,6 +121,11 @@ type Options struct {
 
 	// Bus connects this router with those of other replicas, nil: there are none.
 	Bus Bus
+	// Keys seal the ids of questions, which name the replica that asked, so that a reply
+	// may arrive at any. All replicas on a Bus have the same, and Keys is required with
+	// one: a keyring that is derived for this purpose alone,
+	// ring.Derive([KeyPurpose]). Without a Bus it is not used.
+	Keys Sealer
 }
 
 // Validation says what becomes of accepted content that does not fit the form.
@@ -147,6 +153,13 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
+	}
+	if o.Bus != nil && o.Keys == nil {
+		return o, errors.New("elicitation options: Keys is required with a Bus")
+	}
+	if ring, ok := o.Keys.(interface{ Ephemeral() bool }); ok && o.Bus != nil && ring.Ephemeral() {
+		return o, errors.New("elicitation options: Keys is an ephemeral keyring, which no other " +
+			"replica has")
 	}
 	if o.URLPolicy == nil {
 		o.URLPolicy = DefaultURLPolicy

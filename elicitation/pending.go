@@ -2,8 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"sync"
 	"time"
@@ -11,10 +9,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-// busTimeout bounds how long the other replicas may keep a question waiting
-// before it is sent.
-const busTimeout = 2 * time.Second
 
 // state is where a question stands:
 //
@@ -52,7 +46,6 @@ type pendingQuestion struct {
 	done          func(Outcome)
 	created       time.Time
 	timeout       time.Duration
-	claimed       bool // on the bus
 	// routerDelivers says that the router writes the request, by the call's frames
 	// and not by an Asker or the host.
 	routerDelivers bool
@@ -69,6 +62,8 @@ type pendingQuestion struct {
 	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
+	attempt         string             // see outcome
+	invalidReply    bool               // the client has replied, with what cannot be used
 	withdrawalSent  bool               // by the router
 }
 
@@ -82,6 +77,8 @@ type outcome struct {
 	// replied says that the client has answered: the question was delivered,
 	// whatever the transport reports, and there is nothing to withdraw.
 	replied bool
+	// attempt names the attempt of another replica to hand in the reply, "" for none.
+	attempt string
 }
 
 func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
@@ -127,7 +124,7 @@ func (out outcome) eventKind() EventKind {
 // the request for the client:
 //
 //	admitQuestion: usable → capabilities → parameters → mode → URL policy
-//	begin:         slot → URL elicitation → request → bus → Created
+//	begin:         slot → id → URL elicitation → request → Created
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
 func (c *Call) openQuestion(
@@ -181,7 +178,7 @@ func (c *Call) newPendingQuestion(
 ) *pendingQuestion {
 	r := c.router
 	p := &pendingQuestion{
-		router: r, call: c, id: protocol.StringID(newID()),
+		router: r, call: c,
 		upstreamID: opts.UpstreamID, upstreamToken: q.token, kind: q.kind,
 		check: r.answerCheckFor(q), onProgress: opts.Progress, done: done,
 		timeout: opts.Timeout, routerDelivers: c.via.frames != nil,
@@ -211,12 +208,14 @@ func (p *pendingQuestion) begin(
 			p.undoBegin()
 		}
 	}()
+	var err error
+	if p.id, err = p.router.newQuestionID(ctx); err != nil {
+		return nil, newFailure(ReasonBus, "The question cannot be given an id", err)
+	}
 	if request, refused = p.encodeRequest(q); refused != nil {
 		return nil, refused
 	}
-	if refused = p.claimKeys(ctx); refused != nil {
-		return nil, refused
-	}
+	p.router.claimURL(ctx, p.url)
 	if refused = p.publish(ctx); refused != nil {
 		return nil, refused
 	}
@@ -225,7 +224,7 @@ func (p *pendingQuestion) begin(
 }
 
 // undoBegin gives back what begin took before the question existed: the slot and the
-// claims.
+// claim of the URL elicitation.
 func (p *pendingQuestion) undoBegin() {
 	r := p.router
 	r.mu.Lock()
@@ -234,9 +233,6 @@ func (p *pendingQuestion) undoBegin() {
 		r.releaseUnusedClaimLocked(p.url)
 	}
 	r.mu.Unlock()
-	if p.claimed {
-		r.opts.Bus.Release(questionBusKey(p.id))
-	}
 }
 
 // encodeRequest returns the request for the client, with ids of the router's in place
@@ -257,25 +253,6 @@ func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *
 		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	return &protocol.Request{ID: p.id, Method: protocol.MethodElicit, Params: params}, nil
-}
-
-// claimKeys tells the other replicas that replies to the question, and the completion
-// of its URL elicitation, belong to this one.
-func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
-	r := p.router
-	if r.opts.Bus == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
-	defer cancel()
-	err := r.opts.Bus.Claim(ctx, questionBusKey(p.id), r.opts.MaxTimeout+busTimeout)
-	if p.claimed = err == nil; p.claimed {
-		err = r.claimURL(ctx, p.url)
-	}
-	if err != nil {
-		return newFailure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
-	}
-	return nil
 }
 
 // publish makes the question exist: from here on it is counted, and finish ends it
@@ -342,9 +319,6 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	if p.claimed {
-		r.opts.Bus.Release(questionBusKey(p.id))
-	}
 	result := Outcome{Result: out.result, Withdraw: withdrawal}
 	if out.err != nil {
 		result.Err = out.err
@@ -367,8 +341,9 @@ func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notificat
 		before = stateDelivered
 	}
 	p.state, p.answered = out.state, out.replied
+	p.attempt, p.invalidReply = out.attempt, out.isInvalidReply()
 	if out.err != nil {
-		out.err.RequestID = hexID(p.id)
+		out.err.RequestID = bareID(p.id)
 	}
 	withdrawal = p.withdrawLocked(before, out)
 	p.router.removeQuestion(p, out)
@@ -455,17 +430,4 @@ func (p *pendingQuestion) extendTimeout() bool {
 		p.setExpiryLocked(next)
 	}
 	return true
-}
-
-// newID returns 128 random bits in hexadecimal.
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-// hexID returns an id of newID without the quotes that it has on the wire.
-func hexID(id protocol.ID) string {
-	s := id.String()
-	return s[1 : len(s)-1]
 }
