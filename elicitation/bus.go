@@ -40,10 +40,11 @@ type Bus interface {
 	// it. The replica may be this one. No directory is used as long as the replica can be
 	// reached.
 	//
-	// [ErrOwnerDead] says that the replica is gone for good, and has not handled the
-	// message; it is returned within two seconds. A replica that may be there and that
-	// cannot be reached at the moment is not gone: SendTo tries until ctx ends then. With
-	// any other error, that of ctx included, the message may have been handled.
+	// [ErrOwnerDead] says that the replica is gone for good, and with it whatever it did
+	// about the message; it is returned within two seconds. A replica that may be there and
+	// that cannot be reached at the moment is not gone: SendTo tries until ctx ends then.
+	// With any other error, that of ctx included, the message may have been handled. SendTo
+	// may deliver it several times when its answer is late.
 	SendTo(ctx context.Context, name, key string, message []byte) ([]byte, error)
 
 	// Claim makes this replica the owner of key. When it returns nil, Send of

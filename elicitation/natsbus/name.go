@@ -15,13 +15,21 @@ import (
 // listens.
 const retryInterval = 25 * time.Millisecond
 
+// SendTo sends a message again when it has waited for the answer for minPatience, twice
+// that, and so on up to maxPatience. NATS may lose a message, above all when its receiver
+// has just died.
+const (
+	minPatience = 500 * time.Millisecond
+	maxPatience = 4 * time.Second
+)
+
 // Name implements [elicitation.Bus].
 func (b *Bus) Name() string { return b.id.String() }
 
 // SendTo implements [elicitation.Bus]. It uses core NATS alone as long as somebody listens
 // at the subject of the replica, so that elections of JetStream do not matter to it. Only
 // when nobody does, the directory decides whether the replica is gone: see the package
-// comment. As with [Bus.Send], a message may get lost on its way.
+// comment. A message may get lost on its way: it is sent again while ctx lasts.
 func (b *Bus) SendTo(
 	ctx context.Context, name, key string, message []byte,
 ) ([]byte, error) {
@@ -35,16 +43,19 @@ func (b *Bus) SendTo(
 	if id == b.id {
 		return b.callHandler(ctx, key, message)
 	}
-	watch := absence{id: id}
+	watch, patience := absence{id: id}, minPatience
 	for {
 		err := b.bucket.WaitConnected(ctx)
 		if err != nil {
 			return nil, b.wrapError("send", err)
 		}
-		answer, err := b.sendRequest(ctx, id, request{key: key}, message)
+		answer, err := b.sendPatiently(ctx, patience, id, request{key: key}, message)
 		switch {
 		case err == nil:
 			return answer, nil
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			patience = min(2*patience, maxPatience)
+			continue
 		case !errors.Is(err, errNobody):
 			return nil, b.wrapError("send", err)
 		case b.isGone(ctx, &watch):
@@ -54,6 +65,15 @@ func (b *Bus) SendTo(
 			return nil, b.wrapError("send", err)
 		}
 	}
+}
+
+// sendPatiently is sendRequest with a time limit.
+func (b *Bus) sendPatiently(
+	ctx context.Context, limit time.Duration, to replicaID, r request, message []byte,
+) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return b.sendRequest(ctx, to, r, message)
 }
 
 // checkMessage refuses what cannot be sent.
