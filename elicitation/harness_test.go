@@ -40,7 +40,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	if o.Registerer == nil {
 		o.Registerer = registry
 	}
-	if o.Bus != nil && o.Keys == nil {
+	if (o.Bus != nil || o.Store != nil) && o.Keys == nil {
 		o.Keys = fleetKeys(t, "k1")
 	}
 	router, err := elicitation.New(&o)

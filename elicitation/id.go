@@ -42,7 +42,7 @@ const (
 // sealed under the keys of the fleet. So a reply finds the owner without a directory, an id
 // that somebody made up is refused without a message, and a client learns nothing from it.
 func (r *Router) newQuestionID(ctx context.Context) (protocol.ID, error) {
-	if r.opts.Bus == nil {
+	if r.opts.Bus == nil && r.opts.Store == nil {
 		return protocol.StringID(newID()), nil
 	}
 	plaintext := append([]byte{idKindQuestion}, r.busName...)

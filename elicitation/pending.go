@@ -44,6 +44,8 @@ type pendingQuestion struct {
 	url           *urlElicitation // of a URL with an elicitationId
 	onProgress    func(*protocol.Progress)
 	done          func(Outcome)
+	offered       bool // by Call.Offer: the host delivers it
+	stored        bool // in Options.Store
 	created       time.Time
 	timeout       time.Duration
 	// routerDelivers says that the router writes the request, by the call's frames
@@ -79,6 +81,8 @@ type outcome struct {
 	replied bool
 	// attempt names the attempt of another replica to hand in the reply, "" for none.
 	attempt string
+	// resolved says that the answer was claimed with Resolve.
+	resolved bool
 }
 
 func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
@@ -124,11 +128,12 @@ func (out outcome) eventKind() EventKind {
 // the request for the client:
 //
 //	admitQuestion: usable → capabilities → parameters → mode → URL policy
-//	begin:         slot → id → URL elicitation → request → Created
+//	begin:         slot → id → URL elicitation → request → store → Created
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
 func (c *Call) openQuestion(
 	ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome),
+	offered bool,
 ) (*pendingQuestion, *protocol.Request, error) {
 	if opts == nil {
 		opts = &ElicitOptions{}
@@ -138,6 +143,7 @@ func (c *Call) openQuestion(
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
 	p := c.newPendingQuestion(q, opts, done)
+	p.offered = offered
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -213,6 +219,9 @@ func (p *pendingQuestion) begin(
 		return nil, newFailure(ReasonBus, "The question cannot be given an id", err)
 	}
 	if request, refused = p.encodeRequest(q); refused != nil {
+		return nil, refused
+	}
+	if refused = p.storeQuestion(ctx); refused != nil {
 		return nil, refused
 	}
 	p.router.claimURL(ctx, p.url)
@@ -295,10 +304,12 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 }
 
 // finish ends the question. The first call decides the outcome, and that call alone
-// counts it, reports it and frees the slot; finish reports whether this one did. It
+// counts it, reports it and frees the slot; finish reports whether out was decided on. It
 // may be called from any goroutine: replies, timers, contexts and deliveries race for
 // it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
+	asked := out.resolved
+	out = p.endStored(out)
 	p.mu.Lock()
 	if p.state.isTerminal() {
 		p.mu.Unlock()
@@ -319,7 +330,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	result := Outcome{Result: out.result, Withdraw: withdrawal}
+	result := Outcome{Result: out.result, Withdraw: withdrawal, Resolved: out.resolved}
 	if out.err != nil {
 		result.Err = out.err
 	}
@@ -328,7 +339,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	// answer.
 	defer heartbeats.Stop()
 	p.done(result)
-	return true
+	return out.resolved == asked // else the answer was claimed at another replica
 }
 
 // endLocked enters the terminal state: it counts the outcome, emits its event and takes

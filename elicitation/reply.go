@@ -89,12 +89,7 @@ func (r *Router) handleReplyLocally(
 	if p == nil {
 		return d
 	}
-	if reply.Error != nil {
-		wire := *reply.Error
-		wire.Data = cloneJSON(wire.Data)
-		return p.finishByReply(p.readError(&wire), attempt)
-	}
-	return p.finishByReply(p.readResult(reply.Result), attempt)
+	return p.finishByReply(p.readReply(reply), attempt)
 }
 
 // HandleProgress takes a notifications/progress that a client sent. When its token

@@ -24,7 +24,7 @@ type Router struct {
 	metrics *metrics
 	forms   *formCache
 	slots   slots
-	busName string // of this end of Options.Bus
+	busName string // of this end of Options.Bus, or a random one
 
 	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
@@ -99,6 +99,7 @@ func New(opts *Options) (*Router, error) {
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
 	}
+	r.busName = newID()
 	if o.Bus != nil {
 		if r.busName = o.Bus.Name(); !isOwnerName(r.busName) {
 			return nil, fmt.Errorf("elicitation options: Bus: %q is no name of a replica", r.busName)
