@@ -130,9 +130,9 @@ func BenchmarkPending(b *testing.B) {
 // one process: what the router adds to whatever the bus takes.
 func BenchmarkReplicas(b *testing.B) {
 	hub := elicitation.NewHub()
-	owner, s := benchRouter(b, elicitation.Options{Bus: hub.Bus()})
-	other, _ := benchRouter(b, elicitation.Options{Bus: hub.Bus()})
-	benchRouter(b, elicitation.Options{Bus: hub.Bus()})
+	owner, s := benchRouter(b, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(b, "k1")})
+	other, _ := benchRouter(b, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(b, "k1")})
+	benchRouter(b, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(b, "k1")})
 	ctx := b.Context()
 	call, err := owner.Begin(ctx, elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 	if err != nil {

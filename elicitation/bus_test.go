@@ -1,7 +1,9 @@
 package elicitation_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,7 +46,7 @@ func TestReplyAtAnotherReplica(t *testing.T) {
 	if outcome.Result == nil || string(outcome.Result.Content) != `{"ok":true,"n":9007199254740993}` {
 		t.Errorf("outcome is %+v", outcome)
 	}
-	rigs[2].complete(s.Sender(), result(id, yes), elicitation.Unknown) // released
+	rigs[2].complete(s.Sender(), result(id, yes), elicitation.Duplicate)
 	rigs[0].complete(s.Sender(), result(id, yes), elicitation.Duplicate)
 	rigs[2].complete(s.Sender(), result(protocol.StringID(strings.Repeat("0", 32)), yes),
 		elicitation.Unknown)
@@ -79,9 +81,12 @@ func TestOwnerGone(t *testing.T) {
 		time.Since(began) > time.Second {
 		t.Errorf("reply is %v, %v after %v", d, err, time.Since(began))
 	}
-	_, err = offered.Call().Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
-	refused(t, err, elicitation.ReasonBus, -32603,
-		"The other replicas of the gateway cannot be reached")
+	// It goes on to ask: replies that arrive here need no bus.
+	other, err := offered.Call().Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rigs[0].complete(s.Sender(), result(other.Request().ID, yes), elicitation.Accepted)
 	offered.Cancel()
 	rigs[0].settled()
 }
@@ -131,16 +136,17 @@ func TestMalformedBusMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := offered.Request().ID.String()
-	key := "q." + id[1:len(id)-1]
-	frame := `{"jsonrpc":"2.0","id":` + other.Request().ID.String() + `,"result":` + yes + `}`
+	id := other.Request().ID.String()
+	frame := `{"jsonrpc":"2.0","id":` + id + `,"result":` + yes + `}`
 	for _, message := range []string{
-		``, `null`, `[]`, `{}`, `{"do":"complete"}`, `{"do":"complete","frame":null}`, `{"do":"complete","frame":{"jsonrpc":"2.0","method":"x"}}`,
+		``, `null`, `[]`, `{}`, `{"do":"complete"}`, `{"do":"complete","frame":null}`,
+		`{"do":"complete","frame":{"jsonrpc":"2.0","method":"x"}}`,
 		`{"do":"progress","frame":1}`, `{"do":"visited"}`, `{"do":"stop"}`, "\xff",
-		// The key of one question does not open another.
-		`{"do":"complete","session":"s1","issuer":"https://id.example","subject":"alice","frame":` + frame + `}`,
+		`{"do":"complete","session":"s2","issuer":"https://id.example","subject":"alice","frame":` +
+			frame + `}`,
 	} {
-		if answer, err := theirs.Send(t.Context(), key, []byte(message)); err != nil || strings.Contains(string(answer), `"disposition":1`) {
+		answer, err := theirs.SendTo(t.Context(), mine.Name(), "q", []byte(message))
+		if err != nil || strings.Contains(string(answer), `"disposition":1`) {
 			t.Errorf("%s: %s, %v", message, answer, err)
 		}
 	}
@@ -152,26 +158,34 @@ func TestMalformedBusMessages(t *testing.T) {
 	r.settled()
 }
 
-// A bus that does not answer refuses the question in bounded time.
-func TestStuckBusHoldsUpAQuestionBriefly(t *testing.T) {
+// A bus that does not answer holds up no question.
+func TestStuckBusRefusesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{Bus: stuckBus{}})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
-		defer call.End()
-		began := time.Now()
-		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ReasonBus, -32603,
-			"The other replicas of the gateway cannot be reached")
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("it took %v", took)
+		ask := func(params json.RawMessage, limit time.Duration) {
+			t.Helper()
+			call := r.begin(elicitation.Origin{Session: s},
+				elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
+			defer call.End()
+			began := time.Now()
+			if _, err := call.Elicit(t.Context(), params, nil); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > limit {
+				t.Errorf("it took %v", took)
+			}
 		}
-		r.wantEvents("rejected")
+		ask(form("m"), 0)
+		ask(urlQuestion("m", "https://id.example/", "1"), 100*time.Millisecond)
+		s.Detach()
 		r.settled()
 	})
 }
 
 type stuckBus struct{ elicitation.Bus }
+
+func (stuckBus) Name() string { return "stuck" }
 
 func (stuckBus) Listen(func(context.Context, string, []byte) []byte) error { return nil }
 
@@ -180,6 +194,165 @@ func (stuckBus) Release(string) {}
 func (stuckBus) Claim(ctx context.Context, _ string, _ time.Duration) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// A flakyBus loses messages, or the answers to them.
+type flakyBus struct {
+	elicitation.Bus
+	lost     int // messages that do not arrive
+	unheard  int // messages whose answer does not
+	messages int
+}
+
+func (b *flakyBus) SendTo(ctx context.Context, name, key string, message []byte) ([]byte, error) {
+	b.messages++
+	if b.lost > 0 {
+		b.lost--
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	answer, err := b.Bus.SendTo(ctx, name, key, message)
+	if b.unheard > 0 {
+		b.unheard--
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return answer, err
+}
+
+// A reply is sent until it is answered, and counts once.
+func TestReplyIsSentAgain(t *testing.T) {
+	for name, bus := range map[string]flakyBus{
+		"lost":    {lost: 3},
+		"unheard": {unheard: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hub := elicitation.NewHub()
+				bus.Bus = hub.Bus()
+				owner := newRig(t, elicitation.Options{Bus: hub.Bus()})
+				other := newRig(t, elicitation.Options{Bus: &bus})
+				s, offered, outcome := owner.offered()
+				id := offered.Request().ID
+				other.complete(s.Sender(), result(id, yes), elicitation.Accepted)
+				if outcome.Result == nil || bus.messages != 4 {
+					t.Errorf("outcome is %+v after %d messages", outcome, bus.messages)
+				}
+				other.complete(s.Sender(), result(id, yes), elicitation.Duplicate)
+				owner.settled()
+			})
+		})
+	}
+}
+
+// HandleReply ends with the context of the host, and after a while without one.
+func TestReplyToSilentOwnerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := elicitation.NewHub()
+		owner := newRig(t, elicitation.Options{Bus: hub.Bus()})
+		other := newRig(t, elicitation.Options{Bus: &flakyBus{Bus: hub.Bus(), lost: 1000}})
+		s, offered, _ := owner.offered()
+		short, cancel := context.WithTimeout(t.Context(), 7*time.Second)
+		defer cancel()
+		for _, test := range []struct {
+			ctx  context.Context
+			want time.Duration
+		}{{short, 7 * time.Second}, {t.Context(), 30 * time.Second}} {
+			began := time.Now()
+			d, err := other.HandleReply(test.ctx, s.Sender(), result(offered.Request().ID, yes))
+			if d != elicitation.Unknown || err == nil || errors.Is(err, elicitation.ErrOwnerDead) {
+				t.Errorf("reply is %v, %v", d, err)
+			}
+			if took := time.Since(began); took != test.want {
+				t.Errorf("it took %v, want %v", took, test.want)
+			}
+		}
+		offered.Cancel()
+		owner.settled()
+	})
+}
+
+// Only ids that the keys of the fleet have sealed cause a message.
+func TestForeignIDsCauseNoMessage(t *testing.T) {
+	hub := elicitation.NewHub()
+	counted := &flakyBus{Bus: hub.Bus()}
+	owner := newRig(t, elicitation.Options{Bus: hub.Bus()})
+	other := newRig(t, elicitation.Options{Bus: counted})
+	foreign := newRig(t, elicitation.Options{
+		Bus: elicitation.NewHub().Bus(), Keys: fleetKeys(t, "elsewhere")})
+	s, offered, _ := owner.offered()
+	_, elsewhere, _ := foreign.offered()
+	good := strings.Trim(offered.Request().ID.String(), `"`)
+	flip := map[byte]string{'A': "B"}
+	changed := good[:40] + cmp.Or(flip[good[40]], "A") + good[41:]
+	session, err := fleetKeys(t, "k1").Seal(t.Context(), []byte("\x02"+strings.Repeat("a", 48)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wildcard, err := fleetKeys(t, "k1").Seal(t.Context(), []byte("\x01>"+strings.Repeat("a", 16)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, id := range map[string]protocol.ID{
+		"another fleet": elsewhere.Request().ID,
+		"changed":       protocol.StringID(changed),
+		"cut":           protocol.StringID(good[:len(good)-4]),
+		"extended":      protocol.StringID(good + "AAAA"),
+		"wildcard":      protocol.StringID("rondo.bus.q.>"),
+		"sealed":        protocol.StringID(wildcard),
+		"another kind":  protocol.StringID(session),
+		"former format": protocol.StringID(strings.Repeat("0", 32)),
+		"number":        protocol.IntID(1),
+		"empty":         protocol.StringID(""),
+		"escapes":       protocol.StringID("\"\x00\n"),
+		"very long":     protocol.StringID(strings.Repeat("A", 1<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			other.complete(s.Sender(), result(id, yes), elicitation.Unknown)
+			if counted.messages != 0 {
+				t.Error("a message was sent")
+			}
+		})
+	}
+	if d, err := other.HandleProgress(t.Context(), s.Sender(),
+		progress(elsewhere.Request().ID, 1)); d != elicitation.Unknown || err != nil {
+		t.Errorf("progress is %v, %v", d, err)
+	}
+	other.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
+	elsewhere.Cancel()
+	owner.settled()
+}
+
+// Ids are opened with every key, so that keys rotate while questions are pending.
+func TestFleetKeysRotate(t *testing.T) {
+	hub := elicitation.NewHub()
+	before := newRig(t, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(t, "k1", "k2")})
+	after := newRig(t, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(t, "k2", "k1")})
+	s, asked, _ := before.offered()
+	s2, askedToo, _ := after.offered()
+	after.complete(s.Sender(), result(asked.Request().ID, yes), elicitation.Accepted)
+	before.complete(s2.Sender(), result(askedToo.Request().ID, yes), elicitation.Accepted)
+}
+
+// A replica that was restarted has none of the questions of the one before.
+func TestRestartedOwnerIsGone(t *testing.T) {
+	hub := elicitation.NewHub()
+	bus := hub.Bus()
+	owner := newRig(t, elicitation.Options{Bus: bus})
+	other := newRig(t, elicitation.Options{Bus: hub.Bus()})
+	s, offered, _ := owner.offered()
+	if err := bus.Close(); err != nil {
+		t.Fatal(err)
+	}
+	restarted := newRig(t, elicitation.Options{Bus: hub.Bus()})
+	for _, r := range []*rig{other, restarted} {
+		d, err := r.HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
+		if d != elicitation.Unknown || !errors.Is(err, elicitation.ErrOwnerDead) {
+			t.Errorf("reply is %v, %v", d, err)
+		}
+	}
+	offered.Cancel()
+	owner.settled()
 }
 
 func TestHub(t *testing.T) {
@@ -194,7 +367,7 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 	hub := elicitation.NewHub()
 	owner, other := hub.Bus(), hub.Bus()
 	r := newRig(t, elicitation.Options{Bus: owner})
-	s, offered, _ := r.offered()
+	s, _, _ := r.offered()
 	_, second, _ := r.offerAnother(s)
 	stream := &screen{t: t}
 	s2 := r.attach(elicitation.SessionInfo{ID: "s2", Notify: stream})
@@ -204,14 +377,14 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	key := "q." + strings.Trim(offered.Request().ID.String(), `"`)
+	key := "v.0123456789abcdef0123456789abcdef"
 	from := fmt.Sprintf(`"session":%q,"issuer":%q,"subject":%q`, s.ID(), s.Sender().Principal.Issuer, s.Sender().Principal.Subject)
 	for _, message := range []string{
 		fmt.Sprintf(`{"do":"complete",%s,"frame":{"jsonrpc":"2.0","id":%s,"result":%s}}`, from, second.Request().ID, yes),
 		fmt.Sprintf(`{"do":"progress",%s,"frame":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}}`, from, second.Request().ID),
 		`{"do":"visited","upstream":"up","visit":"1"}`,
 	} {
-		answer, err := other.Send(t.Context(), key, []byte(message))
+		answer, err := other.SendTo(t.Context(), owner.Name(), key, []byte(message))
 		if err != nil || !strings.Contains(string(answer), fmt.Sprintf(`"disposition":%d`, elicitation.Invalid)) {
 			t.Errorf("%s: %s, %v", message, answer, err)
 		}

@@ -145,7 +145,7 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	if !ok {
 		return
 	}
-	asked := Question{ID: hexID(p.id), Params: request.Params}
+	asked := Question{ID: bareID(p.id), Params: request.Params}
 	var raw []byte
 	err := recoverToError(func() (err error) {
 		asked.Request, err = protocol.DecodeInputRequest(protocol.MethodElicit, request.Params)
@@ -156,11 +156,11 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 		return err
 	})
 	if err == nil {
-		p.finishByReply(p.readResult(raw))
+		p.finishByReply(p.readResult(raw), "")
 		return
 	}
 	if wire, ok := protocol.AsError(err); ok {
-		p.finishByReply(p.readError(wire))
+		p.finishByReply(p.readError(wire), "")
 		return
 	}
 	p.failDelivery(err)

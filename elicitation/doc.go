@@ -122,6 +122,18 @@
 // Routers of several replicas that share a [Bus] find each other's questions: a
 // reply may arrive at any of them. Without a bus a router knows its own alone.
 //
+// The id of a question names the replica that asked, sealed under keys that the fleet
+// shares ([Options].Keys). So a reply needs no directory, and no question waits for one. An
+// id that was not sealed with one of the keys is refused without a message to anybody, and
+// the owner checks session and principal all the same. A replica that was restarted is
+// another one: replies to what it had asked before get [ErrOwnerDead]. To rotate, give all
+// replicas the new key as an older one first, then make it the primary key.
+//
+// A bus brings a reply to the router that waits for it. Whether a request of a client
+// reaches the session that it belongs to is a matter of the host: an SDK that keeps its
+// sessions in one process answers 404 before a router sees anything. Such hosts pass
+// requests on to the session's replica, or use sticky sessions, and need no bus.
+//
 // # Concurrency and contexts
 //
 // All types are safe for concurrent use. The context given to [Router.Begin] is that of

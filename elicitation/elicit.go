@@ -48,7 +48,8 @@ func (c *Call) Elicit(
 		return nil, c.rejectQuestion(params, refused)
 	}
 	outcomes := make(chan Outcome, 1)
-	p, request, err := c.openQuestion(ctx, params, opts, func(o Outcome) { outcomes <- o })
+	done := func(o Outcome) { outcomes <- o }
+	p, request, err := c.openQuestion(ctx, params, opts, done, false)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +92,10 @@ type Outcome struct {
 	// Withdraw, if not nil, is a notification that the host sends to the client, on
 	// the stream of the question: its answer is no longer needed.
 	Withdraw *protocol.Notification
+	// Resolved says that the answer was claimed with [Router.Resolve], whose caller brings
+	// it to the upstream: nothing is to be sent here. Of an answer that was claimed at
+	// another replica Result has the action alone.
+	Resolved bool
 }
 
 // Response returns the response to the upstream's request with the given id.
@@ -129,7 +134,7 @@ func (c *Call) Offer(
 	if done == nil {
 		done = func(Outcome) {}
 	}
-	p, request, err := c.openQuestion(ctx, params, opts, done)
+	p, request, err := c.openQuestion(ctx, params, opts, done, true)
 	if err != nil {
 		return nil, err
 	}

@@ -189,17 +189,6 @@ func retryLaterError(reason Reason, message, limit string, after time.Duration) 
 	return &Error{Reason: reason, RetryAfter: after, Wire: wire, limit: limit}
 }
 
-// busError refuses a question of which the other replicas could not be told.
-func (r *Router) busError(err error) *Error {
-	const message = "The other replicas of the gateway cannot be reached"
-	refused := newFailure(ReasonBus, message, err)
-	refused.RetryAfter = r.opts.RetryAfter
-	refused.Wire = refused.Wire.WithData(struct {
-		RetryAfterMs int64 `json:"retryAfterMs"`
-	}{max(1, r.opts.RetryAfter.Milliseconds())})
-	return refused
-}
-
 func (r *Router) shutdownError() *Error {
 	return retryLaterError(ReasonShutdown, "The gateway is shutting down", "", r.opts.RetryAfter)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -75,25 +74,4 @@ func TestCancelledQuestionIsItsCause(t *testing.T) {
 func newError(reason elicitation.Reason, by elicitation.CancelledBy) error {
 	wire := protocol.Errorf(protocol.CodeInternalError, "refused")
 	return &elicitation.Error{Reason: reason, By: by, Wire: wire}
-}
-
-// A refusal because of the other replicas says when to try again, as one for want of room does.
-func TestRefusalBecauseOfTheBusSaysWhenToTryAgain(t *testing.T) {
-	bus := elicitation.NewHub().Bus()
-	r := newRig(t, elicitation.Options{Bus: bus, RetryAfter: 7 * time.Second})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	defer call.End()
-	bus.Close()
-	_, err := call.Offer(t.Context(), urlQuestion("m", "https://id.example/", "e"), nil, nil)
-	refused(t, err, elicitation.ReasonBus, -32603,
-		"The other replicas of the gateway cannot be reached")
-	e, ok := errors.AsType[*elicitation.Error](err)
-	if !ok || e.RetryAfter != 7*time.Second || string(e.Wire.Data) != `{"retryAfterMs":7000}` {
-		t.Errorf("got %+v, want when to ask again", e)
-	}
-	if n := r.value("elicitation_rejected_total", "reason", "bus"); n != 1 {
-		t.Errorf("%v are counted", n)
-	}
-	r.settled()
 }

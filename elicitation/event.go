@@ -122,7 +122,7 @@ func (p *pendingQuestion) emitStateLocked(kind EventKind, out *outcome) {
 		return
 	}
 	e := Event{
-		Kind: kind, Time: time.Now(), RequestID: hexID(p.id), Upstream: p.call.upstream,
+		Kind: kind, Time: time.Now(), RequestID: bareID(p.id), Upstream: p.call.upstream,
 		Mode: p.kind, Message: p.message,
 	}
 	e.Duration = e.Time.Sub(p.created)

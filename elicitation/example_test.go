@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // canBeAsked is what the clients of these examples declare.
@@ -199,12 +200,20 @@ func ExampleNewHub() {
 	busA, busB := hub.Bus(), hub.Bus()
 	defer busA.Close()
 	defer busB.Close()
-	a, err := elicitation.New(&elicitation.Options{Bus: busA})
+	// A fleet shares a keyring: see keys.KeyringFromEnv.
+	key, _ := keys.NewKey("k1", []byte("0123456789abcdef0123456789abcdef"))
+	ring, err := keys.NewKeyring(key)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	b, err := elicitation.New(&elicitation.Options{Bus: busB})
+	ring = ring.Derive(elicitation.KeyPurpose)
+	a, err := elicitation.New(&elicitation.Options{Bus: busA, Keys: ring})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b, err := elicitation.New(&elicitation.Options{Bus: busB, Keys: ring})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -2,6 +2,7 @@ package elicitation_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // A rig is a router whose logs and metrics can be looked at.
@@ -38,11 +40,32 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	if o.Registerer == nil {
 		o.Registerer = registry
 	}
+	if (o.Bus != nil || o.Store != nil) && o.Keys == nil {
+		o.Keys = fleetKeys(t, "k1")
+	}
 	router, err := elicitation.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
+}
+
+// fleetKeys are the keys of a fleet, the primary one first.
+func fleetKeys(t testing.TB, ids ...string) elicitation.Sealer {
+	t.Helper()
+	list := make([]keys.Key, len(ids))
+	for i, id := range ids {
+		secret := sha256.Sum256([]byte(id))
+		var err error
+		if list[i], err = keys.NewKey(id, secret[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ring, err := keys.NewKeyring(list[0], list[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring.Derive(elicitation.KeyPurpose)
 }
 
 func caps(form, url bool) protocol.ClientCapabilities {

@@ -13,6 +13,7 @@ import (
 type Hub struct {
 	mu     sync.Mutex
 	claims map[string]hubClaim
+	ends   map[string]*hubBus // by name; those that are open
 }
 
 type hubClaim struct {
@@ -21,20 +22,31 @@ type hubClaim struct {
 }
 
 // NewHub returns a hub without replicas.
-func NewHub() *Hub { return &Hub{claims: make(map[string]hubClaim)} }
+func NewHub() *Hub {
+	return &Hub{claims: make(map[string]hubClaim), ends: make(map[string]*hubBus)}
+}
 
 // Bus returns the end of one more replica. The claims of a replica whose end is closed
 // are freed when another replica claims the key; until then Send returns [ErrOwnerDead].
-func (h *Hub) Bus() Bus { return &hubBus{hub: h} }
+func (h *Hub) Bus() Bus {
+	b := &hubBus{hub: h, name: newID()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends[b.name] = b
+	return b
+}
 
 type hubBus struct {
 	hub    *Hub
+	name   string
 	answer busHandler // guarded by hub.mu
 	closed bool       // guarded by hub.mu
 }
 
 // A busHandler is the function that the router gives to Listen.
 type busHandler = func(ctx context.Context, key string, message []byte) []byte
+
+func (b *hubBus) Name() string { return b.name }
 
 func (b *hubBus) Listen(answer busHandler) error {
 	b.hub.mu.Lock()
@@ -81,6 +93,17 @@ func (b *hubBus) Release(key string) {
 }
 
 func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, error) {
+	return b.send(ctx, key, message, func() (busHandler, error) { return b.findOwner(key) })
+}
+
+func (b *hubBus) SendTo(ctx context.Context, name, key string, message []byte) ([]byte, error) {
+	return b.send(ctx, key, message, func() (busHandler, error) { return b.findNamed(name) })
+}
+
+// send has the handler that find returns answer a message.
+func (b *hubBus) send(
+	ctx context.Context, key string, message []byte, find func() (busHandler, error),
+) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -88,7 +111,7 @@ func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, 
 		return nil, fmt.Errorf(
 			"elicitation hub: message of %d bytes, more than %d", len(message), MaxBusMessage)
 	}
-	answer, err := b.findOwner(key)
+	answer, err := find()
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +142,20 @@ func (b *hubBus) findOwner(key string) (busHandler, error) {
 	return c.owner.answer, nil
 }
 
+// findNamed returns the handler of the replica with a name.
+func (b *hubBus) findNamed(name string) (busHandler, error) {
+	b.hub.mu.Lock()
+	defer b.hub.mu.Unlock()
+	if b.closed {
+		return nil, ErrBusClosed
+	}
+	owner := b.hub.ends[name]
+	if owner == nil || owner.answer == nil {
+		return nil, ErrOwnerDead
+	}
+	return owner.answer, nil
+}
+
 func (b *hubBus) Close() error {
 	b.hub.mu.Lock()
 	defer b.hub.mu.Unlock()
@@ -126,6 +163,7 @@ func (b *hubBus) Close() error {
 		return nil
 	}
 	b.closed = true
+	delete(b.hub.ends, b.name)
 	// Claims stay until they expire, as those of a dead replica do, so that Send
 	// returns ErrOwnerDead for a late reply. Expired ones are dropped.
 	now := time.Now()

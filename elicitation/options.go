@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -125,6 +126,14 @@ type Options struct {
 
 	// Bus connects this router with those of other replicas, nil: there are none.
 	Bus Bus
+	// Keys seal the ids of questions, which name the replica that asked, so that a reply
+	// may arrive at any. All replicas with a common Bus or Store have the same, and Keys is
+	// required with either: a keyring that is derived for this purpose alone,
+	// ring.Derive([KeyPurpose]). Without them it is not used.
+	Keys Sealer
+	// Store keeps the questions of [Call.Offer] for [Router.Resolve] at other replicas, nil:
+	// Resolve knows those of this router.
+	Store Store
 }
 
 // Validation says what becomes of accepted content that does not fit the form.
@@ -153,10 +162,28 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
 	}
+	if err := o.checkKeys(); err != nil {
+		return o, err
+	}
 	if o.URLPolicy == nil {
 		o.URLPolicy = DefaultURLPolicy
 	}
 	return o, nil
+}
+
+// checkKeys refuses options whose ids other replicas could not read.
+func (o *Options) checkKeys() error {
+	if o.Bus == nil && o.Store == nil {
+		return nil
+	}
+	if o.Keys == nil {
+		return errors.New("elicitation options: Keys is required with a Bus or a Store")
+	}
+	if ring, ok := o.Keys.(interface{ Ephemeral() bool }); ok && ring.Ephemeral() {
+		return errors.New("elicitation options: Keys is an ephemeral keyring, which no other " +
+			"replica has")
+	}
+	return nil
 }
 
 func (o *Options) fillDurations() error {

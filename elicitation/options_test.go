@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
@@ -142,7 +143,9 @@ func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
 		"overflow":         {MaxContentBytes: int(^uint(0) >> 1)},
 		"overflow, schema": {MaxSchemaBytes: int(^uint(0) >> 1)},
 		"beyond the bus": {MaxContentBytes: elicitation.MaxBusMessage,
-			Bus: elicitation.NewHub().Bus()},
+			Bus: elicitation.NewHub().Bus(), Keys: fleetKeys(t, "k1")},
+		"no keys of the fleet": {Bus: elicitation.NewHub().Bus()},
+		"keys of one replica":  {Bus: elicitation.NewHub().Bus(), Keys: keys.EphemeralKeyring()},
 	} {
 		if _, err := elicitation.New(&o); err == nil {
 			t.Errorf("%s: no error", name)

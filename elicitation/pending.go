@@ -2,8 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -12,10 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-// busTimeout bounds how long the other replicas may keep a question waiting
-// before it is sent.
-const busTimeout = 2 * time.Second
 
 // state is where a question stands:
 //
@@ -53,9 +47,10 @@ type pendingQuestion struct {
 	onProgress    func(*protocol.Progress)
 	receipt       *Receipt // nil: an answer counts when it arrives
 	done          func(Outcome)
+	offered       bool // by Call.Offer: the host delivers it
+	stored        bool // in Options.Store
 	created       time.Time
 	timeout       time.Duration
-	claimed       bool // on the bus
 	// routerDelivers says that the router writes the request, by the call's frames
 	// and not by an Asker or the host.
 	routerDelivers bool
@@ -74,6 +69,8 @@ type pendingQuestion struct {
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
 	answer          *outcome           // that waits for the receipt
+	attempt         string             // see outcome
+	invalidReply    bool               // the client has replied, with what cannot be used
 	withdrawalSent  bool               // by the router
 }
 
@@ -87,6 +84,10 @@ type outcome struct {
 	// replied says that the client has answered: the question was delivered,
 	// whatever the transport reports, and there is nothing to withdraw.
 	replied bool
+	// attempt names the attempt of another replica to hand in the reply, "" for none.
+	attempt string
+	// resolved says that the answer was claimed with Resolve.
+	resolved bool
 }
 
 func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
@@ -132,11 +133,12 @@ func (out outcome) eventKind() EventKind {
 // the request for the client:
 //
 //	admitQuestion: usable → capabilities → parameters → mode → secrets, URL policy
-//	begin:         slot → URL elicitation → request → bus → Created
+//	begin:         slot → id → URL elicitation → request → store → Created
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
 func (c *Call) openQuestion(
 	ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome),
+	offered bool,
 ) (*pendingQuestion, *protocol.Request, error) {
 	if opts == nil {
 		opts = &ElicitOptions{}
@@ -147,6 +149,7 @@ func (c *Call) openQuestion(
 	}
 	p := c.newPendingQuestion(q, opts, done)
 	opts.Receipt.setQuestion(p)
+	p.offered = offered
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -190,7 +193,7 @@ func (c *Call) newPendingQuestion(
 ) *pendingQuestion {
 	r := c.router
 	p := &pendingQuestion{
-		router: r, call: c, id: protocol.StringID(newID()),
+		router: r, call: c,
 		upstreamID: opts.UpstreamID, upstreamToken: q.token, kind: q.kind,
 		check: r.answerCheckFor(q), onProgress: opts.Progress,
 		receipt: opts.Receipt, done: done,
@@ -221,12 +224,17 @@ func (p *pendingQuestion) begin(
 			p.undoBegin()
 		}
 	}()
+	var err error
+	if p.id, err = p.router.newQuestionID(ctx); err != nil {
+		return nil, newFailure(ReasonBus, "The question cannot be given an id", err)
+	}
 	if request, refused = p.encodeRequest(q); refused != nil {
 		return nil, refused
 	}
-	if refused = p.claimKeys(ctx); refused != nil {
+	if refused = p.storeQuestion(ctx); refused != nil {
 		return nil, refused
 	}
+	p.router.claimURL(ctx, p.url)
 	if refused = p.publish(ctx); refused != nil {
 		return nil, refused
 	}
@@ -235,7 +243,7 @@ func (p *pendingQuestion) begin(
 }
 
 // undoBegin gives back what begin took before the question existed: the slot and the
-// claims.
+// claim of the URL elicitation.
 func (p *pendingQuestion) undoBegin() {
 	r := p.router
 	r.mu.Lock()
@@ -244,9 +252,6 @@ func (p *pendingQuestion) undoBegin() {
 		r.releaseUnusedClaimLocked(p.url)
 	}
 	r.mu.Unlock()
-	if p.claimed {
-		r.opts.Bus.Release(questionBusKey(p.id))
-	}
 }
 
 // encodeRequest returns the request for the client, with ids of the router's in place
@@ -267,25 +272,6 @@ func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *
 		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	return &protocol.Request{ID: p.id, Method: protocol.MethodElicit, Params: params}, nil
-}
-
-// claimKeys tells the other replicas that replies to the question, and the completion
-// of its URL elicitation, belong to this one.
-func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
-	r := p.router
-	if r.opts.Bus == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
-	defer cancel()
-	err := r.opts.Bus.Claim(ctx, questionBusKey(p.id), r.opts.MaxTimeout+busTimeout)
-	if p.claimed = err == nil; p.claimed {
-		err = r.claimURL(ctx, p.url)
-	}
-	if err != nil {
-		return r.busError(err)
-	}
-	return nil
 }
 
 // publish makes the question exist: from here on it is counted, and finish ends it
@@ -359,17 +345,19 @@ func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
 
 // finish ends the question, or has it wait for its receipt. The first call decides the
 // outcome, and that call alone counts it, reports it and frees the slot; finish reports
-// whether this one did. It
+// whether out was decided on. It
 // may be called from any goroutine: replies, timers, contexts and deliveries race for
 // it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
+	asked := out.resolved
+	out = p.endStored(out)
 	p.mu.Lock()
 	if p.hasOutcomeLocked() {
 		p.mu.Unlock()
 		return false
 	}
 	var withdrawal *protocol.Notification
-	if out.state == stateCompleted && p.receipt != nil {
+	if out.state == stateCompleted && p.receipt != nil && !out.resolved {
 		p.awaitReceiptLocked(out)
 	} else {
 		withdrawal = p.endLocked(out)
@@ -388,10 +376,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	if p.claimed {
-		r.opts.Bus.Release(questionBusKey(p.id))
-	}
-	result := Outcome{Result: out.result, Withdraw: withdrawal}
+	result := Outcome{Result: out.result, Withdraw: withdrawal, Resolved: out.resolved}
 	if out.err != nil {
 		result.Err = out.err
 	}
@@ -403,7 +388,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		defer member.endWaiting().Stop()
 	}
 	p.done(result)
-	return true
+	return out.resolved == asked // else the answer was claimed at another replica
 }
 
 // hasOutcomeLocked reports whether finish was called.
@@ -428,8 +413,9 @@ func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notificat
 	}
 	before := p.state
 	p.state, p.answered = out.state, out.replied
+	p.attempt, p.invalidReply = out.attempt, out.isInvalidReply()
 	if out.err != nil {
-		out.err.RequestID = hexID(p.id)
+		out.err.RequestID = bareID(p.id)
 	}
 	withdrawal = p.withdrawLocked(before, out)
 	p.router.removeQuestion(p, out)
@@ -519,17 +505,4 @@ func (p *pendingQuestion) extendTimeout() bool {
 		p.setExpiryLocked(next)
 	}
 	return true
-}
-
-// newID returns 128 random bits in hexadecimal.
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-// hexID returns an id of newID without the quotes that it has on the wire.
-func hexID(id protocol.ID) string {
-	s := id.String()
-	return s[1 : len(s)-1]
 }

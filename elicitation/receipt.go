@@ -59,6 +59,7 @@ func (r *Receipt) setQuestion(p *pendingQuestion) {
 func (p *pendingQuestion) awaitReceiptLocked(out outcome) {
 	p.confirmByReplyLocked()
 	p.answer, p.answered = &out, true
+	p.attempt, p.invalidReply = out.attempt, out.isInvalidReply()
 	p.setExpiryLocked(time.Now().Add(p.router.opts.DeliveryTimeout))
 }
 

@@ -7,38 +7,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The keys on the [Bus] are a prefix and the id of a question, or a prefix and a digest
-// that stands for a URL elicitation.
 const (
-	questionKeyPrefix = "q."
-	urlKeyPrefix      = "v."
+	// busTimeout bounds one attempt to reach another replica. Core messages of a network
+	// may get lost; owners answer from memory.
+	busTimeout = 2 * time.Second
+	// busTotalTime bounds all attempts together when the context of the host has no
+	// deadline.
+	busTotalTime = 30 * time.Second
+	// busInterval is the time between two attempts.
+	busInterval = 50 * time.Millisecond
 )
 
-func questionBusKey(id protocol.ID) string { return questionKeyPrefix + hexID(id) }
+// The keys on the [Bus]: that of messages about questions, which are sent to their owner by
+// name, and a prefix and a digest that stands for a URL elicitation, which is claimed.
+const (
+	questionBusKey = "q"
+	urlKeyPrefix   = "v."
+)
 
 func (k urlKey) busKey() string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%d:%s%s", len(k.upstream), k.upstream, k.id)))
 	return urlKeyPrefix + hex.EncodeToString(sum[:16])
-}
-
-// isQuestionID reports whether id could be one of a router's: others are never looked
-// for on the bus.
-func isQuestionID(id protocol.ID) bool {
-	s := id.String()
-	if len(s) != 34 || s[0] != '"' {
-		return false
-	}
-	for _, c := range []byte(s[1:33]) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 // A busMessage is what a replica asks the owner of a key to do.
@@ -49,6 +45,9 @@ type busMessage struct {
 	Subject string          `json:"subject,omitzero"`
 	Local   bool            `json:"local,omitzero"` // the sender is protocol.LocalPrincipal
 	Frame   json.RawMessage `json:"frame,omitzero"` // what the client or the upstream sent
+	// Attempt is the same each time that a message is sent again, because its answer may
+	// have been lost.
+	Attempt string `json:"attempt,omitzero"`
 	// Upstream and Visit name a URL elicitation.
 	Upstream UpstreamKey `json:"upstream,omitzero"`
 	Visit    string      `json:"visit,omitzero"`
@@ -79,11 +78,15 @@ func (m *busMessage) sender() Sender {
 func (r *Router) forwardReply(
 	ctx context.Context, from Sender, reply *protocol.Response,
 ) (Disposition, error) {
+	owner, ok := r.ownerOf(ctx, reply.ID)
+	if !ok || owner == r.busName {
+		return Unknown, nil
+	}
 	frame, err := protocol.AppendMessage(nil, reply)
 	if err != nil || len(frame) > r.opts.MaxContentBytes+2*maxOutsideSchema {
 		return Invalid, nil // only a host that made the response up gets here
 	}
-	a, err := r.sendToOwner(ctx, questionBusKey(reply.ID), newBusMessage("complete", from, frame))
+	a, err := r.sendToOwner(ctx, owner, newBusMessage("complete", from, frame))
 	return a.Disposition, err
 }
 
@@ -91,59 +94,81 @@ func (r *Router) forwardReply(
 func (r *Router) forwardProgress(
 	ctx context.Context, from Sender, n *protocol.Notification,
 ) (Disposition, error) {
-	key := progressBusKey(n)
-	if key == "" {
+	p, err := decodeProgress(n)
+	if err != nil {
+		return Unknown, nil
+	}
+	owner, ok := r.ownerOf(ctx, p.Token)
+	if !ok || owner == r.busName {
 		return Unknown, nil
 	}
 	frame, err := protocol.AppendMessage(nil, n)
 	if err != nil || len(frame) > maxOutsideSchema {
 		return Invalid, nil
 	}
-	a, err := r.sendToOwner(ctx, key, newBusMessage("progress", from, frame))
+	a, err := r.sendToOwner(ctx, owner, newBusMessage("progress", from, frame))
 	return a.Disposition, err
-}
-
-// progressBusKey returns the key of the question that n is about, "" if of none.
-func progressBusKey(n *protocol.Notification) string {
-	if p, err := decodeProgress(n); err == nil && isQuestionID(p.Token) {
-		return questionBusKey(p.Token)
-	}
-	return ""
 }
 
 // forwardURLCompletion hands the completion of a URL elicitation to the replica that
 // owns it.
 func (r *Router) forwardURLCompletion(ctx context.Context, key urlKey) (Disposition, error) {
 	message := busMessage{Do: "visited", Upstream: key.upstream, Visit: key.id}
-	a, err := r.sendToOwner(ctx, key.busKey(), message)
+	a, err := r.sendOnBus(ctx, message, func(ctx context.Context, data []byte) ([]byte, error) {
+		return r.opts.Bus.Send(ctx, key.busKey(), data)
+	})
 	if err == nil && a.Failed != "" {
 		err = fmt.Errorf("elicitation: URL completion: %w", ReasonDelivery)
 	}
 	return a.Disposition, err
 }
 
-// sendToOwner sends a message to the owner of key. That there is no owner is no error:
-// the disposition is Unknown then.
-func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (busAnswer, error) {
+// sendToOwner sends a message about a question to the replica with a name.
+func (r *Router) sendToOwner(ctx context.Context, owner string, m busMessage) (busAnswer, error) {
+	return r.sendOnBus(ctx, m, func(ctx context.Context, data []byte) ([]byte, error) {
+		return r.opts.Bus.SendTo(ctx, owner, questionBusKey, data)
+	})
+}
+
+// sendOnBus sends a message again until it is answered, it is known that nobody will answer
+// it, or the time is up. That there is no owner is no error: the disposition is Unknown then.
+func (r *Router) sendOnBus(
+	ctx context.Context, m busMessage, send func(context.Context, []byte) ([]byte, error),
+) (busAnswer, error) {
+	m.Attempt = newID()
 	data, err := jsonx.Encode(m)
 	if err != nil {
 		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
 	}
-	raw, err := r.opts.Bus.Send(ctx, key, data)
-	switch {
-	case errors.Is(err, ErrNoOwner):
-		return busAnswer{Disposition: Unknown}, nil
-	case err != nil:
-		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, busTotalTime)
+		defer cancel()
 	}
-	var a busAnswer
+	for {
+		attempt, cancel := context.WithTimeout(ctx, busTimeout)
+		raw, err := send(attempt, data)
+		cancel()
+		switch {
+		case err == nil:
+			return decodeBusAnswer(raw)
+		case errors.Is(err, ErrNoOwner):
+			return busAnswer{Disposition: Unknown}, nil
+		case errors.Is(err, ErrOwnerDead), errors.Is(err, ErrBusClosed),
+			sleep.For(ctx, busInterval) != nil:
+			return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
+		}
+	}
+}
+
+func decodeBusAnswer(raw []byte) (a busAnswer, err error) {
 	if err := jsonx.Decode(raw, &a); err != nil {
 		return busAnswer{}, fmt.Errorf("elicitation bus: answer: %w", err)
 	}
 	return a, nil
 }
 
-// answerBusMessage answers a message of another replica about what this one has claimed.
+// answerBusMessage answers a message of another replica about what this one owns.
 // The bus calls it.
 func (r *Router) answerBusMessage(ctx context.Context, key string, message []byte) []byte {
 	a := r.handleBusMessage(ctx, key, message)
@@ -163,13 +188,13 @@ func (r *Router) handleBusMessage(ctx context.Context, key string, message []byt
 	switch m.Do {
 	case "complete":
 		reply, ok := decodeFrame[*protocol.Response](m.Frame)
-		if !ok || !isQuestionID(reply.ID) || questionBusKey(reply.ID) != key {
+		if !ok || key != questionBusKey || reply.ID.IsZero() {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.handleReplyLocally(m.sender(), reply)}
+		return busAnswer{Disposition: r.handleReplyLocally(m.sender(), reply, m.Attempt)}
 	case "progress":
 		n, ok := decodeFrame[*protocol.Notification](m.Frame)
-		if !ok || progressBusKey(n) != key {
+		if !ok || key != questionBusKey {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
 		return busAnswer{Disposition: r.handleProgressLocally(m.sender(), n)}

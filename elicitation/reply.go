@@ -61,34 +61,35 @@ func (d Disposition) String() string {
 // as the host has authenticated it. Replies that do not end the question, those
 // of strangers above all, leave it as it is. reply is not kept.
 //
-// On a [Bus] the reply is forwarded to the replica that asked. When that fails the error
-// is [ErrOwnerDead], or that of the bus, and the disposition Unknown. Without a bus there
-// is no error.
+// On a [Bus] the reply is forwarded to the replica that asked, which its id names. An id
+// that is not one of the fleet's is Unknown without a message. HandleReply tries until ctx
+// ends, and for 30 seconds when ctx has no deadline: a reply is not sent twice by clients.
+// When that fails the disposition is Unknown and the error says why: [ErrOwnerDead] means
+// that the replica is gone and nobody can take the reply, with any other error the host may
+// try again. Without a bus there is no error.
 func (r *Router) HandleReply(
 	ctx context.Context, from Sender, reply *protocol.Response,
 ) (Disposition, error) {
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown, nil
 	}
-	d := r.handleReplyLocally(from, reply)
-	if d != Unknown || r.opts.Bus == nil || !isQuestionID(reply.ID) {
+	d := r.handleReplyLocally(from, reply, "")
+	if d != Unknown || r.opts.Bus == nil {
 		return d, nil
 	}
 	return r.forwardReply(ctx, from, reply)
 }
 
-// handleReplyLocally hands a reply to a question of this router.
-func (r *Router) handleReplyLocally(from Sender, reply *protocol.Response) Disposition {
-	p, d := r.lookUpQuestion(from, reply.ID)
+// handleReplyLocally hands a reply to a question of this router. attempt is "" unless the
+// reply comes from another replica.
+func (r *Router) handleReplyLocally(
+	from Sender, reply *protocol.Response, attempt string,
+) Disposition {
+	p, d := r.lookUpQuestion(from, reply.ID, attempt)
 	if p == nil {
 		return d
 	}
-	if reply.Error != nil {
-		wire := *reply.Error
-		wire.Data = cloneJSON(wire.Data)
-		return p.finishByReply(p.readError(&wire))
-	}
-	return p.finishByReply(p.readResult(reply.Result))
+	return p.finishByReply(p.readReply(reply), attempt)
 }
 
 // HandleProgress takes a notifications/progress that a client sent. When its token
@@ -118,12 +119,12 @@ func (r *Router) handleProgressLocally(from Sender, n *protocol.Notification) Di
 	if err != nil {
 		return Unknown
 	}
-	p, d := r.lookUpQuestion(from, progress.Token)
+	p, d := r.lookUpQuestion(from, progress.Token, "")
 	if p == nil {
 		return d
 	}
 	if !p.extendTimeout() {
-		return p.dispositionOfLate()
+		return p.dispositionOfLate("")
 	}
 	if p.onProgress != nil {
 		progress.Token = p.upstreamToken
@@ -140,20 +141,35 @@ func decodeProgress(n *protocol.Notification) (*protocol.Progress, error) {
 
 // finishByReply ends the question with what the client replied, and returns what became
 // of the reply.
-func (p *pendingQuestion) finishByReply(out outcome) Disposition {
-	switch {
-	case !p.finish(out):
-		return p.dispositionOfLate()
-	case out.err != nil && out.err.Reason != ReasonClientError:
+func (p *pendingQuestion) finishByReply(out outcome, attempt string) Disposition {
+	out.attempt = attempt
+	if !p.finish(out) {
+		return p.dispositionOfLate(attempt)
+	}
+	return dispositionOfReply(out.isInvalidReply())
+}
+
+// isInvalidReply reports whether the question failed because the client's reply cannot be
+// used.
+func (out outcome) isInvalidReply() bool {
+	return out.err != nil && out.err.Reason != ReasonClientError
+}
+
+// dispositionOfReply is what becomes of the reply that ended a question.
+func dispositionOfReply(invalid bool) Disposition {
+	if invalid {
 		return Invalid
 	}
 	return Accepted
 }
 
 // dispositionOfLate is what becomes of a reply that comes after the end.
-func (p *pendingQuestion) dispositionOfLate() Disposition {
+func (p *pendingQuestion) dispositionOfLate(attempt string) Disposition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.answered && attempt != "" && attempt == p.attempt {
+		return dispositionOfReply(p.invalidReply)
+	}
 	if p.answered {
 		return Duplicate
 	}

@@ -22,6 +22,7 @@ type Router struct {
 	metrics *metrics
 	forms   *formCache
 	slots   slots
+	busName string // of this end of Options.Bus, or a random one
 
 	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
@@ -57,6 +58,10 @@ type endedQuestion struct {
 	session   string
 	principal protocol.Principal
 	answered  bool
+	// attempt names the attempt of another replica that brought the reply, and invalid
+	// says what became of it.
+	attempt string
+	invalid bool
 }
 
 // New returns a router. It is an error when an option is out of range, a metric's
@@ -85,7 +90,11 @@ func New(opts *Options) (*Router, error) {
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
 	}
+	r.busName = newID()
 	if o.Bus != nil {
+		if r.busName = o.Bus.Name(); !isOwnerName(r.busName) {
+			return nil, fmt.Errorf("elicitation options: Bus: %q is no name of a replica", r.busName)
+		}
 		if err := o.Bus.Listen(r.answerBusMessage); err != nil {
 			return nil, fmt.Errorf("elicitation options: Bus: %w", err)
 		}
@@ -188,7 +197,10 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 		return other == p
 	})
 	c.removeSharedLocked()
-	r.ended.Put(p.id, endedQuestion{c.origin.Session.info.ID, c.origin.Principal, out.replied})
+	r.ended.Put(p.id, endedQuestion{
+		session: c.origin.Session.info.ID, principal: c.origin.Principal,
+		answered: out.replied, attempt: out.attempt, invalid: out.isInvalidReply(),
+	})
 	if p.url != nil && !out.mayVisit() {
 		r.forgetURLLocked(p.url)
 	}
@@ -198,7 +210,9 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 // lookUpQuestion returns the pending question with an id if it was put to the sender.
 // Otherwise it returns nil and what becomes of the reply; beside a question the
 // disposition means nothing.
-func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
+func (r *Router) lookUpQuestion(
+	from Sender, id protocol.ID, attempt string,
+) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]
 	was, remembered := r.ended.Get(id)
@@ -207,7 +221,7 @@ func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, 
 	case p == nil && !remembered:
 		return nil, Unknown
 	case p == nil:
-		return nil, was.dispositionOf(from)
+		return nil, was.dispositionOf(from, attempt)
 	case p.call.origin.Session.info.ID != from.Session:
 		return nil, WrongSession
 	case p.call.origin.Principal != from.Principal:
@@ -216,13 +230,16 @@ func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, 
 	return p, Unknown
 }
 
-// dispositionOf is what becomes of a reply to a question that has ended.
-func (q endedQuestion) dispositionOf(from Sender) Disposition {
+// dispositionOf is what becomes of a reply to a question that has ended. The attempt that
+// ended it may come again, because its answer was lost.
+func (q endedQuestion) dispositionOf(from Sender, attempt string) Disposition {
 	switch {
 	case q.session != from.Session:
 		return WrongSession
 	case q.principal != from.Principal:
 		return WrongPrincipal
+	case q.answered && attempt != "" && attempt == q.attempt:
+		return dispositionOfReply(q.invalid)
 	case q.answered:
 		return Duplicate
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -55,8 +56,9 @@ type urlElicitation struct {
 	clientID string // the elicitationId that the client gets
 
 	// Guarded by router.mu.
-	expires time.Time
-	claimed bool // on the bus
+	expires   time.Time
+	claimed   bool               // on the bus
+	stopClaim context.CancelFunc // ends claimURL's attempts; nil before the first
 }
 
 type urlKey struct {
@@ -111,7 +113,7 @@ func (r *Router) rememberURLLocked(u *urlElicitation) *Error {
 		return nil
 	}
 	if old != nil {
-		old.claimed = false // the claim of the key belongs to u now
+		u.claimed, old.claimed = u.claimed || old.claimed, false // it belongs to u now
 		r.forgetURLLocked(old)
 	}
 	urls := u.session.urls
@@ -132,9 +134,7 @@ func (r *Router) forgetURLLocked(u *urlElicitation) {
 	}
 	delete(r.urls, u.key)
 	u.session.urls.Delete(u.key)
-	if u.claimed {
-		r.opts.Bus.Release(u.key.busKey()) // returns at once
-	}
+	r.releaseUnusedClaimLocked(u)
 }
 
 func (r *Router) forgetAllURLs() {
@@ -151,33 +151,81 @@ func (out outcome) mayVisit() bool {
 	return out.result != nil && out.result.Action == protocol.ActionAccept
 }
 
+const (
+	// urlClaimWait is how long a question waits until the completion of its URL can be
+	// reported to any replica. It goes out after that in any case: people need longer.
+	urlClaimWait = 100 * time.Millisecond
+	// urlClaimInterval is the time between two attempts to claim.
+	urlClaimInterval = time.Second
+)
+
 // claimURL tells the other replicas that the completion of a URL elicitation belongs to
-// this one. u may be nil. Calls for one u do not overlap before it is claimed: until
-// rememberURLLocked its maker alone knows it.
-func (r *Router) claimURL(ctx context.Context, u *urlElicitation) error {
+// this one. u may be nil. It waits urlClaimWait at most and goes on in the background, so
+// that no question depends on the directory of the bus.
+func (r *Router) claimURL(ctx context.Context, u *urlElicitation) {
 	if r.opts.Bus == nil || u == nil || u.key.upstream == "" {
-		return nil
+		return
 	}
 	r.mu.Lock()
-	claimed := u.claimed
-	r.mu.Unlock()
-	if claimed {
-		return nil
+	if u.stopClaim != nil {
+		r.mu.Unlock()
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
-	defer cancel()
-	if err := r.opts.Bus.Claim(ctx, u.key.busKey(), urlTTL); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	u.claimed = true
+	var claiming context.Context
+	claiming, u.stopClaim = context.WithTimeout(context.WithoutCancel(ctx), urlTTL)
 	r.mu.Unlock()
-	return nil
+	claimed := make(chan struct{})
+	go func() {
+		defer close(claimed)
+		r.claimURLUntil(claiming, u)
+	}()
+	limit := time.NewTimer(urlClaimWait)
+	defer limit.Stop()
+	select {
+	case <-claimed:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
 }
 
-// releaseUnusedClaimLocked releases the claim of a URL elicitation that was not stored
-// after all, unless one that is stored has the same key.
+// claimURLUntil tries to claim a URL elicitation until it has succeeded, another replica
+// turns out to own the key, or ctx ends.
+func (r *Router) claimURLUntil(ctx context.Context, u *urlElicitation) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, busTimeout)
+		err := r.opts.Bus.Claim(attempt, u.key.busKey(), urlTTL)
+		cancel()
+		if err == nil {
+			r.setClaimed(ctx, u)
+			return
+		}
+		if errors.Is(err, ErrClaimed) || errors.Is(err, ErrBusClosed) ||
+			sleep.For(ctx, urlClaimInterval) != nil {
+			return
+		}
+	}
+}
+
+// setClaimed records that a URL elicitation is claimed, and releases the claim when it is
+// not needed any more: ctx has ended then.
+func (r *Router) setClaimed(ctx context.Context, u *urlElicitation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u.claimed = true
+	if ctx.Err() != nil {
+		r.releaseUnusedClaimLocked(u)
+	}
+}
+
+// releaseUnusedClaimLocked releases the claim of a URL elicitation that is not stored,
+// unless one that is stored has the same key, and ends the attempts to claim it.
 func (r *Router) releaseUnusedClaimLocked(u *urlElicitation) {
+	if r.urls[u.key] == u {
+		return
+	}
+	if u.stopClaim != nil {
+		u.stopClaim()
+	}
 	if u.claimed && r.urls[u.key] == nil {
 		u.claimed = false
 		r.opts.Bus.Release(u.key.busKey()) // returns at once
@@ -191,7 +239,8 @@ func (r *Router) releaseUnusedClaimLocked(u *urlElicitation) {
 // means that the transport took it; an error, with Expired, that it did not.
 //
 // On a [Bus] the replica that asked is found as well, when its connection has
-// the same key.
+// the same key. This alone needs the directory of the bus: the id is the upstream's, and
+// does not name a replica. HandleURLCompletion tries as [Router.HandleReply] does.
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,
 ) (Disposition, error) {
@@ -296,9 +345,7 @@ func (c *Call) rememberRequiredURL(
 	if refused != nil {
 		return nil, refused
 	}
-	if err := r.claimURL(ctx, u); err != nil {
-		return nil, r.busError(err)
-	}
+	r.claimURL(ctx, u)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	refused = c.checkUsableLocked()

@@ -50,6 +50,9 @@ func RunBus(t *testing.T, open func(t *testing.T) (a, b elicitation.Bus)) {
 		name string
 		run  func(t *testing.T, a, b *replica)
 	}{
+		{"names", namesDiffer},
+		{"send by name", sendByName},
+		{"names of nobody", sendToNobody},
 		{"claim and send", claimAndSend},
 		{"send to oneself", sendToOneself},
 		{"nobody owns it", nobodyOwnsIt},
@@ -154,6 +157,77 @@ func waitUntil(t *testing.T, limit time.Duration, what string, check func() bool
 		if time.Now().After(end) {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
+	}
+}
+
+func namesDiffer(t *testing.T, a, b *replica) {
+	for _, r := range []*replica{a, b} {
+		name := r.Name()
+		strange := func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'z') }
+		if name == "" || len(name) > 32 || strings.ContainsFunc(name, strange) {
+			t.Errorf("the name of %s is %q, want 1 to 32 lower-case letters and digits", r.name, name)
+		}
+		if name != r.Name() {
+			t.Errorf("the name of %s changes", r.name)
+		}
+	}
+	if a.Name() == b.Name() {
+		t.Errorf("both ends are named %q", a.Name())
+	}
+}
+
+// wantAnswerTo sends a message by name and fails the test unless that replica answers it.
+func (r *replica) wantAnswerTo(t *testing.T, owner *replica, key, message string) {
+	t.Helper()
+	got, err := r.SendTo(leaseContext(t), owner.Name(), key, []byte(message))
+	if err != nil {
+		t.Fatalf("%s: SendTo(%s, %q): %v", r.name, owner.name, key, err)
+	}
+	if want := owner.answerTo(key, []byte(message)); string(got) != want {
+		t.Fatalf("%s: SendTo(%s, %q) returned %.100q, want %.100q", r.name, owner.name, key, got, want)
+	}
+}
+
+// wantGone sends a message by name and fails the test unless that replica is gone.
+func (r *replica) wantGone(t *testing.T, name string) {
+	t.Helper()
+	began := time.Now()
+	got, err := r.SendTo(leaseContext(t), name, "q", []byte("anybody there?"))
+	if took := time.Since(began); took > AtOnce {
+		t.Errorf("%s: SendTo took %v to fail, want at most %v", r.name, took, AtOnce)
+	}
+	if !errors.Is(err, elicitation.ErrOwnerDead) {
+		t.Errorf("%s: SendTo(%q) returned %q, %v; want ErrOwnerDead", r.name, name, got, err)
+	}
+}
+
+func sendByName(t *testing.T, a, b *replica) {
+	b.wantAnswerTo(t, a, "q", "hello")
+	a.wantAnswerTo(t, b, "q", "")
+	a.wantAnswerTo(t, a, "p.1", "to oneself")
+	b.wantAnswerTo(t, a, "q", strings.Repeat("x", elicitation.MaxBusMessage-len("a q ")))
+	_, err := b.SendTo(leaseContext(t), a.Name(), "q", make([]byte, elicitation.MaxBusMessage+1))
+	if isDefinite(err) {
+		t.Errorf("SendTo of more than MaxBusMessage: %v, want an error of its own", err)
+	}
+	defer close(a.slow)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := b.SendTo(ctx, a.Name(), "q", []byte("slow")); isDefinite(err) {
+		const want = "an error that leaves open whether it was handled"
+		t.Errorf("SendTo whose context ended: %v, want %s", err, want)
+	}
+}
+
+func sendToNobody(t *testing.T, a, b *replica) {
+	b.wantGone(t, strings.Repeat("0", len(a.Name())))
+	name := a.Name()
+	if err := a.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	b.wantGone(t, name)
+	if _, err := a.SendTo(leaseContext(t), b.Name(), "q", nil); !errors.Is(err, elicitation.ErrBusClosed) {
+		t.Errorf("SendTo after Close: %v, want ErrBusClosed", err)
 	}
 }
 
@@ -299,6 +373,7 @@ func killedOwner(t *testing.T, a, b *replica) {
 	a.mustClaim(t, "q.1", longTTL)
 	b.wantAnswer(t, a, "q.1", "before")
 	killer.Kill()
+	b.wantGone(t, a.Name())
 	b.wantSendError(t, "q.1", elicitation.ErrOwnerDead, elicitation.ErrNoOwner)
 	waitUntil(t, Lease, "the claims of a dead replica are free", func() bool {
 		return b.Claim(leaseContext(t), "q.1", longTTL) == nil

@@ -16,9 +16,9 @@ func openBucket(
 ) (*natskv.Bucket, error) {
 	return natskv.Open(ctx, js, natskv.Options{
 		Bucket:  opts.Bucket,
-		Timeout: opts.Timeout,
-		Create:  func(ctx context.Context) error { return createBucket(ctx, js, opts) },
-		Check:   checkBucket,
+		Timeout: opts.Timeout, OpenTimeout: opts.openTimeout,
+		Create: func(ctx context.Context) error { return createBucket(ctx, js, opts) },
+		Check:  checkBucket,
 	})
 }
 

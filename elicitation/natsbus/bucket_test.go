@@ -56,6 +56,17 @@ func TestUnsafeBucketsAreRefused(t *testing.T) {
 	}
 }
 
+// TestStartWhileTheClusterForms waits until there are enough servers.
+func TestStartWhileTheClusterForms(t *testing.T) {
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	r := &natstest.Relay{}
+	r.Peerless.Store(5)
+	listening(t, r.Connect(t, url), nil)
+	if n := r.Peerless.Load(); n > 0 {
+		t.Errorf("%d refusals were not met", n)
+	}
+}
+
 // TestStartWithoutLeader waits until there is one.
 func TestStartWithoutLeader(t *testing.T) {
 	url := natstest.Start(t, t.TempDir(), 0).ClientURL()

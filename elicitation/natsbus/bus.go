@@ -81,6 +81,9 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Bus, erro
 		b.endLife()
 		return nil, fmt.Errorf("natsbus: lease: %w", err)
 	}
+	// If this fails the lease alone tells whether the replica is gone, until the next
+	// renewal.
+	_ = b.writeHome(ctx)
 	b.responses, err = b.nc.Subscribe(b.responseSubject("*"), b.receiveResponse)
 	if err != nil {
 		b.endLife()
@@ -151,8 +154,10 @@ func (b *Bus) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.opts.Timeout)
 	defer cancel()
-	if err := b.bucket.Remove(ctx, leaseKey(b.id), 0); err != nil {
-		return fmt.Errorf("natsbus: close: lease: %w", err)
+	for _, key := range []string{homeKey(b.id), leaseKey(b.id)} {
+		if err := b.bucket.Remove(ctx, key, 0); err != nil {
+			return fmt.Errorf("natsbus: close: lease: %w", err)
+		}
 	}
 	return nil
 }

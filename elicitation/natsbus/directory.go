@@ -19,6 +19,7 @@ import (
 //
 //	c.<digest of the key>   format, 1; replica, 16 bytes; random, 16 bytes
 //	l.<replica>             the lease, nothing in it
+//	h.<replica>             the name of the server that the replica is connected to
 //
 // A claim counts as long as its key is there. Another replica may take it over
 // when the lease of its replica has ended.

@@ -55,9 +55,9 @@ func TestClaimsLeaveNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	natstest.Eventually(t, "the lease is all there is", func() bool {
+	natstest.Eventually(t, "the lease and the name of the server are all there is", func() bool {
 		info, err := stream.Info(t.Context())
-		return err == nil && info.State.Msgs == 1
+		return err == nil && info.State.Msgs == 2
 	})
 	if err := a.Close(); err != nil {
 		t.Fatal(err)

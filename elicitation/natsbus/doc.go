@@ -7,39 +7,53 @@
 //	...
 //	bus, err := natsbus.New(ctx, js, nil)
 //	...
-//	router, err := elicitation.New(&elicitation.Options{Bus: bus})
+//	router, err := elicitation.New(&elicitation.Options{
+//		Bus: bus, Keys: ring.Derive(elicitation.KeyPurpose),
+//	})
 //
 // To shut down, call [elicitation.Router.Shutdown], then [Bus.Close], then nc.Close.
 //
 // # How it works
 //
-// A directory in a JetStream key-value bucket says which replica waits for the
-// reply to which question. A claim is one conditional write, decided by the leader
-// of the bucket and stored by a majority. A replica that receives a reply to a
-// question of another replica looks up the owner of the question and sends the
-// reply to the owner's subject. So a question costs a write and a removal in the
-// background. A reply costs a read and a request if it arrives at another replica,
-// and nothing if it arrives at the owner.
+// The id of a question names the replica that asked. A replica that receives a reply to a
+// question of another one sends it to the subject of the owner, over core NATS, and gets the
+// answer. So a question costs nothing here, a reply that arrives at another replica costs a
+// request, and JetStream may elect its leader meanwhile. What the owner says about a reply is
+// the same at every replica: a second one is a duplicate, for as long as the owner remembers
+// the question.
+//
+// A message that is not answered within half a second is sent again, because core NATS may
+// lose it. The router counts each reply once.
+//
+// A directory in a JetStream key-value bucket has the rest: which replica waits for the
+// completion of a visit to a URL, which the upstream names, and whether a replica that does
+// not listen is gone. A claim there is one conditional write, decided by the leader of the
+// bucket and stored by a majority.
 //
 // Messages longer than the server accepts are sent in parts, so that servers with
 // the default max_payload carry what [elicitation.MaxBusMessage] allows.
 //
 // # Replicas that die, networks that break
 //
-// Every replica holds a lease, which it renews. That a replica is gone is detected
-// in two ways. If its connection is closed, which the server notices at once when
-// the process ends, nobody subscribes to its subject any more: Send returns
-// [elicitation.ErrOwnerDead], after [Options].Grace if the lease still stands,
-// because the replica may be reconnecting to another server. If packets only get
-// lost, Send returns another error when the lease has ended: the message may have
-// arrived. Other replicas may take over the claims of a replica without a lease;
-// otherwise these end with their time to live.
+// When a process ends the server to which it was connected closes its subscription at once:
+// nobody listens at its subject. The same is seen of a replica that is reconnecting, and of
+// one whose server is cut off from others. So each replica writes the name of its server into
+// the directory, and counts as gone when nobody listens, the leader of the directory has been
+// in contact with that server since, and [Options].Grace has passed: Send and SendTo return
+// [elicitation.ErrOwnerDead] then. That takes less than two seconds while the directory has
+// a leader and the server lives. If the server died with the replica nobody can tell: the
+// error leaves it open, until the directory forgets the replica, after twelve times
+// [Options].Lease. The bucket should be kept by all servers to which replicas connect; for
+// a replica of another server its lease alone decides, which takes as long as that lasts.
 //
-// A replica that is cut off from the majority of a JetStream cluster can neither
-// claim nor report that a question is unknown; both fail within [Options].Timeout.
-// When the partition has ended, questions that are still pending can be answered
-// as before. If the directory is lost, the replicas create it again and restore
-// their claims.
+// Every replica holds a lease, which it renews. Other replicas may take over the claims of a
+// replica without a lease; otherwise these end with their time to live.
+//
+// A replica that is cut off from the majority of a JetStream cluster can ask, and can be
+// answered by whoever reaches it, but can neither claim nor report that a key is unknown;
+// both fail within [Options].Timeout. When the partition has ended, questions that are still
+// pending can be answered as before. If the directory is lost, the replicas create it again
+// and restore what they have in it.
 //
 // # What an operator has to do
 //
@@ -63,7 +77,7 @@
 //	           _INBOX.>
 //
 // and use TLS where others can read the network. The directory holds digests and
-// random names of replicas, no keys and no messages. Messages are not logged, nor
+// random names of replicas and names of servers, no keys and no messages. Messages are not logged, nor
 // passed to [Options].Failed. Everything that arrives is checked in size and shape
 // all the same. A replica answers no more than [MaxAnswering] messages at a time,
 // and publishes answers on subjects of the bus only.

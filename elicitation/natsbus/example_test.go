@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
 	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // Two replicas of a gateway: one puts a question to its client, whose reply
@@ -89,7 +90,7 @@ func exampleReplica(url string) (router *elicitation.Router, leave func()) {
 	if err != nil {
 		panic(err)
 	}
-	router, err = elicitation.New(&elicitation.Options{Bus: bus})
+	router, err = elicitation.New(&elicitation.Options{Bus: bus, Keys: exampleKeys()})
 	if err != nil {
 		panic(err)
 	}
@@ -100,4 +101,18 @@ func exampleReplica(url string) (router *elicitation.Router, leave func()) {
 		_ = bus.Close()
 		nc.Close()
 	}
+}
+
+// exampleKeys are the keys of a fleet, which usually come from the environment: see
+// keys.KeyringFromEnv.
+func exampleKeys() elicitation.Sealer {
+	key, err := keys.NewKey("k1", []byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		panic(err)
+	}
+	ring, err := keys.NewKeyring(key)
+	if err != nil {
+		panic(err)
+	}
+	return ring.Derive(elicitation.KeyPurpose)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // renewals is how often a lease is renewed before it would end, so that one
@@ -29,12 +31,15 @@ func (b *Bus) renewLease(ctx context.Context) (revision uint64, err error) {
 func (b *Bus) keepLease() {
 	tick := time.NewTicker(b.opts.Lease / renewals)
 	defer tick.Stop()
+	reconnected := b.nc.StatusChanged(nats.CONNECTED)
+	defer b.nc.RemoveStatusListener(reconnected)
 	renewed, restore := time.Now(), false
 	for {
 		select {
 		case <-b.life.Done():
 			return
 		case <-tick.C:
+		case <-reconnected: // to another server, perhaps
 		}
 		began := time.Now()
 		if _, err := b.renewLease(b.life); err != nil {
@@ -50,6 +55,9 @@ func (b *Bus) keepLease() {
 			restore = !b.restoreClaims()
 		}
 		renewed = began
+		if err := b.writeHome(b.life); err != nil && b.life.Err() == nil {
+			b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
+		}
 		b.dropExpired(began)
 	}
 }

@@ -23,8 +23,11 @@ const (
 	// loses the leader of the directory elects another one in 4 to 20 seconds;
 	// calls that cannot wait for that fail.
 	DefaultTimeout = 5 * time.Second
-	// DefaultGrace is for how long Send retries when the owner is not found
-	// although its lease stands: the owner may be reconnecting.
+	// DefaultOpenTimeout bounds New where no Timeout is set: a cluster that has just been
+	// started takes its time until it has enough servers and a leader.
+	DefaultOpenTimeout = 30 * time.Second
+	// DefaultGrace is for how long messages to a replica are sent again when nobody listens
+	// although its server can be reached: the replica may be reconnecting.
 	DefaultGrace = 500 * time.Millisecond
 	// DefaultMaxBytes bounds the directory: some hundred thousand claims.
 	DefaultMaxBytes = 64 << 20
@@ -43,7 +46,7 @@ type Options struct {
 	// refused if it could lose or hide a claim. Empty: [DefaultBucket].
 	Bucket string
 	// Timeout bounds each use of the directory: New, Claim, Send before the
-	// message leaves, and Close. 0: [DefaultTimeout].
+	// message leaves, and Close. 0: [DefaultTimeout], and [DefaultOpenTimeout] for New.
 	Timeout time.Duration
 	// Replicas is how many servers keep a bucket that is created. 0: three in
 	// a cluster, otherwise one.
@@ -55,13 +58,15 @@ type Options struct {
 	// Lease is how long a replica that has died keeps its claims. 0:
 	// [DefaultLease]; at least [MinLease].
 	Lease time.Duration
-	// Grace is for how long Send retries when the owner is not found although its
-	// lease stands. 0: [DefaultGrace]; negative: not at all.
+	// Grace is for how long nobody must have listened at the subject of a replica whose
+	// server can be reached before it is gone. 0: [DefaultGrace]; negative: no time.
 	Grace time.Duration
 	// Failed, if not nil, is called for what fails in the background: a lease that
 	// cannot be renewed, a claim that cannot be released. No error holds a key
 	// or a message. Calls do not overlap; it must return promptly.
 	Failed func(err error)
+
+	openTimeout time.Duration // for New
 }
 
 // withDefaults fills in what is not set, and refuses what cannot be meant.
@@ -86,7 +91,9 @@ func (o *Options) withDefaults() (Options, error) {
 	case opts.MaxBytes < 0:
 		return opts, errors.New("options: MaxBytes is negative")
 	}
-	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
+	if opts.openTimeout = opts.Timeout; opts.Timeout == 0 {
+		opts.Timeout, opts.openTimeout = DefaultTimeout, DefaultOpenTimeout
+	}
 	opts.Grace = cmp.Or(opts.Grace, DefaultGrace)
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, DefaultMaxBytes)
 	if opts.Failed == nil {

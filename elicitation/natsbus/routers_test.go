@@ -46,7 +46,9 @@ func newReplica(
 	js := natstest.Connect(t, strings.Join(urls, ","), inOrder...)
 	r := &replica{bus: open(t, js, opts)}
 	var err error
-	r.Router, err = elicitation.New(&elicitation.Options{Bus: r.bus, Timeout: 5 * time.Minute})
+	r.Router, err = elicitation.New(&elicitation.Options{
+		Bus: r.bus, Keys: exampleKeys(), Timeout: 5 * time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +201,7 @@ func TestThreeRouters(t *testing.T) {
 		t.Errorf("a reply from another principal is %v, %v", d, err)
 	}
 	rs[2].accepted(t, q, "first")
-	if d, err := rs[1].answer(q, "second"); d == elicitation.Accepted || err != nil {
+	if d, err := rs[1].answer(q, "second"); d != elicitation.Duplicate || err != nil {
 		t.Errorf("a second reply is %v, %v", d, err)
 	}
 	unknown := &question{id: protocol.StringID(strings.Repeat("0", 32)), from: q.from}

@@ -24,18 +24,12 @@ import (
 // message is unknown. To try again earlier, give ctx a deadline of a few seconds: an
 // owner answers from memory.
 func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, error) {
-	if err := b.checkCall(ctx, key); err != nil {
+	if err := b.checkMessage(ctx, key, message); err != nil {
 		return nil, err
 	}
-	if len(message) > elicitation.MaxBusMessage {
-		return nil, fmt.Errorf("natsbus: send: message of %d bytes, more than %d",
-			len(message), elicitation.MaxBusMessage)
-	}
-	const (
-		retryInterval = 25 * time.Millisecond
-		maxMoves      = 3 // of the claim, while this message is sent
-	)
-	for began, moves := time.Now(), 0; ; {
+	const maxMoves = 3 // of the claim, while this message is sent
+	var watch absence
+	for moves := 0; ; {
 		id, revision, err := b.findOwner(ctx, key)
 		if err != nil {
 			return nil, err
@@ -43,14 +37,16 @@ func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, err
 		if id == b.id {
 			return b.answerLocally(ctx, key, message)
 		}
+		if id != watch.id {
+			watch = absence{id: id}
+		}
 		answer, err := b.sendRequest(ctx, id, request{revision: revision, key: key}, message)
 		switch {
 		case err == nil:
 			return answer, nil
 		case errors.Is(err, errMoved) && moves < maxMoves:
 			moves++
-		case errors.Is(err, errNobody) &&
-			(time.Since(began) >= b.opts.Grace || !b.hasLease(ctx, id)):
+		case errors.Is(err, errNobody) && b.isGone(ctx, &watch):
 			return nil, elicitation.ErrOwnerDead
 		case !errors.Is(err, errNobody):
 			return nil, b.wrapError("send", err)
@@ -61,14 +57,25 @@ func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, err
 	}
 }
 
-// answerLocally has this replica's own router answer a message.
+// answerLocally has this replica's own router answer a message about a key that it has
+// claimed.
 func (b *Bus) answerLocally(ctx context.Context, key string, message []byte) ([]byte, error) {
 	b.mu.Lock()
 	_, ok := b.held[key]
+	b.mu.Unlock()
+	if !ok {
+		return nil, elicitation.ErrNoOwner
+	}
+	return b.callHandler(ctx, key, message)
+}
+
+// callHandler has this replica's own router answer a message.
+func (b *Bus) callHandler(ctx context.Context, key string, message []byte) ([]byte, error) {
+	b.mu.Lock()
 	handler := b.handler
 	b.mu.Unlock()
-	if !ok || handler == nil {
-		return nil, elicitation.ErrNoOwner
+	if handler == nil {
+		return nil, elicitation.ErrOwnerDead
 	}
 	answer := handler(ctx, key, message)
 	if len(answer) > elicitation.MaxBusMessage {

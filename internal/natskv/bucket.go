@@ -15,13 +15,15 @@ import (
 // has expired. It is the shortest time that servers accept.
 const MarkerTTL = time.Second
 
-// Options say which bucket [Open] opens. All fields are required.
+// Options say which bucket [Open] opens. All fields but OpenTimeout are required.
 type Options struct {
 	// Bucket is the name of the bucket.
 	Bucket string
-	// Timeout bounds Open. A third of it, at most two seconds, bounds each
+	// Timeout bounds uses of the bucket. A third of it, at most two seconds, bounds each
 	// attempt to read or write a key.
 	Timeout time.Duration
+	// OpenTimeout bounds Open. 0: Timeout.
+	OpenTimeout time.Duration
 	// Create creates the bucket where there is none. Its error is ignored if it
 	// says that the bucket exists: another replica was faster.
 	Create func(ctx context.Context) error
@@ -43,10 +45,10 @@ type Bucket struct {
 }
 
 // Open opens a bucket, creates it if there is none, and checks its settings. It
-// retries until Options.Timeout has passed, because a replica may start while the
-// cluster elects a leader.
+// retries until Options.OpenTimeout has passed, because a replica may start while the
+// cluster forms or elects a leader.
 func Open(ctx context.Context, js jetstream.JetStream, opts Options) (*Bucket, error) {
-	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.OpenTimeout, opts.Timeout))
 	defer cancel()
 	stream, prefix := "KV_"+opts.Bucket, foreignPrefix(js.Options())
 	b := &Bucket{js: js, timeout: opts.Timeout, subject: "$KV." + opts.Bucket + "."}

@@ -18,17 +18,20 @@ var (
 	ErrChanged = errors.New("the bucket has changed between reading and writing")
 )
 
-// Error codes with which a server refuses a request while no server leads.
+// Error codes with which a server refuses a request while no server leads, or while the
+// cluster forms and there are not enough servers yet.
 const (
+	clusterNoPeers      jetstream.ErrorCode = 10005
 	clusterNotAvailable jetstream.ErrorCode = 10008
 	clusterNoLeader     jetstream.ErrorCode = 10009
 )
 
 // IsTransient reports whether another attempt may succeed: no server leads the
-// stream at the moment, the answering server is behind, or a message was lost.
+// stream at the moment, the cluster has too few servers yet for a stream, the answering server is behind, or a message was lost.
 func IsTransient(err error) bool {
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return e.ErrorCode == clusterNotAvailable || e.ErrorCode == clusterNoLeader
+		return e.ErrorCode == clusterNotAvailable || e.ErrorCode == clusterNoLeader ||
+			e.ErrorCode == clusterNoPeers
 	}
 	for _, transient := range [...]error{
 		ErrBehind, ErrChanged, context.DeadlineExceeded,

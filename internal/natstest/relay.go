@@ -42,6 +42,9 @@ type Relay struct {
 	// Leaderless is how many requests of the JetStream API are refused because
 	// no server leads.
 	Leaderless atomic.Int32
+	// Peerless is how many streams are not created because the cluster has too few servers
+	// yet.
+	Peerless atomic.Int32
 
 	nc *nats.Conn // on which the relay passes messages on
 }
@@ -94,6 +97,9 @@ func (r *Relay) passMessage(m *nats.Msg) (answer string) {
 	case countDown(&r.Leaderless):
 		return `{"error":{"code":503,"err_code":10008,` +
 			`"description":"JetStream system temporarily unavailable"}}`
+	case strings.Contains(m.Subject, ".CREATE.") && countDown(&r.Peerless):
+		return `{"error":{"code":400,"err_code":10005,` +
+			`"description":"no suitable peers for placement"}}`
 	case strings.Contains(m.Subject, ".CREATE.") || !aboutKey || !countDown(&r.Behind):
 		_ = r.nc.PublishMsg(m)
 		return ""

@@ -33,7 +33,10 @@
 //
 // When NATS does not answer within [Options].Timeout the request is refused
 // and the handler does not run. If the claim was stored and only its
-// acknowledgement was lost, the state is spent and the client must start over.
+// acknowledgement was lost, a retry that arrives at the same replica adopts it. Retries at
+// other replicas are refused with [protocol.CodeBusy] for two minutes, like those of a
+// request that runs. If the replica has died since, the state is spent and the client must
+// start over.
 // First legs, which carry no state, are served as before.
 //
 // Servers from 2.11 on keep a claim until the state expires. Older ones keep every

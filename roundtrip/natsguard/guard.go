@@ -24,8 +24,10 @@ type Guard struct {
 	longest    time.Duration
 	maxOutcome int
 
-	mu   sync.Mutex
-	held *quota.Store[heldClaim] // by key
+	mu       sync.Mutex
+	held     *quota.Store[heldClaim] // by key
+	claiming map[string]struct{}     // the keys for which Claim runs
+	unsure   *quota.Store[entry]     // claims that may have been stored, by unsureKey
 }
 
 var _ store.Guard = (*Guard)(nil)
@@ -55,7 +57,9 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Guard, er
 	}
 	return &Guard{
 		bucket: b, shares: newShares(b, "guard", o), longest: o.Longest, maxOutcome: o.MaxOutcome,
-		held: quota.NewStore(quota.StoreOptions[heldClaim]{MaxEntries: MaxHeld, MaxBytes: -1}),
+		held:     quota.NewStore(quota.StoreOptions[heldClaim]{MaxEntries: MaxHeld, MaxBytes: -1}),
+		claiming: make(map[string]struct{}),
+		unsure:   quota.NewStore(quota.StoreOptions[entry]{MaxEntries: maxUnsure, MaxBytes: -1}),
 	}, nil
 }
 
@@ -68,8 +72,9 @@ func claimKey(id string) string { return keyOf("natsguard claim v1", id) }
 // Claim implements [store.Guard]. It returns within [Options].Timeout and
 // ignores the end of ctx meanwhile, because giving up half way could leave a
 // claim that nobody knows of. When NATS does not answer in time the claim may
-// have been stored all the same. The state is then spent without having been
-// used; the other mistake would be to use it twice. An owner that has used up its
+// have been stored all the same. No handler runs then, and a retry with the same answers
+// that arrives at this guard adopts the claim. At another guard the state is spent: the
+// other mistake would be to use it twice. An owner that has used up its
 // share of the bucket gets a [store.QuotaError], and so does everybody when
 // the bucket is full. States that were claimed before are reported as spent even
 // then.
@@ -86,13 +91,24 @@ func (g *Guard) Claim(
 	ctx, cancel := g.bucket.withTimeout(ctx)
 	defer cancel()
 	key := claimKey(id)
-	mine := newEntry(id, fingerprint)
-	if err := g.shares.takeUnits(ctx, owner, claimUnits, until, 1); err != nil {
-		return g.refuseClaim(ctx, key, id, fingerprint, err)
+	if !g.beginClaim(key) {
+		return &store.SpentError{Running: true}
+	}
+	defer g.endClaim(key)
+	mine, again := g.takeUnsure(key, bindFingerprint(id, fingerprint))
+	if !again {
+		mine = newEntry(id, fingerprint)
+		if err := g.shares.takeUnits(ctx, owner, claimUnits, until, 1); err != nil {
+			return g.refuseClaim(ctx, key, id, fingerprint, err)
+		}
 	}
 	revision, found, err := g.bucket.storeEntry(ctx, key, mine.encode(), 0, until)
 	if err != nil {
-		return g.refuseClaim(ctx, key, id, fingerprint, g.shares.asQuotaError(err))
+		err = g.shares.asQuotaError(err)
+		if _, full := errors.AsType[*store.QuotaError](err); !full || again {
+			g.addUnsure(key, owner, mine, until)
+		}
+		return g.refuseClaim(ctx, key, id, fingerprint, err)
 	}
 	if found != nil {
 		g.shares.giveUnits(owner, claimUnits, until)

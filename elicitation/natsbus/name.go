@@ -1,0 +1,179 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/sleep"
+)
+
+// retryInterval is the time between two requests to a replica at whose subject nobody
+// listens.
+const retryInterval = 25 * time.Millisecond
+
+// SendTo sends a message again when it has waited for the answer for minPatience, twice
+// that, and so on up to maxPatience. NATS may lose a message, above all when its receiver
+// has just died.
+const (
+	minPatience = 500 * time.Millisecond
+	maxPatience = 4 * time.Second
+)
+
+// Name implements [elicitation.Bus].
+func (b *Bus) Name() string { return b.id.String() }
+
+// SendTo implements [elicitation.Bus]. It uses core NATS alone as long as somebody listens
+// at the subject of the replica, so that elections of JetStream do not matter to it. Only
+// when nobody does, the directory decides whether the replica is gone: see the package
+// comment. A message may get lost on its way: it is sent again while ctx lasts.
+func (b *Bus) SendTo(
+	ctx context.Context, name, key string, message []byte,
+) ([]byte, error) {
+	if err := b.checkMessage(ctx, key, message); err != nil {
+		return nil, err
+	}
+	id, ok := parseReplicaID(name)
+	if !ok {
+		return nil, elicitation.ErrOwnerDead // nobody has, or had, this name
+	}
+	if id == b.id {
+		return b.callHandler(ctx, key, message)
+	}
+	watch, patience := absence{id: id}, minPatience
+	for {
+		err := b.bucket.WaitConnected(ctx)
+		if err != nil {
+			return nil, b.wrapError("send", err)
+		}
+		answer, err := b.sendPatiently(ctx, patience, id, request{key: key}, message)
+		switch {
+		case err == nil:
+			return answer, nil
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			patience = min(2*patience, maxPatience)
+			continue
+		case !errors.Is(err, errNobody):
+			return nil, b.wrapError("send", err)
+		case b.isGone(ctx, &watch):
+			return nil, elicitation.ErrOwnerDead
+		}
+		if sleep.For(ctx, retryInterval) != nil {
+			return nil, b.wrapError("send", err)
+		}
+	}
+}
+
+// sendPatiently is sendRequest with a time limit.
+func (b *Bus) sendPatiently(
+	ctx context.Context, limit time.Duration, to replicaID, r request, message []byte,
+) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return b.sendRequest(ctx, to, r, message)
+}
+
+// checkMessage refuses what cannot be sent.
+func (b *Bus) checkMessage(ctx context.Context, key string, message []byte) error {
+	if err := b.checkCall(ctx, key); err != nil {
+		return err
+	}
+	if len(message) > elicitation.MaxBusMessage {
+		return fmt.Errorf("natsbus: send: message of %d bytes, more than %d",
+			len(message), elicitation.MaxBusMessage)
+	}
+	return nil
+}
+
+// parseReplicaID accepts what String returns.
+func parseReplicaID(name string) (id replicaID, ok bool) {
+	raw, err := hex.DecodeString(name)
+	if err != nil || len(raw) != idSize {
+		return id, false
+	}
+	copy(id[:], raw)
+	return id, id.String() == name // no capitals
+}
+
+// An absence is what is known of a replica at whose subject nobody listens.
+type absence struct {
+	id    replicaID
+	since time.Time // of the first request that nobody received
+	// confirmed is when it was known that the server to which the replica is connected
+	// can be reached since, zero: not yet.
+	confirmed time.Time
+}
+
+// isGone reports whether a replica is gone for good. The servers know at once that the
+// connection of a process that has ended is closed. But nobody listens either while the
+// replica reconnects, and while its server is cut off from this one. So the server must
+// have been in contact with the leader of the directory since the first request was not
+// received, and Grace must have passed after that. It is called after each request that
+// nobody received.
+func (b *Bus) isGone(ctx context.Context, a *absence) bool {
+	now := time.Now()
+	if a.since.IsZero() {
+		a.since = now
+	}
+	if a.confirmed.IsZero() {
+		if b.isHomeInContact(ctx, a) {
+			a.confirmed = now
+		}
+		return !a.confirmed.IsZero() && b.opts.Grace < 0
+	}
+	return now.Sub(a.confirmed) >= b.opts.Grace
+}
+
+// isHomeInContact makes one attempt at finding out whether the server of an absent replica
+// is in contact with the leader of the directory, or the replica has no lease any more.
+func (b *Bus) isHomeInContact(ctx context.Context, a *absence) bool {
+	ctx, cancel := b.withTimeout(ctx)
+	defer cancel()
+	home, err := b.bucket.Get(ctx, homeKey(a.id))
+	if err != nil {
+		return false
+	}
+	// Followers acknowledge this write: the leader hears from them now.
+	if _, err := b.marks.share(ctx, b.renewLease); err != nil {
+		return false
+	}
+	contact, err := b.bucket.Contact(ctx, string(home.Value))
+	// A living replica writes itself into a new directory when it renews its lease.
+	isNew := contact.Age < b.opts.Lease/renewals
+	switch {
+	case err != nil:
+		return false
+	case (home.Gone || !contact.Known) && isNew:
+		return false
+	case home.Gone:
+		return b.hasNoEntry(ctx, homeKey(a.id))
+	case !contact.Known:
+		return b.hasNoEntry(ctx, leaseKey(a.id))
+	}
+	return contact.Last.After(a.since)
+}
+
+// hasNoEntry reports whether a key is not in the directory for certain.
+func (b *Bus) hasNoEntry(ctx context.Context, key string) bool {
+	found, err := b.findEntry(ctx, key)
+	return err == nil && found.Gone
+}
+
+// homeLeases is for how many leases the name of a replica's server outlives the replica.
+const homeLeases = 12
+
+func homeKey(id replicaID) string { return "h." + id.String() }
+
+// writeHome makes one attempt at storing the name of the server that this replica is
+// connected to.
+func (b *Bus) writeHome(ctx context.Context) error {
+	name := b.nc.ConnectedServerName()
+	if name == "" {
+		return nil // it reconnects, and is called again then
+	}
+	_, err := b.bucket.Put(ctx, homeKey(b.id), []byte(name), homeLeases*b.opts.Lease)
+	return err
+}

@@ -1,0 +1,142 @@
+package natsguard_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/natstest"
+	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// unacknowledged returns two guards on one bucket. The first has stored a claim of the state
+// "id" and does not know it.
+func unacknowledged(t *testing.T) (near, far *natsguard.Guard) {
+	t.Helper()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	relay := &natstest.Relay{}
+	near = newGuard(t, relay.Connect(t, url), &natsguard.Options{Timeout: 300 * time.Millisecond})
+	far = newGuard(t, natstest.Connect(t, url), nil)
+	// The acknowledgement is lost, and whoever answers reads has not seen the claim.
+	relay.Unacknowledged.Store(math.MaxInt32)
+	relay.Behind.Store(math.MaxInt32)
+	unspent(t, near.Claim(t.Context(), "id", "", print1, inAnHour()))
+	relay.Unacknowledged.Store(0)
+	relay.Behind.Store(0)
+	return near, far
+}
+
+func isRunning(err error) bool {
+	e, ok := errors.AsType[*store.SpentError](err)
+	return ok && e.Running
+}
+
+// TestUnacknowledgedClaimIsAdopted by the replica that made it, and by nobody else.
+func TestUnacknowledgedClaimIsAdopted(t *testing.T) {
+	near, far := unacknowledged(t)
+	ctx := t.Context()
+	if err := far.Claim(ctx, "id", "", print1, inAnHour()); !isRunning(err) {
+		t.Errorf("at the other replica: %v, want that it runs", err)
+	}
+	if got := spent(t, near.Claim(ctx, "id", "", [32]byte{9}, inAnHour())); got != nil {
+		t.Errorf("other answers got %q", got)
+	}
+	if err := near.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
+		t.Fatalf("the claim is not adopted: %v", err)
+	}
+	if err := near.Claim(ctx, "id", "", print1, inAnHour()); !isRunning(err) {
+		t.Errorf("adopted again: %v", err)
+	}
+	if err := near.Commit(ctx, "id", []byte("outcome")); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*natsguard.Guard{near, far} {
+		if got := spent(t, g.Claim(ctx, "id", "", print1, inAnHour())); string(got) != "outcome" {
+			t.Errorf("outcome %q", got)
+		}
+	}
+}
+
+// TestUnacknowledgedClaimIsAdoptedOnce, however many retries arrive at the same time.
+func TestUnacknowledgedClaimIsAdoptedOnce(t *testing.T) {
+	near, far := unacknowledged(t)
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 20 {
+		g := near
+		if i%4 == 0 {
+			g = far
+		}
+		wg.Go(func() {
+			switch err := g.Claim(t.Context(), "id", "", print1, inAnHour()); {
+			case err == nil:
+				won.Add(1)
+			case !isRunning(err):
+				t.Errorf("got %v, want that it runs", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := won.Load(); n != 1 {
+		t.Errorf("%d claims won, want 1", n)
+	}
+}
+
+// TestLostAcknowledgementsUnderLoad drops acknowledgements at random. Each state is won
+// once, and retries at the replicas win it in the end.
+func TestLostAcknowledgementsUnderLoad(t *testing.T) {
+	t.Parallel()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	var guards []*natsguard.Guard
+	var relays []*natstest.Relay
+	for range 3 {
+		r := &natstest.Relay{}
+		js := r.Connect(t, url)
+		guards = append(guards, newGuard(t, js, &natsguard.Options{Timeout: 500 * time.Millisecond}))
+		relays = append(relays, r)
+	}
+	const flows = 60
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				r := relays[rand.IntN(3)]
+				r.Unacknowledged.Store(20)
+				r.Behind.Store(30)
+			}
+		}
+	})
+	var flowsDone sync.WaitGroup
+	for n := range flows {
+		flowsDone.Go(func() {
+			id := fmt.Sprint("state ", n)
+			wins := 0
+			for attempt := 0; attempt < 200 && wins == 0; attempt++ {
+				if guards[rand.IntN(3)].Claim(t.Context(), id, "", print1, inAnHour()) == nil {
+					wins++
+				}
+			}
+			for _, g := range guards {
+				if g.Claim(t.Context(), id, "", print1, inAnHour()) == nil {
+					wins++
+				}
+			}
+			if wins != 1 {
+				t.Errorf("%s was won %d times, want once", id, wins)
+			}
+		})
+	}
+	flowsDone.Wait()
+	close(stop)
+	wg.Wait()
+}
