@@ -138,15 +138,14 @@ func newGateway(t *testing.T, set setting) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect := func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
-		return mcp.NewClient(impl, opts).Connect(ctx,
-			&mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
+	connect := func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession, error) {
+		return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
 			&mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
 	}
 	var shared *mcp.ClientSession
 	if set.shared {
 		if shared, err = connect(t.Context(),
-			gosdk.SharedClientOptions(router, "shared", nil)); err != nil {
+			gosdk.NewSharedClient(router, "shared", impl, nil)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = shared.Close() })
@@ -169,7 +168,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		defer call.End()
 		if session == nil {
-			session, err = connect(ctx, gosdk.ClientOptions(router, call, key, nil))
+			session, err = connect(ctx, gosdk.NewClient(router, call, key, impl, nil))
 			if err != nil {
 				return nil, err
 			}
@@ -296,6 +295,8 @@ func TestRefusals(t *testing.T) {
 			if n := g.logs.FilterMessage("elicitation.created").Len(); refused != (n == 0) {
 				t.Errorf("%d questions created, refused: %v", n, refused)
 			}
+			// With a connection for each call the SDK of this upstream sees by itself that
+			// it must not ask. TestWhatAnUpstreamReads has one that asks regardless.
 			own := newGateway(t, setting{upstream: legacy})
 			got := call(t, own.person(t, tc.opts), tc.tool, "prod")
 			if refused && !strings.HasPrefix(got, "local: client does not support") {

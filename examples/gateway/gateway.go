@@ -25,6 +25,9 @@ import (
 // last in which they ask while a call runs.
 const legacy = "2025-11-25"
 
+// self is what the gateway calls itself, on both sides.
+var self = &mcp.Implementation{Name: "gateway", Version: "1.0.0"}
+
 // A gateway publishes the tools of its upstreams under NAME_tool.
 type gateway struct {
 	server   *mcp.Server
@@ -45,7 +48,7 @@ func newGateway(
 		return nil, err
 	}
 	g := &gateway{router: router, registry: registry}
-	g.server = mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
+	g.server = mcp.NewServer(self, nil)
 	g.clients, err = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{
 		LogName: clientName,
 	})
@@ -74,7 +77,7 @@ func clientName(session *mcp.ServerSession) string {
 // be for calls. Nobody is there to be asked yet: a question now is refused.
 func (g *gateway) publish(ctx context.Context, name, url string) error {
 	key := elicitation.UpstreamKey(name + "/" + uuid.NewString())
-	session, err := connect(ctx, url, gosdk.SharedClientOptions(g.router, key, nil))
+	session, err := connect(ctx, url, gosdk.NewSharedClient(g.router, key, self, nil))
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (g *gateway) passTo(name, url, tool string) mcp.ToolHandler {
 			return nil, err
 		}
 		defer call.End()
-		session, err := connect(ctx, url, gosdk.ClientOptions(g.router, call, key, progressOptions(call)))
+		session, err := connect(gosdk.UpstreamContext(ctx), url, gosdk.NewClient(g.router, call, key, self, progressOptions(call)))
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +120,7 @@ func (g *gateway) passTo(name, url, tool string) mcp.ToolHandler {
 	}
 }
 
-func connect(ctx context.Context, url string, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
-	c := mcp.NewClient(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, opts)
+func connect(ctx context.Context, url string, c *mcp.Client) (*mcp.ClientSession, error) {
 	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
 }
 
