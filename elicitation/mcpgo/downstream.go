@@ -2,6 +2,7 @@ package mcpgo
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +44,8 @@ type Downstream struct {
 // registeredSession is a session that mcp-go has registered.
 type registeredSession struct{ session *elicitation.Session } // nil until its first call
 
-// NewDownstream attaches the sessions of s to router, each from its first call until
-// mcp-go unregisters it. It adds hooks and middleware to s; call it before s serves.
+// NewDownstream attaches the sessions of s to router, each from its initialization until
+// mcp-go unregisters it, with the capabilities of its client. It adds hooks and middleware to s; call it before s serves.
 // It fails without a router or a server.
 func NewDownstream(
 	router *elicitation.Router, s *server.MCPServer, opts *Options,
@@ -60,10 +61,15 @@ func NewDownstream(
 	if s.GetHooks() == nil {
 		server.WithHooks(&server.Hooks{})(s)
 	}
-	s.GetHooks().AddOnRegisterSession(func(_ context.Context, session server.ClientSession) {
+	s.GetHooks().AddOnRegisterSession(func(ctx context.Context, session server.ClientSession) {
 		d.mu.Lock()
-		defer d.mu.Unlock()
 		d.sessions[session] = &registeredSession{}
+		d.mu.Unlock()
+		d.recordClient(ctx, session)
+	})
+	s.GetHooks().AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest,
+		_ *mcp.InitializeResult) {
+		d.recordClient(ctx, server.ClientSessionFromContext(ctx))
 	})
 	s.GetHooks().AddOnUnregisterSession(func(_ context.Context,
 		session server.ClientSession) {
@@ -97,22 +103,49 @@ func (d *Downstream) Begin(ctx context.Context,
 	if session == nil {
 		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
 	}
-	caps, version, err := readClient(ctx, session)
+	info, err := d.describeClient(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	var principal protocol.Principal
-	if d.opts.Principal != nil {
-		principal = d.opts.Principal(ctx)
-	}
-	to, err := d.attachSession(ctx, session,
-		elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
+	to, err := d.attachSession(ctx, session, info)
 	if err != nil {
 		return nil, err
 	}
-	origin := elicitation.Origin{Session: to, Principal: principal, Capabilities: &caps}
+	origin := elicitation.Origin{
+		Session: to, Principal: info.Principal, Capabilities: &info.Capabilities,
+		CallID: rand.Text(),
+	}
 	origin.ProgressToken, _ = ctx.Value(tokenKey{}).(protocol.ProgressToken)
 	return d.router.Begin(ctx, origin, elicitation.ViaAsker(&asker{server: d.server}), key)
+}
+
+// recordClient attaches a session that is registered and initialized, so that the router
+// knows the capabilities of its client from then on. Over HTTP mcp-go initializes sessions
+// before it registers them, elsewhere it registers them before.
+func (d *Downstream) recordClient(ctx context.Context, session server.ClientSession) {
+	if session == nil || !session.Initialized() {
+		return
+	}
+	d.mu.Lock()
+	known := d.sessions[session]
+	d.mu.Unlock()
+	if known == nil {
+		return
+	}
+	info, err := d.describeClient(ctx, session)
+	if err == nil {
+		_, _ = d.attachSession(ctx, session, info) // its first call finds the error again
+	}
+}
+
+// describeClient returns what the router is to know of the sender of a request.
+func (d *Downstream) describeClient(ctx context.Context,
+	session server.ClientSession) (info elicitation.SessionInfo, err error) {
+	info.Capabilities, info.Version, err = readClient(ctx, session)
+	if d.opts.Principal != nil {
+		info.Principal = d.opts.Principal(ctx)
+	}
+	return info, err
 }
 
 // attachSession returns the router's session, and attaches it if there is none. A session
