@@ -20,10 +20,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	legacy = "2025-11-25"
