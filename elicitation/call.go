@@ -3,7 +3,6 @@ package elicitation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -56,13 +55,17 @@ type Call struct {
 	began    time.Time
 	unwatch  func() bool // stops watching ctx
 	progress progressWriter
+	members  []*Call // that this one stands for; see newSharedCallLocked
 
 	// Guarded by router.mu.
-	relatedID  protocol.ID
-	questions  []*pendingQuestion
-	over       bool // takes no more questions: ended, or its context is
-	ended      bool // by End
-	overBefore bool // over at the last sweep, and not ended
+	relatedID    protocol.ID
+	questions    []*pendingQuestion
+	shared       []*Call         // that stand for this one, with a pending question each
+	over         bool            // takes no more questions: ended, or its context is
+	ended        bool            // by End
+	overBefore   bool            // over at the last sweep, and not ended
+	upstreamDone bool            // by ConfirmUpstreamEnd
+	abandoned    *abandonedCount // that counts this call; nil: it is not abandoned
 }
 
 // Begin registers a request of a client that an upstream is about to serve: until
@@ -71,13 +74,15 @@ type Call struct {
 // empty upstream key stands for a connection of this call's own, on which
 // [Router.ElicitFrom] finds nothing.
 //
-// ctx must be the context of the call upstream. When that ends before End, the call was
-// aborted, and the upstream may take its time to notice: for Options.MaxTimeout
-// [Router.ElicitFrom] refuses questions on that connection that do not say which call
-// they belong to.
+// ctx must be the context of the call upstream. When that ends before End, the call is
+// abandoned, and the upstream may take its time to notice: until
+// [Call.ConfirmUpstreamEnd], or for Options.MaxTimeout, [Router.ElicitFrom] refuses
+// questions on that connection that do not say which call they belong to, unless all
+// calls there are those of one client; see [Router.HasAbandonedCalls].
 //
-// Every Begin needs an End. It is [ReasonNoSession] when the session is detached,
-// and [ReasonShutdown] after [Router.Shutdown].
+// Every Begin needs an End. A refusal is an [*Error] for the client's request, logged and
+// counted as [EventRejected]: [ReasonNoSession] when the session is detached, and
+// [ReasonShutdown], with the time after which to try again, after [Router.Shutdown].
 func (r *Router) Begin(
 	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
 ) (*Call, error) {
@@ -92,17 +97,22 @@ func (r *Router) Begin(
 		began: time.Now(), relatedID: origin.RelatedID,
 	}
 	c.progress.setVia(via, origin.ProgressToken)
+	if refused := r.insertCall(c); refused != nil {
+		return nil, c.rejectQuestion(nil, refused)
+	}
+	return c, nil
+}
+
+// insertCall stores a call, unless its session is gone by now.
+func (r *Router) insertCall(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.draining:
-		return nil, fmt.Errorf("elicitation call: the router is shut down: %w", ReasonShutdown)
-	case origin.Session.detached:
-		return nil, fmt.Errorf("elicitation call: the session is detached: %w", ReasonNoSession)
+	if refused := c.checkUsableLocked(); refused != nil {
+		return refused
 	}
 	r.insertCallLocked(c)
-	c.unwatch = context.AfterFunc(ctx, func() { c.cancelQuestions(ByClient) })
-	return c, nil
+	c.unwatch = context.AfterFunc(c.ctx, func() { c.cancelQuestions(ByClient) })
+	return nil
 }
 
 // End ends the call. Pending questions are withdrawn. It may be called again. When it
@@ -119,8 +129,8 @@ func (c *Call) End() {
 		return
 	}
 	c.ended = true
-	if c.upstream != "" && c.ctx.Err() != nil {
-		r.abortedCalls.Put(c.upstream, struct{}{})
+	if c.upstream != "" && c.ctx.Err() != nil && !c.upstreamDone {
+		c.abandoned = r.abandoned.add(c.upstream, c.client())
 	}
 	r.removeCallLocked(c)
 }
@@ -131,8 +141,12 @@ func (c *Call) cancelQuestions(by CancelledBy) {
 	c.router.mu.Lock()
 	c.over = true
 	pending := slices.Clone(c.questions) // finish changes the list
+	last, waits := c.leaveSharedLocked()
 	c.router.mu.Unlock()
-	for _, p := range pending {
+	for _, w := range waits {
+		c.router.callHost("watcher", w.End)
+	}
+	for _, p := range append(pending, last...) {
 		p.finishCancelled(by, context.Cause(c.ctx))
 	}
 }
@@ -212,28 +226,28 @@ func (c *Call) checkUsableLocked() *Error {
 	switch {
 	case c.router.draining:
 		return c.router.shutdownError()
-	case c.over, c.origin.Session.detached:
+	case c.isOverLocked(), c.origin.Session.detached:
 		return noSessionError(ReasonNoSession, nil)
 	}
 	return nil
 }
 
-// startSweepLocked starts the timer of reportLeakedCalls with the first call. It runs
+// startSweepLocked starts the timer of endLeakedCalls with the first call. It runs
 // only while there are calls.
 func (r *Router) startSweepLocked() {
 	switch {
 	case len(r.calls) > 1:
 	case r.sweep == nil:
-		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.reportLeakedCalls)
+		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.endLeakedCalls)
 	default:
 		r.sweep.Reset(r.opts.SweepInterval)
 	}
 }
 
-// reportLeakedCalls reports calls that were over already at the last sweep and that
-// their host has not ended. It does not end them: that would cut off what the host
-// still does with them.
-func (r *Router) reportLeakedCalls() {
+// endLeakedCalls reports and ends calls that were over already at the last sweep and that
+// their host has not ended: what comes on their connection would be ambiguous for ever.
+// The host may still end them itself.
+func (r *Router) endLeakedCalls() {
 	var leaked []*Call
 	r.mu.Lock()
 	for c := range r.calls {
@@ -246,15 +260,15 @@ func (r *Router) reportLeakedCalls() {
 		r.sweep.Reset(r.opts.SweepInterval)
 	}
 	r.mu.Unlock()
-	if !r.recordsEvents() {
-		return
-	}
 	for _, c := range leaked {
-		e := Event{
-			Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
-			Duration: time.Since(c.began),
+		if r.recordsEvents() {
+			e := Event{
+				Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
+				Duration: time.Since(c.began),
+			}
+			c.describeIn(&e)
+			r.emitEvent(&e)
 		}
-		c.describeIn(&e)
-		r.emitEvent(&e)
+		c.End()
 	}
 }

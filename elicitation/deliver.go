@@ -94,8 +94,10 @@ type Question struct {
 }
 
 var (
-	errNoVia = errors.New("elicitation call: Begin was given no Via: use Offer")
-	errStuck = errors.New("elicitation: the transport did not take the question in time")
+	errNoVia      = errors.New("elicitation call: Begin was given no Via: use Offer")
+	errAnswerLost = errors.New("elicitation: the upstream did not get the answer")
+	errNoReceipt  = errors.New("elicitation: nothing said that the upstream got the answer")
+	errStuck      = errors.New("elicitation: the transport did not take the question in time")
 )
 
 // withdrawTimeout bounds the attempt to tell a client that its answer is no longer
@@ -108,7 +110,7 @@ func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.isTerminal() {
+	if p.hasOutcomeLocked() {
 		cancel()
 		return ctx, false
 	}

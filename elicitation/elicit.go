@@ -26,6 +26,9 @@ type ElicitOptions struct {
 	// upstream's own progress token, if the upstream gave one; nil drops it. It must
 	// return promptly.
 	Progress func(p *protocol.Progress)
+	// Receipt is how the host reports that the upstream got the answer, nil: an answer
+	// counts as soon as it arrives.
+	Receipt *Receipt
 }
 
 // Elicit puts a question of the upstream to the client of this call, and to no
@@ -64,8 +67,11 @@ func (c *Call) Elicit(
 // ElicitFrom is [Call.Elicit] for hosts that know the upstream connection on
 // which a question came and not the call that caused it. It asks the client of
 // the one call in flight on that connection. A related request id or a call id
-// in opts must match that of a call; when more than one remains, the question is
-// refused with [ReasonAmbiguous]: it is never put to a client by guess.
+// in opts must match that of a call. When more than one remains, all of one session,
+// one principal and the same capabilities, the question is asked on the session's own
+// stream ([SessionInfo].Via), as one of no call: it is withdrawn when the last of them
+// ends, and [Event].Candidates says how many there were. Else it is refused with
+// [ReasonAmbiguous]: it is never put to a client by guess.
 func (r *Router) ElicitFrom(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
 ) (*protocol.ElicitResult, error) {
@@ -145,7 +151,8 @@ func (r *Router) OfferFrom(
 // Request is the request for the client. Its id is the router's.
 func (o *Offered) Request() *protocol.Request { return o.request }
 
-// Call is the call whose client is asked.
+// Call is the call whose client is asked. For a question that several calls could have
+// caused it is one that stands for them, which the host does not end.
 func (o *Offered) Call() *Call { return o.question.call }
 
 // ConfirmDelivery says that the transport has taken the request.

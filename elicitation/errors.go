@@ -23,10 +23,10 @@ const (
 //
 //	if errors.Is(err, elicitation.ReasonTimeout) { ... }
 //
-// Five reasons are special cases of another and are found as that one, too: ReasonMode of
-// ReasonCapability, ReasonTooLarge and ReasonURLPolicy of ReasonInvalidQuestion,
-// ReasonStreamLost of ReasonDelivery, ReasonInvalidContent of ReasonInvalidReply. A
-// question that was cancelled [BySession] is found as ReasonNoSession, one that was
+// Six reasons are special cases of another and are found as that one, too: ReasonMode of
+// ReasonCapability, ReasonTooLarge, ReasonSecret and ReasonURLPolicy of
+// ReasonInvalidQuestion, ReasonStreamLost of ReasonDelivery, ReasonInvalidContent of
+// ReasonInvalidReply. A question that was cancelled [BySession] is found as ReasonNoSession, one that was
 // cancelled [ByShutdown] as ReasonShutdown.
 type Reason string
 
@@ -39,7 +39,7 @@ func (r Reason) Is(target error) bool {
 	switch r {
 	case ReasonMode:
 		general = ReasonCapability
-	case ReasonTooLarge, ReasonURLPolicy:
+	case ReasonTooLarge, ReasonSecret, ReasonURLPolicy:
 		general = ReasonInvalidQuestion
 	case ReasonStreamLost:
 		general = ReasonDelivery
@@ -57,6 +57,7 @@ const (
 	ReasonMode            Reason = "mode"             // the client did not declare this mode
 	ReasonInvalidQuestion Reason = "invalid_question" // the parameters are malformed
 	ReasonTooLarge        Reason = "too_large"        // the parameters are over a limit
+	ReasonSecret          Reason = "secret"           // the form looks as if it asked for a secret
 	ReasonURLPolicy       Reason = "url_policy"       // the URL is not allowed
 	ReasonCapacity        Reason = "capacity"         // too many questions are pending
 	ReasonShutdown        Reason = "shutdown"         // the router is shutting down
@@ -70,6 +71,7 @@ const (
 	ReasonClientError    Reason = "client_error"    // the client answered with a JSON-RPC error
 	ReasonInvalidReply   Reason = "invalid_reply"   // the client's result is malformed or too large
 	ReasonInvalidContent Reason = "invalid_content" // accepted content does not fit the form
+	ReasonAnswerLost     Reason = "answer_lost"     // the upstream did not get the answer
 )
 
 // The reasons of the other two ends.
@@ -185,6 +187,17 @@ func invalidQuestionError(reason Reason, err error) *Error {
 func retryLaterError(reason Reason, message, limit string, after time.Duration) *Error {
 	wire := quota.Refuse(quota.Limit(limit), after, "%s", message)
 	return &Error{Reason: reason, RetryAfter: after, Wire: wire, limit: limit}
+}
+
+// busError refuses a question of which the other replicas could not be told.
+func (r *Router) busError(err error) *Error {
+	const message = "The other replicas of the gateway cannot be reached"
+	refused := newFailure(ReasonBus, message, err)
+	refused.RetryAfter = r.opts.RetryAfter
+	refused.Wire = refused.Wire.WithData(struct {
+		RetryAfterMs int64 `json:"retryAfterMs"`
+	}{max(1, r.opts.RetryAfter.Milliseconds())})
+	return refused
 }
 
 func (r *Router) shutdownError() *Error {

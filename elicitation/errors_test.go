@@ -15,6 +15,7 @@ func TestErrorIsItsReason(t *testing.T) {
 	general := map[elicitation.Reason]elicitation.Reason{
 		elicitation.ReasonMode:           elicitation.ReasonCapability,
 		elicitation.ReasonTooLarge:       elicitation.ReasonInvalidQuestion,
+		elicitation.ReasonSecret:         elicitation.ReasonInvalidQuestion,
 		elicitation.ReasonURLPolicy:      elicitation.ReasonInvalidQuestion,
 		elicitation.ReasonStreamLost:     elicitation.ReasonDelivery,
 		elicitation.ReasonInvalidContent: elicitation.ReasonInvalidReply,
@@ -22,10 +23,11 @@ func TestErrorIsItsReason(t *testing.T) {
 	all := []elicitation.Reason{
 		elicitation.ReasonNoSession, elicitation.ReasonAmbiguous, elicitation.ReasonCapability,
 		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
+		elicitation.ReasonSecret,
 		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
 		elicitation.ReasonBus, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
 		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
-		elicitation.ReasonInvalidContent, elicitation.ReasonTimeout, elicitation.ReasonCancelled,
+		elicitation.ReasonInvalidContent, elicitation.ReasonAnswerLost, elicitation.ReasonTimeout, elicitation.ReasonCancelled,
 	}
 	for _, reason := range all {
 		t.Run(string(reason), func(t *testing.T) {

@@ -24,7 +24,8 @@ const (
 	EventCancelled EventKind = "elicitation.cancelled"
 	// EventRejected reports a question that was refused: it never existed.
 	EventRejected EventKind = "elicitation.rejected"
-	// EventLeaked reports a call that is over and that its host has not ended.
+	// EventLeaked reports a call that is over and that its host has not ended. The router
+	// has.
 	EventLeaked EventKind = "elicitation.leaked"
 )
 
@@ -45,6 +46,9 @@ type Event struct {
 	Principal protocol.Principal
 	CallID    string
 	Request   protocol.ID
+	// Candidates is how many calls in flight could have caused the question, where it
+	// was asked on the session's own stream; 0: the question is that of one call.
+	Candidates int
 	// Mode is the kind of question; empty in EventRejected and EventLeaked.
 	Mode protocol.InputKind
 	// Message is the text of the question, redacted, escaped and cut.
@@ -108,6 +112,7 @@ func (r *Router) callHost(what string, f func()) {
 func (c *Call) describeIn(e *Event) {
 	e.Session, e.Principal = c.origin.Session.logName, c.origin.Principal
 	e.CallID, e.Request = c.origin.CallID, c.origin.Request
+	e.Candidates = len(c.members)
 }
 
 // emitStateLocked emits the event of a change of state, with the outcome if the state is

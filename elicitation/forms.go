@@ -22,17 +22,22 @@ const (
 // called concurrently.
 type formCache struct {
 	mu     sync.Mutex
-	parsed *recent.Map[string, *form.Form]
+	parsed *recent.Map[string, parsedForm]
+}
+
+type parsedForm struct {
+	form   *form.Form
+	secret form.Secret
 }
 
 func newFormCache() *formCache {
-	return &formCache{parsed: recent.New[string, *form.Form](maxForms, 0)}
+	return &formCache{parsed: recent.New[string, parsedForm](maxForms, 0)}
 }
 
-// findForm returns the form of a schema if it is kept, else nil.
-func (c *formCache) findForm(schema []byte) *form.Form {
+// findForm returns the form of a schema if it is kept; else its form is nil.
+func (c *formCache) findForm(schema []byte) parsedForm {
 	if len(schema) > maxFormBytes {
-		return nil
+		return parsedForm{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,14 +46,15 @@ func (c *formCache) findForm(schema []byte) *form.Form {
 }
 
 // parseForm returns the form of a schema, and keeps it.
-func (c *formCache) parseForm(schema []byte) (*form.Form, error) {
-	if f := c.findForm(schema); f != nil {
+func (c *formCache) parseForm(schema []byte) (parsedForm, error) {
+	if f := c.findForm(schema); f.form != nil {
 		return f, nil
 	}
-	f, err := form.ParsePeer(schema)
+	parsed, err := form.ParsePeer(schema)
 	if err != nil {
-		return nil, fmt.Errorf("requestedSchema: %w", err)
+		return parsedForm{}, fmt.Errorf("requestedSchema: %w", err)
 	}
+	f := parsedForm{form: parsed, secret: parsed.FindSecret()}
 	if len(schema) > maxFormBytes {
 		return f, nil
 	}
@@ -56,6 +62,14 @@ func (c *formCache) parseForm(schema []byte) (*form.Form, error) {
 	defer c.mu.Unlock()
 	c.parsed.Put(string(schema), f)
 	return f, nil
+}
+
+// findSecret returns what in a schema looks like a request for a secret.
+func (c *formCache) findSecret(schema []byte) form.Secret {
+	if f, err := c.parseForm(schema); err == nil {
+		return f.secret
+	}
+	return form.FindPeerSecret(schema)
 }
 
 // An answerCheck is what a pending question keeps to validate accepted content: the
@@ -70,8 +84,8 @@ func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 	if r.opts.Validation == ValidateOff || q.schema == nil {
 		return answerCheck{}
 	}
-	if f := r.forms.findForm(q.schema); f != nil {
-		return answerCheck{form: f}
+	if f := r.forms.findForm(q.schema); f.form != nil {
+		return answerCheck{form: f.form}
 	}
 	return answerCheck{schema: bytes.Clone(q.schema)}
 }
@@ -85,10 +99,11 @@ func (c *formCache) checkContent(
 ) (json.RawMessage, error) {
 	f := a.form
 	if f == nil {
-		var err error
-		if f, err = c.parseForm(a.schema); err != nil {
+		parsed, err := c.parseForm(a.schema)
+		if err != nil {
 			return nil, err
 		}
+		f = parsed.form
 	}
 	return f.Accept(content)
 }

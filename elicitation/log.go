@@ -13,7 +13,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 14)
+	fields := make([]zap.Field, 0, 15)
 	fields = append(fields,
 		zap.String("event", string(e.Kind)),
 		zap.String("request_id", e.RequestID),
@@ -34,6 +34,9 @@ func writeLog(logger *zap.Logger, e *Event) {
 		if f.value != "" {
 			fields = append(fields, zap.String(f.name, f.value))
 		}
+	}
+	if e.Candidates != 0 {
+		fields = append(fields, zap.Int("candidates", e.Candidates))
 	}
 	if e.Code != 0 {
 		fields = append(fields, zap.Int64("code", e.Code))

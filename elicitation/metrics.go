@@ -96,7 +96,7 @@ func newMetrics() *metrics {
 	}
 	for _, reason := range [...]Reason{
 		ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply,
-		ReasonInvalidContent,
+		ReasonInvalidContent, ReasonAnswerLost,
 	} {
 		m.errors[reason] = 0
 	}
@@ -105,7 +105,7 @@ func newMetrics() *metrics {
 	}
 	for _, reason := range [...]Reason{
 		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion,
-		ReasonTooLarge, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus,
+		ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus,
 		ReasonDelivery,
 	} {
 		m.refusals[reason] = 0

@@ -33,9 +33,9 @@ func TestMetricNames(t *testing.T) {
 		"elicitation_cancelled_total{by} counter 5",
 		"elicitation_completed_total{action} counter 3",
 		"elicitation_duration_seconds histogram 1",
-		"elicitation_errors_total{reason} counter 5",
+		"elicitation_errors_total{reason} counter 6",
 		"elicitation_pending gauge 1",
-		"elicitation_rejected_total{reason} counter 11",
+		"elicitation_rejected_total{reason} counter 12",
 		"elicitation_requests_total counter 1",
 		"elicitation_timeout_total counter 1",
 	}

@@ -147,6 +147,9 @@ func (m *model) beginOne() {
 	if (err != nil) != s.gone {
 		m.Errorf("Begin: %v, session gone: %v", err, s.gone)
 	}
+	if err != nil {
+		m.refused++
+	}
 	if err == nil {
 		m.calls = append(m.calls, &modelCall{Call: c, session: s, up: up})
 	}

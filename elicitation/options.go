@@ -80,7 +80,7 @@ type Options struct {
 	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
 	Heartbeat time.Duration
 	// SweepInterval is the time between two searches for calls without End, 0:
-	// [DefaultSweepInterval].
+	// [DefaultSweepInterval]. One that was over at two of them is reported and ended.
 	SweepInterval time.Duration
 
 	// MaxPending, MaxPerPrincipal, MaxPerSession and MaxPerUpstream are how many
@@ -106,6 +106,11 @@ type Options struct {
 	// characters that people read differently from programs or are of a scheme
 	// such as javascript are refused whatever it says. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLRequest) error
+	// AllowSecrets says whether the upstream on a connection may ask, in a form, for what
+	// looks like a secret: a field whose name or title has a word such as password, token
+	// or card number. Nil: none may, and the question is refused with [ReasonSecret]; a
+	// URL is the way to ask for a secret. Calls may overlap.
+	AllowSecrets func(upstream UpstreamKey) bool
 	// Redactor makes the text of a question fit for logs and audit. Nil leaves
 	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor
@@ -219,7 +224,9 @@ func (o *Options) fillLimits() error {
 const (
 	// EnvTimeout sets Options.Timeout.
 	EnvTimeout = "ELICITATION_TIMEOUT"
-	// EnvMaxConcurrent sets Options.MaxPending.
+	// EnvMaxConcurrent sets Options.MaxPending, and MaxPerPrincipal, MaxPerSession and
+	// MaxPerUpstream in proportion: 1000 sets them to 160, 160 and 500. None becomes less
+	// than its default, or than MaxPending where that is smaller still.
 	EnvMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
 	// EnvCleanupInterval sets Options.SweepInterval.
 	EnvCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
@@ -253,8 +260,17 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 				EnvMaxConcurrent, text)
 		}
 		o.MaxPending = int(n)
+		o.MaxPerPrincipal = shareOfPending(n, DefaultMaxPerPrincipal)
+		o.MaxPerSession = shareOfPending(n, DefaultMaxPerSession)
+		o.MaxPerUpstream = shareOfPending(n, DefaultMaxPerUpstream)
 	}
 	return o, nil
+}
+
+// shareOfPending returns the part of pending questions that has the same proportion to them as
+// the default of a share to [DefaultMaxPending].
+func shareOfPending(pending, share int64) int {
+	return int(max(pending*share/DefaultMaxPending, min(pending, share)))
 }
 
 // maxEnvSeconds keeps a number of seconds within what a duration can hold.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,8 @@ const busTimeout = 2 * time.Second
 //	Created → Delivered → Completed | TimedOut | Cancelled | Failed
 //	Created → TimedOut | Cancelled | Failed
 //
-// A reply to a question in Created emits EventDelivered first.
+// Where the host gave a [Receipt] an answered question stays Delivered until the host has
+// reported on it. A reply to a question in Created emits EventDelivered first.
 type state uint8
 
 const (
@@ -49,6 +51,7 @@ type pendingQuestion struct {
 	check         answerCheck
 	url           *urlElicitation // of a URL with an elicitationId
 	onProgress    func(*protocol.Progress)
+	receipt       *Receipt // nil: an answer counts when it arrives
 	done          func(Outcome)
 	created       time.Time
 	timeout       time.Duration
@@ -66,9 +69,11 @@ type pendingQuestion struct {
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
+	memberWaits     []waiting.Wait     // the same for the members of the call, in their order
 	resumeTimeout   func()             // lets the host's time limit run again
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
+	answer          *outcome           // that waits for the receipt
 	withdrawalSent  bool               // by the router
 }
 
@@ -126,7 +131,7 @@ func (out outcome) eventKind() EventKind {
 // openQuestion makes a question of the upstream's parameters and returns it with
 // the request for the client:
 //
-//	admitQuestion: usable → capabilities → parameters → mode → URL policy
+//	admitQuestion: usable → capabilities → parameters → mode → secrets, URL policy
 //	begin:         slot → URL elicitation → request → bus → Created
 //
 // Nothing has been sent, and nothing is left behind, when the question is refused.
@@ -141,6 +146,7 @@ func (c *Call) openQuestion(
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
 	p := c.newPendingQuestion(q, opts, done)
+	opts.Receipt.setQuestion(p)
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
@@ -169,6 +175,9 @@ func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*pars
 	if refused := c.checkCapabilities(q.kind); refused != nil {
 		return nil, refused
 	}
+	if refused := c.checkSecrets(q); refused != nil {
+		return nil, refused
+	}
 	if q.kind == protocol.KindElicitURL {
 		return q, c.checkURL(ctx, q.url)
 	}
@@ -183,7 +192,8 @@ func (c *Call) newPendingQuestion(
 	p := &pendingQuestion{
 		router: r, call: c, id: protocol.StringID(newID()),
 		upstreamID: opts.UpstreamID, upstreamToken: q.token, kind: q.kind,
-		check: r.answerCheckFor(q), onProgress: opts.Progress, done: done,
+		check: r.answerCheckFor(q), onProgress: opts.Progress,
+		receipt: opts.Receipt, done: done,
 		timeout: opts.Timeout, routerDelivers: c.via.frames != nil,
 	}
 	if r.recordsEvents() {
@@ -273,7 +283,7 @@ func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
 		err = r.claimURL(ctx, p.url)
 	}
 	if err != nil {
-		return newFailure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
+		return r.busError(err)
 	}
 	return nil
 }
@@ -290,11 +300,11 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
+	p.beginWaits()
 	p.created = time.Now()
 	if refused := r.insertQuestion(p); refused != nil {
 		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
-		r.callHost("watcher", p.wait.End)
+		p.endWaits()
 		if resume != nil {
 			resume()
 		}
@@ -309,6 +319,9 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	p.emitStateLocked(EventCreated, nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
 	p.call.beginWaiting()
+	for _, member := range p.call.members {
+		member.beginWaiting()
+	}
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
 			p.finishCancelled(ByUpstream, context.Cause(ctx))
@@ -317,25 +330,58 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question. The first call decides the outcome, and that call alone
-// counts it, reports it and frees the slot; finish reports whether this one did. It
+// beginWaits tells the middleware around the client's request that it waits: around each
+// of them where several could have caused the question.
+func (p *pendingQuestion) beginWaits() {
+	r := p.router
+	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
+	p.memberWaits = make([]waiting.Wait, len(p.call.members))
+	for i, member := range p.call.members {
+		r.callHost("watcher", func() { p.memberWaits[i].Begin(member.ctx, p) })
+	}
+}
+
+func (p *pendingQuestion) endWaits() {
+	p.router.callHost("watcher", p.wait.End)
+	for i := range p.memberWaits {
+		p.router.callHost("watcher", p.memberWaits[i].End)
+	}
+}
+
+// waitOf returns the wait of a member of the question's call.
+func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
+	i := slices.Index(p.call.members, member)
+	if i < 0 {
+		return nil
+	}
+	return &p.memberWaits[i]
+}
+
+// finish ends the question, or has it wait for its receipt. The first call decides the
+// outcome, and that call alone counts it, reports it and frees the slot; finish reports
+// whether this one did. It
 // may be called from any goroutine: replies, timers, contexts and deliveries race for
 // it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
-	if p.state.isTerminal() {
+	if p.hasOutcomeLocked() {
 		p.mu.Unlock()
 		return false
 	}
-	withdrawal := p.endLocked(out)
+	var withdrawal *protocol.Notification
+	if out.state == stateCompleted && p.receipt != nil {
+		p.awaitReceiptLocked(out)
+	} else {
+		withdrawal = p.endLocked(out)
+	}
 	p.mu.Unlock()
 
-	// Nothing writes these fields once the state is terminal.
+	// Nothing writes these fields once the outcome is decided.
 	r := p.router
 	if p.unwatchUpstream != nil {
 		p.unwatchUpstream()
 	}
-	r.callHost("watcher", p.wait.End)
+	p.endWaits()
 	if p.resumeTimeout != nil {
 		r.callHost("clock", p.resumeTimeout)
 	}
@@ -353,19 +399,34 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	// Stop waits for one in flight: after done, since a stuck one must not hold up the
 	// answer.
 	defer heartbeats.Stop()
+	for _, member := range p.call.members {
+		defer member.endWaiting().Stop()
+	}
 	p.done(result)
 	return true
+}
+
+// hasOutcomeLocked reports whether finish was called.
+func (p *pendingQuestion) hasOutcomeLocked() bool {
+	return p.state.isTerminal() || p.answer != nil
+}
+
+// confirmByReplyLocked records that the reply arrived before the transport reported that
+// it took the question.
+func (p *pendingQuestion) confirmByReplyLocked() {
+	if p.state == stateCreated {
+		p.state = stateDelivered
+		p.emitStateLocked(EventDelivered, nil)
+	}
 }
 
 // endLocked enters the terminal state: it counts the outcome, emits its event and takes
 // the question out of the table. It returns what the host is to send to the client.
 func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notification) {
-	before := p.state
-	if before == stateCreated && out.replied {
-		// The reply arrived before the transport reported that it took the question.
-		p.emitStateLocked(EventDelivered, nil)
-		before = stateDelivered
+	if out.replied {
+		p.confirmByReplyLocked()
 	}
+	before := p.state
 	p.state, p.answered = out.state, out.replied
 	if out.err != nil {
 		out.err.RequestID = hexID(p.id)
@@ -423,10 +484,13 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)
+	unconfirmed := p.answer != nil
 	stuck := p.state == stateCreated && p.expires.Before(p.created.Add(p.timeout))
 	p.mu.Unlock()
 	switch {
 	case early:
+	case unconfirmed:
+		p.settleAnswer(errNoReceipt)
 	case stuck:
 		p.failDelivery(errStuck)
 	default:
@@ -439,7 +503,7 @@ func (p *pendingQuestion) handleTimer() {
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.isTerminal() {
+	if p.hasOutcomeLocked() {
 		return false
 	}
 	if p.state == stateCreated { // progress proves the delivery

@@ -76,6 +76,23 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	return nil
 }
 
+// checkSecrets refuses a form that looks as if it asked for a secret, as forms of a server of
+// this module are: what a person types into one passes through clients, gateways and their
+// logs.
+func (c *Call) checkSecrets(q *parsedQuestion) *Error {
+	allow := c.router.opts.AllowSecrets
+	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {
+		return nil
+	}
+	secret := c.router.forms.findSecret(q.schema)
+	if secret.Word == "" {
+		return nil
+	}
+	return invalidQuestionError(ReasonSecret, fmt.Errorf("requestedSchema: %q looks like a "+
+		"secret (%q), and a form is no place for one: ask for it with a URL elicitation",
+		secret.Field, secret.Word))
+}
+
 func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
 	if meta == nil {
 		return token, nil
@@ -112,7 +129,8 @@ func jsonDepth(raw []byte) int {
 // encodeParams encodes the question for a client of revision v. What the upstream
 // wrote is passed on as it is, members that this package does not know included,
 // except that the progress token is token, the elicitationId is elicitationID, and
-// what revision v or the mode does not have is left out.
+// what revision v or the mode does not have is left out: from 2026-07-28 on, where
+// questions are no requests, the progress token too.
 func (q *parsedQuestion) encodeParams(
 	v protocol.Version, token protocol.ID, elicitationID string,
 ) (json.RawMessage, error) {
@@ -131,13 +149,31 @@ func (q *parsedQuestion) encodeParams(
 	if q.kind == protocol.KindElicitURL && elicitationID != "" && v.Era() == protocol.Legacy {
 		dst = append(jsonx.AppendText(append(dst, `"elicitationId":`...), elicitationID), ',')
 	}
-	dst = append(dst, `"_meta":{`...)
-	if dst, err = appendRelayedMeta(dst, q.meta); err != nil {
+	if dst, err = q.appendMeta(dst, v, token); err != nil {
 		return nil, err
 	}
-	dst = append(dst, `"progressToken":`...)
-	dst = append(dst, token.String()...)
-	return append(dst, '}', '}'), nil
+	dst[len(dst)-1] = '}' // the last comma; the message is always there
+	return dst, nil
+}
+
+// appendMeta appends the member _meta and a comma, if the question has any.
+func (q *parsedQuestion) appendMeta(
+	dst []byte, v protocol.Version, token protocol.ID,
+) ([]byte, error) {
+	const opening = `"_meta":{`
+	out, err := appendRelayedMeta(append(dst, opening...), q.meta)
+	if err != nil {
+		return nil, err
+	}
+	if v.Era() == protocol.Legacy {
+		out = append(out, `"progressToken":`...)
+		out = append(append(out, token.String()...), ',')
+	}
+	if len(out) == len(dst)+len(opening) {
+		return dst, nil
+	}
+	out[len(out)-1] = '}'
+	return append(out, ','), nil
 }
 
 // relayedMember returns the value of a member of the parameters as the client gets it,

@@ -2,8 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,14 +31,11 @@ type Router struct {
 	calls     map[*Call]struct{} // begun and not ended
 	// ended are the questions that ended last, so that a late reply can be told from
 	// one that was made up.
-	ended *recent.Map[protocol.ID, endedQuestion]
-	// abortedCalls are the connections on which a call ended because its context did.
-	// The upstream may take its time to notice, and what it asks until then is not for
-	// the client of the next call.
-	abortedCalls *recent.Map[UpstreamKey, struct{}]
-	draining     bool
-	idle         chan struct{} // closed when draining and nothing is pending
-	sweep        *time.Timer
+	ended     *recent.Map[protocol.ID, endedQuestion]
+	abandoned abandonedTable
+	draining  bool
+	idle      chan struct{} // closed when draining and nothing is pending
+	sweep     *time.Timer
 
 	withdrawals sync.WaitGroup // in flight
 }
@@ -49,10 +44,6 @@ const (
 	// maxEndedQuestions is how many questions that have ended are remembered: twenty
 	// times what is pending by default.
 	maxEndedQuestions = 2048
-	// maxAbortedCalls is how many connections with an aborted call are remembered.
-	// Connections that serve one call each come and go and need no memory: it is for
-	// the few that calls share.
-	maxAbortedCalls = 2048
 )
 
 // An upstreamConn is one connection to an upstream server while something uses it.
@@ -82,14 +73,14 @@ func New(opts *Options) (*Router, error) {
 	}
 	r := &Router{
 		opts: o, forms: newFormCache(), slots: newSlots(&o),
-		sessions:     make(map[string]*Session),
-		upstreams:    make(map[UpstreamKey]*upstreamConn),
-		questions:    make(map[protocol.ID]*pendingQuestion),
-		urls:         make(map[urlKey]*urlElicitation),
-		calls:        make(map[*Call]struct{}),
-		ended:        recent.New[protocol.ID, endedQuestion](maxEndedQuestions, 0),
-		abortedCalls: recent.New[UpstreamKey, struct{}](maxAbortedCalls, o.MaxTimeout),
-		idle:         make(chan struct{}),
+		sessions:  make(map[string]*Session),
+		upstreams: make(map[UpstreamKey]*upstreamConn),
+		questions: make(map[protocol.ID]*pendingQuestion),
+		urls:      make(map[urlKey]*urlElicitation),
+		calls:     make(map[*Call]struct{}),
+		ended:     recent.New[protocol.ID, endedQuestion](maxEndedQuestions, 0),
+		abandoned: newAbandonedTable(o.MaxTimeout),
+		idle:      make(chan struct{}),
 	}
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
@@ -158,9 +149,13 @@ func (r *Router) removeCallLocked(c *Call) {
 		r.sweep.Stop()
 	}
 	if u := r.upstreams[c.upstream]; u != nil {
-		u.calls = slices.DeleteFunc(u.calls, func(other *Call) bool { return other == c })
+		u.calls = removeCall(u.calls, c)
 		r.dropIdleUpstreamLocked(c.upstream)
 	}
+}
+
+func removeCall(calls []*Call, c *Call) []*Call {
+	return slices.DeleteFunc(calls, func(other *Call) bool { return other == c })
 }
 
 // insertQuestion stores a question, which holds a slot, unless its call is over by now.
@@ -178,6 +173,7 @@ func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	}
 	r.questions[p.id] = p
 	p.call.questions = append(p.call.questions, p)
+	p.call.insertSharedLocked()
 	return nil
 }
 
@@ -191,6 +187,7 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	c.questions = slices.DeleteFunc(c.questions, func(other *pendingQuestion) bool {
 		return other == p
 	})
+	c.removeSharedLocked()
 	r.ended.Put(p.id, endedQuestion{c.origin.Session.info.ID, c.origin.Principal, out.replied})
 	if p.url != nil && !out.mayVisit() {
 		r.forgetURLLocked(p.url)
@@ -243,69 +240,15 @@ func (r *Router) findQuestion(upstream UpstreamKey, id protocol.ID) *pendingQues
 	}
 	var found *pendingQuestion
 	for _, c := range u.calls {
-		for _, p := range c.questions {
-			if p.upstreamID == id {
-				found = p // the last one, should an upstream use an id again
+		for _, asking := range append([]*Call{c}, c.shared...) {
+			for _, p := range asking.questions {
+				if p.upstreamID == id && (found == nil || p.created.After(found.created)) {
+					found = p // the last one, should an upstream use an id again
+				}
 			}
 		}
 	}
 	return found
-}
-
-// errAbortedCall is why a question with one call on its connection is refused.
-var errAbortedCall = errors.New(
-	"a call that was given up on this connection could have caused it")
-
-// findCall returns the one call in flight on a connection that can have caused a
-// question. A call that is over counts until its host has ended it: the upstream may
-// still work on it, and its questions are not for another client on the connection.
-func (r *Router) findCall(
-	upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
-) (*Call, error) {
-	if opts == nil {
-		opts = &ElicitOptions{}
-	}
-	r.mu.Lock()
-	found, refused := r.findCallLocked(upstream, opts)
-	r.mu.Unlock()
-	if refused != nil {
-		event := Event{Upstream: upstream, CallID: opts.CallID}
-		return nil, r.recordRejection(refused, event, params)
-	}
-	return found, nil
-}
-
-func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Call, *Error) {
-	var found []*Call
-	if u := r.upstreams[upstream]; u != nil { // no call is at ""
-		for _, c := range u.calls {
-			if c.matchesLocked(opts) {
-				found = append(found, c)
-			}
-		}
-	}
-	named := opts.CallID != "" || !opts.RelatedID.IsZero()
-	_, aborted := r.abortedCalls.Get(upstream)
-	switch {
-	case len(found) == 1 && found[0].checkUsableLocked() == nil:
-		if aborted && !named {
-			return nil, noSessionError(ReasonAmbiguous, errAbortedCall)
-		}
-		return found[0], nil
-	case r.draining:
-		return nil, r.shutdownError()
-	case len(found) < 2:
-		return nil, noSessionError(ReasonNoSession, nil)
-	}
-	err := fmt.Errorf("%d calls could have caused it", len(found))
-	return nil, noSessionError(ReasonAmbiguous, err)
-}
-
-// matchesLocked reports whether the call agrees with what is known of a question's
-// origin. router.mu is held.
-func (c *Call) matchesLocked(opts *ElicitOptions) bool {
-	return (opts.CallID == "" || opts.CallID == c.origin.CallID) &&
-		(opts.RelatedID.IsZero() || opts.RelatedID == c.relatedID)
 }
 
 // Shutdown takes no more sessions, calls or questions, and waits for the

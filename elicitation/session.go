@@ -3,6 +3,9 @@ package elicitation
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -24,6 +27,11 @@ type SessionInfo struct {
 	// LogName stands for the session in logs and audit, "": ID. Set it where
 	// knowing the id is enough to use the session.
 	LogName string
+	// Via is how a question reaches the client outside all of its requests: on the one
+	// stream of a client on stdio, or on the one that it has opened to listen over HTTP.
+	// A question that several calls of this session could have caused, and no others, is
+	// asked there; see [Router.ElicitFrom]. Zero: it is refused.
+	Via Via
 	// Notify carries notifications that belong to no request, such as the
 	// completion of a URL elicitation. Nil: there is no such stream.
 	Notify FrameDeliverer
@@ -42,8 +50,9 @@ type Session struct {
 	detached bool
 }
 
-// Attach makes a session known. It is an error when the id is taken or the version
-// unknown, and [ReasonShutdown] after [Router.Shutdown].
+// Attach makes a session known. Hosts call it when a client has connected, with what it has
+// declared then, so that [Router.Sessions] lists who can be asked what. It is an error when the id is taken or the version
+// unknown, and an [*Error] that is [ReasonShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
@@ -67,7 +76,7 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	defer r.mu.Unlock()
 	switch {
 	case r.draining:
-		return nil, fmt.Errorf("elicitation session: the router is shut down: %w", ReasonShutdown)
+		return nil, r.shutdownError()
 	case r.sessions[info.ID] != nil:
 		return nil, errors.New("elicitation session: the id is attached already")
 	}
@@ -90,6 +99,18 @@ func (s *Session) Detach() {
 
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
+
+// Info returns what the session was attached with, its defaults filled in.
+func (s *Session) Info() SessionInfo { return s.info }
+
+// Sessions returns the sessions that are attached, in the order of their ids.
+func (r *Router) Sessions() []*Session {
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.sessions))
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Session) int { return strings.Compare(a.info.ID, b.info.ID) })
+	return all
+}
 
 // Sender returns the sender of messages that arrive on this session. A host whose sessions
 // change hands fills in the principal of the message instead.

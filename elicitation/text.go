@@ -20,8 +20,9 @@ func (p *pendingQuestion) explainFailure(err *Error) string {
 	switch {
 	case err.Err == nil:
 		return ""
-	case err.Reason == ReasonDelivery && p.call.via.asker != nil:
-		// An SDK's error may quote the answer that it could not read.
+	case err.Reason == ReasonAnswerLost,
+		err.Reason == ReasonDelivery && p.call.via.asker != nil:
+		// An SDK's error may quote the answer that it could not read or write.
 		return describeErrorKind(err.Err)
 	case err.Reason == ReasonDelivery, err.Reason == ReasonStreamLost:
 		return p.router.redactTransportError(err.Err)
@@ -35,7 +36,7 @@ func (p *pendingQuestion) explainFailure(err *Error) string {
 // by the operating system's number, or else by the type of what lies at its root.
 func describeErrorKind(err error) string {
 	for _, known := range [...]error{
-		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
+		errStuck, errAnswerLost, errNoReceipt, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
 		io.ErrClosedPipe, net.ErrClosed, os.ErrDeadlineExceeded,
 	} {
 		if errors.Is(err, known) {

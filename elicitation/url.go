@@ -214,7 +214,7 @@ func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Dispositio
 	}
 	expired := time.Now().After(u.expires)
 	frames := u.session.info.Notify
-	if frames == nil && !u.call.over {
+	if frames == nil && !u.call.isOverLocked() {
 		frames = u.call.via.frames
 	}
 	r.forgetURLLocked(u)
@@ -297,8 +297,7 @@ func (c *Call) rememberRequiredURL(
 		return nil, refused
 	}
 	if err := r.claimURL(ctx, u); err != nil {
-		return nil, newFailure(ReasonBus, "The other replicas of the gateway cannot be reached",
-			err)
+		return nil, r.busError(err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -150,7 +150,7 @@ func TestQuestionsCarryNoNulls(t *testing.T) {
 	for _, send := range askingMethods {
 		r := send(h)
 		r.asks("n")
-		if strings.Contains(r.raw, "null") {
+		if strings.Contains(r.raw, ":null") {
 			t.Errorf("null on the wire: %s", r.raw)
 		}
 	}

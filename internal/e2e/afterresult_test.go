@@ -55,8 +55,10 @@ func (c *rawClient) wait(revision, answer string, after time.Duration,
 			Params struct {
 				Token int `json:"progressToken"`
 			}
+			Error  json.RawMessage
 			Result struct {
-				State string `json:"requestState"`
+				State   string `json:"requestState"`
+				IsError bool   `json:"isError"`
 			}
 		}
 		text := c.next().raw
@@ -73,7 +75,7 @@ func (c *rawClient) wait(revision, answer string, after time.Duration,
 		case "":
 			var id int
 			if err := json.Unmarshal(m.ID, &id); err != nil || results[id].text != "" ||
-				strings.Contains(text, "rror") {
+				m.Error != nil || m.Result.IsError {
 				c.Fatalf("got %s", text)
 			}
 			results[id].text, results[id].state = text, m.Result.State
