@@ -143,6 +143,7 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 			return notifyClient(ctx, ss, m)
 		}),
+		Via: elicitation.ViaAsker(asker{ss}), // outside a request the SDK uses the standing stream
 	}
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(ss)

@@ -177,6 +177,9 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 		params.Arguments = json.RawMessage(req.Params.Arguments)
 	}
 	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
+	if err == nil || isAnswer(err) {
+		call.ConfirmUpstreamEnd()
+	}
 	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
 	return result, err
 }

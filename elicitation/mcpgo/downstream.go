@@ -163,6 +163,9 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.sessions[session]
+	if known != nil {
+		info.Via = elicitation.ViaAsker(&asker{server: d.server, session: session})
+	}
 	if known != nil && known.session != nil {
 		return known.session, nil
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -143,5 +145,27 @@ func TestCancelledCallsHarmNobodyElse(t *testing.T) {
 		if got, err := bob(within(t), "form", "bob"); err != nil || got != `accept {"reason":"bob"}` {
 			t.Errorf("bob: got %s, %v", got, err)
 		}
+	}
+}
+
+// TestWhatAClientDeclaredIsRecorded when it connects, before its first call.
+func TestWhatAClientDeclaredIsRecorded(t *testing.T) {
+	for _, lines := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lines=%v", lines), func(t *testing.T) {
+			g := newGateway(t, setting{revision: legacy, downLines: lines})
+			form := &mcp.ElicitationCapability{Form: &struct{}{}}
+			g.mcpGo(t, legacy, form, accept("r"), nil)
+			var all []*elicitation.Session
+			for deadline := time.Now().Add(10 * time.Second); len(all) == 0; {
+				if all = g.router.Sessions(); time.Now().After(deadline) {
+					t.Fatal("no session is known") // over HTTP mcp-go answers before it registers
+				}
+				runtime.Gosched()
+			}
+			c := all[0].UpstreamCapabilities().Elicitation
+			if len(all) != 1 || c == nil || !c.Form || c.URL {
+				t.Errorf("%d sessions are known, the first with %+v, want form mode", len(all), c)
+			}
+		})
 	}
 }
