@@ -17,7 +17,9 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-func callFromContext(ctx context.Context) *elicitation.Call {
+// CallFromContext returns the call of [WithCall], nil if there is none. The transport below an
+// [HTTPClient] may use it to add to a request what the upstream is to know of the caller.
+func CallFromContext(ctx context.Context) *elicitation.Call {
 	call, _ := ctx.Value(callKey{}).(*elicitation.Call)
 	return call
 }

@@ -115,7 +115,7 @@ func ElicitationHandler(router *elicitation.Router,
 			opts *elicitation.ElicitOptions) (*protocol.ElicitResult, error) {
 			// The SDK calls the handler with the context of a call whose result has the
 			// question, as results of revision 2026-07-28 do.
-			if call := callFromContext(ctx); call != nil && opts.CallID == "" {
+			if call := CallFromContext(ctx); call != nil && opts.CallID == "" {
 				return call.Elicit(ctx, params, opts)
 			}
 			return router.ElicitFrom(ctx, key, params, opts)

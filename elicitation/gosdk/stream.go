@@ -51,7 +51,7 @@ func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	call := callFromContext(r.Context())
+	call := CallFromContext(r.Context())
 	if call == nil || call.Origin().CallID == "" {
 		return response, nil
 	}
