@@ -173,7 +173,7 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 	if !call.Origin().ProgressToken.IsZero() {
 		params.SetProgressToken(passed.token)
 	}
-	if req.Params.Arguments != nil { // a nil RawMessage would be sent as null
+	if args := req.Params.Arguments; len(args) > 0 && string(args) != "null" {
 		params.Arguments = json.RawMessage(req.Params.Arguments)
 	}
 	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
