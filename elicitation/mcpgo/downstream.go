@@ -12,7 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
@@ -28,14 +30,22 @@ type Options struct {
 	// notifications/progress: a handler set before is replaced, and one set after it
 	// prevents that questions are extended. Nil: ignored. Calls may overlap.
 	HandleProgress server.NotificationHandlerFunc
+	// Replicas let several gateways serve the clients of one endpoint behind a balancer that
+	// knows nothing of sessions: [Downstream.Handler] passes requests for a session, answers
+	// among them, on to the gateway that has it. Each session, its calls and its questions
+	// then are at one gateway, and the routers need no Bus. The other way are sticky
+	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
+	// is one gateway, or the balancer does.
+	Replicas *serverhttp.Replicas
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
 // methods may be called concurrently.
 type Downstream struct {
-	router *elicitation.Router
-	server *server.MCPServer
-	opts   Options
+	router    *elicitation.Router
+	server    *server.MCPServer
+	opts      Options
+	forwarder *replicahttp.Forwarder // nil: nothing is passed on
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -58,6 +68,11 @@ func NewDownstream(
 	if opts != nil {
 		d.opts = *opts
 	}
+	forwarder, err := newForwarder(d.opts.Replicas)
+	if err != nil {
+		return nil, fmt.Errorf("elicitation options: Replicas: %w", err)
+	}
+	d.forwarder = forwarder
 	if s.GetHooks() == nil {
 		server.WithHooks(&server.Hooks{})(s)
 	}
