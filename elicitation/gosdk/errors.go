@@ -52,6 +52,25 @@ func (e methodNotFound) As(target any) bool {
 	return ok
 }
 
+// unreachable is the error of a call that the upstream has not answered. Its text is for the
+// client: the cause may name what clients are not to know, such as addresses.
+type unreachable struct{ cause error }
+
+// Error returns the message for the client.
+func (e unreachable) Error() string { return "The upstream server cannot be reached" }
+
+// Unwrap returns the cause.
+func (e unreachable) Unwrap() error { return e.cause }
+
+// As sets a target of type **jsonrpc.Error, from which the SDK reads the code.
+func (e unreachable) As(target any) bool {
+	wire, ok := target.(**jsonrpc.Error)
+	if ok {
+		*wire = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.Error()}
+	}
+	return ok
+}
+
 // encodeRefusals is the receiving middleware of the gateway's server that gives errors of
 // the router, which a handler returns, their code and data.
 func encodeRefusals(next mcp.MethodHandler) mcp.MethodHandler {

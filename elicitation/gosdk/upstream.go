@@ -15,6 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/connpool"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -82,7 +84,7 @@ type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
 	shares  bool // connections serve any number of calls
-	pool    *pool
+	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
 
 	mu       sync.Mutex
 	closed   bool
@@ -128,12 +130,17 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		opened:   make(map[*upstreamConn]struct{}),
 	}
 	_, u.shares = opts.Transport().(*mcp.StreamableClientTransport)
-	u.pool = newPool(&opts, u.open)
+	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
+		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
+		Open: u.open, HasEnded: (*upstreamConn).hasEnded,
+		Close: func(conn *upstreamConn) { _ = conn.session.Close() },
+	})
 	return u, nil
 }
 
 // CallTool calls a tool of the upstream for a request of a client, and returns the result, or
-// the upstream's own error. ctx must be that of the SDK's handler.
+// the upstream's own error. ctx must be that of the SDK's handler. Where there is no
+// connection, or it breaks, clients read only that; the error wraps the cause.
 func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
 	result, err := u.tryCall(ctx, req, tool)
@@ -144,6 +151,9 @@ func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return nil, encodeError(&protocol.Error{Code: wire.Code, Message: wire.Message,
 			Data: wire.Data}) // without what the SDK has put before the message
+	}
+	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
+		err = unreachable{err}
 	}
 	return result, err
 }
@@ -197,8 +207,14 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 		conn, err = u.share(ctx, u.shared, m)
 		return conn, func(bool) {}, err
 	}
-	conn, err = u.pool.acquire(ctx, m, who)
-	return conn, func(abandoned bool) { u.pool.release(conn, who, abandoned) }, err
+	conn, err = u.pool.Acquire(ctx, m, who)
+	if errors.Is(err, connpool.ErrFull) {
+		err = &elicitation.Error{
+			Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
+			Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
+		}
+	}
+	return conn, func(abandoned bool) { u.pool.Release(conn, m, who, !abandoned) }, err
 }
 
 // A sharedConn is a connection that several wait for or use.
@@ -290,7 +306,7 @@ func (u *Upstream) watch(conn *upstreamConn) {
 	u.mu.Lock()
 	delete(u.opened, conn)
 	u.mu.Unlock()
-	u.pool.remove(conn)
+	u.pool.Remove(conn)
 	if conn.lists.Load() {
 		u.republishTools()
 	}
@@ -323,7 +339,7 @@ func (u *Upstream) Close() {
 		u.tools.stop()
 	}
 	u.mu.Unlock()
-	u.pool.close()
+	u.pool.Close()
 	var closing sync.WaitGroup
 	for _, conn := range open {
 		closing.Go(func() {

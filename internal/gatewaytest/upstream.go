@@ -48,7 +48,10 @@ type message struct {
 
 // NewUpstream returns an upstream that serves until the test ends.
 func NewUpstream(t testing.TB) *Upstream {
-	u := &Upstream{Answered: make(chan string, 1), waiting: map[string]chan string{}, streams: map[string]chan message{}}
+	u := &Upstream{
+		Answered: make(chan string, 1), waiting: map[string]chan string{},
+		streams: map[string]chan message{},
+	}
 	served := httptest.NewServer(http.HandlerFunc(u.serveHTTP))
 	t.Cleanup(served.Close)
 	u.URL = served.URL
