@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
@@ -88,22 +87,6 @@ func keepClientReply(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return result, err
 	}
-}
-
-// decodeError converts the error of a client for the router.
-func decodeError(err error) error {
-	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
-	}
-	return fmt.Errorf("elicitation: asking the client: %w", err)
-}
-
-// encodeError converts an error for an upstream.
-func encodeError(err error) error {
-	if e, ok := protocol.AsError(err); ok {
-		return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 }
 
 // notifyClient sends a notification of the router to the client of ss.

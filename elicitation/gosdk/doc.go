@@ -8,25 +8,35 @@
 //	clients, err := gosdk.NewDownstream(router, server, nil)
 //
 // A handler begins a call on it for each request that it passes upstream, on a connection
-// whose client has the [ClientOptions] of the call:
+// whose client is one of [NewSharedClient]:
 //
+//	shared := gosdk.NewSharedClient(router, key, impl, nil)
+//	transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: gosdk.HTTPClient(nil)}
+//	session, err := shared.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+//	...
 //	call, err := clients.Begin(ctx, req, key)
 //	if err != nil {
 //		return nil, err
 //	}
 //	defer call.End()
-//	client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, nil))
-//	session, err := client.Connect(ctx, transport, nil)
-//	...
-//	return session.CallTool(ctx, params)
+//	return session.CallTool(gosdk.WithCall(gosdk.UpstreamContext(ctx), call), params)
 //
-// # One connection, one call
+// # Which call asks
 //
 // The SDK does not report which call caused a question of the upstream: the context of the
-// handler comes from the connection. Give each call a connection of its own, as above,
-// with a key of its own; or share one, and use [elicitation.Router.AcquireUpstream] so that one
-// call uses it at a time. Where two calls use a connection the router refuses the
-// questions on it: it cannot know whose they are.
+// handler comes from the connection. Over HTTP the stream says it: an upstream asks on the
+// response to the request that it serves. [HTTPClient] marks the questions on such a response
+// with the call of [WithCall], and any number of calls of any number of users may share one
+// connection. Questions on the standing stream of the connection, which belongs to no call,
+// are for the only call in flight, if there is one.
+//
+// On standard input and output nothing says it. Give each call a connection of its own, with
+// a key of its own and the client of [NewClient]; or share one, and use
+// [elicitation.Router.AcquireUpstream] so that one call uses it at a time. Where two calls use
+// such a connection the router refuses the questions on it: it cannot know whose they are.
+//
+// Use [UpstreamContext] for all requests upstream. The SDK keeps the revision of the client
+// in the context of a handler, and would speak it with the upstream.
 //
 // # Progress
 //
@@ -39,7 +49,7 @@
 //		_ = gosdk.RelayProgress(ctx, call, req.Params)
 //	}
 //	base := &mcp.ClientOptions{ProgressNotificationHandler: relay}
-//	client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, base))
+//	client := gosdk.NewClient(router, call, key, impl, base)
 //	...
 //	if !call.Origin().ProgressToken.IsZero() { // else the client asked for none
 //		params.SetProgressToken("call")

@@ -2,6 +2,7 @@ package gosdk
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
@@ -22,36 +25,56 @@ type Options struct {
 	// LogName returns the name of a session in logs and audit. Nil: a random name, since
 	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session *mcp.ServerSession) string
+	// Replicas let several gateways serve the clients of one endpoint behind a balancer that
+	// knows nothing of sessions: [Downstream.Handler] passes requests for a session, answers
+	// among them, on to the gateway that has it. Each session, its calls and its questions
+	// then are at one gateway, and the routers need no Bus. The other way are sticky
+	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
+	// is one gateway, or the balancer does.
+	Replicas *serverhttp.Replicas
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
 // methods may be called concurrently.
 type Downstream struct {
-	router *elicitation.Router
-	opts   Options
+	router    *elicitation.Router
+	opts      Options
+	forwarder *replicahttp.Forwarder // nil: nothing is passed on
 
 	mu       sync.Mutex
-	sessions map[*mcp.ServerSession]*elicitation.Session
+	sessions map[*mcp.ServerSession]*attachedSession
 }
 
-// NewDownstream attaches the sessions of server to router, each from its first call until
-// it ends. It adds middleware to server; call it before the server is connected.
-// It fails without a router or a server.
+// An attachedSession is a session of the SDK's that is known to the router.
+type attachedSession struct {
+	*elicitation.Session
+	id   string // of the SDK's, "" where there is none
+	user string // that the SDK's auth middleware has verified, "": none
+}
+
+// NewDownstream attaches the sessions of server to router, each from its initialization
+// until it ends, with the capabilities of its client. It adds middleware to server; call it
+// before the server is connected. It fails without a router or a server.
 func NewDownstream(
 	router *elicitation.Router, server *mcp.Server, opts *Options,
 ) (*Downstream, error) {
 	if router == nil || server == nil {
 		return nil, errors.New("elicitation: the router or the server is nil")
 	}
-	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*elicitation.Session)}
+	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*attachedSession)}
 	if opts != nil {
 		d.opts = *opts
 	}
 	if d.opts.Principal == nil {
 		d.opts.Principal = tokenUser
 	}
+	forwarder, err := newForwarder(d.opts.Replicas)
+	if err != nil {
+		return nil, fmt.Errorf("elicitation options: Replicas: %w", err)
+	}
+	d.forwarder = forwarder
 	server.AddSendingMiddleware(keepClientReply)
-	server.AddReceivingMiddleware(d.receiveProgress)
+	server.AddReceivingMiddleware(encodeRefusals, d.recordClient, d.receiveProgress)
 	return d, nil
 }
 
@@ -79,45 +102,57 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
 	if !ok || ss == nil {
 		return nil, errors.New("elicitation call: the request did not come to a server")
 	}
-	caps, version, err := readClient(req)
+	session, origin, err := d.attachSession(ss, req)
 	if err != nil {
 		return nil, err
 	}
-	principal := d.opts.Principal(req)
-	session, err := d.attachSession(ss, principal, caps, version)
-	if err != nil {
-		return nil, err
-	}
-	origin := elicitation.Origin{
-		Session: session, Principal: principal, Capabilities: &caps,
-		ProgressToken: progressToken(req),
-	}
+	origin.Session, origin.CallID = session, rand.Text()
+	origin.ProgressToken = progressToken(req)
 	return d.router.Begin(ctx, origin, elicitation.ViaAsker(asker{ss}), key)
 }
 
-// attachSession returns the router's session of ss, and attaches it if there is none.
-func (d *Downstream) attachSession(ss *mcp.ServerSession, principal protocol.Principal,
-	caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
+// recordClient is the receiving middleware that attaches a session when its client has
+// initialized it, so that the router knows the capabilities from then on.
+func (d *Downstream) recordClient(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		if ss, ok := req.GetSession().(*mcp.ServerSession); ok && err == nil &&
+			method == protocol.NotifyInitialized {
+			_, _, _ = d.attachSession(ss, req) // its first call finds the error again
+		}
+		return result, err
+	}
+}
+
+// attachSession returns the router's session of ss, which it attaches if there is none, and
+// what the request says of its sender.
+func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
+	*elicitation.Session, elicitation.Origin, error) {
+	caps, version, err := readClient(req)
+	if err != nil {
+		return nil, elicitation.Origin{}, err
+	}
+	origin := elicitation.Origin{Principal: d.opts.Principal(req), Capabilities: &caps}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if session := d.sessions[ss]; session != nil {
-		return session, nil
+	if known := d.sessions[ss]; known != nil {
+		return known.Session, origin, nil
 	}
 	info := elicitation.SessionInfo{
-		Principal: principal, Capabilities: caps, Version: version,
-		Notify: elicitation.DeliverFunc(func(ctx context.Context,
-			m protocol.Message) error {
+		Principal: origin.Principal, Capabilities: caps, Version: version,
+		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 			return notifyClient(ctx, ss, m)
 		}),
+		Via: elicitation.ViaAsker(asker{ss}), // outside a request the SDK uses the standing stream
 	}
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(ss)
 	}
 	session, err := d.router.Attach(info)
 	if err != nil {
-		return nil, err
+		return nil, elicitation.Origin{}, err
 	}
-	d.sessions[ss] = session
+	d.sessions[ss] = &attachedSession{session, ss.ID(), tokenUser(req).Subject}
 	go func() {
 		_ = ss.Wait() // the host handles the reason
 		d.mu.Lock()
@@ -125,12 +160,13 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, principal protocol.Pri
 		d.mu.Unlock()
 		session.Detach()
 	}()
-	return session, nil
+	return session, origin, nil
 }
 
 // readClient returns the capabilities and the revision of the client of a request. Clients
 // of modern revisions, which cannot be sent requests, have no capabilities here.
-func readClient(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+func readClient(req mcp.Request) (caps protocol.ClientCapabilities,
+	version protocol.Version, err error) {
 	from, ok := req.(interface {
 		ProtocolVersion() string
 		ClientCapabilities() *mcp.ClientCapabilities

@@ -61,8 +61,7 @@ func gatewayOfOne(ctx context.Context) error {
 			return nil, err
 		}
 		defer call.End()
-		upstream, err := open(ctx, mcp.NewClient(about,
-			gosdk.ClientOptions(router, call, key, nil)), inner.URL)
+		upstream, err := open(ctx, gosdk.NewClient(router, call, key, about, nil), inner.URL)
 		if err != nil {
 			return nil, err
 		}

@@ -20,10 +20,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/protocol"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	legacy = "2025-11-25"
@@ -138,15 +136,14 @@ func newGateway(t *testing.T, set setting) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect := func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
-		return mcp.NewClient(impl, opts).Connect(ctx,
-			&mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
+	connect := func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession, error) {
+		return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
 			&mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
 	}
 	var shared *mcp.ClientSession
 	if set.shared {
 		if shared, err = connect(t.Context(),
-			gosdk.SharedClientOptions(router, "shared", nil)); err != nil {
+			gosdk.NewSharedClient(router, "shared", impl, nil)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = shared.Close() })
@@ -169,7 +166,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		defer call.End()
 		if session == nil {
-			session, err = connect(ctx, gosdk.ClientOptions(router, call, key, nil))
+			session, err = connect(ctx, gosdk.NewClient(router, call, key, impl, nil))
 			if err != nil {
 				return nil, err
 			}
@@ -296,6 +293,8 @@ func TestRefusals(t *testing.T) {
 			if n := g.logs.FilterMessage("elicitation.created").Len(); refused != (n == 0) {
 				t.Errorf("%d questions created, refused: %v", n, refused)
 			}
+			// With a connection for each call the SDK of this upstream sees by itself that
+			// it must not ask. TestWhatAnUpstreamReads has one that asks regardless.
 			own := newGateway(t, setting{upstream: legacy})
 			got := call(t, own.person(t, tc.opts), tc.tool, "prod")
 			if refused && !strings.HasPrefix(got, "local: client does not support") {
@@ -381,52 +380,97 @@ func TestAnswerThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestAmbiguous: two calls on one connection, and nobody took turns.
-func TestAmbiguous(t *testing.T) {
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := mcp.NewServer(impl, nil)
-	clients, err := gosdk.NewDownstream(router, server, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := make(chan error, 2)
-	server.AddTool(tool("form"),
-		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			first, err := clients.Begin(ctx, req, "shared")
+// TestSeveralCallsThatCouldAsk: where nothing says which of two calls asks, the question goes
+// to their client if they are of one, and to nobody if they are not.
+func TestSeveralCallsThatCouldAsk(t *testing.T) {
+	const question = `{"mode":"form","message":"Whose?","requestedSchema":{"type":"object",` +
+		`"properties":{}}}`
+	for _, test := range []struct {
+		name  string
+		users int
+		want  string
+	}{
+		{"of one client", 1, "accept"},
+		{"of two clients", 2, elicitation.MessageNoSession},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			router, err := elicitation.New(nil)
 			if err != nil {
-				return nil, err
+				t.Fatal(err)
 			}
-			defer first.End()
-			second, err := clients.Begin(ctx, req, "shared")
+			server := mcp.NewServer(impl, nil)
+			clients, err := gosdk.NewDownstream(router, server, nil)
 			if err != nil {
-				return nil, err
+				t.Fatal(err)
 			}
-			defer second.End()
-			_, err = gosdk.ElicitationHandler(router, "shared")(ctx, &mcp.ElicitRequest{Params: &mcp.ElicitParams{Mode: "form", Message: "Whose?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
-			both <- err
-			return text("done"), nil
+			begun, asked := make(chan struct{}), make(chan struct{})
+			server.AddTool(tool("form"), func(ctx context.Context,
+				req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				call, err := clients.Begin(ctx, req, "shared")
+				if err != nil {
+					return nil, err
+				}
+				defer call.End()
+				begun <- struct{}{}
+				<-asked
+				return text("done"), nil
+			})
+			var calls sync.WaitGroup
+			for range test.users {
+				session := connectInMemory(t, server,
+					mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: accept("r")}))
+				t.Cleanup(func() { _ = session.Close() })
+				for range 2 / test.users {
+					calls.Go(func() { call(t, session, "form", "") })
+					<-begun
+				}
+			}
+			got := elicitation.MessageNoSession
+			result, err := router.ElicitFrom(t.Context(), "shared", json.RawMessage(question), nil)
+			if err == nil {
+				got = string(result.Action)
+			} else if err.Error() != got {
+				t.Errorf("refused with %v", err)
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			close(asked)
+			calls.Wait()
 		})
-	here, there := mcp.NewInMemoryTransports()
-	ss, err := server.Connect(t.Context(), here, nil)
-	if err != nil {
+	}
+}
+
+// TestWhatAClientDeclaredIsRecorded when it connects, before its first call.
+func TestWhatAClientDeclaredIsRecorded(t *testing.T) {
+	g := newGateway(t, setting{upstream: legacy})
+	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: accept("r")})
+	if err := session.Ping(t.Context(), nil); err != nil { // notifications have no response
 		t.Fatal(err)
 	}
-	session, err := mcp.NewClient(impl,
-		&mcp.ClientOptions{ElicitationHandler: accept("r")}).Connect(t.Context(), there,
-		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
-	if err != nil {
+	all := g.router.Sessions()
+	if len(all) != 1 {
+		t.Fatalf("%d sessions are known, want 1", len(all))
+	}
+	if c := all[0].UpstreamCapabilities().Elicitation; c == nil || !c.Form || c.URL {
+		t.Errorf("its elicitation capability is %+v, want form mode", c)
+	}
+}
+
+// TestRefusedCall: a call that the router refuses reaches the client with its code and the
+// time after which to try again.
+func TestRefusedCall(t *testing.T) {
+	g := newGateway(t, setting{upstream: legacy})
+	session := g.person(t, nil)
+	if err := g.router.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	call(t, session, "form", "")
-	e, ok := errors.AsType[*jsonrpc.Error](<-both)
-	if !ok || e.Code != jsonrpc.CodeMethodNotFound {
-		t.Errorf("got %v, want a refusal", e)
+	_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "form",
+		Arguments: map[string]any{"env": "prod"}})
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || e.Code != protocol.CodeBusy || !strings.Contains(string(e.Data), `"retryAfterMs":5000`) {
+		t.Errorf("got %v", err)
 	}
-	_ = session.Close()
-	_ = ss.Wait()
 }
 
 // TestNewDownstreamRefuses: a router and a server are required.

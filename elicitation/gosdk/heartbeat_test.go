@@ -100,7 +100,7 @@ func relayingGateway(t *testing.T, revision, url string) *mcp.Server {
 			}
 		}
 		base := &mcp.ClientOptions{ProgressNotificationHandler: relay}
-		client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, base))
+		client := gosdk.NewClient(router, call, key, impl, base)
 		session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
 			&mcp.ClientSessionOptions{ProtocolVersion: revision})
 		if err != nil {

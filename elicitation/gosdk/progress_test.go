@@ -47,13 +47,13 @@ func testProgress(t *testing.T) {
 				return nil, err
 			}
 			defer call.End()
-			session := connectInMemory(t, up, gosdk.ClientOptions(router, call, "up", nil))
+			session := connectInMemory(t, up, gosdk.NewClient(router, call, "up", impl, nil))
 			defer session.Close()
 			return session.CallTool(ctx, &mcp.CallToolParams{Name: "form"})
 		})
 
 	client := connectInMemory(t, server,
-		&mcp.ClientOptions{ElicitationHandler: func(ctx context.Context,
+		mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context,
 			req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			report := func(token any, progress int) {
 				err := req.Session.NotifyProgress(ctx,
@@ -70,7 +70,7 @@ func testProgress(t *testing.T) {
 			report("other", 1)
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "slow"}},
 				nil
-		}})
+		}}))
 	defer client.Close()
 	if got := call(t, client, "form", "prod"); got != `accept {"reason":"slow"}` {
 		t.Errorf("got %s", got)
@@ -92,13 +92,13 @@ func sendTokens(c chan<- any) func(context.Context, *mcp.ProgressNotificationSer
 }
 
 // connectInMemory connects a client of a legacy revision to server.
-func connectInMemory(t *testing.T, server *mcp.Server, opts *mcp.ClientOptions) *mcp.ClientSession {
+func connectInMemory(t *testing.T, server *mcp.Server, c *mcp.Client) *mcp.ClientSession {
 	t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
 	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
 		t.Fatal(err)
 	}
-	session, err := mcp.NewClient(impl, opts).Connect(t.Context(), ours,
+	session, err := c.Connect(t.Context(), ours,
 		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)

@@ -96,8 +96,7 @@ func TestAbandonedCall(t *testing.T) {
 	})
 	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up }, nil))
 	t.Cleanup(upHTTP.Close)
-	shared, err := mcp.NewClient(impl,
-		gosdk.SharedClientOptions(router, "shared", nil)).Connect(t.Context(),
+	shared, err := gosdk.NewSharedClient(router, "shared", impl, nil).Connect(t.Context(),
 		&mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
 		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {

@@ -2,63 +2,327 @@ package gosdk
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/connpool"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ClientOptions returns options for the client of an upstream connection that only call
-// uses. The client declares the elicitation capabilities of the call's client, and passes
-// questions of the upstream to it. key is the key with which the call was begun. base has
-// the host's own options; nil is none. Its Capabilities are kept, except for elicitation;
-// without them the client declares elicitation alone.
-func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
-	base *mcp.ClientOptions) *mcp.ClientOptions {
-	return newClientOptions(router, key, call.UpstreamCapabilities().Elicitation, base)
+// The defaults of [UpstreamOptions].
+const (
+	// DefaultProtocolVersion is the last revision in which servers ask while a call runs.
+	DefaultProtocolVersion = "2025-11-25"
+	// DefaultMaxConnections is how many connections serve one call each at a time: what
+	// a small machine runs of child processes.
+	DefaultMaxConnections = 8
+	// DefaultMaxWaiting is how many calls may wait for one of these.
+	DefaultMaxWaiting = 1000
+	// DefaultIdleTimeout is how long such a connection is kept without a call.
+	DefaultIdleTimeout = time.Minute
+)
+
+const (
+	// connectTimeout bounds the opening of a connection, which several calls may wait for.
+	connectTimeout = 30 * time.Second
+	// retryAfter is when a call that found no connection may be made again.
+	retryAfter = 5 * time.Second
+)
+
+// UpstreamOptions configure an [Upstream].
+type UpstreamOptions struct {
+	// Name begins the keys of the connections, which logs have as upstream_session.
+	Name string
+	// Implementation is what the gateway calls itself.
+	Implementation *mcp.Implementation
+	// Transport returns the transport of one more connection. It is required. A
+	// [*mcp.StreamableClientTransport] is used with the [HTTPClient] of its own, and its
+	// connections serve any number of calls at once. A connection over any other, such as
+	// that of a child process, serves one call at a time. Calls may overlap.
+	Transport func() mcp.Transport
+	// Client has the host's own options of the clients, nil: none. See [NewSharedClient].
+	Client *mcp.ClientOptions
+	// ProtocolVersion is the revision to be spoken, "": [DefaultProtocolVersion].
+	ProtocolVersion string
+	// LogLevel is the least severe level of the log messages that the upstream sends, "":
+	// the upstream decides. Clients get those of their calls from the level on that they
+	// have set.
+	LogLevel mcp.LoggingLevel
+
+	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
+	// a time: how many there may be, how many calls may wait for one, and when one that has
+	// none is closed. An authenticated principal may use half of the connections. 0:
+	// [DefaultMaxConnections] and so on.
+	MaxConnections, MaxWaiting int
+	IdleTimeout                time.Duration
 }
 
-// SharedClientOptions is [ClientOptions] for a connection that calls use one after the
-// other; see [elicitation.Router.AcquireUpstream]. The capabilities of a connection are fixed
-// when it opens, before the calls are known. It therefore declares both modes; questions
-// that the client of the current call cannot be asked are refused.
-func SharedClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
-	base *mcp.ClientOptions) *mcp.ClientOptions {
-	return newClientOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true},
-		base)
+// An Upstream is a server behind a gateway, and the connections to it. It opens them when
+// they are needed, with the elicitation capabilities of the client that a call is for:
+// upstreams may hide tools that ask from clients that cannot be asked. It replaces one that
+// has ended, and closes one whose call was given up where the answers of such a call could
+// be taken for those of the next.
+//
+// Progress and log messages of the upstream about a call, the client's cancellation and, with
+// [Upstream.PublishTools], changes of the list of tools are passed on. What the upstream
+// reports in the last moment before its result may be dropped, since the SDK hands results
+// over first.
+//
+// All methods may be called concurrently.
+type Upstream struct {
+	clients *Downstream
+	opts    UpstreamOptions
+	shares  bool // connections serve any number of calls
+	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+
+	mu       sync.Mutex
+	closed   bool
+	shared   map[modes]*sharedConn
+	standing map[modes]*sharedConn // for lists, where calls do not share connections
+	opened   map[*upstreamConn]struct{}
+	tools    *publication // nil: PublishTools was not called
 }
 
-func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
-	modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
+// NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
+// the gateway's server has stopped.
+func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
+	if opts.Transport == nil {
+		return nil, errors.New("elicitation upstream: Transport is nil")
+	}
+	for _, n := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{
+		{"MaxConnections", &opts.MaxConnections, DefaultMaxConnections},
+		{"MaxWaiting", &opts.MaxWaiting, DefaultMaxWaiting},
+	} {
+		if *n.value < 0 {
+			return nil, fmt.Errorf("elicitation upstream: %s is negative", n.name)
+		}
+		if *n.value == 0 {
+			*n.value = n.zero
+		}
+	}
+	if opts.IdleTimeout < 0 {
+		return nil, errors.New("elicitation upstream: IdleTimeout is negative")
+	}
+	if opts.IdleTimeout == 0 {
+		opts.IdleTimeout = DefaultIdleTimeout
+	}
+	if opts.ProtocolVersion == "" {
+		opts.ProtocolVersion = DefaultProtocolVersion
+	}
+	u := &Upstream{
+		clients: d, opts: opts, shared: make(map[modes]*sharedConn),
+		standing: make(map[modes]*sharedConn),
+		opened:   make(map[*upstreamConn]struct{}),
+	}
+	_, u.shares = opts.Transport().(*mcp.StreamableClientTransport)
+	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
+		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
+		Open: u.open, HasEnded: (*upstreamConn).hasEnded,
+		Close: func(conn *upstreamConn) { _ = conn.session.Close() },
+	})
+	return u, nil
+}
+
+// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
+// the upstream's own error. ctx must be that of the SDK's handler. Where there is no
+// connection, or it breaks, clients read only that; the error wraps the cause.
+func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
+	tool string) (*mcp.CallToolResult, error) {
+	result, err := u.tryCall(ctx, req, tool)
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		// The upstream does not know the session, and so has not run the call.
+		result, err = u.tryCall(ctx, req, tool)
+	}
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return nil, encodeError(&protocol.Error{Code: wire.Code, Message: wire.Message,
+			Data: wire.Data}) // without what the SDK has put before the message
+	}
+	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
+		err = unreachable{err}
+	}
+	return result, err
+}
+
+func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
+	tool string) (*mcp.CallToolResult, error) {
+	ss := req.Session
+	session, origin, err := u.clients.attachSession(ss, req)
+	if err != nil {
+		return nil, err
+	}
+	conn, release, err := u.acquire(ctx, modesOf(session.UpstreamCapabilities()), origin.Principal)
+	if err != nil {
+		return nil, err
+	}
+	abandoned := true // also by a panic
+	defer func() { release(abandoned) }()
+	call, err := u.clients.Begin(ctx, req, conn.key)
+	if err != nil {
+		abandoned = false
+		return nil, err
+	}
+	defer call.End()
+	passed := conn.addCall(ctx, call, ss)
+	defer conn.removeCall(passed)
+	params := &mcp.CallToolParams{Name: tool}
+	if !call.Origin().ProgressToken.IsZero() {
+		params.SetProgressToken(passed.token)
+	}
+	if args := req.Params.Arguments; len(args) > 0 && string(args) != "null" {
+		params.Arguments = json.RawMessage(req.Params.Arguments)
+	}
+	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
+	if err == nil || isAnswer(err) {
+		call.ConfirmUpstreamEnd()
+	}
+	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
+	return result, err
+}
+
+// isAnswer reports whether an error is one that the upstream has answered with.
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok
+}
+
+// acquire returns a connection for a call and what gives it back.
+func (u *Upstream) acquire(ctx context.Context, m modes,
+	who protocol.Principal) (conn *upstreamConn, release func(abandoned bool), err error) {
+	if u.shares {
+		conn, err = u.share(ctx, u.shared, m)
+		return conn, func(bool) {}, err
+	}
+	conn, err = u.pool.Acquire(ctx, m, who)
+	if errors.Is(err, connpool.ErrFull) {
+		err = &elicitation.Error{
+			Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
+			Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
+		}
+	}
+	return conn, func(abandoned bool) { u.pool.Release(conn, m, who, !abandoned) }, err
+}
+
+// A sharedConn is a connection that several wait for or use.
+type sharedConn struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  *upstreamConn
+	err   error
+}
+
+// share returns the connection for the modes that conns has, and opens it if there is none
+// that is alive.
+func (u *Upstream) share(ctx context.Context, conns map[modes]*sharedConn,
+	m modes) (*upstreamConn, error) {
+	u.mu.Lock()
+	s := conns[m]
+	if s == nil || s.hasEnded() {
+		s = &sharedConn{ready: make(chan struct{})}
+		conns[m] = s
+		go func() {
+			defer close(s.ready)
+			s.conn, s.err = u.open(m)
+		}()
+	}
+	u.mu.Unlock()
+	select {
+	case <-s.ready:
+		return s.conn, s.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// hasEnded reports whether the connection was opened and has ended, or could not be opened.
+func (s *sharedConn) hasEnded() bool {
+	select {
+	case <-s.ready:
+		return s.err != nil || s.conn.hasEnded()
+	default:
+		return false
+	}
+}
+
+var errUpstreamClosed = errors.New("elicitation upstream: closed")
+
+// open opens a connection. It does not use the context of a call, which must not end a
+// connection that others wait for.
+func (u *Upstream) open(m modes) (*upstreamConn, error) {
+	transport := u.opts.Transport()
+	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
+		marking := *over
+		marking.HTTPClient = HTTPClient(over.HTTPClient)
+		transport = &marking
+	}
+	conn := newUpstreamConn(u, m)
+	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
+		u.clientOptions(conn))
+	client.AddReceivingMiddleware(conn.relay)
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	session, err := client.Connect(ctx, transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: u.opts.ProtocolVersion})
+	if err != nil {
+		return nil, fmt.Errorf("elicitation upstream: %w", err)
+	}
+	conn.session = session
+	u.mu.Lock()
+	closed := u.closed
+	if !closed {
+		u.opened[conn] = struct{}{}
+	}
+	u.mu.Unlock()
+	if closed {
+		_ = session.Close()
+		return nil, errUpstreamClosed
+	}
+	go u.watch(conn)
+	if level := u.opts.LogLevel; level != "" &&
+		session.InitializeResult().Capabilities.Logging != nil {
+		// An upstream that refuses it sends what it sends.
+		_ = session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: level})
+	}
+	return conn, nil
+}
+
+// watch forgets a connection when it has ended.
+func (u *Upstream) watch(conn *upstreamConn) {
+	_ = conn.session.Wait() // calls in flight return the reason
+	close(conn.ended)
+	u.mu.Lock()
+	delete(u.opened, conn)
+	u.mu.Unlock()
+	u.pool.Remove(conn)
+	if conn.lists.Load() {
+		u.republishTools()
+	}
+}
+
+// clientOptions returns the host's options, with what the upstream's lists need.
+func (u *Upstream) clientOptions(conn *upstreamConn) *mcp.ClientOptions {
 	opts := mcp.ClientOptions{}
-	if base != nil {
-		opts = *base
+	if u.opts.Client != nil {
+		opts = *u.opts.Client
 	}
-	caps := mcp.ClientCapabilities{}
-	if opts.Capabilities != nil {
-		caps = *opts.Capabilities
-	}
-	opts.Capabilities = &caps
-	caps.Elicitation, opts.ElicitationHandler = nil, nil
-	if modes == nil {
-		return &opts
-	}
-	caps.Elicitation = &mcp.ElicitationCapabilities{}
-	if modes.Form {
-		caps.Elicitation.Form = &mcp.FormElicitationCapabilities{}
-	}
-	if modes.URL {
-		caps.Elicitation.URL = &mcp.URLElicitationCapabilities{}
-	}
-	opts.ElicitationHandler = ElicitationHandler(router, key)
-	host := opts.ElicitationCompleteHandler
-	opts.ElicitationCompleteHandler = func(ctx context.Context,
-		req *mcp.ElicitationCompleteNotificationRequest) {
-		// The router counts and logs the outcome; a notification has no response.
-		_, _ = router.HandleURLCompletion(ctx, key, req.Params.ElicitationID)
+	host := opts.ToolListChangedHandler
+	opts.ToolListChangedHandler = func(ctx context.Context, req *mcp.ToolListChangedRequest) {
+		if conn.lists.Load() {
+			u.republishTools()
+		}
 		if host != nil {
 			host(ctx, req)
 		}
@@ -66,34 +330,43 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
 	return &opts
 }
 
-// ElicitationHandler returns the handler for questions of the upstream on the connection
-// named by key, for hosts that set their client's options themselves.
-func ElicitationHandler(router *elicitation.Router,
-	key elicitation.UpstreamKey) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult,
-	error) {
-	return func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-		params, err := json.Marshal(req.Params)
-		if err != nil {
-			return nil, encodeError(fmt.Errorf("elicitation: params: %w", err))
-		}
-		answer, err := router.ElicitFrom(ctx, key, params,
-			&elicitation.ElicitOptions{Progress: newProgressReporter(ctx, req.Session)})
-		if err != nil {
-			return nil, encodeError(err)
-		}
-		return encodeResult(answer)
+// Close closes all connections and waits for that. Calls in flight fail.
+func (u *Upstream) Close() {
+	u.mu.Lock()
+	u.closed = true
+	open := slices.Collect(maps.Keys(u.opened))
+	if u.tools != nil {
+		u.tools.stop()
 	}
+	u.mu.Unlock()
+	u.pool.Close()
+	var closing sync.WaitGroup
+	for _, conn := range open {
+		closing.Go(func() {
+			_ = conn.session.Close() // the reason why it ended is of no use any more
+			<-conn.ended
+		})
+	}
+	closing.Wait()
 }
 
-// encodeResult converts an answer to the SDK's type.
-func encodeResult(answer *protocol.ElicitResult) (*mcp.ElicitResult, error) {
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return nil, encodeError(err)
+// modes are those of elicitation that a connection declares.
+type modes struct{ form, url bool }
+
+func modesOf(c protocol.ClientCapabilities) modes {
+	if c.Elicitation == nil {
+		return modes{}
 	}
-	var result mcp.ElicitResult
-	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, encodeError(err)
+	return modes{c.Elicitation.Form, c.Elicitation.URL}
+}
+
+func (m modes) capability() *protocol.ElicitationCapability {
+	if m == (modes{}) {
+		return nil
 	}
-	return &result, nil
+	return &protocol.ElicitationCapability{Form: m.form, URL: m.url}
+}
+
+func newKey(name string) elicitation.UpstreamKey {
+	return elicitation.UpstreamKey(name + "/" + rand.Text())
 }

@@ -21,7 +21,9 @@ import (
 // progress to it. It belongs to one call.
 type asker struct {
 	server *server.MCPServer
-	queued *queuedProgress // the last progress that was delivered, nil: none
+	// session is the client's where there is no request that the context comes from.
+	session server.ClientSession
+	queued  *queuedProgress // the last progress that was delivered, nil: none
 }
 
 var _ elicitation.ProgressDeliverer = (*asker)(nil)
@@ -34,6 +36,9 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json
 	}
 	if form, ok := q.Request.(*protocol.ElicitForm); ok && params.Mode != "" {
 		params.RequestedSchema = form.Schema // as it came; older revisions have it spelled down
+	}
+	if a.session != nil {
+		ctx = a.server.WithContext(ctx, a.session)
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 	if err != nil {

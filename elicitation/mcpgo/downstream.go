@@ -2,6 +2,7 @@ package mcpgo
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
@@ -27,14 +30,22 @@ type Options struct {
 	// notifications/progress: a handler set before is replaced, and one set after it
 	// prevents that questions are extended. Nil: ignored. Calls may overlap.
 	HandleProgress server.NotificationHandlerFunc
+	// Replicas let several gateways serve the clients of one endpoint behind a balancer that
+	// knows nothing of sessions: [Downstream.Handler] passes requests for a session, answers
+	// among them, on to the gateway that has it. Each session, its calls and its questions
+	// then are at one gateway, and the routers need no Bus. The other way are sticky
+	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
+	// is one gateway, or the balancer does.
+	Replicas *serverhttp.Replicas
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
 // methods may be called concurrently.
 type Downstream struct {
-	router *elicitation.Router
-	server *server.MCPServer
-	opts   Options
+	router    *elicitation.Router
+	server    *server.MCPServer
+	opts      Options
+	forwarder *replicahttp.Forwarder // nil: nothing is passed on
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -43,8 +54,8 @@ type Downstream struct {
 // registeredSession is a session that mcp-go has registered.
 type registeredSession struct{ session *elicitation.Session } // nil until its first call
 
-// NewDownstream attaches the sessions of s to router, each from its first call until
-// mcp-go unregisters it. It adds hooks and middleware to s; call it before s serves.
+// NewDownstream attaches the sessions of s to router, each from its initialization until
+// mcp-go unregisters it, with the capabilities of its client. It adds hooks and middleware to s; call it before s serves.
 // It fails without a router or a server.
 func NewDownstream(
 	router *elicitation.Router, s *server.MCPServer, opts *Options,
@@ -57,13 +68,23 @@ func NewDownstream(
 	if opts != nil {
 		d.opts = *opts
 	}
+	forwarder, err := newForwarder(d.opts.Replicas)
+	if err != nil {
+		return nil, fmt.Errorf("elicitation options: Replicas: %w", err)
+	}
+	d.forwarder = forwarder
 	if s.GetHooks() == nil {
 		server.WithHooks(&server.Hooks{})(s)
 	}
-	s.GetHooks().AddOnRegisterSession(func(_ context.Context, session server.ClientSession) {
+	s.GetHooks().AddOnRegisterSession(func(ctx context.Context, session server.ClientSession) {
 		d.mu.Lock()
-		defer d.mu.Unlock()
 		d.sessions[session] = &registeredSession{}
+		d.mu.Unlock()
+		d.recordClient(ctx, session)
+	})
+	s.GetHooks().AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest,
+		_ *mcp.InitializeResult) {
+		d.recordClient(ctx, server.ClientSessionFromContext(ctx))
 	})
 	s.GetHooks().AddOnUnregisterSession(func(_ context.Context,
 		session server.ClientSession) {
@@ -97,22 +118,49 @@ func (d *Downstream) Begin(ctx context.Context,
 	if session == nil {
 		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
 	}
-	caps, version, err := readClient(ctx, session)
+	info, err := d.describeClient(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	var principal protocol.Principal
-	if d.opts.Principal != nil {
-		principal = d.opts.Principal(ctx)
-	}
-	to, err := d.attachSession(ctx, session,
-		elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
+	to, err := d.attachSession(ctx, session, info)
 	if err != nil {
 		return nil, err
 	}
-	origin := elicitation.Origin{Session: to, Principal: principal, Capabilities: &caps}
+	origin := elicitation.Origin{
+		Session: to, Principal: info.Principal, Capabilities: &info.Capabilities,
+		CallID: rand.Text(),
+	}
 	origin.ProgressToken, _ = ctx.Value(tokenKey{}).(protocol.ProgressToken)
 	return d.router.Begin(ctx, origin, elicitation.ViaAsker(&asker{server: d.server}), key)
+}
+
+// recordClient attaches a session that is registered and initialized, so that the router
+// knows the capabilities of its client from then on. Over HTTP mcp-go initializes sessions
+// before it registers them, elsewhere it registers them before.
+func (d *Downstream) recordClient(ctx context.Context, session server.ClientSession) {
+	if session == nil || !session.Initialized() {
+		return
+	}
+	d.mu.Lock()
+	known := d.sessions[session]
+	d.mu.Unlock()
+	if known == nil {
+		return
+	}
+	info, err := d.describeClient(ctx, session)
+	if err == nil {
+		_, _ = d.attachSession(ctx, session, info) // its first call finds the error again
+	}
+}
+
+// describeClient returns what the router is to know of the sender of a request.
+func (d *Downstream) describeClient(ctx context.Context,
+	session server.ClientSession) (info elicitation.SessionInfo, err error) {
+	info.Capabilities, info.Version, err = readClient(ctx, session)
+	if d.opts.Principal != nil {
+		info.Principal = d.opts.Principal(ctx)
+	}
+	return info, err
 }
 
 // attachSession returns the router's session, and attaches it if there is none. A session
@@ -130,6 +178,9 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.sessions[session]
+	if known != nil {
+		info.Via = elicitation.ViaAsker(&asker{server: d.server, session: session})
+	}
 	if known != nil && known.session != nil {
 		return known.session, nil
 	}

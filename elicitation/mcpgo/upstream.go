@@ -19,6 +19,30 @@ const completionTimeout = 2 * time.Second
 
 type callKey struct{}
 
+// UpstreamContext returns a context for requests upstream: it ends when that of the client's
+// request ends, and has none of its values, such as the session and the revision of the
+// client.
+func UpstreamContext(ctx context.Context) context.Context { return upstreamContext{ctx} }
+
+type upstreamContext struct{ ended context.Context }
+
+// Deadline implements [context.Context].
+func (c upstreamContext) Deadline() (time.Time, bool) { return c.ended.Deadline() }
+
+// Done implements [context.Context].
+func (c upstreamContext) Done() <-chan struct{} { return c.ended.Done() }
+
+// Err implements [context.Context].
+func (c upstreamContext) Err() error { return c.ended.Err() }
+
+// Value implements [context.Context].
+func (c upstreamContext) Value(any) any { return nil }
+
+// AfterFunc lets package context derive contexts without a goroutine each.
+func (c upstreamContext) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(c.ended, f)
+}
+
 // WithCall returns a context for calls of the upstream client that serve call. Where
 // mcp-go derives the context of a question from that of the call which caused it, the
 // question belongs to call.
@@ -29,7 +53,8 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 // NewClient returns a client of mcp-go, not yet started, on an upstream connection that
 // only call uses. key is the key with which the call was begun. The client declares the
 // elicitation capabilities of the call's client, and passes questions of the upstream to
-// it. opts are the host's own, and may declare others.
+// the router, also those that its capabilities do not allow. opts are the host's own, and
+// may declare other capabilities.
 func NewClient(
 	router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
 	over transport.Interface, opts ...client.ClientOption,
@@ -50,6 +75,7 @@ func NewSharedClient(
 
 func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface,
 	modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
+	questions := &elicitationHandler{router, key}
 	if modes != nil {
 		declared := &mcp.ElicitationCapability{}
 		if modes.Form {
@@ -60,10 +86,10 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 		}
 		opts = append([]client.ClientOption{
 			client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared}),
-			client.WithElicitationHandler(ElicitationHandler(router, key)),
+			client.WithElicitationHandler(questions),
 		}, opts...)
 	}
-	c := client.NewClient(Transport(over), opts...)
+	c := client.NewClient(wrapTransport(over, questions), opts...)
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
 		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok &&
 			n.Method == protocol.NotifyElicitationCompleted {
@@ -83,7 +109,7 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 // have their codes, and the upstream gets the client's progress if it gave a token.
 func ElicitationHandler(router *elicitation.Router,
 	key elicitation.UpstreamKey) client.ElicitationHandler {
-	return elicitationHandler{router, key}
+	return &elicitationHandler{router, key}
 }
 
 type elicitationHandler struct {
@@ -93,24 +119,41 @@ type elicitationHandler struct {
 
 // Elicit asks the client of the call in the context, or of the only call on the
 // connection. Its errors are for the upstream.
-func (h elicitationHandler) Elicit(ctx context.Context,
+func (h *elicitationHandler) Elicit(ctx context.Context,
 	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	params, err := json.Marshal(request.Params)
+	answer, err := h.ask(ctx, request.Params)
+	if err != nil {
+		return nil, err
+	}
+	return decodeResult(answer)
+}
+
+// handleRequest is Elicit for a question that the upstream sends. The client of mcp-go would
+// refuse, without the router, questions that were not declared or that it cannot read.
+func (h *elicitationHandler) handleRequest(ctx context.Context,
+	r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	answer, err := h.ask(ctx, r.Params)
+	if err != nil {
+		return nil, err
+	}
+	result, err := json.Marshal(answer)
+	if err != nil {
+		return nil, errInternal()
+	}
+	return transport.NewJSONRPCResultResponse(r.ID, result), nil
+}
+
+func (h *elicitationHandler) ask(ctx context.Context, question any) (*protocol.ElicitResult, error) {
+	params, err := json.Marshal(question)
 	if err != nil {
 		return nil, errInternal()
 	}
 	progress := newProgressReporter(ctx)
 	defer progress.stopReporting()
-	var answer *protocol.ElicitResult
 	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
-		answer, err = call.Elicit(ctx, params, progress.elicitOptions())
-	} else {
-		answer, err = h.router.ElicitFrom(ctx, h.key, params, progress.elicitOptions())
+		return call.Elicit(ctx, params, progress.elicitOptions())
 	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeResult(answer)
+	return h.router.ElicitFrom(ctx, h.key, params, progress.elicitOptions())
 }
 
 // decodeResult converts an answer to mcp-go's type.

@@ -37,6 +37,7 @@ func demo(ctx context.Context, stdout io.Writer) (err error) {
 		return err
 	}
 	gateway, err := processes.start(ctx, "-serve", "127.0.0.1:0",
+		"-user", "alice=alice", "-user", "bob=bob",
 		"-upstream", "ship="+official.address, "-upstream", "data="+rondo.address+"/mcp")
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -15,45 +17,46 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/google/uuid"
-
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
 )
 
-// legacy is the revision that the gateway speaks with upstream servers: the
-// last in which they ask while a call runs.
-const legacy = "2025-11-25"
+// self is what the gateway calls itself, on both sides.
+var self = &mcp.Implementation{Name: "gateway", Version: "1.0.0"}
+
+// A config is what the flags and the environment say.
+type config struct {
+	routing   elicitation.Options
+	upstreams map[string]string // URLs, or commands after "stdio:", by name
+	users     map[string]string // names by token
+}
 
 // A gateway publishes the tools of its upstreams under NAME_tool.
 type gateway struct {
-	server   *mcp.Server
-	router   *elicitation.Router
-	clients  *gosdk.Downstream
-	registry *prometheus.Registry
+	config
+	server    *mcp.Server
+	router    *elicitation.Router
+	clients   *gosdk.Downstream
+	registry  *prometheus.Registry
+	connected []*gosdk.Upstream
 }
 
-func newGateway(
-	ctx context.Context, opts elicitation.Options, upstreams map[string]string, logs io.Writer,
-) (*gateway, error) {
+func newGateway(ctx context.Context, c config, logs io.Writer) (*gateway, error) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	opts.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(logs), zap.InfoLevel))
-	registry := prometheus.NewRegistry()
-	opts.Registerer = registry
-	router, err := elicitation.New(&opts)
+	c.routing.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(logs), zap.InfoLevel))
+	g := &gateway{config: c, server: mcp.NewServer(self, nil), registry: prometheus.NewRegistry()}
+	g.routing.Registerer = g.registry
+	var err error
+	if g.router, err = elicitation.New(&g.routing); err != nil {
+		return nil, err
+	}
+	g.clients, err = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{LogName: clientName})
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{router: router, registry: registry}
-	g.server = mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
-	g.clients, err = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{
-		LogName: clientName,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for name, url := range upstreams {
-		if err := g.publish(ctx, name, url); err != nil {
+	for name, where := range c.upstreams {
+		if err := g.publish(ctx, name, where); err != nil {
+			g.shutdown()
 			return nil, fmt.Errorf("upstream %s: %w", name, err)
 		}
 	}
@@ -69,84 +72,72 @@ func clientName(session *mcp.ServerSession) string {
 	return ""
 }
 
-// publish adds the tools of an upstream. Some upstreams hide tools that ask from
-// clients that cannot be asked, so that elicitation is declared here as it will
-// be for calls. Nobody is there to be asked yet: a question now is refused.
-func (g *gateway) publish(ctx context.Context, name, url string) error {
-	key := elicitation.UpstreamKey(name + "/" + uuid.NewString())
-	session, err := connect(ctx, url, gosdk.SharedClientOptions(g.router, key, nil))
+// publish adds the tools of an upstream.
+func (g *gateway) publish(ctx context.Context, name, where string) error {
+	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
+		Name: name, Implementation: self, LogLevel: "info",
+		Transport: func() mcp.Transport { return newTransport(where) },
+	})
 	if err != nil {
 		return err
 	}
-	defer session.Close()
-	for tool, err := range session.Tools(ctx, nil) {
-		if err != nil {
-			return err
-		}
-		published := *tool
-		published.Name = name + "_" + tool.Name
-		g.server.AddTool(&published, g.passTo(name, url, tool.Name))
-	}
-	return nil
+	g.connected = append(g.connected, up)
+	return up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
 }
 
-// passTo returns the handler that passes calls on. Each call has an upstream
-// connection of its own: that is how the router knows whose question it is that
-// comes on it.
-func (g *gateway) passTo(name, url, tool string) mcp.ToolHandler {
-	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		key := elicitation.UpstreamKey(name + "/" + uuid.NewString())
-		call, err := g.clients.Begin(ctx, req, key)
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		session, err := connect(ctx, url, gosdk.ClientOptions(g.router, call, key, progressOptions(call)))
-		if err != nil {
-			return nil, err
-		}
-		defer session.Close()
-		params := &mcp.CallToolParams{Name: tool}
-		if wantsProgress(call) {
-			params.SetProgressToken(upstreamToken)
-		}
-		if req.Params.Arguments != nil { // a nil RawMessage would be sent as null
-			params.Arguments = req.Params.Arguments
-		}
-		return session.CallTool(ctx, params)
+// newTransport returns the transport of one more connection.
+func newTransport(where string) mcp.Transport {
+	if command, ok := strings.CutPrefix(where, "stdio:"); ok {
+		words := strings.Fields(command)
+		return &mcp.CommandTransport{Command: exec.Command(words[0], words[1:]...)}
 	}
+	client := &http.Client{Transport: nameCaller{}}
+	return &mcp.StreamableClientTransport{Endpoint: where, HTTPClient: client}
 }
 
-func connect(ctx context.Context, url string, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
-	c := mcp.NewClient(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, opts)
-	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+// nameCaller tells upstreams in a header who calls. A gateway that upstreams do not trust
+// would exchange the caller's token for one of the upstream's here.
+type nameCaller struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (nameCaller) RoundTrip(r *http.Request) (*http.Response, error) {
+	if call := gosdk.CallFromContext(r.Context()); call != nil {
+		r = r.Clone(r.Context())
+		r.Header.Set("X-Forwarded-User", call.Origin().Principal.Subject)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // handler serves clients at /mcp and Prometheus at /metrics.
 func (g *gateway) handler() http.Handler {
 	clients := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.server }, nil)
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", auth.RequireBearerToken(whoIs, nil)(clients))
+	mux.Handle("/mcp", auth.RequireBearerToken(g.identify, nil)(g.clients.Handler(clients)))
 	mux.Handle("/metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))
 	return mux
 }
 
-// whoIs stands for the verification of real tokens: it believes the name that
-// is in them. The router binds questions to the user, as the SDK does sessions.
-func whoIs(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-	if token != "alice" && token != "bob" {
-		return nil, errors.Join(auth.ErrInvalidToken, errors.New("nobody is called that"))
+// identify stands for the verification of real tokens. The router binds questions to the
+// user, as the SDK does sessions.
+func (g *gateway) identify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo,
+	error) {
+	user, ok := g.users[token]
+	if !ok {
+		return nil, errors.Join(auth.ErrInvalidToken, errors.New("nobody has this token"))
 	}
-	return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+	return &auth.TokenInfo{UserID: user, Expiration: time.Now().Add(time.Hour)}, nil
 }
 
 // shutdown gives people a moment to answer, withdraws what is still being asked
-// then, and ends the clients' sessions.
+// then, and ends the sessions on both sides.
 func (g *gateway) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = g.router.Shutdown(ctx) // what is left by then ends with the sessions
 	for session := range g.server.Sessions() {
 		_ = session.Close()
+	}
+	for _, up := range g.connected {
+		up.Close()
 	}
 }

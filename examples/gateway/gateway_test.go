@@ -100,6 +100,9 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
+// alice is the one user of most tests.
+var alice = map[string]string{"alice": "alice"}
+
 // TestClientWithoutAName calls a tool as a client that does not say what it is
 // called, which the gateway must survive.
 func TestClientWithoutAName(t *testing.T) {
@@ -109,7 +112,7 @@ func TestClientWithoutAName(t *testing.T) {
 	}
 	up := httptest.NewServer(upstream)
 	defer up.Close()
-	g, err := newGateway(t.Context(), elicitation.Options{}, map[string]string{"data": up.URL + "/mcp"}, io.Discard)
+	g, err := newGateway(t.Context(), config{upstreams: map[string]string{"data": up.URL + "/mcp"}, users: alice}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,8 @@
 // client that made the call, and nobody else.
 //
 //	go run .                          # two users at the same time, see below
-//	go run . -serve 127.0.0.1:8080 -upstream deploy=http://127.0.0.1:9001/mcp
+//	go run . -serve 127.0.0.1:8080 -user s3cret=alice \
+//		-upstream deploy=http://127.0.0.1:9001/mcp -upstream files=stdio:./files-server
 //
 // Without flags it starts two upstream servers and a gateway as processes of
 // their own, one upstream built on the official Go SDK and one on rondo, and
@@ -47,8 +48,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	serve := flags.String("serve", "", "run a gateway at this `address`")
 	official := flags.String("official", "", "run the upstream that is built on the official Go SDK at this `address`")
 	rondo := flags.String("rondo", "", "run the upstream that is built on rondo at this `address`")
-	upstreams := upstreamFlag{}
-	flags.Var(upstreams, "upstream", "pass calls of NAME_tool on to the server at this `NAME=URL`; may be repeated")
+	upstreams, users := pairsFlag{}, pairsFlag{}
+	flags.Var(upstreams, "upstream", "pass calls of NAME_tool on to the server at this `NAME=URL`, "+
+		"or to children that run NAME=stdio:COMMAND; may be repeated")
+	flags.Var(users, "user", "let in who has this `TOKEN=NAME`; may be repeated")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -64,11 +67,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return listen(ctx, *rondo, handler, func() {}, stdout)
 	case *serve != "":
-		opts, err := elicitation.OptionsFromEnv(os.LookupEnv)
+		routing, err := elicitation.OptionsFromEnv(os.LookupEnv)
 		if err != nil {
 			return err
 		}
-		g, err := newGateway(ctx, opts, upstreams, stderr)
+		g, err := newGateway(ctx, config{routing, upstreams, users}, stderr)
 		if err != nil {
 			return err
 		}
@@ -77,17 +80,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return demo(ctx, stdout)
 }
 
-// upstreamFlag holds the URLs of upstream servers by name.
-type upstreamFlag map[string]string
+// pairsFlag holds the values of a flag that may be repeated.
+type pairsFlag map[string]string
 
-func (f upstreamFlag) String() string { return "" }
+func (f pairsFlag) String() string { return "" }
 
-func (f upstreamFlag) Set(value string) error {
-	name, url, ok := strings.Cut(value, "=")
-	if !ok || name == "" || url == "" {
-		return fmt.Errorf("%q is not NAME=URL", value)
+func (f pairsFlag) Set(value string) error {
+	name, text, ok := strings.Cut(value, "=")
+	if text = strings.TrimSpace(text); !ok || name == "" || text == "" || text == "stdio:" {
+		return errors.New("it has no name, or no value after =")
 	}
-	f[name] = url
+	f[name] = text
 	return nil
 }
 

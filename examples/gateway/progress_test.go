@@ -24,7 +24,7 @@ func through(t *testing.T, upstream http.Handler, opts client.Options) *client.C
 	up := httptest.NewServer(upstream)
 	t.Cleanup(up.Close)
 	routing := elicitation.Options{Heartbeat: 5 * time.Millisecond}
-	g, err := newGateway(t.Context(), routing, map[string]string{"up": up.URL}, io.Discard)
+	g, err := newGateway(t.Context(), config{routing, map[string]string{"up": up.URL}, alice}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

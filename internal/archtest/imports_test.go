@@ -43,6 +43,7 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 var helpers = map[string]bool{
 	"internal/cputime":      true,
 	"internal/balancerhttp": true,
+	"internal/gatewaytest":  true,
 	"internal/growthtest":   true,
 	"internal/leaktest":     true,
 	"internal/proctest":     true,
@@ -56,7 +57,8 @@ var helpers = map[string]bool{
 // mayUseHTTP are the packages that import net/http although their names do not end in "http", and
 // why.
 var mayUseHTTP = map[string]string{
-	"internal/wiretest": "records what passes through an http.RoundTripper",
+	"internal/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
+	"internal/wiretest":    "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }

@@ -21,8 +21,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/servertest"
 )
 
+var gatewayInfo = &mcp.Implementation{Name: "gateway", Version: "1.0.0"}
+
 // A upstreamDialer opens a connection to an upstream.
-type upstreamDialer func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error)
+type upstreamDialer func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession, error)
 
 // upstreams are the ways to servers that ask while a call runs: others' over HTTP and in a process,
 // and ours.
@@ -32,27 +34,26 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connect := func(ctx context.Context, opts *mcp.ClientOptions,
+	connect := func(ctx context.Context, c *mcp.Client,
 		over mcp.Transport) (*mcp.ClientSession, error) {
-		c := mcp.NewClient(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, opts)
 		return c.Connect(ctx, over, &mcp.ClientSessionOptions{ProtocolVersion: v20251125})
 	}
 	overHTTP := func(h http.Handler) upstreamDialer {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
-		return func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
-			return connect(ctx, opts, &mcp.StreamableClientTransport{Endpoint: srv.URL})
+		return func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession, error) {
+			return connect(ctx, c, &mcp.StreamableClientTransport{Endpoint: srv.URL})
 		}
 	}
 	official := newGoSDKServer(true)
 	closeSessionsAfter(t, official)
 	return map[string]upstreamDialer{
 		"official/http": overHTTP(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return official }, nil)),
-		"official/process": func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession,
+		"official/process": func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession,
 			error) {
 			cmd := exec.Command(program)
 			cmd.Env = append(os.Environ(), asOfficial+"=yes")
-			return connect(ctx, opts, &mcp.CommandTransport{Command: cmd})
+			return connect(ctx, c, &mcp.CommandTransport{Command: cmd})
 		},
 		"rondo/http": overHTTP(servertest.NewHandler(t, newSubject(t), nil)),
 	}
@@ -66,7 +67,7 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
+	srv := mcp.NewServer(gatewayInfo, nil)
 	clients, err := gosdk.NewDownstream(router, srv, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 					return nil, err
 				}
 				defer call.End()
-				session, err := dial(ctx, gosdk.ClientOptions(router, call, key, nil))
+				session, err := dial(ctx, gosdk.NewClient(router, call, key, gatewayInfo, nil))
 				if err != nil {
 					return nil, err
 				}

@@ -131,13 +131,19 @@ func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 
 func buildEverything(t *testing.T) (program string) {
 	t.Helper()
+	return buildExample(t, "everything")
+}
+
+// buildExample builds one of the examples.
+func buildExample(t *testing.T, name string) (program string) {
+	t.Helper()
 	root, ok := specdata.Root()
 	if !ok {
 		t.Fatal("the root of the module was not found")
 	}
-	program = filepath.Join(t.TempDir(), "everything")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/everything")
-	cmd.Dir = root
+	program = filepath.Join(t.TempDir(), name)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	cmd.Dir = filepath.Join(root, "examples", name) // which may be a module of its own
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -17,10 +17,11 @@ import (
 // What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can
 // bring its own.
 const (
-	nodeVersion      = "22.23.3"
-	tsClientVersion  = "2.4.0"
-	tsSDKVersion     = "1.32.2"
-	inspectorVersion = "2.12.0"
+	nodeVersion       = "22.23.3"
+	tsClientVersion   = "2.4.0"
+	tsSDKVersion      = "1.32.2"
+	inspectorVersion  = "2.12.0"
+	everythingVersion = "2026.8.31"
 )
 
 // nodePackages are installed side by side.
@@ -30,6 +31,7 @@ func nodePackages() []string {
 		"@modelcontextprotocol/client@" + tsClientVersion,
 		"@modelcontextprotocol/sdk@" + tsSDKVersion,
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
+		"@modelcontextprotocol/server-everything@" + everythingVersion,
 	}
 }
 
@@ -57,7 +59,7 @@ func installed(t *testing.T) nodeDir {
 	}
 	cache = filepath.Join(cache, "rondo-interop")
 	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
-		"-inspector-" + inspectorVersion
+		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)

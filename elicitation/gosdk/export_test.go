@@ -1,0 +1,4 @@
+package gosdk
+
+// CloseIdle closes the connections to other replicas.
+func CloseIdle(d *Downstream) { d.forwarder.CloseIdle() }

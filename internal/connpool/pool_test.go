@@ -1,0 +1,213 @@
+package connpool_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/connpool"
+)
+
+// world is where connections are numbers.
+type world struct {
+	mu             sync.Mutex
+	opened, closed []int
+	ended          map[int]bool
+	closing        time.Duration
+	fail           error
+}
+
+func (w *world) pool(maximum, waiting int) *connpool.Pool[int, string, string] {
+	w.ended = map[int]bool{}
+	return connpool.New(connpool.Options[int, string, string]{
+		Max: maximum, MaxWaiting: waiting, IdleTimeout: time.Minute,
+		Open: func(string) (int, error) {
+			if w.fail != nil {
+				return 0, w.fail
+			}
+			w.opened = append(w.opened, len(w.opened)+1)
+			return len(w.opened), nil
+		},
+		Close: func(conn int) {
+			time.Sleep(w.closing)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.closed = append(w.closed, conn)
+		},
+		HasEnded: func(conn int) bool { return w.ended[conn] },
+	})
+}
+
+func acquire(t *testing.T, p *connpool.Pool[int, string, string], kind, account string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	conn, err := p.Acquire(ctx, kind, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// refused wants that a call gets no connection within a second.
+func refused(t *testing.T, p *connpool.Pool[int, string, string], kind, account string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if conn, err := p.Acquire(ctx, kind, account); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %d, %v, want nothing", conn, err)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(2, 10)
+		first := acquire(t, p, "k", "")
+		p.Release(first, "k", "", true)
+		if again := acquire(t, p, "k", ""); again != first {
+			t.Errorf("got %d, want %d", again, first)
+		}
+		p.Release(first, "k", "", true)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !slices.Equal(w.closed, []int{1}) {
+			t.Errorf("closed %v, want the idle one", w.closed)
+		}
+	})
+}
+
+func TestThereIsABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(2, 1)
+		one, two := acquire(t, p, "k", ""), acquire(t, p, "k", "")
+		got := make(chan int)
+		go func() { got <- acquire(t, p, "k", "") }()
+		synctest.Wait()
+		if _, err := p.Acquire(t.Context(), "k", ""); !errors.Is(err, connpool.ErrFull) {
+			t.Errorf("got %v, want ErrFull", err)
+		}
+		p.Release(one, "k", "", true)
+		if conn := <-got; conn != one {
+			t.Errorf("got %d, want %d", conn, one)
+		}
+		p.Release(one, "k", "", true)
+		p.Release(two, "k", "", true)
+		p.Close()
+		synctest.Wait()
+		if slices.Sort(w.closed); !slices.Equal(w.closed, []int{1, 2}) {
+			t.Errorf("closed %v", w.closed)
+		}
+		if _, err := p.Acquire(t.Context(), "k", ""); !errors.Is(err, connpool.ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestAnAccountHasAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(4, 10)
+		acquire(t, p, "k", "alice")
+		one := acquire(t, p, "k", "alice")
+		refused(t, p, "k", "alice")
+		acquire(t, p, "k", "bob")
+		p.Release(one, "k", "alice", true)
+		acquire(t, p, "k", "alice")
+		refused(t, p, "k", "alice")
+		acquire(t, p, "k", "")
+		refused(t, p, "k", "")
+	})
+}
+
+func TestConnectionsOfAnotherKindMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 10)
+		p.Release(acquire(t, p, "k", ""), "k", "", true)
+		if conn := acquire(t, p, "other", ""); conn != 2 {
+			t.Errorf("got %d, want a new one", conn)
+		}
+		synctest.Wait()
+		if !slices.Equal(w.closed, []int{1}) {
+			t.Errorf("closed %v, want the one of the other kind", w.closed)
+		}
+	})
+}
+
+func TestWhatEndedIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 10)
+		conn := acquire(t, p, "k", "")
+		w.ended[conn] = true
+		p.Release(conn, "k", "", true)
+		conn = acquire(t, p, "k", "")
+		p.Release(conn, "k", "", false)
+		conn = acquire(t, p, "k", "")
+		p.Release(conn, "k", "", true)
+		p.Remove(conn)
+		if conn = acquire(t, p, "k", ""); conn != 4 {
+			t.Errorf("got %d, want the fourth", conn)
+		}
+		synctest.Wait()
+		if slices.Sort(w.closed); !slices.Equal(w.closed, []int{1, 2, 3}) {
+			t.Errorf("closed %v", w.closed)
+		}
+		p.Release(conn, "k", "", true)
+		w.fail = errors.New("no room")
+		p.Remove(conn)
+		if _, err := p.Acquire(t.Context(), "k", ""); !errors.Is(err, w.fail) {
+			t.Errorf("got %v", err)
+		}
+		w.fail = nil
+		acquire(t, p, "k", "")
+	})
+}
+
+// Connections that take long to close count, so that they do not add up.
+func TestWhatIsBeingClosedCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world{closing: time.Hour}
+		p := w.pool(2, 10)
+		for range 2 {
+			p.Release(acquire(t, p, "k", ""), "k", "", false)
+		}
+		acquire(t, p, "k", "")
+		acquire(t, p, "k", "")
+		refused(t, p, "k", "")
+		if len(w.opened) != 4 {
+			t.Errorf("%d are open, want 4", len(w.opened))
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// A call that gives up while its turn comes leaves the connection to others.
+func TestTurnsAreNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 100)
+		conn := acquire(t, p, "k", "")
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 20 {
+			go func() {
+				if conn, err := p.Acquire(ctx, "k", ""); err == nil {
+					p.Release(conn, "k", "", true)
+				}
+			}()
+		}
+		synctest.Wait()
+		go cancel()
+		p.Release(conn, "k", "", true)
+		synctest.Wait()
+		if again := acquire(t, p, "k", ""); again != conn {
+			t.Errorf("got %d, want %d", again, conn)
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package gatewaytest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+)
+
+// A Mode is how calls of a gateway use connections to the upstream.
+type Mode string
+
+// The modes.
+const (
+	SharedHTTP  Mode = "calls share a connection over HTTP"
+	PerCallHTTP Mode = "a connection for each call over HTTP"
+	TurnsLines  Mode = "calls take turns on a connection over lines"
+	PerCallLine Mode = "a connection for each call over lines"
+)
+
+// Modes returns all modes.
+func Modes() []Mode { return []Mode{SharedHTTP, PerCallHTTP, TurnsLines, PerCallLine} }
+
+// LogName is the name in logs that a gateway gives the session of the client.
+const LogName = "downstream-1"
+
+const forms = `{"elicitation":{"form":{}}}`
+
+// A Gateway is what a test builds: it has the tools of the upstream and passes calls on.
+// It returns the URL of its endpoint.
+type Gateway func(t *testing.T, router *elicitation.Router, up *Upstream, mode Mode) (url string)
+
+// A sentence is one requirement: what is asked and answered, and what everybody reads.
+type sentence struct {
+	name     string
+	outside  bool   // the question belongs to no call
+	declared string // "": form mode
+	question string // "": one that any answer fits
+	reply    string // of the client, "": it does not answer
+	upstream string // what the upstream reads, as JSON
+	frames   int32  // how many questions the client got
+	logged   []entry
+	metrics  []string // that are not zero
+}
+
+// An entry is what is known of a log entry. Fields that are not named must be absent, except
+// for those that every entry has.
+type entry struct {
+	event  string
+	fields map[string]any
+}
+
+const (
+	plain    = `{"mode":"form","message":"Deploy?","requestedSchema":{"type":"object","properties":{"why":{"type":"string"}}}}`
+	visit    = `{"mode":"url","message":"Sign in","url":"https://example.com/in","elicitationId":"v1"}`
+	nested   = `{"mode":"form","message":"Deploy?","requestedSchema":{"type":"object","properties":{"where":{"type":"object","properties":{"zone":{"type":"string"}}}}}}`
+	noSchema = `{"mode":"form","message":"Deploy?"}`
+)
+
+type fields = map[string]any
+
+// created are the entries of a question that reached the client, before its end. An SDK
+// reports the delivery when the answer arrives.
+func created(delivered bool) []entry {
+	all := []entry{{"elicitation.created", fields{"mode": "elicitation.form"}}}
+	if delivered {
+		all = append(all, entry{"elicitation.delivered", fields{"mode": "elicitation.form"}})
+	}
+	return all
+}
+
+func answered(action, content string) sentence {
+	reply := `{"action":"` + action + `"` + content + `}`
+	return sentence{
+		name: "the client answers " + action, reply: `"result":` + reply, upstream: reply,
+		frames: 1,
+		logged: append(created(true), entry{"elicitation.completed",
+			fields{"mode": "elicitation.form", "action": action}}),
+		metrics: []string{"elicitation_requests_total 1",
+			`elicitation_completed_total{action="` + action + `"} 1`},
+	}
+}
+
+func rejected(reason string, code float64) ([]entry, []string) {
+	return []entry{{"elicitation.rejected", fields{"reason": reason, "code": code}}},
+		[]string{`elicitation_rejected_total{reason="` + reason + `"} 1`}
+}
+
+func sentences() []sentence {
+	noSession, noSessionCount := rejected("no_session", -32601)
+	mute, muteCount := rejected("capability", -32601)
+	mode, modeCount := rejected("mode", -32602)
+	invalid, invalidCount := rejected("invalid_question", -32602)
+	misfit := answered("accept", `,"content":{"why":5}`)
+	misfit.name = "accepted content that does not fit is passed on with a warning"
+	misfit.logged[2].fields["violation"] = regexp.MustCompile(`.`)
+	zone := answered("accept", `,"content":{"where":{"zone":"a"}}`)
+	zone.name, zone.question = "a nested form that no revision knows", nested
+	zone.logged[2].fields["violation"] = regexp.MustCompile(`.`)
+	return []sentence{
+		answered("accept", `,"content":{"why":"because"}`),
+		answered("decline", ""),
+		answered("cancel", ""),
+		misfit,
+		zone,
+		{name: "nobody answers in time",
+			upstream: `{"code":23224,"message":"Elicitation timed out"}`, frames: 1,
+			logged: append(created(false), entry{"elicitation.timeout",
+				fields{"mode": "elicitation.form", "code": 23224.0}}),
+			metrics: []string{"elicitation_requests_total 1", "elicitation_timeout_total 1"}},
+		{name: "the client answers with an error",
+			reply:    `"error":{"code":-32000,"message":"no eyes"}`,
+			upstream: `{"code":-32000,"message":"no eyes"}`, frames: 1,
+			logged: append(created(true), entry{"elicitation.error", fields{
+				"mode": "elicitation.form", "reason": "client_error", "code": -32000.0}}),
+			metrics: []string{"elicitation_requests_total 1",
+				`elicitation_errors_total{reason="client_error"} 1`}},
+		{name: "the question belongs to no call", outside: true,
+			upstream: `{"code":-32601,"message":"No client session available"}`,
+			logged:   noSession, metrics: noSessionCount},
+		{name: "the client did not declare elicitation", declared: `{}`,
+			upstream: `{"code":-32601,"message":"Client does not support elicitation"}`,
+			logged:   mute, metrics: muteCount},
+		{name: "the client did not declare the mode", question: visit,
+			upstream: `{"code":-32602,"message":"Client does not support URL elicitation"}`,
+			logged:   mode, metrics: modeCount},
+		{name: "the question is malformed", question: noSchema,
+			upstream: `{"code":-32602,"message":"Invalid elicitation request: *"}`,
+			logged:   invalid, metrics: invalidCount},
+	}
+}
+
+// Accept holds a gateway against the table: what the upstream reads, what the client gets,
+// each field of the log, and the metrics.
+func Accept(t *testing.T, build Gateway) {
+	for _, mode := range Modes() {
+		for _, s := range sentences() {
+			t.Run(string(mode)+"/"+s.name, func(t *testing.T) { s.check(t, build, mode) })
+		}
+	}
+}
+
+func (s sentence) check(t *testing.T, build Gateway, mode Mode) {
+	if s.outside && (mode == PerCallHTTP || mode == PerCallLine) {
+		t.Skip("the connection ends with the call")
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	registry := prometheus.NewRegistry()
+	opts := elicitation.Options{Logger: zap.New(core), Registerer: registry}
+	if s.reply == "" {
+		opts.Timeout = 50 * time.Millisecond
+	}
+	router, err := elicitation.New(&opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := NewUpstream(t)
+	url := build(t, router, up, mode)
+	client := Connect(t, url, cmp.Or(s.declared, forms), s.reply, nil)
+	got := ""
+	if s.outside {
+		client.Call(t, ToolPlain, plain)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		got = up.AskOutside(ctx, plain)
+	} else {
+		got = client.Call(t, ToolAsk, cmp.Or(s.question, plain))
+	}
+	if !matchesJSON(got, s.upstream) {
+		t.Errorf("the upstream reads %s, want %s", got, s.upstream)
+	}
+	if n := client.Asked.Load(); n != s.frames {
+		t.Errorf("the client got %d questions, want %d", n, s.frames)
+	}
+	s.checkLog(t, logs.All())
+	s.checkMetrics(t, registry)
+	client.Delete(t)
+}
+
+// matchesJSON compares JSON. A want whose last string ends with * matches by what is before.
+func matchesJSON(got, want string) bool {
+	if before, _, ok := strings.Cut(want, "*"); ok {
+		return strings.HasPrefix(got, before)
+	}
+	var g, w any
+	return json.Unmarshal([]byte(got), &g) == nil && json.Unmarshal([]byte(want), &w) == nil &&
+		reflect.DeepEqual(g, w)
+}
+
+var hexID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+func (s sentence) checkLog(t *testing.T, got []observer.LoggedEntry) {
+	t.Helper()
+	var names, want []string
+	for _, e := range got {
+		names = append(names, e.Message)
+	}
+	for _, e := range s.logged {
+		want = append(want, e.event)
+	}
+	if !slices.Equal(names, want) {
+		t.Fatalf("logged %q, want %q", names, want)
+	}
+	for i, e := range s.logged {
+		s.checkEntry(t, e, got[i])
+	}
+}
+
+func (s sentence) checkEntry(t *testing.T, want entry, got observer.LoggedEntry) {
+	t.Helper()
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, f := range got.Context {
+		f.AddTo(encoder)
+	}
+	read := map[string]any{} // as a reader of JSON has it
+	data, err := json.Marshal(encoder.Fields)
+	if err != nil || json.Unmarshal(data, &read) != nil {
+		t.Fatalf("%v: %v", encoder.Fields, err)
+	}
+	isQuestion := want.event != "elicitation.rejected"
+	expected := fields{
+		"event": want.event, "request_id": "", "downstream_session": "", "action": "",
+		"upstream_session": regexp.MustCompile(`^up`), "duration_ms": regexp.MustCompile(`^[0-9]`),
+		"message": regexp.MustCompile(`^(Deploy\?|Sign in)$`),
+	}
+	if isQuestion {
+		expected["request_id"] = hexID
+	}
+	if !s.outside {
+		expected["downstream_session"] = LogName
+		expected["call_id"] = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+	}
+	maps.Copy(expected, want.fields)
+	for name, value := range expected {
+		found, ok := read[name]
+		delete(read, name)
+		switch value := value.(type) {
+		case *regexp.Regexp:
+			if !ok || !value.MatchString(fmt.Sprint(found)) {
+				t.Errorf("%s: %s is %v, want %v", want.event, name, found, value)
+			}
+		default:
+			if !ok || found != value {
+				t.Errorf("%s: %s is %v, want %v", want.event, name, found, value)
+			}
+		}
+	}
+	if len(read) > 0 {
+		t.Errorf("%s: has other fields %v", want.event, read)
+	}
+}
+
+func (s sentence) checkMetrics(t *testing.T, registry *prometheus.Registry) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			if value == 0 {
+				continue
+			}
+			label := ""
+			for _, pair := range m.GetLabel() {
+				label = fmt.Sprintf(`{%s=%q}`, pair.GetName(), pair.GetValue())
+			}
+			got = append(got, fmt.Sprintf("%s%s %v", family.GetName(), label, value))
+		}
+	}
+	want := slices.Sorted(slices.Values(s.metrics))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("metrics are %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,159 @@
+package gatewaytest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A Client is a client of revision 2025-11-25 that writes each message itself.
+type Client struct {
+	// Asked is how many questions it got.
+	Asked atomic.Int32
+
+	url, session string
+	header       http.Header
+	reply        string
+}
+
+// Connect opens a session with the gateway at url. declared are its capabilities. reply are
+// the members of its response to each question, such as `"result":{"action":"decline"}`;
+// "" leaves questions open.
+func Connect(t testing.TB, url, declared, reply string, header http.Header) *Client {
+	t.Helper()
+	c := &Client{url: url, header: header, reply: reply}
+	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+
+		`"protocolVersion":"2025-11-25","capabilities":%s,`+
+		`"clientInfo":{"name":"raw","version":"1"}}}`, declared))
+	_, _ = io.Copy(io.Discard, response.Body)
+	response.Body.Close()
+	c.session = response.Header.Get("Mcp-Session-Id")
+	c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).Body.Close()
+	return c
+}
+
+// Call calls a tool whose argument "question" is the given JSON, and returns the text of the
+// result, or the error as JSON.
+func (c *Client) Call(t testing.TB, tool, question string) string {
+	t.Helper()
+	s := c.StartCall(t, tool, question)
+	defer s.Close()
+	for {
+		m, ok := s.next()
+		switch {
+		case !ok:
+			t.Error("the stream ended without a result")
+			return ""
+		case m.Method == "elicitation/create":
+			c.Asked.Add(1)
+			if c.reply != "" {
+				answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, c.reply)
+				c.post(t, answer).Body.Close()
+			}
+		case m.Method == "":
+			return resultText(m)
+		}
+	}
+}
+
+// A Stream is the response to a call.
+type Stream struct {
+	response *http.Response
+	lines    *bufio.Reader
+}
+
+// StartCall sends a call and returns the stream on which questions and the result come.
+func (c *Client) StartCall(t testing.TB, tool, question string) *Stream {
+	t.Helper()
+	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+
+		`"name":%q,"arguments":{"question":%s}}}`, tool, question))
+	return &Stream{response, bufio.NewReader(response.Body)}
+}
+
+// Close gives the call up, if it has not ended.
+func (s *Stream) Close() { s.response.Body.Close() }
+
+// WaitForQuestion reads until the client is asked.
+func (s *Stream) WaitForQuestion(t testing.TB) {
+	t.Helper()
+	for {
+		m, ok := s.next()
+		if !ok || m.Method == "" {
+			t.Fatal("the client was not asked")
+		}
+		if m.Method == "elicitation/create" {
+			return
+		}
+	}
+}
+
+// next returns the next message, which may be the only one.
+func (s *Stream) next() (m envelope, ok bool) {
+	if !strings.HasPrefix(s.response.Header.Get("Content-Type"), "text/event-stream") {
+		err := json.NewDecoder(s.lines).Decode(&m)
+		return m, err == nil
+	}
+	for {
+		line, err := s.lines.ReadString('\n')
+		if data, ok := strings.CutPrefix(line, "data:"); ok &&
+			json.Unmarshal([]byte(data), &m) == nil {
+			return m, true
+		}
+		if err != nil {
+			return m, false
+		}
+	}
+}
+
+func resultText(m envelope) string {
+	var result struct{ Content []struct{ Text string } }
+	if m.Error != nil || json.Unmarshal(m.Result, &result) != nil || len(result.Content) == 0 {
+		return m.outcome()
+	}
+	return result.Content[0].Text
+}
+
+// As returns a client that uses the same session with other headers.
+func (c *Client) As(header http.Header) *Client {
+	return &Client{url: c.url, session: c.session, header: header, reply: c.reply}
+}
+
+// Delete ends the session.
+func (c *Client) Delete(t testing.TB) (status int) {
+	t.Helper()
+	response := c.send(t, http.MethodDelete, "")
+	response.Body.Close()
+	return response.StatusCode
+}
+
+func (c *Client) post(t testing.TB, body string) *http.Response {
+	t.Helper()
+	return c.send(t, http.MethodPost, body)
+}
+
+func (c *Client) send(t testing.TB, method, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, c.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, values := range c.header {
+		r.Header[key] = values
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if c.session != "" {
+		r.Header.Set("Mcp-Session-Id", c.session)
+		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
