@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -21,7 +22,9 @@ import (
 type Options struct {
 	// Options are those of the funnel: keys, limits, the guard, the observer. A Sealer
 	// with a shared key requires an Audience, such as the name of the service: the
-	// adapter cannot read the server's name from the SDK.
+	// adapter cannot read the server's name from the SDK. Without an Observer warnings
+	// go to the default logger of log/slog, such as why a state was refused;
+	// [event.Discard] turns that off.
 	roundtrip.Options
 	// Principal returns the principal of a request, to which states are bound: a state
 	// of another principal is refused. Calls may overlap. Nil: [PrincipalOf].
@@ -80,6 +83,9 @@ func New(opts *Options) (*Adapter, error) {
 	}
 	if a.opts.Principal == nil {
 		a.opts.Principal = PrincipalOf
+	}
+	if a.opts.Observer == nil {
+		a.opts.Observer = warnlog.New()
 	}
 	var err error
 	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
@@ -182,8 +188,8 @@ func (a *Adapter) serveCall(ctx context.Context, method string, server *mcp.Serv
 	return c.encodeResult(result)
 }
 
-// Mistakes in the use of the adapter. They go to the observer, and to the client as well:
-// without an observer nobody else would read what is missing.
+// Mistakes in the use of the adapter. They go to the observer, and to the client as well: an
+// author who tries the server reads there what is missing.
 var (
 	errInstalledTwice = errors.New("gosdk: two adapters are installed on one server; use one " +
 		"Adapter for all servers")
@@ -200,7 +206,5 @@ func (a *Adapter) refuseInstallation(ctx context.Context, method string, mistake
 }
 
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
-	if a.opts.Observer != nil {
-		a.opts.Observer.Observe(ctx, e)
-	}
+	a.opts.Observer.Observe(ctx, e)
 }

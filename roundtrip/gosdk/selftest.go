@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/selftest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // runSelfTest checks what the adapter relies on beyond the SDK's documentation.
@@ -95,7 +96,7 @@ const probeForm = `{"type":"object","properties":{"n":{"type":"integer"}},"requi
 func runProbe(ctx context.Context, version protocol.Version, tool mcp.ToolHandler,
 	middleware func(*probe) mcp.Middleware) (*probe, error) {
 	p := &probe{server: mcp.NewServer(&mcp.Implementation{Name: "probe", Version: "1"}, nil)}
-	p.adapter = &Adapter{}
+	p.adapter = &Adapter{opts: Options{Options: roundtrip.Options{Observer: event.Discard}}}
 	p.server.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			p.request = req

@@ -175,7 +175,5 @@ var errCannotCarry = errors.New("this resource asks questions, which needs the s
 	"or Listen of package mcpgo")
 
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
-	if a.opts.Observer != nil {
-		a.opts.Observer.Observe(ctx, e)
-	}
+	a.opts.Observer.Observe(ctx, e)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -25,7 +26,9 @@ const DefaultMaxMessageBytes = 4 << 20
 type Options struct {
 	// Options are those of the funnel: keys, limits, the guard, the observer. Plain is
 	// not supported. A Sealer with a shared key requires an Audience, such as the name of
-	// the service: the adapter cannot read the server's name from mcp-go.
+	// the service: the adapter cannot read the server's name from mcp-go. Without an
+	// Observer warnings go to the default logger of log/slog, such as why a state was
+	// refused; [event.Discard] turns that off.
 	roundtrip.Options
 	// Principal returns the principal of a request; header is that of the HTTP request,
 	// nil on other transports. It is called once per request, with the request's context,
@@ -77,6 +80,9 @@ func New(opts *Options) (*Adapter, error) {
 	a := &Adapter{}
 	if opts != nil {
 		a.opts = *opts
+	}
+	if a.opts.Observer == nil {
+		a.opts.Observer = warnlog.New()
 	}
 	if a.opts.MaxMessageBytes <= 0 {
 		a.opts.MaxMessageBytes = DefaultMaxMessageBytes

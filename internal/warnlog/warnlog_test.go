@@ -1,0 +1,65 @@
+package warnlog_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/warnlog"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// logged returns what the default logger writes of an event, without the time.
+func logged(t *testing.T, level slog.Level, e event.Event) string {
+	t.Helper()
+	var out bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})))
+	warnlog.New().Observe(t.Context(), e)
+	return out.String()
+}
+
+func TestWarningsGoToTheDefaultLogger(t *testing.T) {
+	where := event.Where{Version: "2026-07-28", Method: "tools/call", Target: "pay", Round: 2}
+	for _, test := range []struct {
+		name string
+		give event.Event
+		want string
+	}{
+		{"a refused state", event.StateRejected{Where: where, Reference: "ab12",
+			Reason: event.ReasonForeignEphemeral, KeyID: "e1"},
+			"level=WARN msg=mcp.state_rejected key_id=e1 method=tools/call " +
+				"reason=foreign_ephemeral reference=ab12 round=2 target=pay version=2026-07-28\n"},
+		{"a mistake of the host", event.ServerBug{Where: where, Err: errors.New("no\nkey")},
+			`level=ERROR msg=mcp.server_bug error=no\nkey method=tools/call round=2 target=pay ` +
+				"version=2026-07-28\n"},
+		{"what is no problem", event.Resumed{Where: where}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := logged(t, slog.LevelDebug, test.give); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLevelOfTheDefaultLoggerIsObeyed(t *testing.T) {
+	e := event.EphemeralKey{KeyID: "e1"}
+	if got := logged(t, slog.LevelError, e); got != "" {
+		t.Errorf("got %s", got)
+	}
+	if got := logged(t, slog.LevelWarn, e); !strings.Contains(got, "mcp.ephemeral_key") {
+		t.Errorf("got %s", got)
+	}
+}
