@@ -62,14 +62,19 @@ func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
 
 // NoteFailedPush informs the funnel of a question that the host itself has put to
 // the client under the context of a handler, and that failed with err. It does
-// what a failed [Funnel.Push] does: the observer is notified, and the run ends
-// with a refusal unless the host tolerates it. A handler's own end of ctx is no
-// failure.
+// what a failed [Funnel.Push] does: the observer is notified, and unless the host
+// tolerates it the run ends with a refusal. Where the handler fails as well, with an
+// error or an error result, its own words go out in the place of the refusal, as they
+// would without a funnel. A handler's own end of ctx is no failure.
 func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error,
 	tolerated bool) {
 	r := runFrom(ctx)
 	if p, over := f.newPushQuestioner(ctx, r, &call); over == nil {
-		p.failPushed(ctx, r, kind, err, tolerated)
+		after := refuseUnlessHandlerFails
+		if tolerated {
+			after = tolerateFailure
+		}
+		p.failPushed(ctx, r, kind, err, after)
 	}
 }
 
@@ -111,7 +116,7 @@ func (p *questioner) applyPushed(ctx context.Context, question protocol.InputReq
 	case *invalidPushError:
 		return nil, endInvalidPush(ctx, failed.err)
 	default:
-		p.failPushed(ctx, r, question.Kind(), err, optional)
+		p.failPushed(ctx, r, question.Kind(), err, afterFailureOf(optional))
 	}
 	return nil, err
 }
@@ -331,15 +336,34 @@ func acceptForm(fields *form.Form, raw json.RawMessage) (json.RawMessage, error)
 	return jsonx.Marshal(result)
 }
 
-// failPushed decides what becomes of a run whose question failed.
+// afterFailure says what becomes of a run whose question failed.
+type afterFailure int
+
+const (
+	refuseAlways             afterFailure = iota // whatever the handler returns
+	refuseUnlessHandlerFails                     // then its own words go out
+	tolerateFailure                              // the handler may complete
+)
+
+// afterFailureOf returns what becomes of a run that asked with a function of this package.
+func afterFailureOf(optional bool) afterFailure {
+	if optional {
+		return tolerateFailure
+	}
+	return refuseAlways
+}
+
+// failPushed reports a question that failed, and ends the run as after says.
 func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error,
-	tolerated bool) {
+	after afterFailure) {
 	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil {
 		return // withdrawn by the handler, which chose to do without
 	}
-	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: tolerated || r == nil})
-	if r != nil && !tolerated {
-		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed})
+	tolerated := r == nil || after == tolerateFailure
+	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: tolerated})
+	if !tolerated {
+		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: event.EndFailed,
+			yields: after == refuseUnlessHandlerFails})
 	}
 }
 

@@ -208,7 +208,7 @@ func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 	if err != nil {
 		return err
 	}
-	p.failPushed(ctx, r, kind, failed, true)
+	p.failPushed(ctx, r, kind, failed, tolerateFailure)
 	return failed
 }
 

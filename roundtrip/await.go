@@ -152,7 +152,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	}
 	w, err := p.beginWaiting(ctx)
 	if err != nil && p.isLegacy() {
-		p.failPushed(ctx, r, protocol.KindElicitURL, err, false)
+		p.failPushed(ctx, r, protocol.KindElicitURL, err, refuseAlways)
 	}
 	if err != nil {
 		return false, r.endOfLegacyWait(p, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -208,5 +209,61 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 	}
 	if seen.failedPushes(false) != 1 {
 		t.Errorf("events %v", seen.all())
+	}
+}
+
+// A handler that fails because its client answered a question with an error says so in its own
+// words, the same as without the adapter.
+func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
+	tools := map[string]mcp.ToolHandler{
+		"error result": func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			if _, err := req.Session.Elicit(ctx, formQuestion()); err != nil {
+				result := toolText("not confirmed: " + err.Error())
+				result.IsError = true
+				return result, nil
+			}
+			return toolText("DELETED"), nil
+		},
+		"error": func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			if _, err := req.Session.Elicit(ctx, formQuestion()); err != nil {
+				return nil, &jsonrpc.Error{Code: 7, Message: "not confirmed: " + err.Error()}
+			}
+			return toolText("DELETED"), nil
+		},
+	}
+	for name, tool := range tools {
+		t.Run(name, func(t *testing.T) {
+			var texts []string
+			for _, adapted := range []bool{false, true} {
+				ours, theirs := mcp.NewInMemoryTransports()
+				if adapted {
+					run(t, single(t, tool, withUnmodifiedHandlers()), theirs)
+				} else {
+					server := mcp.NewServer(&mcp.Implementation{Name: "single", Version: "1.0.0"}, nil)
+					server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, tool)
+					session, err := server.Connect(t.Context(), theirs, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = session.Close() })
+				}
+				c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
+					ElicitationHandler: func(context.Context,
+						*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						return nil, errors.New("no eyes")
+					},
+				})
+				session, err := c.Connect(within(t), ours,
+					&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = session.Close() })
+				texts = append(texts, reached(t, sdkPeer{session}))
+			}
+			if texts[0] != texts[1] || !strings.Contains(texts[0], "not confirmed: ") {
+				t.Errorf("got %q, and %q without the adapter", texts[1], texts[0])
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package mcpgo_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -140,5 +141,41 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 			seen.failedPushes(false) != 1 {
 			t.Errorf("must ask %v: got %s, events %v", must, got.body, seen.events)
 		}
+	}
+}
+
+// A handler that fails because its client answered a question with an error says so in its own
+// words, the same as without the adapter.
+func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		t.Run(fmt.Sprint("plain error ", plain), func(t *testing.T) {
+			var texts []string
+			for _, adapted := range []bool{false, true} {
+				s := newHostServer()
+				s.AddTool(mcp.NewTool("delete"), func(ctx context.Context,
+					_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					_, err := s.RequestElicitation(ctx,
+						mcp.ElicitationRequest{Params: form("Sure?")})
+					switch {
+					case err == nil:
+						return mcp.NewToolResultText("DELETED"), nil
+					case plain:
+						return nil, fmt.Errorf("not confirmed: %w", err)
+					}
+					return mcp.NewToolResultError("not confirmed: " + err.Error()), nil
+				})
+				if adapted {
+					install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})
+				}
+				got := live(t.Context(), s, elicitFunc(func(context.Context,
+					mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+					return nil, errors.New("no eyes")
+				}), "delete")
+				texts = append(texts, got.body)
+			}
+			if texts[0] != texts[1] || !strings.Contains(texts[0], "not confirmed: ") {
+				t.Errorf("got %s, and %s without the adapter", texts[1], texts[0])
+			}
+		})
 	}
 }
