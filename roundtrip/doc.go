@@ -238,8 +238,8 @@
 //   - [Funnel.Push], [Funnel.TryPush], [Funnel.CanPush], [Funnel.NoteFailedPush],
 //     [Funnel.WaitWhile] and [WithRoundOf] are for hosts whose handlers ask without
 //     the funnel.
-//   - [AskRequest], [AskUnkeyed], [PeekState] and [ReceivedState] let handlers of another
-//     SDK ask and read in its types.
+//   - [AskRequest], [AskUnkeyed], [StateOfAnyVersion] and [ReceivedState] let handlers of
+//     another SDK ask and read in its types.
 //   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware.
 //
 // # Concurrency and contexts

@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -40,12 +39,10 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if err := opts.checkNegative(); err != nil {
 		return nil, err
 	}
-	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey ||
-		opts.StateStore != nil) {
-		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and " +
-			"RequireSharedKey")
+	if err := opts.checkModes(); err != nil {
+		return nil, err
 	}
-	if opts.Sealer == nil && !opts.Plain {
+	if opts.Sealer == nil && opts.Sealing != Unsealed {
 		opts.Sealer = keys.EphemeralKeyring()
 	}
 	opts.Observer = event.Observers(opts.Observer)

@@ -40,13 +40,13 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 		return err
 	}
 	_, plain := d.plain.Text()
-	if plain && !p.funnel.opts.Plain {
-		return fmt.Errorf("input required: plain state needs a funnel with the option Plain; use " +
+	if plain && p.funnel.opts.Sealing != Unsealed {
+		return fmt.Errorf("input required: plain state needs a funnel whose Sealing is Unsealed; use " +
 			"WithState")
 	}
-	if d.hasState && p.funnel.opts.Plain {
-		return fmt.Errorf("input required: WithState needs sealing; a funnel with the option " +
-			"Plain takes PlainState")
+	if d.hasState && p.funnel.opts.Sealing == Unsealed {
+		return fmt.Errorf("input required: WithState needs sealing; a funnel whose Sealing " +
+			"is Unsealed takes PlainState")
 	}
 	if len(d.questions) == 0 && !d.hasState && !plain {
 		return fmt.Errorf("input required: at least one question or WithState is needed")
@@ -110,7 +110,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 	}
 	d := &draft{}
 	if text, present := asks.RequestState.Text(); present {
-		if p.funnel.opts.Plain {
+		if p.funnel.opts.Sealing == Unsealed {
 			d.plain = asks.RequestState
 		} else {
 			WithState(text).addTo(d)
@@ -213,7 +213,7 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
-	case p.funnel.opts.RefuseLegacy:
+	case p.funnel.opts.Legacy == LegacyRefuse:
 		p.observe(ctx, event.ServerBug{Where: p.where,
 			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
 				p.call.Version)})

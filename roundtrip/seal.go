@@ -45,7 +45,7 @@ func (r *run) askReturned(ctx context.Context,
 		return nil, refused
 	}
 	requests = r.explainUnfinished(r.explainRepeats(requests))
-	if r.funnel.opts.Plain {
+	if r.funnel.opts.Sealing == Unsealed {
 		if text, _ := d.plain.Text(); len(text) > r.funnel.opts.MaxStateBytes {
 			return nil, r.reportBug(ctx,
 				fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text),
@@ -93,7 +93,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	text, _ := state.Text()
 	if !r.funnel.silent {
 		left := -1
-		if !r.funnel.opts.Plain {
+		if r.funnel.opts.Sealing != Unsealed {
 			left = r.funnel.opts.MaxRounds - r.number
 		}
 		r.requested = event.InputRequested{Where: r.where, Kinds: requestKinds(requests), Questions: askedQuestions(d.questions),

@@ -234,7 +234,7 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 		cold bool
 	}{
 		{"AcceptCold", roundtrip.Options{}, true},
-		{"Plain", roundtrip.Options{Plain: true}, false},
+		{"Plain", roundtrip.Options{Sealing: roundtrip.Unsealed}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, tc.opts, func(ctx context.Context) (protocol.Result, error) {

@@ -55,7 +55,7 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 type waitQuotas struct {
 	calls    *quota.Pool[protocol.Principal]
 	bytes    *quota.Pool[protocol.Principal]
-	sessions *quota.Pool[any]
+	sessions *quota.Pool[SessionKey]
 }
 
 func newWaitQuotas(o *Options) waitQuotas {
@@ -74,7 +74,7 @@ func newWaitQuotas(o *Options) waitQuotas {
 		}),
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes, Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
-		sessions: quota.New(quota.Options[any]{
+		sessions: quota.New(quota.Options[SessionKey]{
 			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
 		}),
 	}

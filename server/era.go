@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // An era is what differs between requests of revision 2026-07-28, which stand for
@@ -22,8 +23,8 @@ type era interface {
 	// newPusher returns what asks the client while the request runs, nil where
 	// questions are returned instead or there is no way to send one.
 	newPusher(in *Request) *pusher
-	// sessionKey names the session to the funnel, nil: there is none.
-	sessionKey() any
+	// sessionKey names the session to the funnel, zero: there is none.
+	sessionKey() roundtrip.SessionKey
 	// answerOwnMethod answers the methods that this era alone has. It reports false
 	// for others.
 	answerOwnMethod(ctx context.Context, in *Request) (protocol.Result, error, bool)

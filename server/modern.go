@@ -6,6 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // Admit decodes the parameters of a request and checks what can be checked
@@ -91,7 +92,7 @@ func (modernEra) isAbandoned(*Admission) bool { return false }
 
 func (modernEra) newPusher(*Request) *pusher { return nil }
 
-func (modernEra) sessionKey() any { return nil }
+func (modernEra) sessionKey() roundtrip.SessionKey { return roundtrip.SessionKey{} }
 
 func (m modernEra) answerOwnMethod(
 	ctx context.Context, in *Request,

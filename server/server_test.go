@@ -18,9 +18,9 @@ import (
 
 func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
-		"plain with a sealer": {Roundtrip: roundtrip.Options{Plain: true,
+		"plain with a sealer": {Roundtrip: roundtrip.Options{Sealing: roundtrip.Unsealed,
 			Sealer: keys.EphemeralKeyring()}},
-		"no shared key":     {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
+		"no shared key":     {Roundtrip: roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}},
 		"no name":           {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
 		"nil middleware":    {Middleware: []server.Middleware{nil}},
 		"extension no JSON": {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},

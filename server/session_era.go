@@ -8,6 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -265,7 +266,7 @@ func (x *Session) newPusher(in *Request) *pusher {
 	return &pusher{session: x, version: in.Version, channel: in.channel, back: back}
 }
 
-func (x *Session) sessionKey() any { return x }
+func (x *Session) sessionKey() roundtrip.SessionKey { return roundtrip.SessionKeyOf(x) }
 
 // logLevel returns the level that the client chose with logging/setLevel.
 func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {
