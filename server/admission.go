@@ -28,8 +28,7 @@ type Delivery struct {
 	// it can be kept out of logs; nothing else reads it.
 	Credential string
 	// Back is the way back to the client while the request runs. Nil: none. In a
-	// session it is a [BackSender] where the client can be asked; it may be a
-	// [StreamCloser], too.
+	// session it is a [BackSender] where the client can be asked.
 	Back protocol.Back
 	// Panicked is told of a panic outside of handlers and middleware, of an
 	// observer for example, beside the observer and before the request is

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -121,14 +122,6 @@ func (s *Server) convertOutcome(ctx context.Context, in *Request, result protoco
 	return nil, err
 }
 
-// A StreamCloser is an [Delivery].Back that can close its connection while the
-// request goes on; the client reconnects for the rest (2025-11-25
-// basic/transports, "Resumability and Redelivery"). CloseStream may be called more
-// than once and while notifications are being sent.
-type StreamCloser interface {
-	CloseStream(ctx context.Context, retry time.Duration) error
-}
-
 // CloseStream closes the connection on which the client waits for the response
 // and tells it to ask again after retry, rounded to milliseconds; zero leaves
 // that to the client. The request goes on. What it sends from now on, the
@@ -147,7 +140,7 @@ func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if c.channel.ended {
 		return ErrEnded
 	}
-	closer, ok := c.channel.back.(StreamCloser)
+	closer, ok := c.channel.back.(transport.StreamCloser)
 	if !ok {
 		return ErrCannotClose
 	}

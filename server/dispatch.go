@@ -16,8 +16,8 @@ import (
 
 // Handle serves a request that arrives in process, as sent by the principal of ctx
 // (see [WithPrincipal]): it checks the parameters strictly, admits the request and
-// serves it. Cancelling ctx abandons the request. The error is always nil: errors
-// of the server are in the response.
+// serves it. Cancelling ctx abandons the request: then there is no response, and the
+// error is the cause. Errors of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
@@ -34,7 +34,11 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
-	return s.Serve(ctx, s.admitRequest(req, &d, malformed)), nil
+	response := s.Serve(ctx, s.admitRequest(req, &d, malformed))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))
+	}
+	return response, nil
 }
 
 func targetOf(p protocol.Params) string {
