@@ -42,7 +42,7 @@ const waitRetryAfter = 5 * time.Second
 // limits or measures work uses it to leave the time out that a person takes:
 //
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
-//	return next(ctx, in)
+//	return next(ctx, request)
 //
 // tell is called by one goroutine at a time, with true and false by turns, and
 // with false before the handler goes on; with false also after the call, where a

@@ -81,26 +81,26 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 }
 
 // getPrompt answers prompts/get.
-func (s *Server) getPrompt(ctx context.Context, in *Request,
+func (s *Server) getPrompt(ctx context.Context, request *Request,
 	params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, ok := s.prompts.loadSnapshot().index[params.Name]
-	if !ok || !s.isVisible(in.Principal, KindPrompt, params.Name) {
+	if !ok || !s.isVisible(request.Principal, KindPrompt, params.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
 	}
-	if err := s.checkNeeds(ctx, in, p.needs); err != nil {
+	if err := s.checkNeeds(ctx, request, p.needs); err != nil {
 		return nil, err
 	}
-	call := roundtripCall(in, params.Arguments, &params.Retry)
+	call := roundtripCall(request, params.Arguments, &params.Retry)
 	call.AcceptCold = p.acceptCold
-	in.releaseBody()
+	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
-		call := &PromptCall{Call: newCall(ctx, in), Name: params.Name}
+		call := &PromptCall{Call: newCall(ctx, request), Name: params.Name}
 		if err := call.decodeArguments(params, p.definition.Arguments); err != nil {
 			return nil, err
 		}
 		result, err := p.handle(ctx, call)
-		return s.convertOutcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, request, result, err)
 	})
 }
 

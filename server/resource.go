@@ -152,16 +152,16 @@ func renderTemplates(templates []*template, next string,
 
 // findReader returns who reads uri, and the variables of its template. A resource
 // that is hidden is not read by way of a template either.
-func (s *Server) findReader(in *Request, uri string) (*resourceReader, map[string]string) {
+func (s *Server) findReader(request *Request, uri string) (*resourceReader, map[string]string) {
 	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
-		if !s.isVisible(in.Principal, KindResource, uri) {
+		if !s.isVisible(request.Principal, KindResource, uri) {
 			return nil, nil
 		}
 		return &r.resourceReader, nil
 	}
 	for _, t := range s.templates.loadSnapshot().entries {
 		if variables, ok := t.matcher.matchURI(uri); ok &&
-			s.isVisible(in.Principal, KindResourceTemplate, t.entryKey()) {
+			s.isVisible(request.Principal, KindResourceTemplate, t.entryKey()) {
 			return &t.resourceReader, variables
 		}
 	}
@@ -169,25 +169,25 @@ func (s *Server) findReader(in *Request, uri string) (*resourceReader, map[strin
 }
 
 // readResource answers resources/read.
-func (s *Server) readResource(ctx context.Context, in *Request,
+func (s *Server) readResource(ctx context.Context, request *Request,
 	params *protocol.ReadResourceParams) (protocol.Result, error) {
-	r, variables := s.findReader(in, params.URI)
+	r, variables := s.findReader(request, params.URI)
 	if r == nil {
 		return nil, protocol.ResourceNotFound(params.URI)
 	}
-	if err := s.checkNeeds(ctx, in, r.needs); err != nil {
+	if err := s.checkNeeds(ctx, request, r.needs); err != nil {
 		return nil, err
 	}
-	call := roundtripCall(in, nil, &params.Retry)
+	call := roundtripCall(request, nil, &params.Retry)
 	call.AcceptCold = r.acceptCold
-	in.releaseBody()
+	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		result, err := r.handle(ctx,
-			&ResourceCall{Call: newCall(ctx, in), URI: params.URI, Variables: variables})
+			&ResourceCall{Call: newCall(ctx, request), URI: params.URI, Variables: variables})
 		if read, ok := result.(*protocol.ReadResourceResult); ok && err == nil {
 			return fillURIs(read, params.URI), nil
 		}
-		return s.convertOutcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, request, result, err)
 	})
 }
 

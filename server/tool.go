@@ -171,31 +171,31 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 }
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, in *Request,
+func (s *Server) callTool(ctx context.Context, request *Request,
 	p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.loadSnapshot().index[p.Name]
-	if !ok || !s.isVisible(in.Principal, KindTool, p.Name) {
+	if !ok || !s.isVisible(request.Principal, KindTool, p.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
 	}
-	if err := s.checkNeeds(ctx, in, t.needs); err != nil {
-		return in.era.refuseTool(err)
+	if err := s.checkNeeds(ctx, request, t.needs); err != nil {
+		return request.era.refuseTool(err)
 	}
-	call := roundtripCall(in, p.Arguments, &p.Retry)
+	call := roundtripCall(request, p.Arguments, &p.Retry)
 	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check
-	in.releaseBody()
+	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		arguments := p.Arguments
 		if len(arguments) == 0 {
 			arguments = json.RawMessage("{}")
 		}
 		if err := t.validateArguments(arguments,
-			sharesMemory(p.Arguments, in.checkedArguments)); err != nil {
+			sharesMemory(p.Arguments, request.checkedArguments)); err != nil {
 			return badArguments(err), nil
 		}
 		result, err := t.handle(ctx,
-			&ToolCall{Call: newCall(ctx, in), Name: p.Name, Arguments: arguments})
-		return s.convertOutcome(ctx, in, result, err)
+			&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})
+		return s.convertOutcome(ctx, request, result, err)
 	})
 }
 

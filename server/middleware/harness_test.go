@@ -288,8 +288,8 @@ func (e *events) all() []event.Event {
 }
 
 // run calls a middleware around a handler, for what a server never does.
-func run(m server.Middleware, in *server.Request, h server.Handler) (protocol.Result, error) {
-	return m(h)(context.Background(), in)
+func run(m server.Middleware, request *server.Request, h server.Handler) (protocol.Result, error) {
+	return m(h)(context.Background(), request)
 }
 
 // incoming returns a request as a transport would admit it.
