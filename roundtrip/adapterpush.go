@@ -221,7 +221,7 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 
 // downgradePushed is downgrade for a question that is pushed.
 func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
-	spelled, err := p.downgrade(question)
+	spelled, err := p.downgradeQuestion(question)
 	if err != nil {
 		return nil, &PushError{
 			Method: question.Kind().Method(), Cause: err.Error(),

@@ -44,8 +44,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// decision is the outcome as events have it, which tell of answers that a person has given.
-func (o Outcome) decision() event.Decision { return event.Decision(o.String()) }
+// toDecision returns the outcome as events have it, which tell of answers that a person has given.
+func (o Outcome) toDecision() event.Decision { return event.Decision(o.String()) }
 
 // A Reply is the answer to one question.
 type Reply[T any] struct {

@@ -235,7 +235,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	}
 	copied := false
 	for i, q := range requests {
-		spelled, err := p.downgrade(q.Request)
+		spelled, err := p.downgradeQuestion(q.Request)
 		if err != nil {
 			return nil, &refusal{code: protocol.CodeCannotAsk,
 				text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
@@ -255,9 +255,12 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 // refusedLegacyText tells a client of an older revision that it is not asked.
 const refusedLegacyText = "this request asks questions, which needs a client of revision 2026-07-28"
 
-// downgrade returns the question as the revision of the call can carry it, or why it cannot.
+// downgradeQuestion returns the question as the revision of the call can carry it, or why it
+// cannot.
 // The author's value is not changed.
-func (p *questioner) downgrade(question protocol.InputRequest) (protocol.InputRequest, error) {
+func (p *questioner) downgradeQuestion(
+	question protocol.InputRequest,
+) (protocol.InputRequest, error) {
 	v := p.call.Version
 	switch q := question.(type) {
 	case *protocol.ElicitForm:

@@ -197,15 +197,15 @@ func (r *run) carriedAnswers(d *draft) []claims.Answer {
 			usable = usable && (a.checked || a.outcome != Accepted)
 		}
 		if usable && !again {
-			out = append(out, a.carry())
+			out = append(out, a.toClaims())
 		}
 	}
 	return out
 }
 
-// carry returns the answer as a state carries it. Invalid answers are counted only for
+// toClaims returns the answer as a state carries it. Invalid answers are counted only for
 // questions that are asked.
-func (a *answer) carry() claims.Answer {
+func (a *answer) toClaims() claims.Answer {
 	mark := a.mark
 	mark.Invalid = 0
 	return claims.Answer{

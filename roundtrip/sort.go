@@ -113,7 +113,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, outcome Outcome,
 	waited time.Duration) {
 	p.observe(ctx, event.Answered{
-		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.decision(),
+		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.toDecision(),
 		Principal:      p.call.Principal,
 		QuestionDigest: claims.DigestQuestion(q.Kind, q.Key, q.Digest, q.Mark), Waited: waited,
 	})

@@ -30,8 +30,8 @@ type page struct {
 	err     error
 }
 
-// newSnapshot is called with the registry's mutex held.
-func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
+// newSnapshotLocked is called with the mutex of the registry held.
+func newSnapshotLocked[E entry](r *registry[E]) *snapshot[E] {
 	s := &snapshot[E]{entries: slices.Clone(r.entries), index: maps.Clone(r.index),
 		render: r.render}
 	s.size = r.server.opts.PageSize
