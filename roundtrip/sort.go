@@ -33,7 +33,7 @@ func (r *run) sortAnswers(ctx context.Context) {
 	if r.prior != nil {
 		r.answers = openAnswers(r.prior.Answers, len(r.responses))
 	}
-	unsolicited := 0 // how many more are taken
+	unsolicited := 0 // how many more answers to questions that were not asked are accepted
 	if r.call.AcceptCold || r.funnel.opts.Sealing == Unsealed {
 		unsolicited = maxUnsolicited
 	}
@@ -41,7 +41,8 @@ func (r *run) sortAnswers(ctx context.Context) {
 		q := r.findAsked(response.Key)
 		switch {
 		case r.findAnswerLocked(response.Key) != nil:
-			r.dropAnswer(response.Key, event.DropUnsolicited) // has been answered
+			// In an earlier round, or a second time in this one.
+			r.dropAnswer(response.Key, event.DropUnsolicited)
 		case q != nil:
 			r.acceptAnswer(ctx, q, response.Result)
 		case unsolicited > 0:
@@ -93,6 +94,8 @@ func (r *run) findAsked(key string) *claims.Question {
 	return nil
 }
 
+// acceptAnswer records and reports an answer to q, which the run before asked. An answer
+// without the shape that the kind of q requires is dropped.
 func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.RawMessage) {
 	outcome, content, err := interpret(q.Kind, result)
 	if err != nil {
@@ -119,6 +122,7 @@ func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, out
 	})
 }
 
+// dropAnswer notes that an answer is not used; sortAnswers reports all of them at once.
 func (r *run) dropAnswer(key string, reason event.DropReason) {
 	r.answersDropped++
 	r.dropped = append(r.dropped, event.Dropped{Key: key, Reason: reason})

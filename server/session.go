@@ -186,8 +186,9 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	// notifications/roots/list_changed needs no more: roots are not kept.
 }
 
-// Deliver receives the client's answer to a question of this session. A response
-// to anything else is [ErrUnsolicited] and has no effect.
+// Deliver receives the client's answer to a question of this session, for which a
+// [roundtrip.Pusher] of the session waits. A response to anything else is
+// [ErrUnsolicited] and has no effect.
 func (x *Session) Deliver(r *protocol.Response) error {
 	if r == nil || !x.pushes.deliverAnswer(r) {
 		return ErrUnsolicited
