@@ -49,9 +49,9 @@ type Call struct {
 	// EmptyStateIsAbsent says that the host parsed the request before and cannot tell an
 	// absent state from an empty one; both then count as absent.
 	EmptyStateIsAbsent bool
-	// AcceptCold lets handlers read answers to questions that this flow has
+	// AcceptUnsolicited lets handlers read answers to questions that this flow has
 	// not asked, marked Unsolicited, for clients that lose the state.
-	AcceptCold bool
+	AcceptUnsolicited bool
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error

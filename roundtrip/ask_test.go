@@ -411,9 +411,9 @@ func TestAskReadsUnsolicitedAnswers(t *testing.T) {
 		return say(one + " " + two)
 	}
 	c := newClient(t, roundtrip.Options{}, handler)
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	c.answer("one", form("first"), "two", form("x")).ask("two")
-	c.call.AcceptCold = false
+	c.call.AcceptUnsolicited = false
 	if got := c.answer("two", form("second")).done(); got != "first second" {
 		t.Errorf("got %q", got)
 	}

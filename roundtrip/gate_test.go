@@ -84,7 +84,7 @@ func TestNaggingWithUnsolicitedAndPlainAnswers(t *testing.T) {
 		t.Errorf("plain: got %q, want %q", got, want)
 	}
 	c = newClient(t, roundtrip.Options{}, guard(form))
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
 		t.Errorf("cold: got %q, want %q", got, want)
 	}

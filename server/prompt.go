@@ -19,9 +19,9 @@ type Prompt struct {
 	// refused before the handler runs.
 	Arguments []protocol.PromptArgument
 	Meta      protocol.Meta
-	// Needs and AcceptCold are as in [Tool].
-	Needs      protocol.ClientCapabilities
-	AcceptCold bool
+	// Needs and AcceptUnsolicited are as in [Tool].
+	Needs             protocol.ClientCapabilities
+	AcceptUnsolicited bool
 	// Complete suggests values for the arguments. Nil: none.
 	Complete Completer
 }
@@ -40,11 +40,11 @@ type PromptHandler func(ctx context.Context, call *PromptCall) (protocol.GetProm
 
 // prompt is a registered prompt.
 type prompt struct {
-	definition protocol.Prompt
-	needs      protocol.ClientCapabilities
-	acceptCold bool
-	handle     PromptHandler
-	complete   Completer
+	definition        protocol.Prompt
+	needs             protocol.ClientCapabilities
+	acceptUnsolicited bool
+	handle            PromptHandler
+	complete          Completer
 }
 
 func (p *prompt) entryKey() string { return p.definition.Name }
@@ -64,7 +64,8 @@ func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 			Arguments: p.Arguments, Meta: p.Meta,
 		},
-		needs: p.Needs, acceptCold: p.AcceptCold, handle: handler, complete: p.Complete,
+		needs: p.Needs, acceptUnsolicited: p.AcceptUnsolicited, handle: handler,
+		complete: p.Complete,
 	}))
 	s.noteCompleter(p.Complete)
 }
@@ -92,7 +93,7 @@ func (s *Server) getPrompt(ctx context.Context, request *Request,
 		return nil, err
 	}
 	call := roundtripCall(request, params.Arguments, &params.Retry)
-	call.AcceptCold = p.acceptCold
+	call.AcceptUnsolicited = p.acceptUnsolicited
 	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		call := &PromptCall{Call: newCall(ctx, request), Name: params.Name}

@@ -20,9 +20,9 @@ type Resource struct {
 	Annotations *protocol.Annotations
 	Size        *int64 // in bytes, nil when unknown
 	Meta        protocol.Meta
-	// Needs and AcceptCold are as in [Tool].
-	Needs      protocol.ClientCapabilities
-	AcceptCold bool
+	// Needs and AcceptUnsolicited are as in [Tool].
+	Needs             protocol.ClientCapabilities
+	AcceptUnsolicited bool
 }
 
 // A ResourceTemplate describes a family of resources to register.
@@ -39,9 +39,9 @@ type ResourceTemplate struct {
 	MIMEType    string
 	Annotations *protocol.Annotations
 	Meta        protocol.Meta
-	// Needs and AcceptCold are as in [Tool].
-	Needs      protocol.ClientCapabilities
-	AcceptCold bool
+	// Needs and AcceptUnsolicited are as in [Tool].
+	Needs             protocol.ClientCapabilities
+	AcceptUnsolicited bool
 	// Complete suggests values for the template's expressions. Nil: none.
 	Complete Completer
 }
@@ -65,9 +65,9 @@ type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.Rea
 
 // resourceReader is what a resource and a template have in common.
 type resourceReader struct {
-	needs      protocol.ClientCapabilities
-	acceptCold bool
-	handle     ResourceHandler
+	needs             protocol.ClientCapabilities
+	acceptUnsolicited bool
+	handle            ResourceHandler
 }
 
 type resource struct {
@@ -93,7 +93,7 @@ func AddResource(s *Server, r Resource, handler ResourceHandler) {
 	mustRegister("resource", r.URI, checkName(r.URI))
 	mustRegister("resource", r.URI, checkName(r.Name))
 	mustRegister("resource", r.URI, s.resources.addEntry(&resource{
-		resourceReader: resourceReader{r.Needs, r.AcceptCold, handler},
+		resourceReader: resourceReader{r.Needs, r.AcceptUnsolicited, handler},
 		definition: protocol.Resource{
 			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 			MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
@@ -111,7 +111,7 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 	matcher, err := newURIMatcher(t.URITemplate)
 	mustRegister("resource template", t.URITemplate, err)
 	mustRegister("resource template", t.URITemplate, s.templates.addEntry(&template{
-		resourceReader: resourceReader{t.Needs, t.AcceptCold, handler},
+		resourceReader: resourceReader{t.Needs, t.AcceptUnsolicited, handler},
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
 			Icons:    t.Icons,
@@ -179,7 +179,7 @@ func (s *Server) readResource(ctx context.Context, request *Request,
 		return nil, err
 	}
 	call := roundtripCall(request, nil, &params.Retry)
-	call.AcceptCold = r.acceptCold
+	call.AcceptUnsolicited = r.acceptUnsolicited
 	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		result, err := r.handle(ctx,

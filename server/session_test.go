@@ -431,7 +431,7 @@ func TestSessionCapabilities(t *testing.T) {
 // capabilities are the session's.
 func TestSessionIgnoresModernMembers(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptCold: true},
+	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptUnsolicited: true},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" ||
 				roundtrip.Number(ctx) != 1 {
