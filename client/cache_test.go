@@ -608,11 +608,11 @@ func TestRelearningPassesTheCache(t *testing.T) {
 func TestCacheOfARealServer(t *testing.T) {
 	var lists atomic.Int32
 	s := newServer(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Message.Method == protocol.MethodListTools {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Message.Method == protocol.MethodListTools {
 				lists.Add(1)
 			}
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}}})
 	addTool(s, "one")

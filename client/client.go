@@ -41,7 +41,7 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{peer: peer, opts: o, version: protocol.Latest}
-	c.caps = c.opts.capabilities()
+	c.caps = c.opts.declaredCapabilities()
 	c.questions = questionHandlers{&c.opts, &c.caps}
 	varied, ok := peer.(interface{ CredentialsVary() bool })
 	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())

@@ -249,8 +249,8 @@ func (o *Options) setPauses() {
 	o.MaxPause = max(o.MaxPause, o.MinPause)
 }
 
-// capabilities returns what the handlers can answer.
-func (o *Options) capabilities() protocol.ClientCapabilities {
+// declaredCapabilities returns what the handlers can answer.
+func (o *Options) declaredCapabilities() protocol.ClientCapabilities {
 	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
 	if o.ElicitForm != nil || o.ElicitURL != nil {
 		caps.Elicitation = &protocol.ElicitationCapability{

@@ -15,7 +15,7 @@ import (
 
 // An Event is a report of a subscription: [Acknowledged], [ToolsChanged],
 // [PromptsChanged], [ResourcesChanged] or [ResourceUpdated].
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
@@ -40,11 +40,11 @@ type ResourceUpdated struct {
 	URI string
 }
 
-func (Acknowledged) event()     {}
-func (ToolsChanged) event()     {}
-func (PromptsChanged) event()   {}
-func (ResourcesChanged) event() {}
-func (ResourceUpdated) event()  {}
+func (Acknowledged) isEvent()     {}
+func (ToolsChanged) isEvent()     {}
+func (PromptsChanged) isEvent()   {}
+func (ResourcesChanged) isEvent() {}
+func (ResourceUpdated) isEvent()  {}
 
 // Listen opens a subscription and reports changes to handler, until the server
 // or ctx ends it (basic/patterns/subscriptions). Before it calls handler, it

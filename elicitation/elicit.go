@@ -83,7 +83,11 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params, opts)
 }
 
-// An Outcome is how a question ended. Exactly one of Result and Err is set.
+// An Outcome is how a question ended. Exactly one of Result and Err is set; the [Reason] of
+// Err says why there is no answer, and its [CancelledBy] who withdrew the question. An
+// outcome is not the only thing that happens to a question: an [EventKind] names each step
+// of its life, its end among them, and a [Disposition] is about one reply of a client, of
+// which a question may get several and only one can be the outcome.
 type Outcome struct {
 	// Result is the client's answer.
 	Result *protocol.ElicitResult

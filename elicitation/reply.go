@@ -10,7 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Disposition says what became of a client's reply.
+// A Disposition says what became of a client's reply; how the question itself ended is its
+// [Outcome].
 type Disposition int
 
 // The dispositions. [Router.HandleReply] returns any of them. [Router.HandleProgress] returns

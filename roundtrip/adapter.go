@@ -38,9 +38,8 @@ type Call struct {
 	// is no session to carry them; it is not used in modern revisions.
 	Push Pusher
 	// Session tells the sessions of one funnel apart, for
-	// Options.MaxWaitingPerSession: any value that can be compared, such as a
-	// pointer or an id. Nil: the call belongs to none.
-	Session any
+	// Options.MaxWaitingPerSession. Zero: the call belongs to none.
+	Session SessionKey
 	// Heartbeat sends one progress notification on the call's own token, while
 	// the call waits for a person; see Options.Heartbeat. The funnel makes one
 	// call at a time and none once the wait is over; ctx has the values of the
@@ -50,13 +49,20 @@ type Call struct {
 	// EmptyStateIsAbsent says that the host parsed the request before and cannot tell an
 	// absent state from an empty one; both then count as absent.
 	EmptyStateIsAbsent bool
-	// AcceptCold lets handlers read answers to questions that this flow has
+	// AcceptUnsolicited lets handlers read answers to questions that this flow has
 	// not asked, marked Unsolicited, for clients that lose the state.
-	AcceptCold bool
+	AcceptUnsolicited bool
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error
 }
+
+// A SessionKey stands for one session of a host. Keys are equal if the values are that
+// they were made of; the zero value stands for no session.
+type SessionKey struct{ session any }
+
+// SessionKeyOf returns the key of a session, which can be a pointer to it or its id.
+func SessionKeyOf[T comparable](session T) SessionKey { return SessionKey{session} }
 
 // A Handler runs one round of a request. It may be called several times in a
 // flow, each time from its start.

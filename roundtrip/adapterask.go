@@ -62,11 +62,11 @@ func requestQuestion(key string, request protocol.InputRequest) Question {
 	return q
 }
 
-// PeekState is [State] for adapters that look at it before the handler has had
-// a chance to call [FlowVersion], which State would rule out. What the handler
-// is to be given must be read with State all the same: only that is of its
-// version.
-func PeekState[T any](ctx context.Context) (T, bool) {
+// StateOfAnyVersion is [State] for adapters that look whether there is a state before
+// the handler runs. State fixes the version of the flow, so that the handler could not
+// call [FlowVersion] any more; StateOfAnyVersion does not. What the handler is given
+// must be read with State: only that is of the handler's version.
+func StateOfAnyVersion[T any](ctx context.Context) (T, bool) {
 	var v T
 	r := runFrom(ctx)
 	if r == nil {
@@ -86,9 +86,9 @@ func PeekState[T any](ctx context.Context) (T, bool) {
 }
 
 // ReceivedState returns the requestState that the client sent, in funnels with
-// the option Plain. Nothing vouches for it.
+// Sealing Unsealed. Nothing vouches for it.
 func ReceivedState(ctx context.Context) protocol.RequestState {
-	if r := runFrom(ctx); r != nil && r.funnel.opts.Plain {
+	if r := runFrom(ctx); r != nil && r.funnel.opts.Sealing == Unsealed {
 		return r.received
 	}
 	return protocol.RequestState{}

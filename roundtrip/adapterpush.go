@@ -155,7 +155,7 @@ func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*qu
 // pushAndWait asks and waits. What it returns is an answer to the question.
 func (p *questioner) pushAndWait(ctx context.Context,
 	question protocol.InputRequest) (json.RawMessage, error) {
-	spelled, fields, err := p.preparePush(ctx, question)
+	downgraded, fields, err := p.preparePush(ctx, question)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (p *questioner) pushAndWait(ctx context.Context,
 	}
 	defer w.endWaiting()
 	began := time.Now()
-	raw, err := p.pushQuestion(&w.Context, spelled)
+	raw, err := p.pushQuestion(&w.Context, downgraded)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,9 @@ func (p *questioner) pushAndWait(ctx context.Context,
 //go:noinline
 func (p *questioner) preparePush(ctx context.Context,
 	question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
-	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "question", Request: question}}}).Validate(); err != nil {
+	alone := protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
+		{Key: "question", Request: question}}}
+	if err := alone.Validate(); err != nil {
 		return nil, nil, &invalidPushError{err}
 	}
 	if err := p.checkPush(question); err != nil {
@@ -194,11 +196,11 @@ func (p *questioner) preparePush(ctx context.Context,
 	if err != nil {
 		return nil, nil, &invalidPushError{err}
 	}
-	spelled, cannot := p.downgradePushed(question)
+	downgraded, cannot := p.downgradePushed(question)
 	if cannot != nil {
 		return nil, nil, cannot
 	}
-	return spelled, fields, nil
+	return downgraded, fields, nil
 }
 
 // checkPush returns why no question of this kind can be pushed to the client, nil if it can.
@@ -224,9 +226,10 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	return missingPush(method, p.call.Capabilities.Missing(question))
 }
 
-// downgradePushed is downgrade for a question that is pushed.
-func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
-	spelled, err := p.downgrade(question)
+// downgradePushed is downgradeQuestion for a question that is pushed.
+func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest,
+	*PushError) {
+	downgraded, err := p.downgradeQuestion(question)
 	if err != nil {
 		return nil, &PushError{
 			Method: question.Kind().Method(), Cause: err.Error(),
@@ -234,7 +237,7 @@ func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.I
 				"revision", err),
 		}
 	}
-	return spelled, nil
+	return downgraded, nil
 }
 
 // missingPush returns the error for a client that lacks capabilities, nil for one
@@ -268,7 +271,8 @@ func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRe
 	accepted, err := acceptForm(fields, raw)
 	if invalid, ok := errors.AsType[*AnswerError](err); ok {
 		fault := fields.Explain(invalid.Err)
-		p.observe(ctx, event.AnswerInvalid{Where: p.where, Field: fault.Field, Rule: event.Rule(fault.Rule)})
+		p.observe(ctx, event.AnswerInvalid{Where: p.where, Field: fault.Field,
+			Rule: event.Rule(fault.Rule)})
 	}
 	return accepted, err
 }

@@ -174,7 +174,7 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 // would wait for the person, who may not know of it.
 func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: true}, nil)
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Legacy: roundtrip.LegacyReplay}, nil)
 		h.answer = func(ctx context.Context, q protocol.InputRequest,
 			extend func()) (json.RawMessage, error) {
 			if q.Kind() == protocol.KindElicitForm {

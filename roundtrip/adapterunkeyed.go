@@ -47,7 +47,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if err != nil {
 		return nil, err
 	}
-	if r.isLegacy() && !r.funnel.opts.ReplayOnLegacy {
+	if r.isLegacy() && r.funnel.opts.Legacy != LegacyReplay {
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
 	// A question that nobody can be asked has no place among the others.
@@ -64,7 +64,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if err := r.placeUnkeyed(u, &asked); err != nil {
 		return nil, err
 	}
-	raw, err := AskRequest(ctx, asked.key(), request, opts...)
+	raw, err := AskRequest(ctx, asked.formatKey(), request, opts...)
 	if errors.Is(err, ErrPending) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (q Question) identifyContent() (questionContent, error) {
 	return questionContent{q.request.Kind(), q.formDigest(), mark.PromptDigest}, err
 }
 
-func (q *unkeyedQuestion) key() string {
+func (q *unkeyedQuestion) formatKey() string {
 	if q.concurrent {
 		return concurrentPrefix + strconv.Itoa(q.number)
 	}
@@ -130,7 +130,7 @@ func parseUnkeyed(key string, content questionContent,
 	}
 	n, err := strconv.Atoi(digits)
 	q.number = n
-	return q, mark.Set && err == nil && n > 0 && q.key() == key
+	return q, mark.Set && err == nil && n > 0 && q.formatKey() == key
 }
 
 // unkeyedQuestions returns the table of the run and creates it if need be.
@@ -153,7 +153,7 @@ func (u *unkeyedTable) nextKey() string {
 	defer u.run.mu.Unlock()
 	q := unkeyedQuestion{number: len(u.asked) + 1}
 	u.asked = append(u.asked, q)
-	return q.key()
+	return q.formatKey()
 }
 
 // placeUnkeyed sets the number of q: that of the question in an earlier run which q is, or
@@ -182,12 +182,12 @@ func (r *run) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	if u.pending != nil {
 		// The handler ignored the error: it would word this with an answer that it does
 		// not have.
-		return fmt.Errorf("%w: %s, and no other yet", ErrPending, u.pending.key())
+		return fmt.Errorf("%w: %s, and no other yet", ErrPending, u.pending.formatKey())
 	}
 	earlier := r.earlierUnkeyedLocked()
 	if i := indexSame(earlier, q.content, same); i >= 0 {
 		if same > 0 && !slices.Equal(before, earlier[:i]) {
-			return r.endChangedLocked(earlier[i].key())
+			return r.endChangedLocked(earlier[i].formatKey())
 		}
 		*placed = earlier[i]
 		q.number, q.concurrent = placed.number, placed.concurrent
@@ -198,7 +198,7 @@ func (r *run) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 		// it has asked in earlier runs come first.
 		for _, e := range earlier {
 			if !e.concurrent && !slices.Contains(before, e) {
-				return r.endChangedLocked(e.key())
+				return r.endChangedLocked(e.formatKey())
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func (r *run) endIfUnused() {
 		}
 	}
 	if unused > maxUnusedAnswers {
-		f.end = changedEnding(f.unkeyed.pending.key())
+		f.end = changedEnding(f.unkeyed.pending.formatKey())
 	}
 }
 

@@ -44,8 +44,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// decision is the outcome as events have it, which tell of answers that a person has given.
-func (o Outcome) decision() event.Decision { return event.Decision(o.String()) }
+// toDecision returns the outcome as events have it, which tell of answers that a person has given.
+func (o Outcome) toDecision() event.Decision { return event.Decision(o.String()) }
 
 // A Reply is the answer to one question.
 type Reply[T any] struct {
@@ -99,8 +99,8 @@ func Answer[T any](ctx context.Context, key string) Reply[T] {
 
 // AcceptedContent returns the accepted, schema-valid content of the answer to
 // the form question key. It reports false in every other case; [Answer] tells
-// those apart. Where the host accepts unsolicited answers ([Call].AcceptCold,
-// the option Plain) it reports true for those as well, and only [Answer] tells
+// those apart. Where the host accepts unsolicited answers ([Call].AcceptUnsolicited,
+// Sealing Unsealed) it reports true for those as well, and only [Answer] tells
 // that nothing proves the question was asked.
 func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 	reply := Answer[T](ctx, key)
@@ -294,5 +294,5 @@ func State[T any](ctx context.Context) (T, bool) {
 		r.fixVersionLocked()
 		r.mu.Unlock()
 	}
-	return PeekState[T](ctx)
+	return StateOfAnyVersion[T](ctx)
 }

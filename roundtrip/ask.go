@@ -175,7 +175,7 @@ func (p *questioner) checkAskable(question protocol.InputRequest) *PushError {
 	if !p.isLegacy() {
 		return missingPush(question.Kind().Method(), p.call.Capabilities.Missing(question))
 	}
-	if p.funnel.opts.RefuseLegacy {
+	if p.funnel.opts.Legacy == LegacyRefuse {
 		return &PushError{Method: question.Kind().Method(),
 			Cause:  "questions to clients of older revisions are switched off",
 			client: refusedLegacyText}

@@ -358,12 +358,12 @@ func TestAskMistakes(t *testing.T) {
 		}
 	}
 	t.Run("plain", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{Plain: true},
+		c := newClient(t, roundtrip.Options{Sealing: roundtrip.Unsealed},
 			func(ctx context.Context) (protocol.Result, error) {
 				_, _ = reasonOf(ctx, "k")
 				return say("deleted")
 			})
-		contains(t, c.bug(), "Plain")
+		contains(t, c.bug(), "Unsealed")
 	})
 }
 
@@ -378,17 +378,17 @@ func TestAskAgainstCapabilities(t *testing.T) {
 	c.call.Capabilities = protocol.ClientCapabilities{}
 	c.fails(protocol.CodeMissingRequiredClientCapability)
 
-	for _, replay := range []bool{false, true} {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay}, blind)
+	for _, mode := range []roundtrip.LegacyMode{roundtrip.LegacyPush, roundtrip.LegacyReplay} {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Legacy: mode}, blind)
 		c.call.Capabilities = protocol.ClientCapabilities{}
 		contains(t, c.done(), "error: ", "elicitation")
-		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay}, blind)
+		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{Legacy: mode}, blind)
 		c.call.Push = nil
 		contains(t, c.done(), "error: ", "no session")
 		c, _ = newLegacy(t, protocol.V20251125,
-			roundtrip.Options{ReplayOnLegacy: replay, RefuseLegacy: true}, blind)
+			roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, blind)
 		contains(t, c.done(), "error: ", "2026-07-28")
-		c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{ReplayOnLegacy: replay}, blind)
+		c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{Legacy: mode}, blind)
 		contains(t, c.done(), "error: ", "no elicitation")
 		if h.traffic() != 0 {
 			t.Error("a client was asked what it cannot answer")
@@ -411,9 +411,9 @@ func TestAskReadsUnsolicitedAnswers(t *testing.T) {
 		return say(one + " " + two)
 	}
 	c := newClient(t, roundtrip.Options{}, handler)
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	c.answer("one", form("first"), "two", form("x")).ask("two")
-	c.call.AcceptCold = false
+	c.call.AcceptUnsolicited = false
 	if got := c.answer("two", form("second")).done(); got != "first second" {
 		t.Errorf("got %q", got)
 	}

@@ -211,7 +211,7 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	if !r.funnel.opts.Plain {
+	if r.funnel.opts.Sealing != Unsealed {
 		// The states before share what they hold: grow a copy.
 		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
 			claims.Memo{Key: finishedKey(key), Value: json.RawMessage("true")})
@@ -242,9 +242,9 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
 	switch {
-	case stateOnly && again && r.funnel.opts.Plain:
+	case stateOnly && again && r.funnel.opts.Sealing == Unsealed:
 		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the " +
-			"option Plain"))
+			"Sealing Unsealed"))
 	case stateOnly && again:
 		f.stateOnly = true
 	case i < 0: // guard style: the handler has the question

@@ -232,14 +232,14 @@
 // Authors of handlers need none of these names; package server and the adapters use
 // them for those authors. They are in the files named adapter, and in funnel.go:
 //
-//   - [Funnel] and [NewFunnel], with a [Call] and a [Handler], take a request through
-//     its rounds; a [Pusher] puts questions to a client of a legacy revision, and one
-//     that is a [VisitCompleter] tells it that a visit is finished.
+//   - [Funnel] and [NewFunnel], with a [Call], its [SessionKey] and a [Handler], take a
+//     request through its rounds; a [Pusher] puts questions to a client of a legacy
+//     revision, and one that is a [VisitCompleter] tells it that a visit is finished.
 //   - [Funnel.Push], [Funnel.TryPush], [Funnel.CanPush], [Funnel.NoteFailedPush],
 //     [Funnel.WaitWhile] and [WithRoundOf] are for hosts whose handlers ask without
 //     the funnel.
-//   - [AskRequest], [AskUnkeyed], [PeekState] and [ReceivedState] let handlers of another
-//     SDK ask and read in its types.
+//   - [AskRequest], [AskUnkeyed], [StateOfAnyVersion] and [ReceivedState] let handlers of
+//     another SDK ask and read in its types.
 //   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware.
 //
 // # Concurrency and contexts

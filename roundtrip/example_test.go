@@ -318,7 +318,7 @@ func ExampleKeyringFromEnv() {
 		fmt.Println(err)
 		return
 	}
-	_, err = roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring, RequireSharedKey: true,
+	_, err = roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
 		Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 

@@ -61,9 +61,9 @@ func (r *run) activeFlowLocked() (*flow, error) {
 	}
 	if r.flow == nil {
 		r.flow = &flow{}
-		if r.funnel.opts.Plain {
-			return nil, r.failLocked(errors.New("flow style needs sealed state, and the funnel " +
-				"has the option Plain"))
+		if r.funnel.opts.Sealing == Unsealed {
+			return nil, r.failLocked(errors.New("flow style needs sealed state, and the Sealing " +
+				"of the funnel is Unsealed"))
 		}
 	}
 	if r.flow.end != nil {
@@ -138,7 +138,7 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.isLegacy() && !r.funnel.opts.ReplayOnLegacy {
+	if r.isLegacy() && r.funnel.opts.Legacy != LegacyReplay {
 		return r.askInPlace(ctx, inquiries, missing)
 	}
 	return r.suspendHandler(missing)

@@ -226,7 +226,7 @@ func TestDeleteAfterAnIgnoredAsk(t *testing.T) {
 						return say("deleted")
 					})
 				want := int32(1)
-				if m.replay {
+				if m.replays() {
 					want += tc.before
 				}
 				if m.version.Era() == protocol.Modern {
@@ -273,7 +273,7 @@ func TestConcurrentAsks(t *testing.T) {
 		if show(result) != "16 now now" {
 			t.Errorf("got %q, %v", show(result), err)
 		}
-		if j.traffic() != n || (m.replay && j.runs != 2) {
+		if j.traffic() != n || (m.replays() && j.runs != 2) {
 			t.Errorf("%d questions in %d runs", j.traffic(), j.runs)
 		}
 	})

@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -40,12 +39,10 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if err := opts.checkNegative(); err != nil {
 		return nil, err
 	}
-	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey ||
-		opts.StateStore != nil) {
-		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and " +
-			"RequireSharedKey")
+	if err := opts.checkModes(); err != nil {
+		return nil, err
 	}
-	if opts.Sealer == nil && !opts.Plain {
+	if opts.Sealer == nil && opts.Sealing != Unsealed {
 		opts.Sealer = keys.EphemeralKeyring()
 	}
 	opts.Observer = event.Observers(opts.Observer)
@@ -77,7 +74,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	e.attachCall(ctx, f, &e.arrived, &e.ownWait)
 	e.visits = &e.ownVisits
 	defer e.wait.closeWait()
-	result, err := e.serve(ctx, handler)
+	result, err := e.serveCall(ctx, handler)
 	if err != nil {
 		return nil, publicerror.From(err)
 	}
@@ -117,14 +114,14 @@ type exchange struct {
 	claimID   string   // id of the claim with the guard, empty if none
 }
 
-// serve is the loop of the drawing. In a legacy revision the handler runs again
+// serveCall is the loop of the drawing. In a legacy revision the handler runs again
 // with the answers until it is done. The state between two of its runs is
 // encoded, limited and read as if the client had carried it, so that a handler
 // which works here works there; it stays with the call, so it is neither sealed
 // nor claimed.
-func (e *exchange) serve(parent context.Context, handler Handler) (protocol.Result, error) {
+func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
-		return e.openRun(&e.first, nil, protocol.RequestState{}).executeSingle(parent, handler)
+		return e.openRun(&e.first, nil, protocol.RequestState{}).executeSingleRound(parent, handler)
 	}
 	defer e.releaseClaim(parent)
 	r, recorded, err := e.openState(parent)
@@ -139,7 +136,7 @@ func (e *exchange) serve(parent context.Context, handler Handler) (protocol.Resu
 	}
 	for {
 		r.sortAnswers(ctx)
-		result, err := r.execute(ctx, handler)
+		result, err := r.executeHandler(ctx, handler)
 		e.commitClaim(ctx, result, err)
 		r.runCommits(ctx, result, err)
 		asks, more := result.(*protocol.InputRequiredResult)

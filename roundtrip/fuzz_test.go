@@ -117,7 +117,7 @@ func FuzzAnswers(f *testing.F) {
 			var visited roundtrip.Outcome
 			call := toolCall()
 			call.Responses = answers("form", raw, "url", raw, "sample", raw, "roots", raw)
-			if call.AcceptCold = cold; !cold {
+			if call.AcceptUnsolicited = cold; !cold {
 				call.State = state
 			}
 			result, err := funnel.Do(t.Context(), call,

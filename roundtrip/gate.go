@@ -40,13 +40,13 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 		return err
 	}
 	_, plain := d.plain.Text()
-	if plain && !p.funnel.opts.Plain {
-		return fmt.Errorf("input required: plain state needs a funnel with the option Plain; use " +
+	if plain && p.funnel.opts.Sealing != Unsealed {
+		return fmt.Errorf("input required: plain state needs a funnel whose Sealing is Unsealed; use " +
 			"WithState")
 	}
-	if d.hasState && p.funnel.opts.Plain {
-		return fmt.Errorf("input required: WithState needs sealing; a funnel with the option " +
-			"Plain takes PlainState")
+	if d.hasState && p.funnel.opts.Sealing == Unsealed {
+		return fmt.Errorf("input required: WithState needs sealing; a funnel whose Sealing " +
+			"is Unsealed takes PlainState")
 	}
 	if len(d.questions) == 0 && !d.hasState && !plain {
 		return fmt.Errorf("input required: at least one question or WithState is needed")
@@ -110,7 +110,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 	}
 	d := &draft{}
 	if text, present := asks.RequestState.Text(); present {
-		if p.funnel.opts.Plain {
+		if p.funnel.opts.Sealing == Unsealed {
 			d.plain = asks.RequestState
 		} else {
 			WithState(text).addTo(d)
@@ -213,7 +213,7 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
-	case p.funnel.opts.RefuseLegacy:
+	case p.funnel.opts.Legacy == LegacyRefuse:
 		p.observe(ctx, event.ServerBug{Where: p.where,
 			Err: fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse",
 				p.call.Version)})
@@ -235,7 +235,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	}
 	copied := false
 	for i, q := range requests {
-		spelled, err := p.downgrade(q.Request)
+		spelled, err := p.downgradeQuestion(q.Request)
 		if err != nil {
 			return nil, &refusal{code: protocol.CodeCannotAsk,
 				text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
@@ -255,9 +255,12 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 // refusedLegacyText tells a client of an older revision that it is not asked.
 const refusedLegacyText = "this request asks questions, which needs a client of revision 2026-07-28"
 
-// downgrade returns the question as the revision of the call can carry it, or why it cannot.
+// downgradeQuestion returns the question as the revision of the call can carry it, or why it
+// cannot.
 // The author's value is not changed.
-func (p *questioner) downgrade(question protocol.InputRequest) (protocol.InputRequest, error) {
+func (p *questioner) downgradeQuestion(
+	question protocol.InputRequest,
+) (protocol.InputRequest, error) {
 	v := p.call.Version
 	switch q := question.(type) {
 	case *protocol.ElicitForm:

@@ -78,13 +78,13 @@ func TestNoNagging(t *testing.T) {
 // asked: rounds are not counted there, so nothing else would end it.
 func TestNaggingWithUnsolicitedAndPlainAnswers(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
-	c := newClient(t, roundtrip.Options{Plain: true}, guard(form))
+	c := newClient(t, roundtrip.Options{Sealing: roundtrip.Unsealed}, guard(form))
 	c.ask("confirm")
 	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
 		t.Errorf("plain: got %q, want %q", got, want)
 	}
 	c = newClient(t, roundtrip.Options{}, guard(form))
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
 		t.Errorf("cold: got %q, want %q", got, want)
 	}

@@ -303,13 +303,16 @@ const (
 type mode struct {
 	name    string
 	version protocol.Version
-	replay  bool // ReplayOnLegacy
+	legacy  roundtrip.LegacyMode
 }
 
+// replays reports whether a handler in flow style runs again in each round.
+func (m mode) replays() bool { return m.legacy == roundtrip.LegacyReplay }
+
 var modes = []mode{
-	{"modern", protocol.V20260728, true},
-	{"live", protocol.V20251125, false},
-	{"replay on legacy", protocol.V20251125, true},
+	{"modern", protocol.V20260728, roundtrip.LegacyReplay},
+	{"live", protocol.V20251125, roundtrip.LegacyPush},
+	{"replay on legacy", protocol.V20251125, roundtrip.LegacyReplay},
 }
 
 // person answers questions by the first word of their message, and those that
@@ -345,7 +348,7 @@ type journey struct {
 func newJourney(t testing.TB, m mode, opts roundtrip.Options, p person,
 	handler roundtrip.Handler) *journey {
 	t.Helper()
-	opts.ReplayOnLegacy = m.replay
+	opts.Legacy = m.legacy
 	j := &journey{client: newClient(t, opts, handler)}
 	j.human = &human{t: t, version: m.version,
 		answer: func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage,
@@ -400,7 +403,7 @@ func wants(text string, questions, runs int) func(*testing.T, mode, *journey, pr
 			t.Errorf("got %q, %v, want %q; events: %+v", show(result), err, text, j.events.list)
 		}
 		want := runs
-		if !m.replay {
+		if !m.replays() {
 			want = 1
 		}
 		if j.traffic() != questions || j.runs != want {

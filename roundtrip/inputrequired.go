@@ -97,7 +97,7 @@ func WithState(v any) Item {
 }
 
 // PlainState sets requestState to text byte for byte. It is for funnels with
-// the option Plain only, and then all that sealing proves is missing: treat
+// Sealing Unsealed only, and then all that sealing proves is missing: treat
 // what comes back as an attacker's.
 func PlainState(text string) Item {
 	return itemFunc(func(d *draft) { d.plain = protocol.StateText(text) })

@@ -66,7 +66,7 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 		if a.unsolicited && a.outcome > Missing && a.outcome < Invalid && !a.announced {
 			a.announced = true
 			events = append(events, event.Answered{
-				Where: p.where, Key: a.key, Kind: a.kind, Decision: a.outcome.decision(),
+				Where: p.where, Key: a.key, Kind: a.kind, Decision: a.outcome.toDecision(),
 				Principal: p.call.Principal, Unsolicited: true,
 			})
 		}

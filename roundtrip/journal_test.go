@@ -221,7 +221,7 @@ func TestIgnoredAskAsksTheNext(t *testing.T) {
 			return say(a.Reason + " " + b.Reason)
 		}, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
 			want := 3 // "b in ", then "b in eu"
-			if !m.replay {
+			if !m.replays() {
 				want = 2
 			}
 			if show(result) != "eu now" || err != nil || j.traffic() != want {
@@ -251,14 +251,14 @@ func TestNoConvergence(t *testing.T) {
 			result, err := j.end(nil)
 			want, questions := "error: gave up after 3 rounds of questions; the last asked for: "+
 				"q4; answered before: q1, q2, q3", 3
-			if !m.replay { // where one cannot tell what would be a round
+			if !m.replays() { // where one cannot tell what would be a round
 				want, questions = "error: gave up after 24 rounds of questions; the last asked "+
 					"for: q25; answered before: q1, q2, ", 24
 			}
 			if err != nil || !strings.HasPrefix(show(result), want) || j.traffic() != questions {
 				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
 			}
-			if m.replay {
+			if m.replays() {
 				if end := one[event.FlowEnded](t, j.events); end.How != event.EndRounds {
 					t.Errorf("end %+v", end)
 				}
@@ -317,7 +317,7 @@ func TestMixedStyles(t *testing.T) {
 			inEveryMode(t, roundtrip.Options{}, p, tc.handler,
 				func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
 					runs := tc.modern
-					if !m.replay {
+					if !m.replays() {
 						runs = tc.live
 					}
 					if show(result) != tc.want || err != nil || j.traffic() != 2 || j.runs != runs {

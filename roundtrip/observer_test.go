@@ -101,7 +101,7 @@ func TestAnsweredOfPush(t *testing.T) {
 
 func TestAnsweredUnsolicited(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	c.answer("k", accepted, "nobody reads this", accepted).done()
 	if a := one[event.Answered](t, c.events); !a.Unsolicited || a.Key != "k" ||
 		a.Decision != event.Accepted {

@@ -28,7 +28,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	if !present {
 		return r, nil, nil
 	}
-	if e.funnel.opts.Plain {
+	if e.funnel.opts.Sealing == Unsealed {
 		if len(text) > e.funnel.opts.MaxStateBytes {
 			return nil, nil, e.reportRejection(ctx, &rejection{reason: event.ReasonTooLong})
 		}
@@ -58,7 +58,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 // openLocalState opens the next run of a call of a legacy revision: it verifies
 // what the last run encoded, with the same checks as for a state that a client
 // carried. Nobody else can have it, so the guard is not asked. In a funnel with
-// the option Plain the state is the author's own text and says nothing.
+// Sealing Unsealed the state is the author's own text and says nothing.
 func (e *exchange) openLocalState(
 	ctx context.Context, last *run, responses protocol.InputResponses, state protocol.RequestState,
 ) (*run, error) {

@@ -334,7 +334,7 @@ func TestForeignSealer(t *testing.T) {
 // TestPlain passes the author's own string through, byte for byte.
 func TestPlain(t *testing.T) {
 	const text = "  {\"n\":1}\r\n é "
-	c := newClient(t, roundtrip.Options{Plain: true, MaxStateBytes: 100},
+	c := newClient(t, roundtrip.Options{Sealing: roundtrip.Unsealed, MaxStateBytes: 100},
 		func(ctx context.Context) (protocol.Result, error) {
 			state, present := roundtrip.ReceivedState(ctx).Text()
 			reply := roundtrip.Answer[Confirmation](ctx, "k")
@@ -364,7 +364,7 @@ func TestPlainMistakes(t *testing.T) {
 	handler := func(items ...roundtrip.Item) roundtrip.Handler {
 		return func(context.Context) (protocol.Result, error) { return ask(items...) }
 	}
-	plain := roundtrip.Options{Plain: true, MaxStateBytes: 100}
+	plain := roundtrip.Options{Sealing: roundtrip.Unsealed, MaxStateBytes: 100}
 	contains(t, newClient(t, plain, handler(roundtrip.WithState(1))).bug(), "PlainState")
 	contains(t, newClient(t, plain, handler(roundtrip.PlainState(strings.Repeat("x", 101)))).bug(),
 		"over the limit of 100")
@@ -376,9 +376,9 @@ func TestPlainMistakes(t *testing.T) {
 	newClient(t, plain, handler(roundtrip.PlainState(""))).ask()
 	newClient(t, plain, handler(roundtrip.ListRoots("r"))).ask("r")
 	for name, opts := range map[string]roundtrip.Options{
-		"sealer":     {Plain: true, Sealer: keys.EphemeralKeyring()},
-		"guard":      {Plain: true, Guard: store.NewMemoryGuard(0)},
-		"shared key": {Plain: true, RequireSharedKey: true},
+		"sealer": {Sealing: roundtrip.Unsealed, Sealer: keys.EphemeralKeyring()},
+		"guard":  {Sealing: roundtrip.Unsealed, Guard: store.NewMemoryGuard(0)},
+		"store":  {Sealing: roundtrip.Unsealed, StateStore: store.NewMemoryStateStore(0)},
 	} {
 		if _, err := roundtrip.NewFunnel(&opts); err == nil {
 			t.Errorf("a plain funnel takes a %s", name)

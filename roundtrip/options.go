@@ -35,12 +35,9 @@ type Options struct {
 	// this process has, so that states die with it and other replicas refuse
 	// them. Calls of legacy revisions keep theirs and do not ask for a seal.
 	Sealer keys.Sealer
-	// RequireSharedKey refuses an ephemeral key, for fleets.
-	RequireSharedKey bool
-	// Plain turns sealing off: handlers set requestState themselves with
-	// [PlainState], and all that comes back is unverified. Answers are
-	// accepted unsolicited, nothing accumulates and no round is counted.
-	Plain bool
+	// Sealing says which keys may seal states, or that none does. Zero:
+	// SealWithAnyKey.
+	Sealing Sealing
 	// Audience names the service that states are for. States sealed for one
 	// audience are refused by another. Replicas must share it, and no other
 	// service that has the key may: it is required beside a Sealer whose key is
@@ -63,8 +60,8 @@ type Options struct {
 	RoundTTL time.Duration
 	// FlowTTL is how long a flow may take, 0: DefaultFlowTTL.
 	FlowTTL time.Duration
-	// RestartExpired starts a flow over when its state is authentic but too
-	// old, instead of refusing the request.
+	// RestartExpired guards against flows that cannot go on: one whose state is
+	// authentic but too old starts over, instead of the request being refused.
 	RestartExpired bool
 	// HumanTimeout is how long one question that is pushed to a client of a
 	// legacy revision may wait for its answer, or for the next sign of progress
@@ -96,28 +93,22 @@ type Options struct {
 	// have together; one authenticated principal may use a quarter. 0:
 	// DefaultMaxWaitingBytes, negative: no limit.
 	MaxWaitingBytes int64
-	// RefuseLegacy refuses calls of legacy revisions that need to ask, instead
-	// of putting the questions to the client while the call runs.
-	RefuseLegacy bool
-	// ReplayOnLegacy has [Ask] and the rest of flow style run the handler again
-	// on legacy connections too, as it does in modern ones, instead of waiting
-	// for the answer in place: for development and CI, to find handlers that must not
-	// run twice.
-	ReplayOnLegacy bool
+	// Legacy says how clients of legacy revisions are asked. Zero: LegacyPush.
+	Legacy LegacyMode
 	// StateStore keeps states that pass MaxStateBytes. Nil: such a flow ends
 	// with an error. Replicas must share it.
 	StateStore store.StateStore
 	// MaxStoredBytes bounds one state in the StateStore. 0:
 	// DefaultMaxStoredBytes.
 	MaxStoredBytes int
-	// HideErrors keeps the texts of errors that handlers return, other than
-	// [*protocol.Error], from clients: they get a reference, which the observer
-	// gets as well ([event.HandlerFailed]). Of an error that wraps a person's refusal they
-	// get that alone. Set it where texts tell of what is behind the server, and
-	// strangers call it.
+	// HideErrors guards what is behind the server: the texts of errors that handlers
+	// return, other than [*protocol.Error], are kept from clients. They get a reference,
+	// which the observer gets as well ([event.HandlerFailed]). Of an error that wraps a
+	// person's refusal they get that alone. Set it where strangers call the server.
 	HideErrors bool
-	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
-	// internal error instead of turning it into questions.
+	// RefuseURLErrors guards against URLs that no question of ours names: a handler's
+	// URLElicitationRequiredError is answered with an internal error, instead of being
+	// turned into questions.
 	RefuseURLErrors bool
 	// AllowURL decides whether the person may be asked to visit a URL; an error,
 	// which goes to the observer, refuses it. It can only refuse more: URLs that
@@ -129,15 +120,61 @@ type Options struct {
 	AllowURL func(*url.URL) error
 }
 
+// A Sealing says which keys may seal the states that clients carry.
+type Sealing int
+
+const (
+	// SealWithAnyKey seals with Options.Sealer, or with a random key that only this
+	// process has if that is nil.
+	SealWithAnyKey Sealing = iota
+	// SealWithSharedKey is SealWithAnyKey for fleets: [NewFunnel] refuses an ephemeral
+	// key, whose states the other replicas could not open.
+	SealWithSharedKey
+	// Unsealed seals nothing: handlers set requestState themselves with [PlainState],
+	// and all that comes back is unverified. Answers are accepted unsolicited, nothing
+	// accumulates and no round is counted. It excludes Sealer, Guard and StateStore.
+	Unsealed
+)
+
+// A LegacyMode says how a call of a legacy revision asks its client. Clients of these
+// revisions do not call again with answers: a question is pushed while the call runs.
+type LegacyMode int
+
+const (
+	// LegacyPush pushes the questions. [Ask] and the rest of flow style wait for the
+	// answer in place; a handler in guard style runs again with the answers.
+	LegacyPush LegacyMode = iota
+	// LegacyReplay pushes the questions, and also runs handlers in flow style again, as
+	// modern revisions do: for development and CI, to find handlers that must not run
+	// twice.
+	LegacyReplay
+	// LegacyRefuse refuses calls that need to ask, with a text that asks for a client of
+	// a modern revision. Nothing is pushed.
+	LegacyRefuse
+)
+
+// checkModes reports modes that do not exist, or that contradict other options.
+func (o *Options) checkModes() error {
+	switch {
+	case o.Sealing < SealWithAnyKey || o.Sealing > Unsealed:
+		return fmt.Errorf("funnel: unknown Sealing %d", o.Sealing)
+	case o.Legacy < LegacyPush || o.Legacy > LegacyRefuse:
+		return fmt.Errorf("funnel: unknown Legacy %d", o.Legacy)
+	case o.Sealing == Unsealed && (o.Sealer != nil || o.Guard != nil || o.StateStore != nil):
+		return errors.New("funnel: Unsealed excludes Sealer, Guard and StateStore")
+	}
+	return nil
+}
+
 // checkKey reports a key that is not what the options demand of it, or that
 // other services may have without an Audience to tell them apart: with equal
 // tools they would accept each other's states.
 func (o *Options) checkKey() error {
 	ephemeral := isEphemeral(o.Sealer)
 	switch {
-	case o.Plain:
+	case o.Sealing == Unsealed:
 		return nil
-	case ephemeral && o.RequireSharedKey:
+	case ephemeral && o.Sealing == SealWithSharedKey:
 		return errors.New("funnel: a shared key is required; set Sealer, for example with " +
 			"KeyringFromEnv")
 	case ephemeral:

@@ -209,7 +209,8 @@ func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result)
 		return
 	}
 	for _, a := range r.unreadRefusals() {
-		r.observe(ctx, event.DeclineIgnored{Where: r.where, Key: a.key, Decision: a.outcome.decision()})
+		r.observe(ctx, event.DeclineIgnored{Where: r.where, Key: a.key,
+			Decision: a.outcome.toDecision()})
 	}
 }
 

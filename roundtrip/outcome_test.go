@@ -49,7 +49,7 @@ func TestTextsSayWhatToDo(t *testing.T) {
 			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Push = nil }},
 		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28",
 			live:   true,
-			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.RefuseLegacy = true }},
+			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.Legacy = roundtrip.LegacyRefuse }},
 		{name: "old revision", handler: payFlow, want: "use a client of a later revision",
 			live: true,
 			change: func(_ *roundtrip.Options,
@@ -70,7 +70,7 @@ func TestTextsSayWhatToDo(t *testing.T) {
 				continue
 			}
 			t.Run(tc.name+" "+m.name, func(t *testing.T) {
-				opts, call := roundtrip.Options{ReplayOnLegacy: m.replay}, toolCall()
+				opts, call := roundtrip.Options{Legacy: m.legacy}, toolCall()
 				call.Version = m.version
 				if m.version.Era() == protocol.Legacy {
 					call.Push = &human{t: t, version: m.version, answer: says(tc.answer)}

@@ -30,8 +30,8 @@ const statePause = 250 * time.Millisecond
 //
 // Questions wait under the parent of ctx, because each has a timer of its own that ends with
 // the flow, see questionTimeout. A lazy context between would have to create a real one to
-// be waited for. The frames from here to the Pusher are parked for as long as a person needs, so what prepares
-// and what fails is in functions that are not inlined.
+// be waited for. The stack from here to the Pusher stays in use for as long as a person
+// needs, so preparation and failures are in functions that are not inlined.
 func (r *run) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {

@@ -169,7 +169,7 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 			{"no capability", roundtrip.Options{},
 				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} }, "elicitation"},
 			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
-			{"shim off", roundtrip.Options{RefuseLegacy: true}, func(*client) {}, "2026-07-28"},
+			{"shim off", roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, func(*client) {}, "2026-07-28"},
 			{"2025-03-26", roundtrip.Options{},
 				func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no " +
 					"elicitation"},
@@ -185,7 +185,8 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 				if h.traffic() != 0 {
 					t.Errorf("%d questions were shown", h.traffic())
 				}
-				if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != tc.opts.RefuseLegacy {
+				off := tc.opts.Legacy == roundtrip.LegacyRefuse
+				if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != off {
 					t.Errorf("bugs %v; only a shim that is off is one", bugs)
 				}
 			})
@@ -382,7 +383,7 @@ func TestLegacyRoundCap(t *testing.T) {
 		opts roundtrip.Options
 		want int
 	}{{roundtrip.Options{}, 8}, {roundtrip.Options{MaxRounds: 2}, 2},
-		{roundtrip.Options{Plain: true}, 8}, {roundtrip.Options{Plain: true, MaxRounds: 3}, 3}} {
+		{roundtrip.Options{Sealing: roundtrip.Unsealed}, 8}, {roundtrip.Options{Sealing: roundtrip.Unsealed, MaxRounds: 3}, 3}} {
 		n := 0
 		c, h := newLegacy(t, protocol.V20251125, tc.opts,
 			func(context.Context) (protocol.Result, error) {
@@ -399,7 +400,7 @@ func TestLegacyRoundCap(t *testing.T) {
 
 // TestLegacyPlain reads its answers and its own state.
 func TestLegacyPlain(t *testing.T) {
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Plain: true},
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealing: roundtrip.Unsealed},
 		func(ctx context.Context) (protocol.Result, error) {
 			if text, ok := roundtrip.ReceivedState(ctx).Text(); ok {
 				reply := roundtrip.Answer[Confirmation](ctx, "confirm")

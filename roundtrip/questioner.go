@@ -42,6 +42,8 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 
 func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.Legacy }
 
+// observe notifies the observer of the funnel. Mistakes of the server and panics also go to
+// the sink of ctx, if a test has put one there.
 func (p *questioner) observe(ctx context.Context, e event.Event) {
 	p.funnel.opts.Observer.Observe(ctx, e)
 	switch e := e.(type) {

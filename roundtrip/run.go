@@ -108,10 +108,12 @@ func (r *run) answeredKeys() string {
 	return r.answeredKeysLocked()
 }
 
-// execute calls the handler and decides what the client gets. Both are guarded
+// executeHandler calls the handler and decides what the client gets. Both are guarded
 // against panics, because deciding still calls the author's code: the text of an
 // error, the check of the output, a Sealer.
-func (r *run) execute(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+func (r *run) executeHandler(
+	ctx context.Context, handler Handler,
+) (result protocol.Result, err error) {
 	r.started = true
 	defer func() {
 		if v := recover(); v != nil {
@@ -123,9 +125,9 @@ func (r *run) execute(ctx context.Context, handler Handler) (result protocol.Res
 	return r.decideOutcome(ctx, result, err)
 }
 
-// executeSingle is execute for a request of a method that cannot ask. Its handler
+// executeSingleRound is executeHandler for a method that cannot ask. Its handler
 // has no round, and must not see that of a request it is served within.
-func (r *run) executeSingle(
+func (r *run) executeSingleRound(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
 	defer func() {
@@ -232,9 +234,9 @@ func (c *handlerContext) endRun() {
 
 func (c *handlerContext) Done() <-chan struct{} { return c.ensureCancellable().Done() }
 
-// current returns the context that decides whether c has ended: the cancellable one if it
-// exists or the run is over, else the parent.
-func (c *handlerContext) current() context.Context {
+// currentContext returns the context that decides whether c has ended: the cancellable one
+// if it exists or the run is over, else the parent.
+func (c *handlerContext) currentContext() context.Context {
 	if e := c.cancellable.Load(); e != nil {
 		return e
 	}
@@ -244,7 +246,7 @@ func (c *handlerContext) current() context.Context {
 	return c.Context
 }
 
-func (c *handlerContext) Err() error { return c.current().Err() }
+func (c *handlerContext) Err() error { return c.currentContext().Err() }
 
 // Value also answers package context, which looks up the cause of a cancellation among the
 // values.
@@ -255,7 +257,7 @@ func (c *handlerContext) Value(key any) any {
 	case requestid.Key:
 		return c.run
 	}
-	return c.current().Value(key)
+	return c.currentContext().Value(key)
 }
 
 // RequestID returns the id of the request that ctx belongs to, as events and

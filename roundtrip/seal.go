@@ -16,51 +16,34 @@ import (
 
 // askReturned turns the questions of the outcome into the result that the client gets, or that
 // pushReturned puts to it: checked, gated, and with the state for the next round. What must
-// not be asked again ends the flow before that: a question that the person refused, one with
-// too many invalid answers, one beyond the cap on rounds.
+// not be asked again ends the flow before that.
 func (r *run) askReturned(ctx context.Context,
 	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
 	}
-	if refused := r.repeatsRefusedQuestion(d); refused != nil {
-		r.reportFlowEnd(ctx, event.EndRefused)
-		return r.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
+	if end := r.checkRepeats(ctx, d); end != nil {
+		return r.endInsteadOfAsking(ctx, end)
 	}
-	r.checkUnread(d.questions)
-	r.reportFindings(ctx, &r.questioner)
-	if text := r.tooOftenInvalid(d.questions); text != "" {
-		r.reportFlowEnd(ctx, event.EndInvalid)
-		return r.refuseFlow(protocol.CodeFlowEnded, text)
-	}
-	requests, refused := asks.InputRequests, error(nil)
+	requests := asks.InputRequests
 	if r.isLegacy() {
-		var no *refusal
-		if requests, no = r.checkLegacyClient(ctx, requests); no != nil {
-			r.reportFlowEnd(ctx, event.EndFailed)
-			return r.refuseFlow(no.code, no.text)
+		var refused *refusal
+		if requests, refused = r.checkLegacyClient(ctx, requests); refused != nil {
+			return r.endInsteadOfAsking(ctx, &ending{refusal: refused, how: event.EndFailed})
 		}
-	} else if requests, refused = r.checkClient(ctx, requests); refused != nil {
-		return nil, refused
+	} else if requests, err = r.checkClient(ctx, requests); err != nil {
+		return nil, err
 	}
 	requests = r.explainUnfinished(r.explainRepeats(requests))
-	if r.funnel.opts.Plain {
-		if text, _ := d.plain.Text(); len(text) > r.funnel.opts.MaxStateBytes {
-			return nil, r.reportBug(ctx,
-				fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text),
-					r.funnel.opts.MaxStateBytes))
+	if r.funnel.opts.Sealing == Unsealed {
+		if err := r.checkPlainState(d); err != nil {
+			return nil, r.reportBug(ctx, err)
 		}
 		return r.buildInputRequired(ctx, asks, d, requests, d.plain)
 	}
-	if r.number > r.funnel.opts.MaxRounds {
-		r.reportFlowEnd(ctx, event.EndRounds)
-		if text := r.giveVisitUp(r.funnel.opts.MaxRounds); text != "" {
-			return r.refuseFlow(protocol.CodeFlowEnded, text)
-		}
-		return r.refuseFlow(protocol.CodeFlowEnded,
-			gaveUp(r.funnel.opts.MaxRounds, requestKeys(requests), r.answeredKeys(),
-				r.lastFaultText(d.questions)))
+	if end := r.checkRounds(d, requests); end != nil {
+		return r.endInsteadOfAsking(ctx, end)
 	}
 	if err := r.ensureArgumentsDigest(); err != nil {
 		// Nothing can be bound to them. They came from the client.
@@ -68,24 +51,80 @@ func (r *run) askReturned(ctx context.Context,
 	}
 	next := r.nextClaims(d, time.Now())
 	if r.clientLosesState(&next) {
-		r.reportFlowEnd(ctx, event.EndStateLost)
-		return r.refuseFlow(protocol.CodeFlowEnded,
-			"the client keeps sending answers that cannot be used: it loses the requestState "+
-				"that belongs to them, or their shape is wrong; not asking again: use a client "+
-				"that returns requestState unchanged and answers in the shape of the question, "+
-				"and start the call again")
+		return r.endInsteadOfAsking(ctx, endStateLost())
 	}
-	var state protocol.RequestState
-	if r.isLegacy() {
-		err = r.encodeLocalState(&next)
-	} else {
-		r.reportAnonymous(ctx, &next)
-		state, err = r.sealState(ctx, &next)
-	}
+	state, err := r.keepClaims(ctx, &next)
 	if err != nil {
 		return nil, r.reportUnserved(ctx, err)
 	}
 	return r.buildInputRequired(ctx, asks, d, requests, state)
+}
+
+// endInsteadOfAsking ends the flow with a text for the person or the model.
+func (r *run) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Result, error) {
+	r.reportFlowEnd(ctx, end.how)
+	return r.refuseFlow(end.refusal.code, end.refusal.text)
+}
+
+// checkRepeats returns the end of a flow that would ask again what the person has refused, or
+// what was answered too often in a way that does not fit; nil if it may ask. In between it
+// reports which answers the handler has not looked at.
+func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
+	if refused := r.repeatsRefusedQuestion(d); refused != nil {
+		return &ending{how: event.EndRefused, refusal: &refusal{
+			code: protocol.CodeRefused, text: refused.Error() + adviceOn(refused)}}
+	}
+	r.checkUnread(d.questions)
+	r.reportFindings(ctx, &r.questioner)
+	if text := r.tooOftenInvalid(d.questions); text != "" {
+		return &ending{how: event.EndInvalid,
+			refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
+	}
+	return nil
+}
+
+// checkPlainState refuses a state of the author's own that is too long for the client.
+func (r *run) checkPlainState(d *draft) error {
+	limit := r.funnel.opts.MaxStateBytes
+	if text, _ := d.plain.Text(); len(text) > limit {
+		return fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), limit)
+	}
+	return nil
+}
+
+// checkRounds returns the end of a flow that has asked in as many rounds as it may, nil if it
+// may ask once more.
+func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
+	limit := r.funnel.opts.MaxRounds
+	if r.number <= limit {
+		return nil
+	}
+	text := r.giveVisitUp(limit)
+	if text == "" {
+		text = gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
+	}
+	return &ending{how: event.EndRounds,
+		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
+}
+
+// endStateLost is the end of a flow whose client never brings its state back.
+func endStateLost() *ending {
+	return &ending{how: event.EndStateLost, refusal: &refusal{code: protocol.CodeFlowEnded,
+		text: "the client keeps sending answers that cannot be used: it loses the requestState " +
+			"that belongs to them, or their shape is wrong; not asking again: use a client " +
+			"that returns requestState unchanged and answers in the shape of the question, " +
+			"and start the call again"}}
+}
+
+// keepClaims keeps the claims for the next round: in the call itself in a legacy revision,
+// otherwise in the state that it returns for the client.
+func (r *run) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
+	error) {
+	if r.isLegacy() {
+		return protocol.RequestState{}, r.encodeLocalState(next)
+	}
+	r.reportAnonymous(ctx, next)
+	return r.sealState(ctx, next)
 }
 
 func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft,
@@ -93,7 +132,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	text, _ := state.Text()
 	if !r.funnel.silent {
 		left := -1
-		if !r.funnel.opts.Plain {
+		if r.funnel.opts.Sealing != Unsealed {
 			left = r.funnel.opts.MaxRounds - r.number
 		}
 		r.requested = event.InputRequested{Where: r.where, Kinds: requestKinds(requests), Questions: askedQuestions(d.questions),
@@ -197,15 +236,15 @@ func (r *run) carriedAnswers(d *draft) []claims.Answer {
 			usable = usable && (a.checked || a.outcome != Accepted)
 		}
 		if usable && !again {
-			out = append(out, a.carry())
+			out = append(out, a.toClaims())
 		}
 	}
 	return out
 }
 
-// carry returns the answer as a state carries it. Invalid answers are counted only for
+// toClaims returns the answer as a state carries it. Invalid answers are counted only for
 // questions that are asked.
-func (a *answer) carry() claims.Answer {
+func (a *answer) toClaims() claims.Answer {
 	mark := a.mark
 	mark.Invalid = 0
 	return claims.Answer{

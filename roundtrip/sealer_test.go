@@ -20,13 +20,13 @@ func TestSharedKeys(t *testing.T) {
 	}
 	for _, sealer := range []keys.Sealer{nil, keys.EphemeralKeyring()} {
 		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer,
-			RequireSharedKey: true}); err == nil {
+			Sealing: roundtrip.SealWithSharedKey}); err == nil {
 			t.Error("an ephemeral key passes for a shared one")
 		}
 	}
 	noted.list = nil
 	for _, sealer := range []keys.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer, RequireSharedKey: true,
+		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer, Sealing: roundtrip.SealWithSharedKey,
 			Audience: "test", Observer: &noted}); err != nil {
 			t.Error(err)
 		}
@@ -47,7 +47,7 @@ func TestSharedKeysNeedAnAudience(t *testing.T) {
 			t.Errorf("error %v does not say what to set", err)
 		}
 	}
-	for _, opts := range []roundtrip.Options{{}, {Plain: true},
+	for _, opts := range []roundtrip.Options{{}, {Sealing: roundtrip.Unsealed},
 		{Sealer: keys.EphemeralKeyring()}} {
 		if _, err := roundtrip.NewFunnel(&opts); err != nil {
 			t.Error(err)

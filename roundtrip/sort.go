@@ -33,15 +33,16 @@ func (r *run) sortAnswers(ctx context.Context) {
 	if r.prior != nil {
 		r.answers = openAnswers(r.prior.Answers, len(r.responses))
 	}
-	unsolicited := 0 // how many more are taken
-	if r.call.AcceptCold || r.funnel.opts.Plain {
+	unsolicited := 0 // how many more answers to questions that were not asked are accepted
+	if r.call.AcceptUnsolicited || r.funnel.opts.Sealing == Unsealed {
 		unsolicited = maxUnsolicited
 	}
 	for _, response := range r.responses {
 		q := r.findAsked(response.Key)
 		switch {
 		case r.findAnswerLocked(response.Key) != nil:
-			r.dropAnswer(response.Key, event.DropUnsolicited) // has been answered
+			// In an earlier round, or a second time in this one.
+			r.dropAnswer(response.Key, event.DropUnsolicited)
 		case q != nil:
 			r.acceptAnswer(ctx, q, response.Result)
 		case unsolicited > 0:
@@ -93,6 +94,8 @@ func (r *run) findAsked(key string) *claims.Question {
 	return nil
 }
 
+// acceptAnswer records and reports an answer to q, which the run before asked. An answer
+// without the shape that the kind of q requires is dropped.
 func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.RawMessage) {
 	outcome, content, err := interpret(q.Kind, result)
 	if err != nil {
@@ -113,12 +116,13 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, outcome Outcome,
 	waited time.Duration) {
 	p.observe(ctx, event.Answered{
-		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.decision(),
+		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.toDecision(),
 		Principal:      p.call.Principal,
 		QuestionDigest: claims.DigestQuestion(q.Kind, q.Key, q.Digest, q.Mark), Waited: waited,
 	})
 }
 
+// dropAnswer notes that an answer is not used; sortAnswers reports all of them at once.
 func (r *run) dropAnswer(key string, reason event.DropReason) {
 	r.answersDropped++
 	r.dropped = append(r.dropped, event.Dropped{Key: key, Reason: reason})

@@ -144,7 +144,7 @@ func TestAnsweredKeyReplayed(t *testing.T) {
 	})
 	for _, cold := range []bool{false, true} {
 		c.call = toolCall()
-		c.call.AcceptCold = cold
+		c.call.AcceptUnsolicited = cold
 		c.ask("a")
 		c.answer("a", declined).ask("b")
 		if got, want := c.answer("a", accepted, "b",
@@ -179,7 +179,7 @@ func TestUnsolicitedAnswers(t *testing.T) {
 					}
 					return say(got)
 				})
-			c.call.AcceptCold = true
+			c.call.AcceptUnsolicited = true
 			if got := c.answer("k", tc.answer).done(); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -202,16 +202,16 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 		return say(fmt.Sprintf("%v %v %v %v", read.Outcome, read.Unsolicited, unread.Outcome,
 			changed.Outcome))
 	})
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	c.answer("read", `{"action":"accept","content":{}}`).ask("more")
 	if got, want := c.answer("more",
 		accepted).done(), "missing false missing missing"; got != want {
 		t.Errorf("one that was read and found invalid: got %q, want %q", got, want)
 	}
 	c.call = toolCall()
-	c.call.AcceptCold = true
+	c.call.AcceptUnsolicited = true
 	c.answer("read", accepted, "unread", accepted).ask("more")
-	c.call.AcceptCold = false
+	c.call.AcceptUnsolicited = false
 	if got, want := c.answer("more",
 		accepted).done(), "accepted true missing invalid"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -233,8 +233,8 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 		opts roundtrip.Options
 		cold bool
 	}{
-		{"AcceptCold", roundtrip.Options{}, true},
-		{"Plain", roundtrip.Options{Plain: true}, false},
+		{"AcceptUnsolicited", roundtrip.Options{}, true},
+		{"Plain", roundtrip.Options{Sealing: roundtrip.Unsealed}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, tc.opts, func(ctx context.Context) (protocol.Result, error) {
@@ -243,7 +243,7 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 				return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last,
 					len(roundtrip.DroppedAnswers(ctx))))
 			})
-			c.call.AcceptCold = tc.cold
+			c.call.AcceptUnsolicited = tc.cold
 			c.call.Responses = many
 			want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxUnsolicited)
 			if got := c.done(); got != want {

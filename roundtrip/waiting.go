@@ -42,7 +42,7 @@ const waitRetryAfter = 5 * time.Second
 // limits or measures work uses it to leave the time out that a person takes:
 //
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
-//	return next(ctx, in)
+//	return next(ctx, request)
 //
 // tell is called by one goroutine at a time, with true and false by turns, and
 // with false before the handler goes on; with false also after the call, where a
@@ -55,7 +55,7 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 type waitQuotas struct {
 	calls    *quota.Pool[protocol.Principal]
 	bytes    *quota.Pool[protocol.Principal]
-	sessions *quota.Pool[any]
+	sessions *quota.Pool[SessionKey]
 }
 
 func newWaitQuotas(o *Options) waitQuotas {
@@ -74,7 +74,7 @@ func newWaitQuotas(o *Options) waitQuotas {
 		}),
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes, Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
-		sessions: quota.New(quota.Options[any]{
+		sessions: quota.New(quota.Options[SessionKey]{
 			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
 		}),
 	}

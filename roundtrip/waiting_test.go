@@ -104,7 +104,8 @@ func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest,
 
 func (w *waiter) call(who protocol.Principal, session any) roundtrip.Call {
 	call := toolCall()
-	call.Version, call.Principal, call.Session, call.Push = protocol.V20251125, who, session, w
+	call.Version, call.Principal, call.Push = protocol.V20251125, who, w
+	call.Session = roundtrip.SessionKeyOf(session)
 	return call
 }
 
@@ -162,10 +163,10 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		{"in all", roundtrip.Options{MaxWaiting: 2},
 			[]roundtrip.Call{{Principal: ann}, {Principal: bob}}, roundtrip.Call{}, "server"},
 		{"of one principal", roundtrip.Options{MaxWaitingPerPrincipal: 1},
-			[]roundtrip.Call{{Principal: ann, Session: 1}},
-			roundtrip.Call{Principal: ann, Session: 2}, "principal"},
+			[]roundtrip.Call{{Principal: ann, Session: roundtrip.SessionKeyOf(1)}},
+			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(2)}, "principal"},
 		{"of one session", roundtrip.Options{MaxWaitingPerSession: 1},
-			[]roundtrip.Call{{Session: 1}, {Session: 2}}, roundtrip.Call{Session: 1}, "session"},
+			[]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)}, {Session: roundtrip.SessionKeyOf(2)}}, roundtrip.Call{Session: roundtrip.SessionKeyOf(1)}, "session"},
 		{"of anonymous callers where others authenticate", roundtrip.Options{MaxWaiting: 4},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
 		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40}, []roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
@@ -180,7 +181,8 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					w := newWaiter(t, c.opts)
 					defer w.empty()
 					make := func(like roundtrip.Call) (roundtrip.Call, roundtrip.Handler) {
-						call := w.call(like.Principal, like.Session)
+						call := w.call(like.Principal, nil)
+						call.Session = like.Session
 						call.Method, call.Arguments = method, like.Arguments
 						inner := way.ask(w.funnel, call)
 						return call, func(ctx context.Context) (protocol.Result, error) {

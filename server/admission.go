@@ -28,8 +28,7 @@ type Delivery struct {
 	// it can be kept out of logs; nothing else reads it.
 	Credential string
 	// Back is the way back to the client while the request runs. Nil: none. In a
-	// session it is a [BackSender] where the client can be asked; it may be a
-	// [StreamCloser], too.
+	// session it is a [BackSender] where the client can be asked.
 	Back protocol.Back
 	// Panicked is told of a panic outside of handlers and middleware, of an
 	// observer for example, beside the observer and before the request is
@@ -62,14 +61,15 @@ type Admission struct { // all that a request needs until its response, in one a
 // newAdmission returns the admission of message, which may be nil, to be served by s.
 func newAdmission(s *Server, e era, message *protocol.Request, d *Delivery) *Admission {
 	a := &Admission{panicked: d.Panicked}
-	in := &a.request
-	in.server, in.era, in.Message = s, e, message
-	in.Principal, in.RequestID, in.RemoteAddr = d.Principal, d.RequestID, d.RemoteAddr
-	in.TraceParent, in.Credential = d.TraceParent, d.Credential
-	in.back, in.private = d.Back, d.Private
+	request := &a.request
+	request.server, request.era, request.Message = s, e, message
+	request.Principal, request.RequestID = d.Principal, d.RequestID
+	request.RemoteAddr = d.RemoteAddr
+	request.TraceParent, request.Credential = d.TraceParent, d.Credential
+	request.back, request.private = d.Back, d.Private
 	if message == nil {
-		in.Message = &protocol.Request{}
-		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
+		request.Message = &protocol.Request{}
+		request.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
 	}
 	return a
 }
@@ -91,16 +91,16 @@ func (a *Admission) ReplaceRefusal(e *protocol.Error) { a.request.refusal = e }
 // missing in a session, whose revision does not have them. Transports without
 // headers need not call it.
 func (a *Admission) CheckParamHeaders(lines func(name string) []string) error {
-	in := &a.request
-	p, ok := in.Params.(*protocol.CallToolParams)
+	request := &a.request
+	p, ok := request.Params.(*protocol.CallToolParams)
 	if !ok {
 		return nil
 	}
-	t, ok := in.server.tools.loadSnapshot().index[p.Name]
-	if !ok || !in.server.isVisible(in.Principal, KindTool, p.Name) {
+	t, ok := request.server.tools.loadSnapshot().index[p.Name]
+	if !ok || !request.server.isVisible(request.Principal, KindTool, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
 	}
-	if in.era.hasParamHeaders() {
+	if request.era.hasParamHeaders() {
 		return t.headers.Check(p.Arguments, lines)
 	}
 	return t.headers.CheckGiven(p.Arguments, lines)

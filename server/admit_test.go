@@ -95,14 +95,14 @@ func TestFirstRefusalCounts(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
 	req := &protocol.Request{ID: protocol.StringID("a"), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
 	admitted := h.Admit(req, server.Delivery{Principal: protocol.LocalPrincipal()})
-	in := admitted.Request()
-	if in.Refusal() != nil || in.Target != "x" || in.Version != protocol.V20260728 ||
-		in.Meta.Capabilities == nil || in.Params == nil {
-		t.Errorf("Admit = %+v", in)
+	request := admitted.Request()
+	if request.Refusal() != nil || request.Target != "x" || request.Version != protocol.V20260728 ||
+		request.Meta.Capabilities == nil || request.Params == nil {
+		t.Errorf("Admit = %+v", request)
 	}
-	in.Refuse(nil)
-	in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "first"))
-	in.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "second"))
+	request.Refuse(nil)
+	request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "first"))
+	request.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "second"))
 	response := h.Serve(t.Context(), admitted)
 	if response.Error == nil || response.Error.Message != "first" || response.ID != req.ID {
 		t.Errorf("Serve = %+v, want the first refusal", response)
@@ -118,9 +118,9 @@ func TestMiddleware(t *testing.T) {
 	var trace []string
 	mark := func(name string) server.Middleware {
 		return func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 				trace = append(trace, name)
-				result, err := next(ctx, in)
+				result, err := next(ctx, request)
 				word := "ok"
 				if err != nil {
 					word = "error"
@@ -180,9 +180,9 @@ func TestMiddlewareMisbehaves(t *testing.T) {
 // A middleware may show each principal other tools.
 func TestMiddlewareMayFilterLists(t *testing.T) {
 	hide := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			result, err := next(ctx, in)
-			if list, ok := result.(*protocol.ListToolsResult); ok && in.Principal.Anonymous() {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			result, err := next(ctx, request)
+			if list, ok := result.(*protocol.ListToolsResult); ok && request.Principal.Anonymous() {
 				list.Tools = slices.DeleteFunc(list.Tools,
 					func(t protocol.Tool) bool { return t.Name == "secret" })
 			}

@@ -132,7 +132,7 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 		t.Errorf("dropped answers are %v, want %v", dropped, want)
 	}
 	// A tool may accept them for clients that lose the state.
-	server.AddRawTool(h.Server, server.Tool{Name: "cold", AcceptCold: true}, asksCount)
+	server.AddRawTool(h.Server, server.Tool{Name: "cold", AcceptUnsolicited: true}, asksCount)
 	h.call("cold", "", forged).text(`{"n":1}`)
 }
 

@@ -87,7 +87,7 @@ func (c *Call) TryListRoots(ctx context.Context) (*protocol.ListRootsResult, err
 // wire it is false; what can be asked by returning it there, [roundtrip.CanAsk]
 // tells.
 func (c *Call) CanPush(kind protocol.InputKind) bool {
-	return c.in != nil && c.in.server.funnel.CanPush(*c.newRoundtripCall(), kind)
+	return c.request != nil && c.request.server.funnel.CanPush(*c.newRoundtripCall(), kind)
 }
 
 // decodePushed decodes what a push returned.
@@ -102,15 +102,15 @@ func decodePushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, 
 
 func (c *Call) pushQuestion(ctx context.Context, q protocol.InputRequest,
 	optional bool) (json.RawMessage, error) {
-	if c.in == nil {
+	if c.request == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}
 	ctx = roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx)
 	call := c.newRoundtripCall()
 	if optional {
-		return c.in.server.funnel.TryPush(ctx, *call, q)
+		return c.request.server.funnel.TryPush(ctx, *call, q)
 	}
-	return c.in.server.funnel.Push(ctx, *call, q)
+	return c.request.server.funnel.Push(ctx, *call, q)
 }
 
 // newRoundtripCall returns the call as the funnel takes it. It is on the heap, as one more
@@ -118,7 +118,7 @@ func (c *Call) pushQuestion(ctx context.Context, q protocol.InputRequest,
 //
 //go:noinline
 func (c *Call) newRoundtripCall() *roundtrip.Call {
-	call := roundtripCall(c.in, nil, &protocol.Retry{})
+	call := roundtripCall(c.request, nil, &protocol.Retry{})
 	return &call
 }
 
@@ -129,7 +129,7 @@ func (c *Call) newRoundtripCall() *roundtrip.Call {
 // open. Revisions other than 2025-11-25 have no such notification: nothing is
 // sent and that is no error, for a client must be able to do without.
 func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
-	if c.in == nil || c.Version != protocol.V20251125 {
+	if c.request == nil || c.Version != protocol.V20251125 {
 		return nil
 	}
 	if id == "" {
@@ -143,5 +143,5 @@ func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
 	if err := c.Notify(ctx, n); !errors.Is(err, ErrEnded) {
 		return err
 	}
-	return c.in.era.sendNow(ctx, n)
+	return c.request.era.sendNow(ctx, n)
 }

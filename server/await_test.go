@@ -323,12 +323,12 @@ func TestAwaitIsWaiting(t *testing.T) {
 		}
 		never, _ := finishedAfter(time.Hour)
 		watch := func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 				return next(roundtrip.WatchWaiting(ctx, func(w bool) {
 					mu.Lock()
 					defer mu.Unlock()
 					waits = append(waits, w)
-				}), in)
+				}), request)
 			}
 		}
 		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch},

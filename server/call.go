@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -23,16 +24,17 @@ type Call struct {
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
-	in      *Request
+	request *Request
 	channel *requestChannel // nil: nowhere
 	ctx     context.Context // of the handler, for questions that are asked with another
 }
 
 // newCall returns the common part of the call that a handler gets.
-func newCall(ctx context.Context, in *Request) Call {
-	in.channel.resetProgress()
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in,
-		channel: in.channel, ctx: ctx}
+func newCall(ctx context.Context, request *Request) Call {
+	request.channel.resetProgress()
+	return Call{Version: request.Version, Principal: request.Principal, Meta: request.Meta,
+		request: request,
+		channel: request.channel, ctx: ctx}
 }
 
 // Capabilities returns what the client can do for this request. In a session
@@ -67,47 +69,48 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 
 // checkNeeds refuses a request whose handler needs capabilities that the client
 // does not declare.
-func (s *Server) checkNeeds(ctx context.Context, in *Request,
+func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
 		return nil
 	}
 	var declared protocol.ClientCapabilities
-	if in.Meta.Capabilities != nil {
-		declared = *in.Meta.Capabilities
+	if request.Meta.Capabilities != nil {
+		declared = *request.Meta.Capabilities
 	}
 	missing := declared.Lacks(needs)
 	if missing.IsZero() {
 		return nil
 	}
 	s.opts.Observer.Observe(ctx,
-		event.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
-	return in.era.refuseCapabilities(missing)
+		event.CapabilityRefused{Where: request.eventWhere(), Missing: missing})
+	return request.era.refuseCapabilities(missing)
 }
 
 // roundtripCall describes a request to the funnel.
-func roundtripCall(in *Request, arguments json.RawMessage, retry *protocol.Retry) roundtrip.Call {
+func roundtripCall(request *Request, arguments json.RawMessage,
+	retry *protocol.Retry) roundtrip.Call {
 	call := roundtrip.Call{
-		Version: in.Version, Method: in.Message.Method, Target: in.Target,
-		Arguments: arguments, Principal: in.Principal,
-		Responses: retry.InputResponses, State: retry.RequestState, Credential: in.Credential,
-		RequestID: in.RequestID,
+		Version: request.Version, Method: request.Message.Method, Target: request.Target,
+		Arguments: arguments, Principal: request.Principal,
+		Responses: retry.InputResponses, State: retry.RequestState, Credential: request.Credential,
+		RequestID: request.RequestID,
 	}
-	if in.Meta.Capabilities != nil {
-		call.Capabilities = *in.Meta.Capabilities
+	if request.Meta.Capabilities != nil {
+		call.Capabilities = *request.Meta.Capabilities
 	}
-	call.Session = in.era.sessionKey()
-	if !in.Meta.ProgressToken.IsZero() && in.channel != nil {
-		call.Heartbeat = in.sendHeartbeat
+	call.Session = request.era.sessionKey()
+	if !request.Meta.ProgressToken.IsZero() && request.channel != nil {
+		call.Heartbeat = request.sendHeartbeat
 	}
-	if in.pusher != nil {
-		call.Push = in.pusher
+	if request.pusher != nil {
+		call.Push = request.pusher
 	}
 	return call
 }
 
 // convertOutcome converts the result and the error of a handler for the funnel.
-func (s *Server) convertOutcome(ctx context.Context, in *Request, result protocol.Result,
+func (s *Server) convertOutcome(ctx context.Context, request *Request, result protocol.Result,
 	err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
@@ -116,17 +119,9 @@ func (s *Server) convertOutcome(ctx context.Context, in *Request, result protoco
 		return asks.Result, nil
 	}
 	if mistake, ok := errors.AsType[*bugError](err); ok {
-		return nil, s.reportBug(ctx, in, mistake)
+		return nil, s.reportBug(ctx, request, mistake)
 	}
 	return nil, err
-}
-
-// A StreamCloser is an [Delivery].Back that can close its connection while the
-// request goes on; the client reconnects for the rest (2025-11-25
-// basic/transports, "Resumability and Redelivery"). CloseStream may be called more
-// than once and while notifications are being sent.
-type StreamCloser interface {
-	CloseStream(ctx context.Context, retry time.Duration) error
 }
 
 // CloseStream closes the connection on which the client waits for the response
@@ -147,7 +142,7 @@ func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if c.channel.ended {
 		return ErrEnded
 	}
-	closer, ok := c.channel.back.(StreamCloser)
+	closer, ok := c.channel.back.(transport.StreamCloser)
 	if !ok {
 		return ErrCannotClose
 	}

@@ -32,9 +32,9 @@ func (s *Server) noteCompleter(c Completer) {
 
 // answerComplete answers completion/complete. A prompt or template without a
 // completer has no suggestions, which is not an error.
-func (s *Server) answerComplete(ctx context.Context, in *Request,
+func (s *Server) answerComplete(ctx context.Context, request *Request,
 	p *protocol.CompleteParams) (result protocol.Result, err error) {
-	completer, err := s.findCompleter(in, p.Ref)
+	completer, err := s.findCompleter(request, p.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +43,18 @@ func (s *Server) answerComplete(ctx context.Context, in *Request,
 	}
 	// Through the funnel, which hides the round of a handler that asks this
 	// server in process under its own context: its answers were not given here.
-	where := roundtrip.Call{Version: in.Version, Method: in.Message.Method, Principal: in.Principal}
+	where := roundtrip.Call{Version: request.Version, Method: request.Message.Method,
+		Principal: request.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
 		values, err := completer(ctx, &CompleteCall{
-			Call: newCall(ctx, in), Argument: p.Argument.Name, Value: p.Argument.Value,
+			Call: newCall(ctx, request), Argument: p.Argument.Name, Value: p.Argument.Value,
 			Known: p.Context,
 		})
 		if err != nil {
 			if e, ok := protocol.AsError(err); ok {
 				return nil, e
 			}
-			return nil, s.reportBug(ctx, in,
+			return nil, s.reportBug(ctx, request,
 				fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
 		}
 		return newCompleteResult(values), nil
@@ -71,21 +72,21 @@ func newCompleteResult(values []string) *protocol.CompleteResult {
 	return r
 }
 
-func (s *Server) findCompleter(in *Request, ref protocol.CompletionRef) (Completer, error) {
+func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Completer, error) {
 	if ref.Prompt != "" {
 		p, ok := s.prompts.loadSnapshot().index[ref.Prompt]
-		if !ok || !s.isVisible(in.Principal, KindPrompt, ref.Prompt) {
+		if !ok || !s.isVisible(request.Principal, KindPrompt, ref.Prompt) {
 			return nil, protocol.Errorf(protocol.CodeInvalidParams,
 				"unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
 		}
 		return p.complete, nil
 	}
 	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
-		s.isVisible(in.Principal, KindResourceTemplate, ref.Template) {
+		s.isVisible(request.Principal, KindResourceTemplate, ref.Template) {
 		return t.complete, nil
 	}
 	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok &&
-		s.isVisible(in.Principal, KindResource, ref.Template) {
+		s.isVisible(request.Principal, KindResource, ref.Template) {
 		return nil, nil
 	}
 	return nil, protocol.ResourceNotFound(ref.Template)

@@ -6,14 +6,14 @@ import (
 )
 
 // answerDiscover answers server/discover: what the server is, speaks and offers.
-func (s *Server) answerDiscover(in *Request) *protocol.DiscoverResult {
+func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	return &protocol.DiscoverResult{
 		SupportedVersions: revision.Modern(),
 		Capabilities:      s.declaredCapabilities(),
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
 			TTLMillis: s.opts.DiscoverTTL.Milliseconds(),
-			Scope:     s.cacheScope(in.private),
+			Scope:     s.cacheScope(request.private),
 		},
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 // Handle serves a request that arrives in process, as sent by the principal of ctx
 // (see [WithPrincipal]): it checks the parameters strictly, admits the request and
-// serves it. Cancelling ctx abandons the request. The error is always nil: errors
-// of the server are in the response.
+// serves it. Cancelling ctx abandons the request: then there is no response, and the
+// error is the cause. Errors of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
@@ -34,7 +34,11 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
-	return s.Serve(ctx, s.admitRequest(req, &d, malformed)), nil
+	response := s.Serve(ctx, s.admitRequest(req, &d, malformed))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))
+	}
+	return response, nil
 }
 
 func targetOf(p protocol.Params) string {
@@ -55,16 +59,16 @@ func targetOf(p protocol.Params) string {
 // see [Delivery].Panicked. Serve itself panics when the server has not admitted
 // the request, or has served it already.
 func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
-	in := &a.request
-	if in.server != s || a.served {
+	request := &a.request
+	if request.server != s || a.served {
 		panic("server: Serve needs a request that this server has admitted and not served yet")
 	}
 	a.served = true
-	if in.RequestID == "" && s.opts.observed {
-		in.RequestID = requestid.New()
+	if request.RequestID == "" && s.opts.observed {
+		request.RequestID = requestid.New()
 	}
 	response = &a.response
-	response.ID = in.Message.ID
+	response.ID = request.Message.ID
 	ctx = a.task.Start(ctx, nil)
 	if s.requests.Begin(&a.task, &a.task) != nil {
 		a.task.Cancel(nil)
@@ -72,13 +76,13 @@ func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Re
 		return response
 	}
 	defer s.endRequest(a)
-	a.channel.openChannel(in.back)
-	in.channel = &a.channel
-	in.era.beginRequest(a)
-	defer in.era.endRequest(a, in.Message.ID)
+	a.channel.openChannel(request.back)
+	request.channel = &a.channel
+	request.era.beginRequest(a)
+	defer request.era.endRequest(a, request.Message.ID)
 	defer s.recoverToResponse(ctx, a)
-	result, err := s.runHandler(ctx, in)
-	s.completeResponse(ctx, in, response, result, err)
+	result, err := s.runHandler(ctx, request)
+	s.completeResponse(ctx, request, response, result, err)
 	return response
 }
 
@@ -100,75 +104,77 @@ func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response)
 // a call that waits and would grow by 400 bytes.
 //
 //go:noinline
-func (s *Server) completeResponse(ctx context.Context, in *Request, response *protocol.Response,
-	result protocol.Result, err error) {
-	in.pusher.withdrawRemaining()
-	in.channel.closeChannel()
+func (s *Server) completeResponse(ctx context.Context, request *Request,
+	response *protocol.Response, result protocol.Result, err error) {
+	request.pusher.withdrawRemaining()
+	request.channel.closeChannel()
 	if err == nil {
-		response.Result, err = s.encodeResult(in, result)
+		response.Result, err = s.encodeResult(request, result)
 		if err != nil {
-			err = s.reportBug(ctx, in, err)
+			err = s.reportBug(ctx, request, err)
 		}
 	}
 	if err != nil {
-		response.Result, response.Error = nil, s.publicError(ctx, in, err)
+		response.Result, response.Error = nil, s.publicError(ctx, request, err)
 	}
-	in.era.revertFailedOpen(in, err)
-	response.Error = in.era.spellError(ctx, in, response.Error)
+	request.era.revertFailedOpen(request, err)
+	response.Error = request.era.spellError(ctx, request, response.Error)
 }
 
 // runHandler calls the middleware and the handler, and recovers their panics.
-func (s *Server) runHandler(ctx context.Context, in *Request) (result protocol.Result, err error) {
-	in.pusher = in.era.newPusher(in)
-	if p, ok := in.Params.(*protocol.CallToolParams); ok {
-		in.checkedArguments = p.Arguments // what middleware puts there instead is another matter
+func (s *Server) runHandler(ctx context.Context, request *Request) (result protocol.Result,
+	err error) {
+	request.pusher = request.era.newPusher(request)
+	if p, ok := request.Params.(*protocol.CallToolParams); ok {
+		// What middleware puts there instead is another matter.
+		request.checkedArguments = p.Arguments
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,
-				event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
+				event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()})
 			result, err = nil, publicerror.Internal()
 		}
 	}()
-	return s.handler(ctx, in)
+	return s.handler(ctx, request)
 }
 
 // dispatchRequest is the innermost [Handler].
-func (s *Server) dispatchRequest(ctx context.Context, in *Request) (protocol.Result, error) {
-	if in.refusal != nil {
-		return nil, in.refusal
+func (s *Server) dispatchRequest(ctx context.Context, request *Request) (protocol.Result, error) {
+	if request.refusal != nil {
+		return nil, request.refusal
 	}
-	if result, err, ok := in.era.answerOwnMethod(ctx, in); ok {
+	if result, err, ok := request.era.answerOwnMethod(ctx, request); ok {
 		return result, err
 	}
-	switch p := in.Params.(type) {
+	switch p := request.Params.(type) {
 	case *protocol.CallToolParams:
-		return s.callTool(ctx, in, p)
+		return s.callTool(ctx, request, p)
 	case *protocol.GetPromptParams:
-		return s.getPrompt(ctx, in, p)
+		return s.getPrompt(ctx, request, p)
 	case *protocol.ReadResourceParams:
-		return s.readResource(ctx, in, p)
+		return s.readResource(ctx, request, p)
 	case *protocol.ListParams:
-		return s.answerList(in, p)
+		return s.answerList(request, p)
 	case *protocol.CompleteParams:
-		return s.answerComplete(ctx, in, p)
+		return s.answerComplete(ctx, request, p)
 	}
 	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s",
-		clipQuoted(in.Message.Method))
+		clipQuoted(request.Message.Method))
 }
 
 // publicError returns the error that the client gets for err.
-func (s *Server) publicError(ctx context.Context, in *Request, err error) *protocol.Error {
+func (s *Server) publicError(ctx context.Context, request *Request, err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
 		return e
 	}
-	return s.reportBug(ctx, in, fmt.Errorf("middleware: %w", err))
+	return s.reportBug(ctx, request, fmt.Errorf("middleware: %w", err))
 }
 
 // reportBug reports a mistake of the server to the observer and returns the error
 // that the client gets.
-func (s *Server) reportBug(ctx context.Context, in *Request, err error) *protocol.Error {
-	s.opts.Observer.Observe(ctx, event.ServerBug{Where: in.eventWhere(), Err: err})
+func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
+	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
 	bugsink.Report(ctx, err)
 	return publicerror.Internal()
 }

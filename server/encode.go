@@ -38,20 +38,20 @@ func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 const resultBytes = 1 << 10
 
 // encodeResult returns the JSON text of the result, the server's name added.
-func (s *Server) encodeResult(in *Request, result protocol.Result) (json.RawMessage, error) {
-	if p := in.encodedPage; p != nil && in.era.namesServer() && p.result == result {
-		if _, ok := in.back.(transport.BufferLender); ok {
+func (s *Server) encodeResult(request *Request, result protocol.Result) (json.RawMessage, error) {
+	if p := request.encodedPage; p != nil && request.era.namesServer() && p.result == result {
+		if _, ok := request.back.(transport.BufferLender); ok {
 			return p.encoded, p.err
 		}
 		// What a client in process does with its copy must not reach others.
 		return bytes.Clone(p.encoded), p.err
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
-		if err := checkQuestionsOfMiddleware(in, asks); err != nil {
+		if err := checkQuestionsOfMiddleware(request, asks); err != nil {
 			return nil, err
 		}
 	}
-	nameless := in.era.namesServer()
+	nameless := request.era.namesServer()
 	if meta := metaOf(result); nameless && meta != nil && *meta != nil {
 		var err error
 		if result, err = s.info.mergeMeta(result, *meta); err != nil {
@@ -59,14 +59,14 @@ func (s *Server) encodeResult(in *Request, result protocol.Result) (json.RawMess
 		}
 		nameless = false
 	}
-	lender, lent := in.back.(transport.BufferLender)
+	lender, lent := request.back.(transport.BufferLender)
 	var dst []byte
 	if lent {
 		dst = lender.Lend()
 	} else {
 		dst = make([]byte, 0, resultBytes)
 	}
-	data, err := protocol.AppendResult(dst, in.Version, in.Message.Method, result)
+	data, err := protocol.AppendResult(dst, request.Version, request.Message.Method, result)
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +83,13 @@ func (s *Server) encodeResult(in *Request, result protocol.Result) (json.RawMess
 // which checks capabilities and seals the state without which answers are not
 // accepted. Middleware may pass on the questions of a handler; it cannot ask by
 // itself.
-func checkQuestionsOfMiddleware(in *Request, asks *protocol.InputRequiredResult) error {
+func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredResult) error {
 	if attachment.Of(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
 	var declared protocol.ClientCapabilities
-	if in.Meta.Capabilities != nil {
-		declared = *in.Meta.Capabilities
+	if request.Meta.Capabilities != nil {
+		declared = *request.Meta.Capabilities
 	}
 	for _, q := range asks.InputRequests {
 		if missing := declared.Missing(q.Request); !missing.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // An era is what differs between requests of revision 2026-07-28, which stand for
@@ -21,12 +22,12 @@ type era interface {
 	isAbandoned(a *Admission) bool
 	// newPusher returns what asks the client while the request runs, nil where
 	// questions are returned instead or there is no way to send one.
-	newPusher(in *Request) *pusher
-	// sessionKey names the session to the funnel, nil: there is none.
-	sessionKey() any
+	newPusher(request *Request) *pusher
+	// sessionKey names the session to the funnel, zero: there is none.
+	sessionKey() roundtrip.SessionKey
 	// answerOwnMethod answers the methods that this era alone has. It reports false
 	// for others.
-	answerOwnMethod(ctx context.Context, in *Request) (protocol.Result, error, bool)
+	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
 	// hasParamHeaders reports whether arguments must be mirrored into headers. Where they
@@ -42,12 +43,12 @@ type era interface {
 	// that has been answered. It fails with ErrEnded where there is no way to.
 	sendNow(ctx context.Context, m protocol.Message) error
 	// spellError returns an error as this era has it on the wire. e may be nil.
-	spellError(ctx context.Context, in *Request, e *protocol.Error) *protocol.Error
+	spellError(ctx context.Context, request *Request, e *protocol.Error) *protocol.Error
 	// revertFailedOpen is told how each request ended, err is nil where it went well. An
 	// initialize opens its session when it is admitted, before it is answered, so that
 	// requests may follow at once; where it failed the session is as unopened as before,
 	// and the client may send another initialize.
-	revertFailedOpen(in *Request, err error)
+	revertFailedOpen(request *Request, err error)
 }
 
 var (

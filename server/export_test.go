@@ -1,4 +1,13 @@
 package server
 
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
 // Running returns how many requests of a session are being served.
 func Running(x *Session) int { return x.requests.Len() }
+
+// PrincipalFrom returns what [WithPrincipal] has put into ctx.
+func PrincipalFrom(ctx context.Context) protocol.Principal { return principalFrom(ctx) }

@@ -21,7 +21,7 @@ func FuzzHandle(f *testing.F) {
 		f.Fatal(err)
 	}
 	server.AddTool(s, server.Tool{Name: "deploy"}, deploy)
-	server.AddRawTool(s, server.Tool{Name: "cold", AcceptCold: true}, asksCount)
+	server.AddRawTool(s, server.Tool{Name: "cold", AcceptUnsolicited: true}, asksCount)
 	server.AddPrompt(s, server.Prompt{Name: "p",
 		Arguments: []protocol.PromptArgument{{Name: "a", Required: true}}}, getNothing)
 	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:{a}/{+b}", Name: "x"},

@@ -6,6 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // Admit decodes the parameters of a request and checks what can be checked
@@ -22,26 +23,27 @@ func (s *Server) admitRequest(
 	req *protocol.Request, d *Delivery, malformed *protocol.Error,
 ) *Admission {
 	a := newAdmission(s, modernEra{s}, req, d)
-	in := &a.request
-	in.Version = protocol.Latest
-	in.Refuse(malformed)
-	params, err := protocol.DecodeParams(in.Message.Method, in.Message.Params)
+	request := &a.request
+	request.Version = protocol.Latest
+	request.Refuse(malformed)
+	params, err := protocol.DecodeParams(request.Message.Method, request.Message.Params)
 	if err == nil {
-		in.Params, in.Target, in.Meta = params, targetOf(params), params.RequestMetadata()
-		in.Refuse(s.checkRequest(in.Message.Method, in.Meta))
+		request.Params, request.Target = params, targetOf(params)
+		request.Meta = params.RequestMetadata()
+		request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
 		return a
 	}
 	// What cannot be read may have a version that explains why. The parameters
 	// of discover are nothing but _meta.
-	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, in.Message.Params)
-	if metaErr != nil && in.Message.Method != protocol.MethodInitialize {
-		in.Meta = &protocol.RequestMeta{}
-		in.Refuse(publicerror.From(metaErr))
+	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, request.Message.Params)
+	if metaErr != nil && request.Message.Method != protocol.MethodInitialize {
+		request.Meta = &protocol.RequestMeta{}
+		request.Refuse(publicerror.From(metaErr))
 		return a
 	}
-	in.Meta = meta.RequestMetadata()
-	in.Refuse(s.checkRequest(in.Message.Method, in.Meta))
-	in.Refuse(publicerror.From(err))
+	request.Meta = meta.RequestMetadata()
+	request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
+	request.Refuse(publicerror.From(err))
 	return a
 }
 
@@ -91,16 +93,16 @@ func (modernEra) isAbandoned(*Admission) bool { return false }
 
 func (modernEra) newPusher(*Request) *pusher { return nil }
 
-func (modernEra) sessionKey() any { return nil }
+func (modernEra) sessionKey() roundtrip.SessionKey { return roundtrip.SessionKey{} }
 
 func (m modernEra) answerOwnMethod(
-	ctx context.Context, in *Request,
+	ctx context.Context, request *Request,
 ) (protocol.Result, error, bool) {
-	switch p := in.Params.(type) {
+	switch p := request.Params.(type) {
 	case *protocol.DiscoverParams:
-		return m.server.answerDiscover(in), nil, true
+		return m.server.answerDiscover(request), nil, true
 	case *protocol.ListenParams:
-		result, err := m.server.answerListen(ctx, in, p)
+		result, err := m.server.answerListen(ctx, request, p)
 		return result, err, true
 	}
 	return nil, nil, false

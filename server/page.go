@@ -30,8 +30,8 @@ type page struct {
 	err     error
 }
 
-// newSnapshot is called with the registry's mutex held.
-func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
+// newSnapshotLocked is called with the mutex of the registry held.
+func newSnapshotLocked[E entry](r *registry[E]) *snapshot[E] {
 	s := &snapshot[E]{entries: slices.Clone(r.entries), index: maps.Clone(r.index),
 		render: r.render}
 	s.size = r.server.opts.PageSize
@@ -76,16 +76,16 @@ func newCursor(method string, at int) string {
 }
 
 // answerList answers one of the list requests.
-func (s *Server) answerList(in *Request, p *protocol.ListParams) (protocol.Result, error) {
-	switch in.Message.Method {
+func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.Result, error) {
+	switch request.Message.Method {
 	case protocol.MethodListTools:
-		return listPage(s, in, KindTool, s.tools.loadSnapshot(), p.Cursor)
+		return listPage(s, request, KindTool, s.tools.loadSnapshot(), p.Cursor)
 	case protocol.MethodListPrompts:
-		return listPage(s, in, KindPrompt, s.prompts.loadSnapshot(), p.Cursor)
+		return listPage(s, request, KindPrompt, s.prompts.loadSnapshot(), p.Cursor)
 	case protocol.MethodListResources:
-		return listPage(s, in, KindResource, s.resources.loadSnapshot(), p.Cursor)
+		return listPage(s, request, KindResource, s.resources.loadSnapshot(), p.Cursor)
 	}
-	return listPage(s, in, KindResourceTemplate, s.templates.loadSnapshot(), p.Cursor)
+	return listPage(s, request, KindResourceTemplate, s.templates.loadSnapshot(), p.Cursor)
 }
 
 // newCursorError refuses a cursor that leads to no page, or to none that the
@@ -95,19 +95,19 @@ func newCursorError() *protocol.Error {
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
-func listPage[E entry](s *Server, in *Request, kind Kind, snap *snapshot[E],
+func listPage[E entry](s *Server, request *Request, kind Kind, snap *snapshot[E],
 	cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
 		return nil, newCursorError()
 	}
-	method := in.Message.Method
+	method := request.Message.Method
 	switch {
 	case s.opts.Visible != nil:
 		// What is left is divided into pages: holes in the pages of all would
 		// give away how much is hidden.
 		seen := slices.DeleteFunc(slices.Clone(snap.entries),
-			func(e E) bool { return !s.isVisible(in.Principal, kind, e.entryKey()) })
+			func(e E) bool { return !s.isVisible(request.Principal, kind, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
 			return nil, newCursorError()
 		}
@@ -116,14 +116,14 @@ func listPage[E entry](s *Server, in *Request, kind Kind, snap *snapshot[E],
 	case len(s.opts.Middleware) > 0:
 		// Middleware may filter what it is handed, so nothing is shared.
 		entries, next := pageAt(snap.entries, method, at, snap.size)
-		return snap.render(entries, next, s.listHints(in.private)), nil
+		return snap.render(entries, next, s.listHints(request.private)), nil
 	}
 	pages := snap.public
-	if in.private {
+	if request.private {
 		pages = snap.private
 	}
-	in.encodedPage = pages()[at/snap.size]
-	return in.encodedPage.result, nil
+	request.encodedPage = pages()[at/snap.size]
+	return request.encodedPage.result, nil
 }
 
 func (s *Server) listHints(private bool) protocol.CacheHints {

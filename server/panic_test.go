@@ -68,15 +68,16 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 // Serve, in process and in sessions, and told to whoever asked.
 func TestPanicOutsideHandlers(t *testing.T) {
 	fall := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Message.Method == protocol.MethodListTools {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Message.Method == protocol.MethodListTools {
 				// which the observer is told beside all handlers
 				return nil, errors.New("no error of the protocol")
 			}
-			if in.Message.Method == protocol.MethodInitialize && in.Meta.ClientInfo.Name == "bad" {
+			if request.Message.Method == protocol.MethodInitialize &&
+				request.Meta.ClientInfo.Name == "bad" {
 				panic("in the middleware")
 			}
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}
 	srv, err := server.New(&server.Options{Middleware: []server.Middleware{fall},

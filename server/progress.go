@@ -127,15 +127,15 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 // sendHeartbeat sends progress that means no more than that the request waits for
 // a person. Errors are ignored: a client that is gone is noticed when the question
 // is sent or the response is.
-func (in *Request) sendHeartbeat(ctx context.Context) {
-	o := in.channel
+func (request *Request) sendHeartbeat(ctx context.Context) {
+	o := request.channel
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	value, total, ok := o.values.Beat()
 	if !ok || o.ended {
 		return
 	}
-	n, err := progressNotification(in.Meta.ProgressToken, value, total, heartbeat.Message)
+	n, err := progressNotification(request.Meta.ProgressToken, value, total, heartbeat.Message)
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}
@@ -176,8 +176,8 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 // wantedLogLevel returns the least severe level that the client wants, empty for
 // none.
 func (c *Call) wantedLogLevel() protocol.LoggingLevel {
-	if c.in == nil {
+	if c.request == nil {
 		return c.Meta.LogLevel
 	}
-	return c.in.era.logLevel(c.Meta)
+	return c.request.era.logLevel(c.Meta)
 }

@@ -19,9 +19,9 @@ type Prompt struct {
 	// refused before the handler runs.
 	Arguments []protocol.PromptArgument
 	Meta      protocol.Meta
-	// Needs and AcceptCold are as in [Tool].
-	Needs      protocol.ClientCapabilities
-	AcceptCold bool
+	// Needs and AcceptUnsolicited are as in [Tool].
+	Needs             protocol.ClientCapabilities
+	AcceptUnsolicited bool
 	// Complete suggests values for the arguments. Nil: none.
 	Complete Completer
 }
@@ -40,11 +40,11 @@ type PromptHandler func(ctx context.Context, call *PromptCall) (protocol.GetProm
 
 // prompt is a registered prompt.
 type prompt struct {
-	definition protocol.Prompt
-	needs      protocol.ClientCapabilities
-	acceptCold bool
-	handle     PromptHandler
-	complete   Completer
+	definition        protocol.Prompt
+	needs             protocol.ClientCapabilities
+	acceptUnsolicited bool
+	handle            PromptHandler
+	complete          Completer
 }
 
 func (p *prompt) entryKey() string { return p.definition.Name }
@@ -64,7 +64,8 @@ func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 			Arguments: p.Arguments, Meta: p.Meta,
 		},
-		needs: p.Needs, acceptCold: p.AcceptCold, handle: handler, complete: p.Complete,
+		needs: p.Needs, acceptUnsolicited: p.AcceptUnsolicited, handle: handler,
+		complete: p.Complete,
 	}))
 	s.noteCompleter(p.Complete)
 }
@@ -81,26 +82,26 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 }
 
 // getPrompt answers prompts/get.
-func (s *Server) getPrompt(ctx context.Context, in *Request,
+func (s *Server) getPrompt(ctx context.Context, request *Request,
 	params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, ok := s.prompts.loadSnapshot().index[params.Name]
-	if !ok || !s.isVisible(in.Principal, KindPrompt, params.Name) {
+	if !ok || !s.isVisible(request.Principal, KindPrompt, params.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
 	}
-	if err := s.checkNeeds(ctx, in, p.needs); err != nil {
+	if err := s.checkNeeds(ctx, request, p.needs); err != nil {
 		return nil, err
 	}
-	call := roundtripCall(in, params.Arguments, &params.Retry)
-	call.AcceptCold = p.acceptCold
-	in.releaseBody()
+	call := roundtripCall(request, params.Arguments, &params.Retry)
+	call.AcceptUnsolicited = p.acceptUnsolicited
+	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
-		call := &PromptCall{Call: newCall(ctx, in), Name: params.Name}
+		call := &PromptCall{Call: newCall(ctx, request), Name: params.Name}
 		if err := call.decodeArguments(params, p.definition.Arguments); err != nil {
 			return nil, err
 		}
 		result, err := p.handle(ctx, call)
-		return s.convertOutcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, request, result, err)
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A BackSender is an [Delivery].Back that carries requests, too, to the client of
+// A BackSender is a [Delivery].Back that carries requests, too, to the client of
 // a [Session] and on the stream of the request that they relate to. Calls may
 // overlap. The client's answer goes to [Session.Deliver].
 type BackSender interface {
@@ -66,6 +66,8 @@ type pendingPush struct {
 	err    error
 }
 
+// completePush hands the outcome to the goroutine in [pusher.Push]. Only who has removed the
+// question from the table may call it, so that it is called once.
 func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	p.result, p.err = result, err
 	close(p.answered)
@@ -73,7 +75,7 @@ func (p *pendingPush) completePush(result json.RawMessage, err error) {
 
 // addPush reserves an id for a question. Ids are strings, which no client mistakes
 // for the integers that it counts its own requests with, and are never used again.
-func (t *pushTable) addPush(asker *pusher, extend func()) (*pendingPush, error) {
+func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -85,7 +87,7 @@ func (t *pushTable) addPush(asker *pusher, extend func()) (*pendingPush, error) 
 		t.pending = map[protocol.ID]*pendingPush{}
 	}
 	t.last++
-	p := &pendingPush{id: pushID(t.last), pusher: asker, extend: extend,
+	p := &pendingPush{id: pushID(t.last), pusher: from, extend: extend,
 		answered: make(chan struct{})}
 	t.pending[p.id] = p
 	return p, nil
@@ -108,6 +110,8 @@ func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	return p, ok
 }
 
+// deliverAnswer completes the question that r answers, for [Session.Deliver], and wakes the
+// goroutine in [pusher.Push]. It reports false when there is no such question any more.
 func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 	p, ok := t.removePush(r.ID)
 	if !ok {
@@ -121,6 +125,7 @@ func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 	return true
 }
 
+// extendPush restarts the timeout of the question whose progress token is token.
 func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,17 +147,17 @@ func (t *pushTable) failPushes() {
 }
 
 // removePushesOf removes and returns the questions of one request.
-func (t *pushTable) removePushesOf(asker *pusher) []*pendingPush {
+func (t *pushTable) removePushesOf(from *pusher) []*pendingPush {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var mine []*pendingPush
+	var removed []*pendingPush
 	for id, p := range t.pending {
-		if p.pusher == asker {
+		if p.pusher == from {
 			delete(t.pending, id)
-			mine = append(mine, p)
+			removed = append(removed, p)
 		}
 	}
-	return mine
+	return removed
 }
 
 // A pusher sends the questions of one request to the client, on the channel of
@@ -163,9 +168,9 @@ type pusher struct {
 	version protocol.Version
 	channel *requestChannel
 	back    BackSender
-	// withdrawing is held for reading while a question is withdrawn.
-	// withdrawRemaining locks it and so waits for those: the request is not over
-	// before the client knows.
+	// withdrawing is held for reading while one question is withdrawn.
+	// withdrawRemaining, which ends the request, locks it and so waits until these
+	// withdrawals are sent.
 	withdrawing sync.RWMutex
 }
 
@@ -184,7 +189,9 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 		Params: params})
 }
 
-// Push implements [roundtrip.Pusher].
+// Push implements [roundtrip.Pusher]. It waits for one of three: the answer, which
+// [Session.Deliver] brings on the goroutine of another message; the end of the session, which
+// fails all questions; the end of ctx, by which the funnel says that nobody waits any more.
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
 	extend func()) (json.RawMessage, error) {
 	asked, err := p.session.pushes.addPush(p, extend)
@@ -203,7 +210,8 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
 	if p.withdrawPending(asked, context.Cause(ctx)) {
 		return nil, context.Cause(ctx)
 	}
-	// The answer came at the same moment; it is as good as any.
+	// Another goroutine has removed the question first and is about to complete it: the
+	// answer came in time.
 	<-asked.answered
 	return asked.result, asked.err
 }
@@ -278,7 +286,7 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 		return err
 	}
 	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
-	whole, ok := p.back.(transport.TextSender)
+	textSender, ok := p.back.(transport.TextSender)
 	if ok {
 		text = envelope.BeginRequest(text, id.String(), method)
 	}
@@ -292,7 +300,7 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 		return err
 	}
 	defer p.channel.mu.Unlock()
-	return whole.SendText(ctx, append(text, '}'))
+	return textSender.SendText(ctx, append(text, '}'))
 }
 
 // sendMessage sends a message that relates to a question, in order with the

@@ -459,9 +459,9 @@ func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 			return nil
 		}},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-				if in.Message.Method != protocol.MethodCallTool {
-					return next(ctx, in)
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				if request.Message.Method != protocol.MethodCallTool {
+					return next(ctx, request)
 				}
 				e, err := (&protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{
 					{Message: "Sign in", URL: link, ElicitationID: "login"},

@@ -81,7 +81,7 @@ func (r *registry[E]) loadSnapshot() *snapshot[E] {
 	if s := r.current.Load(); s != nil {
 		return s
 	}
-	s := newSnapshot(r)
+	s := newSnapshotLocked(r)
 	r.current.Store(s)
 	return s
 }

@@ -55,11 +55,11 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	if v == nil {
 		return
 	}
-	in, response := &a.request, &a.response
-	p := event.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
+	request, response := &a.request, &a.response
+	p := event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()}
 	response.Result, response.Error = nil, publicerror.Internal()
-	s.closeAfterPanic(ctx, in)
-	in.era.revertFailedOpen(in, response.Error)
+	s.closeAfterPanic(ctx, request)
+	request.era.revertFailedOpen(request, response.Error)
 	s.ReportPanic(ctx, p)
 	if a.panicked != nil {
 		a.panicked(ctx, p)
@@ -69,10 +69,10 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 // closeAfterPanic closes the channel of a request after a panic, so that nothing
 // follows its response. The panic may have come from closing the channel, so a
 // second one is recovered, too.
-func (s *Server) closeAfterPanic(ctx context.Context, in *Request) {
-	defer s.recoverAndReport(ctx, in.eventWhere())
-	defer in.channel.closeChannel()
-	in.pusher.withdrawRemaining()
+func (s *Server) closeAfterPanic(ctx context.Context, request *Request) {
+	defer s.recoverAndReport(ctx, request.eventWhere())
+	defer request.channel.closeChannel()
+	request.pusher.withdrawRemaining()
 }
 
 // ReportRefusal reports a request that was refused before any middleware saw it to

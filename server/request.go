@@ -67,29 +67,30 @@ type Request struct {
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
 // sees the request. Only the first refusal counts; nil is passed over.
-func (in *Request) Refuse(e *protocol.Error) {
-	if in.refusal == nil {
-		in.refusal = e
+func (request *Request) Refuse(e *protocol.Error) {
+	if request.refusal == nil {
+		request.refusal = e
 	}
 }
 
 // Refusal returns the error with which the request is refused before it is
 // dispatched, nil when it is not.
-func (in *Request) Refusal() *protocol.Error { return in.refusal }
+func (request *Request) Refusal() *protocol.Error { return request.refusal }
 
 // Notify sends a notification to the client while the request is served, as
 // [Call.Notify] does for handlers.
-func (in *Request) Notify(ctx context.Context, n *protocol.Notification) error {
-	if in.channel == nil {
+func (request *Request) Notify(ctx context.Context, n *protocol.Notification) error {
+	if request.channel == nil {
 		return nil
 	}
-	return in.channel.Notify(ctx, n)
+	return request.channel.Notify(ctx, n)
 }
 
 // eventWhere describes the request in events.
-func (in *Request) eventWhere() event.Where {
-	return event.Where{Version: in.Version, Method: in.Message.Method, Target: in.Target,
-		Request: in.RequestID}
+func (request *Request) eventWhere() event.Where {
+	return event.Where{Version: request.Version, Method: request.Message.Method,
+		Target:  request.Target,
+		Request: request.RequestID}
 }
 
 type principalKey struct{}
@@ -117,12 +118,12 @@ const maxBodySlack = 1 << 10
 // request is given, arguments and _meta, so that a call that waits for a person
 // does not hold the rest. The retry members do not exist in these revisions.
 // Modern requests do not wait.
-func (in *Request) copyFromBody(meta *protocol.RequestMeta) {
-	if len(in.Message.Params) <= maxBodySlack {
+func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
+	if len(request.Message.Params) <= maxBodySlack {
 		return
 	}
 	given := len(meta.Extra)
-	switch p := in.Params.(type) {
+	switch p := request.Params.(type) {
 	case *protocol.CallToolParams:
 		given += len(p.Arguments)
 	case *protocol.GetPromptParams:
@@ -131,13 +132,13 @@ func (in *Request) copyFromBody(meta *protocol.RequestMeta) {
 	default:
 		return
 	}
-	if len(in.Message.Params)-given <= maxBodySlack {
+	if len(request.Message.Params)-given <= maxBodySlack {
 		return
 	}
 	meta.Extra = bytes.Clone(meta.Extra)
 	// What the client can do is the session's, in whichever spelling it came.
 	own := protocol.RequestMeta{ProgressToken: meta.ProgressToken, Extra: meta.Extra}
-	switch p := in.Params.(type) {
+	switch p := request.Params.(type) {
 	case *protocol.CallToolParams:
 		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
 	case *protocol.GetPromptParams:
@@ -145,13 +146,13 @@ func (in *Request) copyFromBody(meta *protocol.RequestMeta) {
 	case *protocol.ReadResourceParams:
 		p.Retry, p.RequestMeta = protocol.Retry{}, own
 	}
-	in.bodyCopied = true
+	request.bodyCopied = true
 }
 
 // releaseBody drops the body before the handler runs, which may wait for a person
 // for long.
-func (in *Request) releaseBody() {
-	if in.bodyCopied {
-		in.Message = &protocol.Request{ID: in.Message.ID, Method: in.Message.Method}
+func (request *Request) releaseBody() {
+	if request.bodyCopied {
+		request.Message = &protocol.Request{ID: request.Message.ID, Method: request.Message.Method}
 	}
 }

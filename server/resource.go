@@ -20,9 +20,9 @@ type Resource struct {
 	Annotations *protocol.Annotations
 	Size        *int64 // in bytes, nil when unknown
 	Meta        protocol.Meta
-	// Needs and AcceptCold are as in [Tool].
-	Needs      protocol.ClientCapabilities
-	AcceptCold bool
+	// Needs and AcceptUnsolicited are as in [Tool].
+	Needs             protocol.ClientCapabilities
+	AcceptUnsolicited bool
 }
 
 // A ResourceTemplate describes a family of resources to register.
@@ -39,9 +39,9 @@ type ResourceTemplate struct {
 	MIMEType    string
 	Annotations *protocol.Annotations
 	Meta        protocol.Meta
-	// Needs and AcceptCold are as in [Tool].
-	Needs      protocol.ClientCapabilities
-	AcceptCold bool
+	// Needs and AcceptUnsolicited are as in [Tool].
+	Needs             protocol.ClientCapabilities
+	AcceptUnsolicited bool
 	// Complete suggests values for the template's expressions. Nil: none.
 	Complete Completer
 }
@@ -65,9 +65,9 @@ type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.Rea
 
 // resourceReader is what a resource and a template have in common.
 type resourceReader struct {
-	needs      protocol.ClientCapabilities
-	acceptCold bool
-	handle     ResourceHandler
+	needs             protocol.ClientCapabilities
+	acceptUnsolicited bool
+	handle            ResourceHandler
 }
 
 type resource struct {
@@ -93,7 +93,7 @@ func AddResource(s *Server, r Resource, handler ResourceHandler) {
 	mustRegister("resource", r.URI, checkName(r.URI))
 	mustRegister("resource", r.URI, checkName(r.Name))
 	mustRegister("resource", r.URI, s.resources.addEntry(&resource{
-		resourceReader: resourceReader{r.Needs, r.AcceptCold, handler},
+		resourceReader: resourceReader{r.Needs, r.AcceptUnsolicited, handler},
 		definition: protocol.Resource{
 			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 			MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
@@ -111,7 +111,7 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 	matcher, err := newURIMatcher(t.URITemplate)
 	mustRegister("resource template", t.URITemplate, err)
 	mustRegister("resource template", t.URITemplate, s.templates.addEntry(&template{
-		resourceReader: resourceReader{t.Needs, t.AcceptCold, handler},
+		resourceReader: resourceReader{t.Needs, t.AcceptUnsolicited, handler},
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
 			Icons:    t.Icons,
@@ -152,16 +152,16 @@ func renderTemplates(templates []*template, next string,
 
 // findReader returns who reads uri, and the variables of its template. A resource
 // that is hidden is not read by way of a template either.
-func (s *Server) findReader(in *Request, uri string) (*resourceReader, map[string]string) {
+func (s *Server) findReader(request *Request, uri string) (*resourceReader, map[string]string) {
 	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
-		if !s.isVisible(in.Principal, KindResource, uri) {
+		if !s.isVisible(request.Principal, KindResource, uri) {
 			return nil, nil
 		}
 		return &r.resourceReader, nil
 	}
 	for _, t := range s.templates.loadSnapshot().entries {
 		if variables, ok := t.matcher.matchURI(uri); ok &&
-			s.isVisible(in.Principal, KindResourceTemplate, t.entryKey()) {
+			s.isVisible(request.Principal, KindResourceTemplate, t.entryKey()) {
 			return &t.resourceReader, variables
 		}
 	}
@@ -169,25 +169,25 @@ func (s *Server) findReader(in *Request, uri string) (*resourceReader, map[strin
 }
 
 // readResource answers resources/read.
-func (s *Server) readResource(ctx context.Context, in *Request,
+func (s *Server) readResource(ctx context.Context, request *Request,
 	params *protocol.ReadResourceParams) (protocol.Result, error) {
-	r, variables := s.findReader(in, params.URI)
+	r, variables := s.findReader(request, params.URI)
 	if r == nil {
 		return nil, protocol.ResourceNotFound(params.URI)
 	}
-	if err := s.checkNeeds(ctx, in, r.needs); err != nil {
+	if err := s.checkNeeds(ctx, request, r.needs); err != nil {
 		return nil, err
 	}
-	call := roundtripCall(in, nil, &params.Retry)
-	call.AcceptCold = r.acceptCold
-	in.releaseBody()
+	call := roundtripCall(request, nil, &params.Retry)
+	call.AcceptUnsolicited = r.acceptUnsolicited
+	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		result, err := r.handle(ctx,
-			&ResourceCall{Call: newCall(ctx, in), URI: params.URI, Variables: variables})
+			&ResourceCall{Call: newCall(ctx, request), URI: params.URI, Variables: variables})
 		if read, ok := result.(*protocol.ReadResourceResult); ok && err == nil {
 			return fillURIs(read, params.URI), nil
 		}
-		return s.convertOutcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, request, result, err)
 	})
 }
 

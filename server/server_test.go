@@ -18,9 +18,9 @@ import (
 
 func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
-		"plain with a sealer": {Roundtrip: roundtrip.Options{Plain: true,
+		"plain with a sealer": {Roundtrip: roundtrip.Options{Sealing: roundtrip.Unsealed,
 			Sealer: keys.EphemeralKeyring()}},
-		"no shared key":     {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
+		"no shared key":     {Roundtrip: roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}},
 		"no name":           {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
 		"nil middleware":    {Middleware: []server.Middleware{nil}},
 		"extension no JSON": {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
@@ -201,10 +201,34 @@ func TestCancelledRequest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() {
-			h.raw(ctx, protocol.MethodCallTool, "{"+goodMeta+`,"name":"wait"}`).failed(context.Canceled.Error())
+			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
+				Params: json.RawMessage("{" + goodMeta + `,"name":"wait"}`)}
+			h.read(req, h.serveDelivered(ctx, req, nil)).failed(context.Canceled.Error())
 		})
 		synctest.Wait()
 		cancel()
+		done.Wait()
+	})
+}
+
+// A caller in the same process gets the cause instead of a response, as over a transport.
+func TestAbandonedRequestHasNoResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		waits(h)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var done sync.WaitGroup
+		hungUp := errors.New("hung up")
+		done.Go(func() {
+			response, err := h.Handle(ctx, &protocol.Request{ID: protocol.IntID(1),
+				Method: protocol.MethodCallTool,
+				Params: json.RawMessage("{" + goodMeta + `,"name":"wait"}`)}, nil)
+			if response != nil || !errors.Is(err, hungUp) {
+				t.Errorf("Handle = %v, %v; want the cause alone", response, err)
+			}
+		})
+		synctest.Wait()
+		cancel(hungUp)
 		done.Wait()
 	})
 }

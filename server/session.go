@@ -106,32 +106,32 @@ func (x *Session) Principal() protocol.Principal { return x.principal }
 func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	d.Principal = x.principal
 	a := newAdmission(x.server, x, req, &d)
-	in := &a.request
-	in.Version = protocol.V20251125
-	params, err := protocol.DecodeParams(in.Message.Method, in.Message.Params)
+	request := &a.request
+	request.Version = protocol.V20251125
+	params, err := protocol.DecodeParams(request.Message.Method, request.Message.Params)
 	meta := protocol.RequestMeta{}
 	if params != nil {
 		meta = *params.RequestMetadata()
 	}
 	if err == nil {
-		in.Params, in.Target = params, targetOf(params)
-		in.copyFromBody(&meta)
+		request.Params, request.Target = params, targetOf(params)
+		request.copyFromBody(&meta)
 	}
 	// What the session says holds, whatever the keys of another era claim.
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	meta.Version, meta.LogLevel = "", ""
 	meta.Capabilities, meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo
-	in.Meta = &meta
+	request.Meta = &meta
 	if x.version != "" {
-		in.Version = x.version
+		request.Version = x.version
 	}
-	in.Refuse(x.checkMethodLocked(in.Message.Method))
+	request.Refuse(x.checkMethodLocked(request.Message.Method))
 	if err != nil {
-		in.Refuse(publicerror.From(err))
+		request.Refuse(publicerror.From(err))
 	}
-	if p, ok := in.Params.(*protocol.InitializeParams); ok && in.refusal == nil {
-		x.openLocked(in, p)
+	if p, ok := request.Params.(*protocol.InitializeParams); ok && request.refusal == nil {
+		x.openLocked(request, p)
 	}
 	return a
 }
@@ -186,8 +186,9 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	// notifications/roots/list_changed needs no more: roots are not kept.
 }
 
-// Deliver receives the client's answer to a question of this session. A response
-// to anything else is [ErrUnsolicited] and has no effect.
+// Deliver receives the client's answer to a question of this session, for which a
+// [roundtrip.Pusher] of the session waits. A response to anything else is
+// [ErrUnsolicited] and has no effect.
 func (x *Session) Deliver(r *protocol.Response) error {
 	if r == nil || !x.pushes.deliverAnswer(r) {
 		return ErrUnsolicited
@@ -217,25 +218,25 @@ func (x *Session) beginRequest(a *Admission) {
 	if x.requests == nil {
 		return
 	}
-	in := &a.request
-	id := in.Message.ID
-	a.task.Uncancellable = in.opensSession
+	request := &a.request
+	id := request.Message.ID
+	a.task.Uncancellable = request.opensSession
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch err := x.requests.Begin(id, &a.task); {
 	case err == nil:
 		a.inSession = true
 	case errors.Is(err, inflight.ErrDuplicate):
-		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
+		request.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with this id is running"))
 		a.unfollow = context.AfterFunc(x.lifetime, func() { a.task.Cancel(ErrSessionClosed) })
 		return
 	default:
 		a.task.Cancel(ErrSessionClosed)
 	}
-	if x.earlyCancels.Take(id) && !in.opensSession {
+	if x.earlyCancels.Take(id) && !request.opensSession {
 		// Answered, lest a client wait that uses its ids more than once.
-		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
+		request.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: it was cancelled before it began"))
 	}
 }
@@ -305,11 +306,11 @@ func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
 		x.level = protocol.LevelEmergency
 	}
 	a := x.Admit(req, d)
-	switch in := &a.request; in.Message.Method {
+	switch request := &a.request; request.Message.Method {
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe, protocol.MethodSetLevel:
-		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound,
+		request.Refuse(protocol.Errorf(protocol.CodeMethodNotFound,
 			"method not found: %s needs a session, which this server does not have",
-			in.Message.Method))
+			request.Message.Method))
 	}
 	return a, x.Close
 }

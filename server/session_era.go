@@ -8,24 +8,25 @@ import (
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // openLocked opens the session for an initialize that is being admitted.
-func (x *Session) openLocked(in *Request, p *protocol.InitializeParams) {
+func (x *Session) openLocked(request *Request, p *protocol.InitializeParams) {
 	x.version = negotiateVersion(p.ProtocolVersion)
 	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
 	x.client.Capabilities, x.client.ClientInfo = &capabilities, &info
-	in.Version = x.version
-	in.Meta.Capabilities, in.Meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo
-	in.opensSession = true
+	request.Version = x.version
+	request.Meta.Capabilities, request.Meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo
+	request.opensSession = true
 }
 
 // revertFailedOpen implements [era]: it undoes openLocked, and the subscription of
 // answerInitialize, when initialize failed after its admission: in middleware or while
 // its answer was encoded. Requests that were admitted meanwhile go on.
-func (x *Session) revertFailedOpen(in *Request, err error) {
-	if !in.opensSession || err == nil {
+func (x *Session) revertFailedOpen(request *Request, err error) {
+	if !request.opensSession || err == nil {
 		return
 	}
 	x.server.hub.removeSubscriber(x.announcements)
@@ -49,10 +50,11 @@ func (x *Session) offersMethod(method string) bool {
 }
 
 // answerOwnMethod implements [era].
-func (x *Session) answerOwnMethod(_ context.Context, in *Request) (protocol.Result, error, bool) {
-	switch p := in.Params.(type) {
+func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol.Result, error,
+	bool) {
+	switch p := request.Params.(type) {
 	case *protocol.InitializeParams:
-		return x.answerInitialize(in), nil, true
+		return x.answerInitialize(request), nil, true
 	case *protocol.PingParams:
 		return &protocol.EmptyResult{}, nil, true
 	case *protocol.SetLevelParams:
@@ -61,7 +63,7 @@ func (x *Session) answerOwnMethod(_ context.Context, in *Request) (protocol.Resu
 		x.level = p.Level
 		return &protocol.EmptyResult{}, nil, true
 	case *protocol.SubscribeParams:
-		if in.Message.Method == protocol.MethodSubscribe {
+		if request.Message.Method == protocol.MethodSubscribe {
 			if err := x.subscribeResource(p.URI); err != nil {
 				return nil, err, true
 			}
@@ -75,8 +77,8 @@ func (x *Session) answerOwnMethod(_ context.Context, in *Request) (protocol.Resu
 
 // answerInitialize answers initialize, and subscribes the session to the changes
 // that the answer promises.
-func (x *Session) answerInitialize(in *Request) *protocol.InitializeResult {
-	c := legacyCapabilities(x.server.declaredCapabilities(), in.Version)
+func (x *Session) answerInitialize(request *Request) *protocol.InitializeResult {
+	c := legacyCapabilities(x.server.declaredCapabilities(), request.Version)
 	if x.sendUnrelated == nil {
 		c = withoutAnnouncements(c)
 	}
@@ -89,9 +91,9 @@ func (x *Session) answerInitialize(in *Request) *protocol.InitializeResult {
 		ResourcesListChanged: c.Resources != nil && c.Resources.ListChanged,
 	})
 	return &protocol.InitializeResult{
-		ProtocolVersion: in.Version,
+		ProtocolVersion: request.Version,
 		Capabilities:    c,
-		ServerInfo:      legacyInfo(x.server.opts.Info, in.Version),
+		ServerInfo:      legacyInfo(x.server.opts.Info, request.Version),
 		Instructions:    x.server.opts.Instructions,
 	}
 }
@@ -257,15 +259,15 @@ func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 }
 
 // newPusher implements [era]. Questions go out on the channel of the request.
-func (x *Session) newPusher(in *Request) *pusher {
-	back, ok := in.back.(BackSender)
+func (x *Session) newPusher(request *Request) *pusher {
+	back, ok := request.back.(BackSender)
 	if !ok {
 		return nil
 	}
-	return &pusher{session: x, version: in.Version, channel: in.channel, back: back}
+	return &pusher{session: x, version: request.Version, channel: request.channel, back: back}
 }
 
-func (x *Session) sessionKey() any { return x }
+func (x *Session) sessionKey() roundtrip.SessionKey { return roundtrip.SessionKeyOf(x) }
 
 // logLevel returns the level that the client chose with logging/setLevel.
 func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {
@@ -297,21 +299,21 @@ func (x *Session) namesServer() bool { return false }
 // "Error Handling"). URLs in an error of middleware are checked here, since they have
 // not passed the funnel.
 func (x *Session) spellError(
-	ctx context.Context, in *Request, e *protocol.Error,
+	ctx context.Context, request *Request, e *protocol.Error,
 ) *protocol.Error {
-	spelled, err := revision.SpellError(in.Version, e)
+	spelled, err := revision.SpellError(request.Version, e)
 	switch {
 	case err != nil:
-		return x.server.reportBug(ctx, in, err)
+		return x.server.reportBug(ctx, request, err)
 	case spelled == nil:
 		return nil
 	case spelled.Code == protocol.CodeURLElicitationRequired:
 		hook := urlrule.Hook(x.server.opts.Roundtrip.AllowURL)
 		if refusal := hook.RefuseRequired(spelled); refusal != nil {
-			_ = x.server.reportBug(ctx, in, refusal)
+			_ = x.server.reportBug(ctx, request, refusal)
 			return refusal.Wire()
 		}
-	case spelled.Code == protocol.CodeInvalidParams && isMissingResource(in, spelled):
+	case spelled.Code == protocol.CodeInvalidParams && isMissingResource(request, spelled):
 		c := *spelled
 		c.Code = protocol.CodeResourceNotFound
 		return &c
@@ -324,8 +326,8 @@ func (x *Session) spellError(
 // comes from the server or a handler. The server itself answers resources/subscribe
 // without revealing whether there is a resource; there it comes from middleware that
 // checks URIs.
-func isMissingResource(in *Request, e *protocol.Error) bool {
-	switch in.Message.Method {
+func isMissingResource(request *Request, e *protocol.Error) bool {
+	switch request.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:
 	default:
 		return false

@@ -288,11 +288,11 @@ func TestSessionLifecycle(t *testing.T) {
 func TestSessionOpensOrNot(t *testing.T) {
 	fail := true
 	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if fail {
 				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
 			}
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}}})
 	c := h.visit(protocol.V20250618)
@@ -431,7 +431,7 @@ func TestSessionCapabilities(t *testing.T) {
 // capabilities are the session's.
 func TestSessionIgnoresModernMembers(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptCold: true},
+	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptUnsolicited: true},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" ||
 				roundtrip.Number(ctx) != 1 {
@@ -853,10 +853,10 @@ func TestSessionPrincipal(t *testing.T) {
 				name != "ask"
 		},
 		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-				seen = append(seen, fmt.Sprint(in.Message.Method, " ", in.Version, " ",
-					in.Principal))
-				return next(ctx, in)
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				seen = append(seen, fmt.Sprint(request.Message.Method, " ", request.Version, " ",
+					request.Principal))
+				return next(ctx, request)
 			}
 		}},
 	})
@@ -946,12 +946,12 @@ func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 				<-hold
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
-				return next(ctx, in)
+				return next(ctx, request)
 			}
 		}}})
 		c := h.visit(protocol.V20251125)

@@ -193,24 +193,24 @@ func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
 // answerListen answers subscriptions/listen: it acknowledges, then sends changes
 // until the client or the server ends the subscription.
-func (s *Server) answerListen(ctx context.Context, in *Request,
+func (s *Server) answerListen(ctx context.Context, request *Request,
 	p *protocol.ListenParams) (protocol.Result, error) {
-	if in.back == nil {
+	if request.back == nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
 			"subscriptions/listen needs a way to send notifications")
 	}
-	if len(in.Message.Params) > MaxListenBytes {
+	if len(request.Message.Params) > MaxListenBytes {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: longer than %d bytes", MaxListenBytes)
 	}
 	filter := s.honouredFilter(p.Notifications)
-	if in.private {
+	if request.private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
-	sub, full, err := s.hub.openSubscription(in.Principal, filter)
+	sub, full, err := s.hub.openSubscription(request.Principal, filter)
 	if full != quota.None {
 		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
-			Where: in.eventWhere(), Resource: "subscriptions", Limit: string(full),
+			Where: request.eventWhere(), Resource: "subscriptions", Limit: string(full),
 			RetryAfter: subscriptionRetry,
 		})
 	}
@@ -218,11 +218,11 @@ func (s *Server) answerListen(ctx context.Context, in *Request,
 		return nil, err
 	}
 	defer s.hub.removeSubscriber(sub)
-	meta, err := protocol.Meta(nil).With(protocol.MetaSubscriptionID, in.Message.ID)
+	meta, err := protocol.Meta(nil).With(protocol.MetaSubscriptionID, request.Message.ID)
 	if err != nil {
 		return nil, err
 	}
-	l := &announcer{server: s, in: in, meta: meta}
+	l := &announcer{server: s, in: request, meta: meta}
 	if err := l.sendNotification(ctx, protocol.NotifyAcknowledged,
 		subscriptionParams{Notifications: &filter}); err != nil {
 		return nil, newClientGoneError(err) // no result, for nothing may precede the acknowledgment

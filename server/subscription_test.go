@@ -51,11 +51,7 @@ func (h *harness) listen(ctx context.Context, id, filter string,
 	req := &protocol.Request{ID: key, Method: protocol.MethodListen,
 		Params: json.RawMessage("{" + goodMeta + `,"notifications":{` + filter + `}}`)}
 	go func() {
-		response, err := h.Handle(ctx, req, l)
-		if err != nil {
-			h.Errorf("Handle: %v", err)
-		}
-		l.done <- h.read(req, response)
+		l.done <- h.read(req, h.serveDelivered(ctx, req, l))
 	}()
 	synctest.Wait()
 	return l

@@ -35,9 +35,9 @@ type Tool struct {
 	// that lacks one is refused before the handler runs, with all that is
 	// missing named. Questions are gated without it, when they are asked.
 	Needs protocol.ClientCapabilities
-	// AcceptCold lets the handler read answers that nothing proves it asked
+	// AcceptUnsolicited lets the handler read answers that nothing proves it asked
 	// for; see [roundtrip.Call].
-	AcceptCold bool
+	AcceptUnsolicited bool
 }
 
 // A ToolCall is one leg of a call of a tool.
@@ -51,13 +51,13 @@ type ToolCall struct {
 
 // tool is a registered tool.
 type tool struct {
-	definition protocol.Tool
-	needs      protocol.ClientCapabilities
-	acceptCold bool
-	input      *schema.Schema
-	check      func(structured json.RawMessage) error // nil without an output schema
-	headers    headers.Table                          // arguments that are mirrored into headers
-	handle     func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
+	definition        protocol.Tool
+	needs             protocol.ClientCapabilities
+	acceptUnsolicited bool
+	input             *schema.Schema
+	check             func(structured json.RawMessage) error // nil without an output schema
+	headers           headers.Table                          // arguments that are mirrored into headers
+	handle            func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
 func (t *tool) entryKey() string { return t.definition.Name }
@@ -144,7 +144,8 @@ func (s *Server) addTool(t Tool, in, out reflect.Type,
 			Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 			InputSchema: input.Raw(), Annotations: t.Annotations, Meta: t.Meta,
 		},
-		needs: t.Needs, acceptCold: t.AcceptCold, input: input, headers: mirrored, handle: handle,
+		needs: t.Needs, acceptUnsolicited: t.AcceptUnsolicited, input: input,
+		headers: mirrored, handle: handle,
 	}
 	if output != nil {
 		added.definition.OutputSchema = output.Raw()
@@ -171,31 +172,31 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 }
 
 // callTool answers tools/call.
-func (s *Server) callTool(ctx context.Context, in *Request,
+func (s *Server) callTool(ctx context.Context, request *Request,
 	p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.loadSnapshot().index[p.Name]
-	if !ok || !s.isVisible(in.Principal, KindTool, p.Name) {
+	if !ok || !s.isVisible(request.Principal, KindTool, p.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
 	}
-	if err := s.checkNeeds(ctx, in, t.needs); err != nil {
-		return in.era.refuseTool(err)
+	if err := s.checkNeeds(ctx, request, t.needs); err != nil {
+		return request.era.refuseTool(err)
 	}
-	call := roundtripCall(in, p.Arguments, &p.Retry)
-	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check
-	in.releaseBody()
+	call := roundtripCall(request, p.Arguments, &p.Retry)
+	call.AcceptUnsolicited, call.CheckOutput = t.acceptUnsolicited, t.check
+	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		arguments := p.Arguments
 		if len(arguments) == 0 {
 			arguments = json.RawMessage("{}")
 		}
 		if err := t.validateArguments(arguments,
-			sharesMemory(p.Arguments, in.checkedArguments)); err != nil {
+			sharesMemory(p.Arguments, request.checkedArguments)); err != nil {
 			return badArguments(err), nil
 		}
 		result, err := t.handle(ctx,
-			&ToolCall{Call: newCall(ctx, in), Name: p.Name, Arguments: arguments})
-		return s.convertOutcome(ctx, in, result, err)
+			&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})
+		return s.convertOutcome(ctx, request, result, err)
 	})
 }
 

@@ -309,9 +309,9 @@ func TestRewrittenArguments(t *testing.T) {
 	}
 	var arguments json.RawMessage
 	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			in.Params.(*protocol.CallToolParams).Arguments = arguments
-			return next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			request.Params.(*protocol.CallToolParams).Arguments = arguments
+			return next(ctx, request)
 		}
 	}}})
 	server.AddTool(h.Server, server.Tool{Name: "typed", InputSchema: json.RawMessage(schema)},

@@ -199,9 +199,10 @@ func TestForeignContextsTellOfTheWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told := make(chan bool, 10)
 				h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-					return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+					return func(ctx context.Context, request *server.Request) (protocol.Result,
+						error) {
 						return next(roundtrip.WatchWaiting(ctx,
-							func(waiting bool) { told <- waiting }), in)
+							func(waiting bool) { told <- waiting }), request)
 					}
 				}}})
 				addAsk(h.Server, foreign)

@@ -337,7 +337,7 @@ func TestSurvey(t *testing.T) {
 		if !strings.Contains(line, "OPEN") && !strings.Contains(line, "LOST") {
 			continue
 		}
-		// It takes answers that it never asked for (AcceptCold), for the conformance suite.
+		// It takes answers that it never asked for (AcceptUnsolicited), for the conformance suite.
 		if cells := strings.Fields(line); cells[0] != "2026-07-28" ||
 			cells[1] != "test_input_required_result_elicitation" || cells[8] != "OPEN" ||
 			slices.Contains(cells[4:8], "OPEN") {

@@ -33,7 +33,7 @@ func addQuestions(srv *server.Server) {
 		// flow asked for them. Some clients send answers without the state, the
 		// conformance suite's own probes among them. A tool for which an answer
 		// is input like any other, and no consent, may take them all the same.
-		AcceptCold: true,
+		AcceptUnsolicited: true,
 	}, greet)
 	server.AddTool(srv, server.Tool{
 		Name: "test_streaming_elicitation", Description: "Reports progress, then asks the person for a name.",

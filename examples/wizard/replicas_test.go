@@ -55,7 +55,7 @@ func replica(in io.Reader, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	srv, err := newServer(newShop(os.Getenv(replicaVar)), roundtrip.Options{Sealer: ring, RequireSharedKey: true})
+	srv, err := newServer(newShop(os.Getenv(replicaVar)), roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -269,7 +269,7 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv, err := newServer(newShop(bank), roundtrip.Options{Sealer: ring, RequireSharedKey: true, Guard: guard})
+		srv, err := newServer(newShop(bank), roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Guard: guard})
 		if err != nil {
 			t.Fatal(err)
 		}

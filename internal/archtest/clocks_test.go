@@ -46,7 +46,6 @@ var notAboutPeople = map[string]string{
 	"server.DefaultTTL":                  "the reuse of results",
 	"server.Options.DiscoverTTL":         "the reuse of results",
 	"server.Options.ListTTL":             "the reuse of results",
-	"server.StreamCloser.CloseStream":    "the pause before a client comes back for a stream",
 	"server.StreamOptions.Grace":         "work after the end of the input: nobody can answer then",
 }
 

@@ -60,12 +60,12 @@ func fillForm(schema json.RawMessage) (json.RawMessage, error) {
 	}
 	content := make(map[string]any, len(form.Properties))
 	for name, field := range form.Properties {
-		content[name] = field.fill()
+		content[name] = field.fillField()
 	}
 	return json.Marshal(content)
 }
 
-func (f *formField) fill() any {
+func (f *formField) fillField() any {
 	if choices := joinChoices(f.Enum, f.OneOf); len(choices) > 0 {
 		return chooseConsent(choices)
 	}

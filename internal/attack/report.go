@@ -53,7 +53,7 @@ func (s *Survey) Report(calls []ToolCall) (*Report, error) {
 			if slices.ContainsFunc(tools,
 				func(t protocol.Tool) bool { return t.Name == call.Name }) {
 				listed[call.Name] = true
-				r.judge(s, era, call)
+				r.judgeTool(s, era, call)
 			} else {
 				r.rows = append(r.rows, []string{eraName(era), call.Name, "(not listed)"})
 			}
@@ -72,8 +72,8 @@ func (s *Survey) Report(calls []ToolCall) (*Report, error) {
 	return r, nil
 }
 
-// judge adds the row of one tool.
-func (r *Report) judge(s *Survey, era protocol.Era, call ToolCall) {
+// judgeTool adds the row of one tool.
+func (r *Report) judgeTool(s *Survey, era protocol.Era, call ToolCall) {
 	v, err := s.Judge(era, call.Name, call.Arguments)
 	if err != nil {
 		r.addFailure(era, call.Name, err)

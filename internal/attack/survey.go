@@ -96,7 +96,7 @@ func (s *Survey) Judge(era protocol.Era, tool string, arguments json.RawMessage)
 	c := &comparison{survey: s, era: era, request: Request{Method: protocol.MethodCallTool,
 		Target: tool, Arguments: arguments}}
 	v := &Verdict{Tool: tool, Era: era}
-	first, err := c.play(c.acceptAll())
+	first, err := c.playScript(c.acceptAll())
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Survey) Judge(era protocol.Era, tool string, arguments json.RawMessage)
 	if len(first.asked) == 0 || !v.Complete {
 		return v, nil
 	}
-	second, err := c.play(c.acceptAll())
+	second, err := c.playScript(c.acceptAll())
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ type comparison struct {
 	texts [2]string
 }
 
-func (c *comparison) play(sc *script) (*take, error) {
+func (c *comparison) playScript(sc *script) (*take, error) {
 	timeout := c.survey.Timeout
 	if sc.with.result != nil {
 		timeout = min(timeout, answerTimeout) // servers drop what they cannot read
@@ -235,12 +235,12 @@ func (c *comparison) runChecks(v *Verdict) {
 			sc := c.acceptAll()
 			sc.deviates, sc.with = i, d.reply
 			sc.expected, sc.again = c.first.asked, c.again
-			c.try(&v.Checks[d.check], d.what+" to "+quoteQuestion(a), sc)
+			c.tryScript(&v.Checks[d.check], d.what+" to "+quoteQuestion(a), sc)
 		}
 	}
 	unable := c.acceptAll()
 	unable.caps, unable.endsAfter = &protocol.ClientCapabilities{}, 1
-	c.try(&v.Checks[CheckMissing], "a client that cannot be asked", unable)
+	c.tryScript(&v.Checks[CheckMissing], "a client that cannot be asked", unable)
 	if c.era == protocol.Modern {
 		c.checkState(&v.Checks[CheckState])
 	}
@@ -261,7 +261,7 @@ func (c *comparison) checkState(check *Check) {
 				change(l)
 			}
 		}
-		c.try(check, what, sc)
+		c.tryScript(check, what, sc)
 	}
 	forged("answers without the state that came with the questions", func(l *leg) {
 		l.state = protocol.RequestState{}
@@ -283,7 +283,7 @@ func (c *comparison) checkState(check *Check) {
 				protocol.KeyedResponse{Key: a.key, Result: a.answer.Result})
 		}
 	}
-	c.try(check, "answers to what was never asked", cold)
+	c.tryScript(check, "answers to what was never asked", cold)
 }
 
 // changeLetter changes the letter or digit in the middle of a state.
@@ -298,11 +298,11 @@ func changeLetter(state string) string {
 	return string(b)
 }
 
-// try plays a script that must not get the result of a call in which everything is accepted. A
-// call that is not answered got nothing.
-func (c *comparison) try(check *Check, what string, sc *script) {
+// tryScript plays a script that must not get the result of a call in which everything is
+// accepted. A call that is not answered got nothing.
+func (c *comparison) tryScript(check *Check, what string, sc *script) {
 	check.Tried++
-	took, err := c.play(sc)
+	took, err := c.playScript(sc)
 	if err != nil || took.asksAgain || !took.out.isComplete() {
 		return
 	}

@@ -154,7 +154,7 @@ func TestStraightLineCode(t *testing.T) {
 		{"events", eraOverHTTP, true, roundtrip.Options{}},
 		{"lines", eraOverLines, false, roundtrip.Options{}},
 		{"replay on legacy", eraOverHTTP, false,
-			roundtrip.Options{ReplayOnLegacy: true, StateStore: store.NewMemoryStateStore(0),
+			roundtrip.Options{Legacy: roundtrip.LegacyReplay, StateStore: store.NewMemoryStateStore(0),
 				MaxStateBytes: 300}},
 	}
 	for _, f := range straightFlows() {

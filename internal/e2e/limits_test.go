@@ -204,15 +204,15 @@ func TestMiddlewareSeesEveryLeg(t *testing.T) {
 	var mu sync.Mutex
 	var legs []string
 	w := wired(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			result, err := next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			result, err := next(ctx, request)
 			mu.Lock()
 			defer mu.Unlock()
 			kind := "error"
 			if err == nil {
 				kind = result.ResultType()
 			}
-			legs = append(legs, in.Target+" "+kind)
+			legs = append(legs, request.Target+" "+kind)
 			return result, err
 		}
 	}}}, nil)

@@ -51,23 +51,23 @@ func openEvents(t *testing.T, opts *client.Options) (*client.Client, func() []wi
 // reportProgress reports that a request has begun and that it has ended, where the client wants to
 // know.
 func reportProgress(next server.Handler) server.Handler {
-	return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-		if in.Meta.ProgressToken.IsZero() {
-			return next(ctx, in)
+	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+		if request.Meta.ProgressToken.IsZero() {
+			return next(ctx, request)
 		}
 		report := func(done float64) error {
-			params, err := jsonx.Marshal(&protocol.Progress{Token: in.Meta.ProgressToken,
+			params, err := jsonx.Marshal(&protocol.Progress{Token: request.Meta.ProgressToken,
 				Progress: done})
 			if err != nil {
 				return err
 			}
-			return in.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
+			return request.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress,
 				Params: params})
 		}
 		if err := report(0.5); err != nil {
 			return nil, err
 		}
-		result, err := next(ctx, in)
+		result, err := next(ctx, request)
 		if err := report(1); err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func addTools(srv *server.Server) {
 	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."},
 		survey)
 	server.AddRawTool(srv, server.Tool{Name: "cold",
-		Description: "Takes answers to what it did not ask.", AcceptCold: true},
+		Description: "Takes answers to what it did not ask.", AcceptUnsolicited: true},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			answer := roundtrip.Answer[confirmation](ctx, "confirm")
 			return server.Text(fmt.Sprintf("%s, unsolicited: %t", answer.Outcome,

@@ -109,5 +109,5 @@ func appendLimit(b []byte, name string, l limit) []byte {
 		return b
 	}
 	b = append(jsonx.AppendText(append(b, ','), name), ':')
-	return strconv.AppendInt(b, int64(l.count()), 10)
+	return strconv.AppendInt(b, int64(l.toInt()), 10)
 }

@@ -58,14 +58,14 @@ type limit int64
 
 func limitOf(n int) limit   { return limit(n) + 1 }
 func (l limit) isSet() bool { return l > 0 }
-func (l limit) count() int  { return int(l) - 1 }
+func (l limit) toInt() int  { return int(l) - 1 }
 
 // toPointer returns the limit as package schema has it, nil for none.
 func (l limit) toPointer() *int {
 	if !l.isSet() {
 		return nil
 	}
-	n := l.count()
+	n := l.toInt()
 	return &n
 }
 

@@ -177,7 +177,7 @@ func (p *parser) parseProperty(key, raw []byte) error {
 		}
 	}
 	if err == nil {
-		err = p.setDefault(&f, read.get("default"))
+		err = p.setDefault(&f, read.getKeyword("default"))
 	}
 	if err != nil {
 		return fieldError(name, err.Error())
@@ -196,10 +196,12 @@ var keywordNames = [...]string{
 // means absent.
 type rawKeywords [len(keywordNames)][]byte
 
-func (r *rawKeywords) get(name string) []byte { return r[slices.Index(keywordNames[:], name)] }
+func (r *rawKeywords) getKeyword(name string) []byte {
+	return r[slices.Index(keywordNames[:], name)]
+}
 
-// set reports whether name is one of keywordNames.
-func (r *rawKeywords) set(name, value []byte) bool {
+// setKeyword reports whether name is one of keywordNames.
+func (r *rawKeywords) setKeyword(name, value []byte) bool {
 	for i := range keywordNames {
 		if keywordNames[i] == string(name) {
 			r[i] = value
@@ -219,7 +221,7 @@ func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
 		case "description":
 			f.description, err = p.parseAnnotation("description", value)
 		default:
-			if !read.set(key, value) {
+			if !read.setKeyword(key, value) {
 				return p.refuseUnknown(f.name, key)
 			}
 		}
@@ -239,7 +241,7 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 // setKind decides what the field holds from its type and from whether there is a list to choose
 // from.
 func (f *field) setKind(read *rawKeywords) error {
-	name, err := jsonx.Text(read.get("type"))
+	name, err := jsonx.Text(read.getKeyword("type"))
 	if err != nil {
 		return errors.New(`"type" must be a string: one of string, number, integer, boolean, ` +
 			`or array for a multi-select`)
@@ -247,7 +249,7 @@ func (f *field) setKind(read *rawKeywords) error {
 	switch name {
 	case "string":
 		f.kind = text
-		if read.get("enum") != nil || read.get("oneOf") != nil {
+		if read.getKeyword("enum") != nil || read.getKeyword("oneOf") != nil {
 			f.kind = choice
 		}
 	case "integer":
@@ -275,7 +277,7 @@ type keyword struct {
 // parseKeywords reads the keywords that the field's kind has. The others are outside the grammar.
 func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	numeric := f.kind == integer || f.kind == number
-	listed := f.kind == choice && read.get("enum") != nil
+	listed := f.kind == choice && read.getKeyword("enum") != nil
 	keywords := [...]keyword{
 		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
 		{"minLength", f.kind == text, f.minSize.parseLimit},
@@ -296,7 +298,7 @@ func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 		}},
 	}
 	for _, k := range keywords {
-		raw := read.get(k.name)
+		raw := read.getKeyword(k.name)
 		if raw == nil {
 			continue
 		}

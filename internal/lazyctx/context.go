@@ -168,11 +168,11 @@ func (c *Context) Value(key any) any {
 			return v
 		}
 	}
-	return c.current().Value(key)
+	return c.currentContext().Value(key)
 }
 
-// current returns the real context if it is needed to answer, otherwise the parent.
-func (c *Context) current() context.Context {
+// currentContext returns the real context if it is needed to answer, otherwise the parent.
+func (c *Context) currentContext() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil && c.ended {

@@ -79,7 +79,7 @@ func (c *Timed) Done() <-chan struct{} {
 }
 
 // Err implements context.Context.
-func (c *Timed) Err() error { return c.current().Err() }
+func (c *Timed) Err() error { return c.currentContext().Err() }
 
 // Deadline implements context.Context.
 func (c *Timed) Deadline() (time.Time, bool) {
@@ -98,10 +98,10 @@ func (c *Timed) String() string {
 }
 
 // Value implements context.Context, as [Context.Value] does.
-func (c *Timed) Value(key any) any { return c.current().Value(key) }
+func (c *Timed) Value(key any) any { return c.currentContext().Value(key) }
 
-// current returns the real context if it is needed to answer, otherwise the parent.
-func (c *Timed) current() context.Context {
+// currentContext returns the real context if it is needed to answer, otherwise the parent.
+func (c *Timed) currentContext() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil && (c.ended || c.isLate()) {

@@ -18,7 +18,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, protocol.ID{},
+		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, protocol.ID{},
 			publicerror.From(err)))
 	}
 	if !is || err != nil {
@@ -31,7 +31,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if err != nil {
 			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuse(ctx, event.RefusedMalformed, response.ID, response.Error)
+				st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
 			replies.expectReply()
@@ -41,7 +41,7 @@ func (st *Stream) receiveBatch(ctx context.Context, line []byte) bool {
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.addReply(st.refuse(ctx, event.RefusedBatch, req.ID,
+				replies.addReply(st.refuseLine(ctx, event.RefusedBatch, req.ID,
 					protocol.Errorf(protocol.CodeInvalidRequest,
 						"invalid request: initialize must not be part of a batch")))
 				continue

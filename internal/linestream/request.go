@@ -57,12 +57,12 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 	ctx = r.task.Start(ctx, r)
 	if why, refusal := st.addRequest(req.ID, r); refusal != nil {
 		r.task.Cancel(nil)
-		reply(st.refuse(ctx, why, req.ID, refusal))
+		reply(st.refuseLine(ctx, why, req.ID, refusal))
 		return
 	}
 	// The goroutine does not refer to req: the line need not be kept for as long as the
 	// handler runs.
-	id, serve := req.ID, st.admit(req, r)
+	id, serve := req.ID, st.admitRequest(req, r)
 	go func() {
 		stack.Grow()
 		defer st.requests.End(id, &r.task)
@@ -77,9 +77,9 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 	}()
 }
 
-// admit returns what serves a request. Peers without a session have no use for the
+// admitRequest returns what serves a request. Peers without a session have no use for the
 // order of requests.
-func (st *Stream) admit(req *protocol.Request, back protocol.Back) ServeFunc {
+func (st *Stream) admitRequest(req *protocol.Request, back protocol.Back) ServeFunc {
 	if st.session != nil {
 		return st.session.Admit(req, back)
 	}

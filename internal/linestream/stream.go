@@ -180,7 +180,7 @@ func (st *Stream) readLines(ctx context.Context, lines *lineio.Reader) error {
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.sendResponse(st.refuse(ctx, event.RefusedTooLarge, protocol.ID{},
+			st.sendResponse(st.refuseLine(ctx, event.RefusedTooLarge, protocol.ID{},
 				protocol.Errorf(protocol.CodeInvalidRequest,
 					"invalid request: message is longer than %d bytes; send less",
 					st.opts.MaxLineBytes)))
@@ -204,7 +204,7 @@ func (st *Stream) receiveLine(ctx context.Context, line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
 		response := newUnreadableResponse(message, err)
-		st.sendResponse(st.refuse(ctx, event.RefusedMalformed, response.ID, response.Error))
+		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error))
 		return
 	}
 	st.receiveMessage(ctx, message, func(response *protocol.Response) {
@@ -244,8 +244,8 @@ func (st *Stream) receiveMessage(ctx context.Context, message protocol.Message,
 	}
 }
 
-// refuse reports a line that is refused, and returns the response to it.
-func (st *Stream) refuse(ctx context.Context, why event.RefusalReason, id protocol.ID,
+// refuseLine reports a line that is refused, and returns the response to it.
+func (st *Stream) refuseLine(ctx context.Context, why event.RefusalReason, id protocol.ID,
 	e *protocol.Error) *protocol.Response {
 	if st.opts.Refused != nil {
 		st.opts.Refused(ctx, why, id, e)

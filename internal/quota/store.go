@@ -111,7 +111,7 @@ func (s *Store[V]) CanEverResize(e *Entry[V], size int64) bool {
 // Remove forgets an entry before its time.
 func (s *Store[V]) Remove(e *Entry[V]) {
 	heap.Remove(&s.byExpiry, e.place)
-	s.forget(e)
+	s.forgetEntry(e)
 }
 
 // RetryAfter returns when it makes sense to ask again for room that there is not.
@@ -128,11 +128,11 @@ func (s *Store[V]) Bytes() int64 { return s.bytes.Used() }
 
 func (s *Store[V]) removeExpired() {
 	for now := time.Now(); len(s.byExpiry) > 0 && !now.Before(s.byExpiry[0].until); {
-		s.forget(heap.Pop(&s.byExpiry).(*Entry[V]))
+		s.forgetEntry(heap.Pop(&s.byExpiry).(*Entry[V]))
 	}
 }
 
-func (s *Store[V]) forget(e *Entry[V]) {
+func (s *Store[V]) forgetEntry(e *Entry[V]) {
 	delete(s.byID, e.id)
 	s.entries.Give(e.Owner(), 1)
 	s.bytes.Give(e.Owner(), e.size)

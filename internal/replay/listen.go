@@ -11,7 +11,7 @@ import (
 // notify. A repeatable message, which says only that something changed, is not
 // queued twice.
 func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
-	return l.update(func() error {
+	return l.applyChange(func() error {
 		if l.ended {
 			return ErrLogEnded
 		}

@@ -175,10 +175,10 @@ func (l *Log) removeLocked(s *Stream) {
 	s.removed = true
 }
 
-// update runs change with mu held and afterwards enforces the bounds. The streams
+// applyChange runs change with mu held and afterwards enforces the bounds. The streams
 // that are evicted for the total belong to other logs, so that part runs without
 // the lock. All that adds events or detaches a reader goes through update.
-func (l *Log) update(change func() error) error {
+func (l *Log) applyChange(change func() error) error {
 	exceeded, err := l.updateOnce(change)
 	if !exceeded {
 		return err

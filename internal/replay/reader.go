@@ -151,7 +151,7 @@ func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
 // Detach ends the reader. The events of its stream are kept for another reader if
 // the client can come back for them.
 func (r *Reader) Detach() {
-	_ = r.stream.log.update(func() error { // which returns no error
+	_ = r.stream.log.applyChange(func() error { // which returns no error
 		r.detachLocked()
 		return nil
 	})

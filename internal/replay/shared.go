@@ -22,7 +22,7 @@ type Shared struct {
 func NewShared(maxLogBytes int64, endedStreamLife time.Duration) *Shared {
 	return &Shared{
 		maxLogBytes: maxLogBytes,
-		ended:       expiry.NewQueue(endedStreamLife, (*Stream).forget),
+		ended:       expiry.NewQueue(endedStreamLife, (*Stream).forgetEnded),
 	}
 }
 
@@ -31,14 +31,14 @@ func (s *Shared) Stop() { s.ended.Stop() }
 
 // evictEnded evicts streams that have ended until the total of all logs is within
 // its bound. It is called without any lock held. When no stream has ended, the
-// total stays exceeded, and the log that grew pays (see Log.update).
+// total stays exceeded, and the log that grew pays (see Log.applyChange).
 func (s *Shared) evictEnded(account Account) {
 	for account.FindExceeded() == quota.Total {
 		oldest, ok := s.ended.RemoveOldest()
 		if !ok {
 			return
 		}
-		oldest.forget()
+		oldest.forgetEnded()
 	}
 }
 

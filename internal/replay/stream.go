@@ -51,7 +51,7 @@ func (s *Stream) Send(ctx context.Context, message []byte) error {
 			return err
 		}
 		full := false
-		err := l.update(func() error {
+		err := l.applyChange(func() error {
 			switch {
 			case l.ended:
 				return ErrLogEnded
@@ -128,7 +128,7 @@ func (s *Stream) SendTransient(message []byte) {
 // Respond adds the response to one request of the stream, nil for a request that
 // is not answered. Nothing follows the last one.
 func (s *Stream) Respond(response []byte) {
-	_ = s.log.update(func() error { // which returns no error
+	_ = s.log.applyChange(func() error { // which returns no error
 		s.respondLocked(response)
 		return nil
 	})
@@ -222,9 +222,9 @@ func (s *Stream) endLocked() {
 	s.wakeReaderLocked()
 }
 
-// forget removes a stream that has ended and was kept long enough. One that is
+// forgetEnded removes a stream that has ended and was kept long enough. One that is
 // being read just now is removed when its reader detaches.
-func (s *Stream) forget() {
+func (s *Stream) forgetEnded() {
 	l := s.log
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ func (c *Channels) Admit(id ChannelID, sequence uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, ok := c.windows.Get(id)
-	return ok && w.admit(sequence)
+	return ok && w.admitNumber(sequence)
 }
 
 // A window remembers which of the last windowSize numbers were seen. Bit n%windowSize
@@ -60,9 +60,9 @@ type window struct {
 	seen    [windowSize / 64]uint64
 }
 
-// admit notes a number. It reports false when it was seen, or is too low to tell. Numbers
-// begin at 1.
-func (w *window) admit(n uint64) bool {
+// admitNumber notes a number. It reports false when it was seen, or is too low to tell.
+// Numbers begin at 1.
+func (w *window) admitNumber(n uint64) bool {
 	if n == 0 || n+windowSize <= w.highest || n > w.highest+1<<32 {
 		return false
 	}

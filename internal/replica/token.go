@@ -71,13 +71,13 @@ type Reply struct {
 // Codec seals and opens the tokens of replicas.
 type Codec struct{ Keys Sealer }
 
-// seal fails only where the keyring does, which a local one never does.
-func (c Codec) seal(plaintext []byte) (string, error) {
+// sealToken fails only where the keyring does, which a local one never does.
+func (c Codec) sealToken(plaintext []byte) (string, error) {
 	return c.Keys.Seal(context.Background(), plaintext)
 }
 
-// open returns the fields of a token of a kind.
-func (c Codec) open(kind byte, token string) (f fields, ok bool) {
+// openToken returns the fields of a token of a kind.
+func (c Codec) openToken(kind byte, token string) (f fields, ok bool) {
 	if len(token) > maxToken {
 		return fields{}, false
 	}
@@ -96,17 +96,17 @@ func (c Codec) SealSession(o Owner, inner string) (string, error) {
 	if len(inner) > MaxInner {
 		return "", ErrInnerTooLong
 	}
-	return c.seal(appendText(appendOwner([]byte{kindSession}, o), inner))
+	return c.sealToken(appendText(appendOwner([]byte{kindSession}, o), inner))
 }
 
 // OpenSession returns what SealSession was given.
 func (c Codec) OpenSession(id string) (o Owner, inner string, ok bool) {
-	f, ok := c.open(kindSession, id)
+	f, ok := c.openToken(kindSession, id)
 	if !ok {
 		return Owner{}, "", false
 	}
 	o, inner = f.takeOwner(), f.takeText(MaxInner)
-	if !f.end() || !IsName(o.Name) {
+	if !f.isComplete() || !IsName(o.Name) {
 		return Owner{}, "", false
 	}
 	return o, inner, true
@@ -114,15 +114,15 @@ func (c Codec) OpenSession(id string) (o Owner, inner string, ok bool) {
 
 // SealChallenge returns the token of a challenge.
 func (c Codec) SealChallenge(ch Challenge) (string, error) {
-	return c.seal(append(appendOwner([]byte{kindChallenge}, ch.Owner), ch.Nonce[:]...))
+	return c.sealToken(append(appendOwner([]byte{kindChallenge}, ch.Owner), ch.Nonce[:]...))
 }
 
 // OpenChallenge undoes SealChallenge.
 func (c Codec) OpenChallenge(token string) (ch Challenge, ok bool) {
-	f, ok := c.open(kindChallenge, token)
+	f, ok := c.openToken(kindChallenge, token)
 	ch.Owner = f.takeOwner()
 	f.takeBytes(ch.Nonce[:])
-	return ch, ok && f.end()
+	return ch, ok && f.isComplete()
 }
 
 // SealProof returns the token of a proof.
@@ -130,19 +130,19 @@ func (c Codec) SealProof(p Proof) (string, error) {
 	b := append([]byte{kindProof}, p.Nonce[:]...)
 	b = append(b, p.Channel[:]...)
 	if p.Draining {
-		return c.seal(append(b, 1))
+		return c.sealToken(append(b, 1))
 	}
-	return c.seal(append(b, 0))
+	return c.sealToken(append(b, 0))
 }
 
 // OpenProof undoes SealProof.
 func (c Codec) OpenProof(token string) (p Proof, ok bool) {
-	f, ok := c.open(kindProof, token)
+	f, ok := c.openToken(kindProof, token)
 	f.takeBytes(p.Nonce[:])
 	f.takeBytes(p.Channel[:])
 	flags := f.takeByte()
 	p.Draining = flags == 1
-	return p, ok && f.end() && flags <= 1
+	return p, ok && f.isComplete() && flags <= 1
 }
 
 // SealHop returns the token of a hop.
@@ -153,35 +153,35 @@ func (c Codec) SealHop(h *Hop) (string, error) {
 	b = binary.BigEndian.AppendUint64(b, h.Sequence)
 	b = append(b, h.Session[:]...)
 	b = append(b, h.Body[:]...)
-	return c.seal(appendText(appendText(b, h.Method), h.RemoteAddr))
+	return c.sealToken(appendText(appendText(b, h.Method), h.RemoteAddr))
 }
 
 // OpenHop undoes SealHop.
 func (c Codec) OpenHop(token string) (h *Hop, ok bool) {
-	f, ok := c.open(kindHop, token)
+	f, ok := c.openToken(kindHop, token)
 	h = &Hop{}
 	f.takeBytes(h.Channel[:])
 	h.Sequence = f.takeUint64()
 	f.takeBytes(h.Session[:])
 	f.takeBytes(h.Body[:])
 	h.Method, h.RemoteAddr = f.takeText(255), f.takeText(255)
-	return h, ok && f.end()
+	return h, ok && f.isComplete()
 }
 
 // SealReply returns the token of a reply.
 func (c Codec) SealReply(r Reply) (string, error) {
 	b := append([]byte{kindReply}, r.Channel[:]...)
 	b = binary.BigEndian.AppendUint64(b, r.Sequence)
-	return c.seal(append(b, byte(r.Verdict)))
+	return c.sealToken(append(b, byte(r.Verdict)))
 }
 
 // OpenReply undoes SealReply.
 func (c Codec) OpenReply(token string) (r Reply, ok bool) {
-	f, ok := c.open(kindReply, token)
+	f, ok := c.openToken(kindReply, token)
 	f.takeBytes(r.Channel[:])
 	r.Sequence = f.takeUint64()
 	r.Verdict = Verdict(f.takeByte())
-	return r, ok && f.end() && r.Verdict <= StaleChannel
+	return r, ok && f.isComplete() && r.Verdict <= StaleChannel
 }
 
 func appendOwner(b []byte, o Owner) []byte { return appendText(append(b, o.Start[:]...), o.Name) }
@@ -236,5 +236,5 @@ func (f *fields) takeOwner() (o Owner) {
 	return o
 }
 
-// end reports whether all fields were there, and nothing else is.
-func (f *fields) end() bool { return !f.failed && len(f.rest) == 0 }
+// isComplete reports whether all fields were there, and nothing else is.
+func (f *fields) isComplete() bool { return !f.failed && len(f.rest) == 0 }

@@ -16,7 +16,9 @@ var (
 )
 
 // buffers is the [httputil.BufferPool] of one proxy.
-type buffers struct{ small bool }
+type buffers struct {
+	small bool // the response is an event stream, which stays open and has short pieces
+}
 
 // Get implements [httputil.BufferPool].
 func (b *buffers) Get() []byte {

@@ -42,7 +42,7 @@ type Result struct {
 // Forward passes r on to the owner of the session that it names, with body in the place of
 // its own, and the response to w. It panics with [http.ErrAbortHandler] when the owner
 // breaks off in the middle of its response, so that half of one does not look like all of
-// it: done is called before.
+// it. done is called once, on the same goroutine, before Forward returns or panics.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replica.Owner,
 	body []byte, done func(Result)) {
 	var result Result
@@ -52,10 +52,10 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		result.Err = f.classifyUnsent(r.Context(), err)
 		return
 	}
-	hop := &hop{f: f, r: r, owner: owner, channel: c, body: body}
+	hop := &hop{forwarder: f, arrived: r, owner: owner, channel: c, body: body}
 	pool := &buffers{}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: hop.rewrite, Transport: hop, FlushInterval: -1, BufferPool: pool,
+		Rewrite: hop.rewriteRequest, Transport: hop, FlushInterval: -1, BufferPool: pool,
 		ErrorLog: log.New(io.Discard, "", 0), // done is told
 		ModifyResponse: func(response *http.Response) error {
 			result.Status = response.StatusCode
@@ -85,18 +85,19 @@ func (f *Forwarder) classifyUnsent(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrOwnerGone, err)
 }
 
-// A hop is one request on its way to the owner. It is the transport of its proxy.
+// A hop is one request on its way to the owner. It is the transport of its reverse proxy,
+// which calls rewriteRequest and then RoundTrip, on the goroutine of the request.
 type hop struct {
-	f       *Forwarder
-	r       *http.Request
-	owner   replica.Owner
-	channel *channel
-	body    []byte
+	forwarder *Forwarder
+	arrived   *http.Request
+	owner     replica.Owner
+	channel   *channel
+	body      []byte
 }
 
-// rewrite prepares the request that is sent. The headers that proxies in front of the
+// rewriteRequest prepares the request that is sent. The headers that proxies in front of the
 // replicas have set are kept: the owner authenticates by the same headers.
-func (h *hop) rewrite(p *httputil.ProxyRequest) {
+func (h *hop) rewriteRequest(p *httputil.ProxyRequest) {
 	// A client that names the session in Connection does not have it removed either.
 	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 		"X-Forwarded-Proto", HeaderSession} {
@@ -116,7 +117,7 @@ func (h *hop) rewrite(p *httputil.ProxyRequest) {
 // answer: it does nothing that could be done twice.
 func (h *hop) RoundTrip(r *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
-		response, verdict, err := h.send(r)
+		response, verdict, err := h.sendOnce(r)
 		switch {
 		case errors.Is(err, ErrOutcomeUnknown) && r.Method == http.MethodGet && attempt == 1:
 			// The channel has been dropped.
@@ -126,48 +127,52 @@ func (h *hop) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response, nil
 		default:
 			response.Body.Close()
-			h.f.dropChannel(h.owner, h.channel, nil)
+			h.forwarder.dropChannel(h.owner, h.channel, nil)
 			if verdict == replica.Misdirected || attempt == 2 {
 				return nil, fmt.Errorf("%w: it refused the request", ErrOwnerGone)
 			}
 		}
-		if h.channel, err = h.f.openChannel(r.Context(), h.owner); err != nil {
-			return nil, h.f.classifyUnsent(r.Context(), err)
+		if h.channel, err = h.forwarder.openChannel(r.Context(), h.owner); err != nil {
+			return nil, h.forwarder.classifyUnsent(r.Context(), err)
 		}
 	}
 }
 
-// send sends the request on the channel, once, and reads the head of the response.
-func (h *hop) send(in *http.Request) (*http.Response, replica.Verdict, error) {
+// sendOnce sends the request on the channel and reads the head of the response. The error
+// wraps one of the errors of this file, or is the cause of the end of the context.
+func (h *hop) sendOnce(request *http.Request) (*http.Response, replica.Verdict, error) {
 	sequence := h.channel.last.Add(1)
-	token, err := h.f.codec.SealHop(&replica.Hop{
-		Channel: h.channel.id, Sequence: sequence, Method: in.Method, RemoteAddr: h.r.RemoteAddr,
-		Session: sha256.Sum256([]byte(in.Header.Get(HeaderSession))), Body: sha256.Sum256(h.body),
+	token, err := h.forwarder.codec.SealHop(&replica.Hop{
+		Channel: h.channel.id, Sequence: sequence,
+		Method: request.Method, RemoteAddr: h.arrived.RemoteAddr,
+		Session: sha256.Sum256([]byte(request.Header.Get(HeaderSession))),
+		Body:    sha256.Sum256(h.body),
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", ErrOwnerGone, err)
 	}
 	connections := 0 // that were ready to be written to
-	r := in.Clone(httptrace.WithClientTrace(in.Context(), &httptrace.ClientTrace{
+	sent := request.Clone(httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connections++ },
 	}))
-	r.URL = h.targetURL(in.URL)
-	h.setBody(r)
-	r.Header[headerHop] = []string{token}
-	response, err := h.f.transport.RoundTrip(r)
+	sent.URL = h.targetURL(request.URL)
+	h.setBody(sent)
+	sent.Header[headerHop] = []string{token}
+	response, err := h.forwarder.transport.RoundTrip(sent)
 	if err != nil {
-		return nil, 0, h.classifyFailure(in.Context(), connections > 0, err)
+		return nil, 0, h.classifyFailure(request.Context(), connections > 0, err)
 	}
-	reply, ok := h.f.codec.OpenReply(response.Header.Get(headerReply))
+	reply, ok := h.forwarder.codec.OpenReply(response.Header.Get(headerReply))
 	delete(response.Header, headerReply)
 	if !ok || reply.Channel != h.channel.id || reply.Sequence != sequence {
 		response.Body.Close()
 		err = fmt.Errorf("%w: who answered at its address, with status %d, is another",
 			ErrOutcomeUnknown, response.StatusCode)
-		h.f.dropChannel(h.owner, h.channel, nil)
+		h.forwarder.dropChannel(h.owner, h.channel, nil)
 		return nil, 0, err
 	}
-	if reply.Verdict == replica.StaleChannel && connections > 1 && in.Method != http.MethodGet {
+	if reply.Verdict == replica.StaleChannel && connections > 1 &&
+		request.Method != http.MethodGet {
 		// The transport has sent the request again, as it does with an Idempotency-Key of
 		// the client: the owner may have served it the first time.
 		response.Body.Close()
@@ -179,24 +184,24 @@ func (h *hop) send(in *http.Request) (*http.Response, replica.Verdict, error) {
 // classifyFailure says what it means that there is no response.
 func (h *hop) classifyFailure(ctx context.Context, connected bool, err error) error {
 	switch {
-	case ctx.Err() != nil && (!connected || h.r.Method == http.MethodGet):
+	case ctx.Err() != nil && (!connected || h.arrived.Method == http.MethodGet):
 		return context.Cause(ctx) // a GET does nothing that could be done twice
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	case connected:
-		h.f.dropChannel(h.owner, h.channel, nil)
+		h.forwarder.dropChannel(h.owner, h.channel, nil)
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	err = fmt.Errorf("%w: %w", ErrOwnerGone, err)
-	h.f.dropChannel(h.owner, h.channel, err)
+	h.forwarder.dropChannel(h.owner, h.channel, err)
 	return err
 }
 
 // targetURL is the URL of the owner, with the query of the client, by which a hook may
 // authenticate.
-func (h *hop) targetURL(in *url.URL) *url.URL {
+func (h *hop) targetURL(asked *url.URL) *url.URL {
 	u := *h.channel.url
-	u.RawQuery, u.ForceQuery = in.RawQuery, false
+	u.RawQuery, u.ForceQuery = asked.RawQuery, false
 	return &u
 }
 

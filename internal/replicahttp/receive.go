@@ -23,7 +23,7 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	}
 	hop, ok := f.codec.OpenHop(tokens[0])
 	if !ok {
-		return nil, false // a client invented it
+		return nil, false // a client made it up: the request is served as one of a client
 	}
 	verdict := replica.Taken
 	sessions := r.Header[HeaderSession]
@@ -47,5 +47,6 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	return &Received{hop.Body}, false
 }
 
-// IsBody reports whether body is that of the request that was passed on.
+// IsBody reports whether body is the one that the other replica has sent. Receive cannot tell,
+// since the body is read after it.
 func (p *Received) IsBody(body []byte) bool { return sha256.Sum256(body) == p.body }

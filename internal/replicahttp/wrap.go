@@ -27,21 +27,21 @@ type WrapOptions struct {
 // itself. Clients get sealed ids in their place, so that no table is needed: the id that next
 // made is inside. Requests for sessions of other replicas are passed on to them.
 func (f *Forwarder) Wrap(next http.Handler, o WrapOptions) http.Handler {
-	return &wrapper{f: f, next: next, opts: o}
+	return &wrapper{forwarder: f, next: next, opts: o}
 }
 
 type wrapper struct {
-	f    *Forwarder
-	next http.Handler
-	opts WrapOptions
+	forwarder *Forwarder
+	next      http.Handler
+	opts      WrapOptions
 }
 
 // ServeHTTP serves one request, or passes it on.
 func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.f.AnswerChallenge(w, r) {
+	if h.forwarder.AnswerChallenge(w, r) {
 		return
 	}
-	received, refused := h.f.Receive(w, r)
+	received, refused := h.forwarder.Receive(w, r)
 	if refused {
 		return
 	}
@@ -62,7 +62,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	owner, inner, whose := h.f.FindOwner(ids[0])
+	owner, inner, whose := h.forwarder.FindOwner(ids[0])
 	switch {
 	case len(ids) > 1 || whose == Nobody:
 		writeError(w, http.StatusNotFound, body, errSessionGone())
@@ -73,7 +73,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"the request was passed on once already, and the replica that it was passed on to "+
 				"does not own the session"))
 	default:
-		h.forward(w, r, owner, body)
+		h.forwardRequest(w, r, owner, body)
 	}
 }
 
@@ -120,12 +120,12 @@ func (h *wrapper) serveOwn(w http.ResponseWriter, r *http.Request, id, inner str
 	h.next.ServeHTTP(h.sealIDs(w, inner, id), own)
 }
 
-// forward passes a request on to its owner.
-func (h *wrapper) forward(w http.ResponseWriter, r *http.Request, owner replica.Owner,
+// forwardRequest passes a request on to its owner.
+func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner replica.Owner,
 	body []byte) {
 	began := time.Now()
 	var result Result
-	h.f.Forward(w, r, owner, body, func(got Result) {
+	h.forwarder.Forward(w, r, owner, body, func(got Result) {
 		result = got
 		if h.opts.Observer != nil {
 			h.opts.Observer.Observe(r.Context(), NewEvent(r, owner, got, time.Since(began)))
@@ -202,7 +202,7 @@ func writeError(w http.ResponseWriter, status int, body []byte, e *protocol.Erro
 // sealIDs returns a response writer that puts sealed ids in the place of those of next.
 // inner is known to have been sealed as id. It can flush if w can.
 func (h *wrapper) sealIDs(w http.ResponseWriter, inner, id string) http.ResponseWriter {
-	sealing := &sealingWriter{ResponseWriter: w, f: h.f, inner: inner, id: id}
+	sealing := &sealingWriter{ResponseWriter: w, forwarder: h.forwarder, inner: inner, id: id}
 	if _, ok := w.(http.Flusher); ok {
 		return flushingWriter{sealing}
 	}
@@ -211,13 +211,14 @@ func (h *wrapper) sealIDs(w http.ResponseWriter, inner, id string) http.Response
 
 type sealingWriter struct {
 	http.ResponseWriter
-	f         *Forwarder
+	forwarder *Forwarder
 	inner, id string
 	begun     bool
 }
 
-// begin replaces the id in the header, which is written next.
-func (w *sealingWriter) begin() {
+// sealHeader replaces the id in the header, which is written next. Only the first call
+// does.
+func (w *sealingWriter) sealHeader() {
 	if w.begun {
 		return
 	}
@@ -228,7 +229,7 @@ func (w *sealingWriter) begin() {
 		return
 	}
 	if own != w.inner {
-		id, err := w.f.SealSession(own)
+		id, err := w.forwarder.SealSession(own)
 		if err != nil { // longer than any SDK makes them: a session that nobody could use
 			header.Del(HeaderSession)
 			return
@@ -241,14 +242,14 @@ func (w *sealingWriter) begin() {
 // WriteHeader implements [http.ResponseWriter].
 func (w *sealingWriter) WriteHeader(status int) {
 	if status >= http.StatusOK {
-		w.begin()
+		w.sealHeader()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
 func (w *sealingWriter) Write(p []byte) (int, error) {
-	w.begin()
+	w.sealHeader()
 	return w.ResponseWriter.Write(p)
 }
 
@@ -259,7 +260,7 @@ type flushingWriter struct{ *sealingWriter }
 
 // Flush implements [http.Flusher].
 func (w flushingWriter) Flush() {
-	w.begin()
+	w.sealHeader()
 	w.ResponseWriter.(http.Flusher).Flush()
 }
 

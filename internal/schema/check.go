@@ -131,7 +131,7 @@ func (c *checker) checkDecoded(p *plan, raw []byte) *fault {
 		c.bad = err
 		return c.anyFault()
 	}
-	return c.evaluator.evaluate(p.node, v, nil)
+	return c.evaluator.evaluateValue(p.node, v, nil)
 }
 
 // acceptsText checks a string. mismatch is set if the pattern is certain to be the first rule that

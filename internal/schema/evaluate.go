@@ -69,7 +69,7 @@ func (e *evaluator) extendPath(f *fault, s step) {
 // matchesNode reports whether v has no fault.
 func (e *evaluator) matchesNode(n *node, v any, seen *evaluated) bool {
 	e.quiet++
-	f := e.evaluate(n, v, seen)
+	f := e.evaluateValue(n, v, seen)
 	e.quiet--
 	return f == nil
 }
@@ -78,9 +78,9 @@ func (e *evaluator) matchesNode(n *node, v any, seen *evaluated) bool {
 // a fault f within a choice.
 func (e *evaluator) isSettled(f *fault) bool { return e.left < 0 || f != nil && e.quiet > 0 }
 
-// evaluate returns the first fault of v, nil if there is none. seen, which may be nil, receives
-// what of v was evaluated.
-func (e *evaluator) evaluate(n *node, v any, seen *evaluated) *fault {
+// evaluateValue returns the first fault of v, nil if there is none. seen, which may be nil,
+// receives what of v was evaluated.
+func (e *evaluator) evaluateValue(n *node, v any, seen *evaluated) *fault {
 	if e.left -= n.fixed; e.left < 0 {
 		return e.anyFault()
 	}
@@ -88,7 +88,7 @@ func (e *evaluator) evaluate(n *node, v any, seen *evaluated) *fault {
 		return f
 	}
 	if n.refAlone {
-		return e.evaluate(n.ref, v, seen)
+		return e.evaluateValue(n.ref, v, seen)
 	}
 	own := seen
 	if n.leftMembers != nil || n.leftItems != nil {
@@ -280,7 +280,7 @@ func (e *evaluator) checkContains(n *node, items []any, own *evaluated) *fault {
 // checkInPlace applies the subschemas that are about the same value.
 func (e *evaluator) checkInPlace(n *node, v any, own *evaluated) (first *fault) {
 	if n.ref != nil {
-		first = e.evaluate(n.ref, v, own)
+		first = e.evaluateValue(n.ref, v, own)
 	}
 	if n.not != nil && !e.isSettled(first) && e.matchesNode(n.not, v, nil) {
 		first = firstOf(first, e.newFault(n, ruleNot))
@@ -289,7 +289,7 @@ func (e *evaluator) checkInPlace(n *node, v any, own *evaluated) (first *fault) 
 		if e.isSettled(first) {
 			return first
 		}
-		first = firstOf(first, e.evaluate(sub, v, own))
+		first = firstOf(first, e.evaluateValue(sub, v, own))
 	}
 	if len(n.anyOf) > 0 && !e.isSettled(first) && !e.matchesAny(n, v, own) {
 		first = firstOf(first, e.newFault(n, ruleAnyOf))
@@ -303,13 +303,13 @@ func (e *evaluator) checkInPlace(n *node, v any, own *evaluated) (first *fault) 
 			branch = n.then
 		}
 		if branch != nil {
-			first = firstOf(first, e.evaluate(branch, v, own))
+			first = firstOf(first, e.evaluateValue(branch, v, own))
 		}
 	}
 	if members, ok := v.(map[string]any); ok {
 		for _, d := range n.dependencies {
 			if _, ok := members[d.name]; ok && d.schema != nil && !e.isSettled(first) {
-				first = firstOf(first, e.evaluate(d.schema, v, own))
+				first = firstOf(first, e.evaluateValue(d.schema, v, own))
 			}
 		}
 	}
@@ -485,7 +485,7 @@ func (e *evaluator) checkLeft(n *node, v any, own *evaluated) *fault {
 
 // evaluateChild checks a value inside of another.
 func (e *evaluator) evaluateChild(n *node, v any, s step) *fault {
-	f := e.evaluate(n, v, nil)
+	f := e.evaluateValue(n, v, nil)
 	if f != nil {
 		e.extendPath(f, s)
 	}

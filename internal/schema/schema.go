@@ -53,7 +53,7 @@ func (s *Schema) ValidateValue(v any) error {
 		return &Error{Reason: err.Error()}
 	}
 	e := evaluator{left: s.maxSteps}
-	return e.reportFault(e.evaluate(s.root, v, nil))
+	return e.reportFault(e.evaluateValue(s.root, v, nil))
 }
 
 // reportFault returns the error for the fault that a walk found, nil for none.

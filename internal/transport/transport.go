@@ -5,6 +5,7 @@ package transport
 
 import (
 	"context"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -42,4 +43,12 @@ type TransientSender interface {
 	// SendTransient is Notify for a notification that is lost when the client is not
 	// connected.
 	SendTransient(ctx context.Context, n *protocol.Notification) error
+}
+
+// A StreamCloser can close its connection while the request goes on; the client
+// reconnects for the rest (2025-11-25 basic/transports, "Resumability and Redelivery").
+type StreamCloser interface {
+	// CloseStream tells the client to reconnect after retry, zero leaves the time to the
+	// client. It may be called more than once and while notifications are being sent.
+	CloseStream(ctx context.Context, retry time.Duration) error
 }

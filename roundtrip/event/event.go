@@ -61,7 +61,7 @@ type InputRequested struct {
 	Questions  []AskedQuestion
 	StateBytes int // as in [Resumed]
 	// RoundsLeft is how many more rounds of questions the flow may have after
-	// this one before it is ended, -1 where rounds are not counted (roundtrip.Options.Plain).
+	// this one before it is ended, -1 where rounds are not counted (roundtrip.Unsealed).
 	RoundsLeft int
 }
 
@@ -281,25 +281,25 @@ type KeysEnabled struct {
 	Enabled []string
 }
 
-func (StateRejected) event()     {}
-func (AnswersDropped) event()    {}
-func (Answered) event()          {}
-func (AnswerInvalid) event()     {}
-func (DeclineIgnored) event()    {}
-func (Resumed) event()           {}
-func (InputRequested) event()    {}
-func (FlowEnded) event()         {}
-func (CapabilityRefused) event() {}
-func (HandlerFailed) event()     {}
-func (HandlerPanicked) event()   {}
-func (ServerBug) event()         {}
-func (QuotaExceeded) event()     {}
-func (PushFailed) event()        {}
-func (WaitBegan) event()         {}
-func (WaitEnded) event()         {}
-func (LegRunning) event()        {}
-func (SessionEvicted) event()    {}
-func (EphemeralKey) event()      {}
-func (AnonymousState) event()    {}
-func (KeysEnabled) event()       {}
-func (RequestRefused) event()    {}
+func (StateRejected) isEvent()     {}
+func (AnswersDropped) isEvent()    {}
+func (Answered) isEvent()          {}
+func (AnswerInvalid) isEvent()     {}
+func (DeclineIgnored) isEvent()    {}
+func (Resumed) isEvent()           {}
+func (InputRequested) isEvent()    {}
+func (FlowEnded) isEvent()         {}
+func (CapabilityRefused) isEvent() {}
+func (HandlerFailed) isEvent()     {}
+func (HandlerPanicked) isEvent()   {}
+func (ServerBug) isEvent()         {}
+func (QuotaExceeded) isEvent()     {}
+func (PushFailed) isEvent()        {}
+func (WaitBegan) isEvent()         {}
+func (WaitEnded) isEvent()         {}
+func (LegRunning) isEvent()        {}
+func (SessionEvicted) isEvent()    {}
+func (EphemeralKey) isEvent()      {}
+func (AnonymousState) isEvent()    {}
+func (KeysEnabled) isEvent()       {}
+func (RequestRefused) isEvent()    {}

@@ -39,4 +39,4 @@ const (
 	ForwardAbandoned ForwardOutcome = "abandoned"
 )
 
-func (RequestForwarded) event() {}
+func (RequestForwarded) isEvent() {}

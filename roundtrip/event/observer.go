@@ -13,7 +13,7 @@ type Observer interface {
 }
 
 // An Event is one of the event types of this package.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Discard is an observer that ignores every event.
 var Discard Observer = discard{}

@@ -108,7 +108,7 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	if c.session == nil {
 		return nil, fmt.Errorf("%s: the request has no session", method)
 	}
-	c.Session = c.session
+	c.Session = roundtrip.SessionKeyOf(c.session)
 	if strict, retry, ok := readParams(method, req.GetExtra()); ok {
 		c.readByAdapter, c.EmptyStateIsAbsent = true, false
 		c.Responses, c.State = retry.InputResponses, retry.RequestState

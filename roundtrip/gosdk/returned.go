@@ -70,7 +70,7 @@ type askedKey struct {
 // out, so that the handler asks again.
 func restoreReturned(ctx context.Context) (mcp.InputResponseMap, string) {
 	// Reading the state would fix the flow version, which handlers may still set.
-	kept, ok := roundtrip.PeekState[authorState](ctx)
+	kept, ok := roundtrip.StateOfAnyVersion[authorState](ctx)
 	if !ok || kept.State == "" && kept.Asked == nil {
 		return nil, ""
 	}

@@ -163,8 +163,8 @@ func TestForeignEphemeralSealerWarns(t *testing.T) {
 	if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer}); err != nil {
 		t.Errorf("an ephemeral key demands an audience: %v", err)
 	}
-	_, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer, RequireSharedKey: true,
-		Audience: "test"})
+	_, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer,
+		Sealing: roundtrip.SealWithSharedKey, Audience: "test"})
 	if err == nil {
 		t.Error("an ephemeral key passes for a shared one")
 	}

@@ -149,7 +149,7 @@ func encodeAuthorState(ctx context.Context, text string,
 // state that it set, and the verified answers, those of earlier rounds included.
 func restoreReturned(ctx context.Context) mcp.MultiRoundTripParams {
 	// Reading the state would fix the flow version, which handlers may still set.
-	if _, ok := roundtrip.PeekState[string](ctx); !ok {
+	if _, ok := roundtrip.StateOfAnyVersion[string](ctx); !ok {
 		return mcp.MultiRoundTripParams{}
 	}
 	state := readAuthorState(ctx)

@@ -36,8 +36,8 @@ func TestInstallRefuses(t *testing.T) {
 		opts roundtrip.Options
 		want string
 	}{
-		{roundtrip.Options{Plain: true}, "Plain is not supported"},
-		{roundtrip.Options{RequireSharedKey: true}, "a shared key is required"},
+		{roundtrip.Options{Sealing: roundtrip.Unsealed}, "Unsealed is not supported"},
+		{roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}, "a shared key is required"},
 	} {
 		if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||
 			!strings.Contains(err.Error(), tc.want) {

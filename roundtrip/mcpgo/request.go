@@ -82,7 +82,8 @@ func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, 
 	call.Credential = in.header.Get("Authorization")
 	if call.Version.Era() == protocol.Legacy {
 		if p := newPusher(ctx, call.Version); p != nil {
-			call.Push, call.Session = p, server.ClientSessionFromContext(ctx).SessionID()
+			session := server.ClientSessionFromContext(ctx)
+			call.Push, call.Session = p, roundtrip.SessionKeyOf(session.SessionID())
 		}
 	}
 	return call, nil

@@ -9,7 +9,9 @@
 //	...
 //	srv, err := server.New(&server.Options{
 //		Info:      protocol.Implementation{Name: "files", Version: "1.0.0"},
-//		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true, Guard: guard},
+//		Roundtrip: roundtrip.Options{
+//			Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Guard: guard,
+//		},
 //	})
 //
 // [Guard] is a [store.Guard] and [StateStore] a [store.StateStore].

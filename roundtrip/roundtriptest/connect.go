@@ -151,17 +151,17 @@ type reasons struct {
 	lines []string
 }
 
-func (r *reasons) addError(err error) { r.add(err.Error()) }
+func (r *reasons) addError(err error) { r.addReason(err.Error()) }
 
 // Write adds the lines of standard error.
 func (r *reasons) Write(p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
-		r.add(strings.TrimRight(line, "\n"))
+		r.addReason(strings.TrimRight(line, "\n"))
 	}
 	return len(p), nil
 }
 
-func (r *reasons) add(line string) {
+func (r *reasons) addReason(line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines = append(r.lines, line)
@@ -170,7 +170,7 @@ func (r *reasons) add(line string) {
 	}
 }
 
-func (r *reasons) take() []string {
+func (r *reasons) takeReasons() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lines := r.lines

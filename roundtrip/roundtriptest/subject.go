@@ -58,7 +58,7 @@ func (s *Subject) forJudge(t testing.TB) *attack.Target {
 		target.Effects = &s.Effects.seen
 	}
 	if s.reasons != nil {
-		target.TakeReasons = s.reasons.take
+		target.TakeReasons = s.reasons.takeReasons
 	}
 	return target
 }

@@ -20,7 +20,7 @@ import (
 // effects can be repeated and required by the protocol's statelessness.
 //
 // A guard knows of states only: a request without one, whose answers are taken
-// because the host accepts unsolicited ones (roundtrip.Call.AcceptCold), passes it as
+// because the host accepts unsolicited ones (roundtrip.Call.AcceptUnsolicited), passes it as
 // often as it is sent.
 //
 // Implementations shared between replicas must claim atomically. All methods

@@ -54,14 +54,15 @@ func BenchmarkChain(b *testing.B) {
 			for i := len(c.chain) - 1; i >= 0; i-- {
 				h = c.chain[i](h)
 			}
-			in := incoming(b, protocol.MethodCallTool,
+			request := incoming(b, protocol.MethodCallTool,
 				protocol.Principal{Issuer: "https://id.example", Subject: "ann"})
-			in.Target = "deploy"
-			in.Params = &protocol.CallToolParams{Name: "deploy", Arguments: []byte(`{"env":"prod"}`)}
+			request.Target = "deploy"
+			request.Params = &protocol.CallToolParams{Name: "deploy",
+				Arguments: []byte(`{"env":"prod"}`)}
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := h(ctx, in); err != nil {
+				if _, err := h(ctx, request); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -39,15 +39,15 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	var traced atomic.Int32
 	gate := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Message.Method == protocol.MethodCallTool {
-				if in.TraceParent == traceParent {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Message.Method == protocol.MethodCallTool {
+				if request.TraceParent == traceParent {
 					traced.Add(1)
 				}
 				entered <- struct{}{}
 				<-release
 			}
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}
 	rigs, endpoints := map[string]*rig{}, map[string]*httptest.Server{}

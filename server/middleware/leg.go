@@ -54,11 +54,11 @@ func (c *legContext) Value(key any) any {
 // withLeg returns the leg of in and a context that carries it. The outermost
 // middleware makes the leg. When a handler calls another server in process, under
 // its context, the leg of the outer request is not used.
-func withLeg(ctx context.Context, in *server.Request) (context.Context, *leg) {
-	if l := legFrom(ctx); l != nil && l.request == in {
+func withLeg(ctx context.Context, request *server.Request) (context.Context, *leg) {
+	if l := legFrom(ctx); l != nil && l.request == request {
 		return ctx, l
 	}
-	c := &legContext{Context: ctx, leg: leg{request: in, started: time.Now()}}
+	c := &legContext{Context: ctx, leg: leg{request: request, started: time.Now()}}
 	c.leg.watch.Init(ctx, &c.leg)
 	return c, &c.leg
 }
@@ -217,7 +217,8 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 }
 
 // whereOfRequest describes a request in events.
-func whereOfRequest(in *server.Request) event.Where {
-	return event.Where{Version: in.Version, Method: in.Message.Method, Target: in.Target,
-		Request: in.RequestID}
+func whereOfRequest(request *server.Request) event.Where {
+	return event.Where{Version: request.Version, Method: request.Message.Method,
+		Target:  request.Target,
+		Request: request.RequestID}
 }

@@ -81,22 +81,22 @@ func Limit(opts *LimitOptions) server.Middleware {
 	listens := newSlots(cmp.Or(o.Listens, DefaultMaxListens),
 		cmp.Or(o.ListensPerPrincipal, DefaultMaxListensPerPrincipal))
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Refusal() != nil {
-				return next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Refusal() != nil {
+				return next(ctx, request)
 			}
 			pool := calls
-			if in.Message.Method == protocol.MethodListen {
+			if request.Message.Method == protocol.MethodListen {
 				pool = listens
 			}
-			if limit := pool.Take(in.Principal, 1); limit != quota.None {
+			if limit := pool.Take(request.Principal, 1); limit != quota.None {
 				return nil, quota.Refuse(limit, o.RetryAfter,
 					"too many requests at once; try again in %s", o.RetryAfter)
 			}
-			s := &callSlot{Context: ctx, pool: pool, who: in.Principal, held: true}
+			s := &callSlot{Context: ctx, pool: pool, who: request.Principal, held: true}
 			defer s.releaseSlot()
 			s.watch.Init(ctx, s)
-			return next(s, in)
+			return next(s, request)
 		}
 	}
 }

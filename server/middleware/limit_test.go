@@ -29,9 +29,9 @@ type crowd struct {
 
 func newCrowd(t testing.TB, m server.Middleware) *crowd {
 	c := &crowd{TB: t, inside: make(chan struct{}), leave: make(chan struct{})}
-	c.handler = m(func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-		if in.Refusal() != nil {
-			return nil, in.Refusal()
+	c.handler = m(func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+		if request.Refusal() != nil {
+			return nil, request.Refusal()
 		}
 		c.inside <- struct{}{}
 		<-c.leave
@@ -154,9 +154,9 @@ func TestLimitLetsRefusalsPass(t *testing.T) {
 	if err := c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()); err != nil {
 		t.Fatal(err)
 	}
-	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	in.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
-	if _, err := c.handler(context.Background(), in); err != error(in.Refusal()) {
+	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
+	if _, err := c.handler(context.Background(), request); err != error(request.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)
 	}
 }

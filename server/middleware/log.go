@@ -103,13 +103,13 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 	if l.silent {
 		return next
 	}
-	return func(ctx context.Context, in *server.Request) (result protocol.Result, err error) {
-		ctx, leg := withLeg(ctx, in)
+	return func(ctx context.Context, request *server.Request) (result protocol.Result, err error) {
+		ctx, leg := withLeg(ctx, request)
 		leg.logged = l.logger.Core().Enabled(l.opts.Level)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
 		defer func() { l.logRequest(leg, outcome, err) }()
-		result, err = next(ctx, in)
+		result, err = next(ctx, request)
 		outcome = outcomeOf(ctx, leg, result, err)
 		return result, err
 	}
@@ -126,25 +126,25 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 	if entry == nil {
 		return
 	}
-	in := leg.request
+	request := leg.request
 	e := &requestEntry{
-		method: in.Message.Method, target: in.Target, era: in.Version.Era(),
-		version:   string(in.Version),
-		principal: principalKind(in.Principal), subject: l.subjectOf(in.Principal),
+		method: request.Message.Method, target: request.Target, era: request.Version.Era(),
+		version:   string(request.Version),
+		principal: principalKind(request.Principal), subject: l.subjectOf(request.Principal),
 		outcome: outcome, work: work, waited: waited,
 	}
 	if l.opts.RemoteAddr {
-		e.remoteAddr = in.RemoteAddr
+		e.remoteAddr = request.RemoteAddr
 	}
 	if l.opts.TraceID {
-		e.traceID = traceID(in)
+		e.traceID = traceID(request)
 	}
 	leg.fillEntry(e)
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
 		if !l.opts.OmitMessages && failure.Code != protocol.CodeHandlerError {
-			e.message = errorMessage(in.Message.Method, failure.Message)
+			e.message = errorMessage(request.Message.Method, failure.Message)
 		}
 	}
 	e.field[0] = zap.Inline(e)
@@ -174,10 +174,10 @@ func principalKind(p protocol.Principal) string {
 // traceID returns the id of the trace that a request says it belongs to, empty
 // if it names none in the form of W3C Trace Context. _meta goes first: a header
 // may be that of a proxy, which knows of one request and not of the call.
-func traceID(in *server.Request) string {
-	if in.Meta != nil && len(in.Meta.Extra) > 0 {
+func traceID(request *server.Request) string {
+	if request.Meta != nil && len(request.Meta.Extra) > 0 {
 		var parent string
-		_ = jsonx.Members([]byte(in.Meta.Extra), func(key, value []byte) error {
+		_ = jsonx.Members([]byte(request.Meta.Extra), func(key, value []byte) error {
 			if string(key) == protocol.MetaTraceParent {
 				parent, _ = jsonx.Text(value)
 			}
@@ -187,7 +187,7 @@ func traceID(in *server.Request) string {
 			return id
 		}
 	}
-	return traceIDOf(in.TraceParent)
+	return traceIDOf(request.TraceParent)
 }
 
 // traceIDOf reads "00-<32 hex digits>-<16 hex digits>-<flags>".

@@ -168,9 +168,10 @@ func TestLogIsNotForged(t *testing.T) {
 	for _, text := range []string{hostile, long} {
 		where := event.Where{Version: protocol.Version(text), Method: text, Target: text,
 			Flow: text, Round: 1}
-		in := incoming(t, text, protocol.Principal{})
-		in.Target, in.Version = text, protocol.Version(text)
-		run(log.Wrap, in, func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+		request := incoming(t, text, protocol.Principal{})
+		request.Target, request.Version = text, protocol.Version(text)
+		run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
+			error) {
 			for _, e := range []event.Event{
 				event.StateRejected{Where: where, Reference: text,
 					Reason: event.Reason(text)},
@@ -218,8 +219,9 @@ func TestLogOptions(t *testing.T) {
 	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{
 		Level: zap.DebugLevel, OmitMessages: true, OmitErrors: true,
 	})
-	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	run(log.Wrap, in, func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
+		error) {
 		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
 		return nil, protocol.Errorf(4711, "words")
 	})
@@ -233,8 +235,9 @@ func TestLogOptions(t *testing.T) {
 func TestLogLevelIsObeyed(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	run(log.Wrap, in, func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
+		error) {
 		log.Observe(ctx, event.Resumed{Waited: time.Second})
 		return nil, protocol.Errorf(protocol.CodeInternalError, "internal error")
 	})

@@ -44,11 +44,7 @@ func newEventMetrics(r *registration) eventMetrics {
 			knownKinds()...),
 		answers: answers, otherAnswers: otherAnswers,
 		invalid: newFamily(r, "invalid_answers_total",
-			"Accepted answers that did not fit the question.", "rule",
-			event.RuleRequired, event.RuleType, event.RuleMinimum,
-			event.RuleMaximum, event.RuleLength,
-			event.RuleItems, event.RuleEnum, event.RuleFormat, event.RulePattern,
-			event.RuleRange, event.RuleShape),
+			"Accepted answers that did not fit the question.", "rule", answerRules()...),
 		flowsEnded: newFamily(r, "flows_ended_total",
 			"Flows of more than one leg that came to an end.", "how",
 			event.EndComplete, event.EndFailed, event.EndRefused, event.EndRounds,
@@ -96,6 +92,15 @@ func newEventMetrics(r *registration) eventMetrics {
 			"Panics of handlers and middleware that were recovered."),
 		bugs: r.newCounter("server_bugs_total",
 			"Mistakes of handlers that clients got as internal errors."),
+	}
+}
+
+// answerRules lists what answers can break.
+func answerRules() []event.Rule {
+	return []event.Rule{
+		event.RuleRequired, event.RuleType, event.RuleMinimum, event.RuleMaximum,
+		event.RuleLength, event.RuleItems, event.RuleEnum, event.RuleFormat, event.RulePattern,
+		event.RuleRange, event.RuleShape,
 	}
 }
 
@@ -158,18 +163,9 @@ func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 	case event.Resumed:
 		c.humanWait.Observe(e.Waited.Seconds())
 	case event.InputRequested:
-		for _, kind := range e.Kinds {
-			c.inputRequired.countValue(string(kind))
-		}
-		if e.StateBytes > 0 {
-			c.stateBytes.Observe(float64(e.StateBytes))
-		}
+		c.countAsked(e)
 	case event.FlowEnded:
-		c.flowsEnded.countValue(string(e.How))
-		// A replay ends nothing: its flow was counted when it ended.
-		if e.How != event.EndReplayed {
-			c.flowRounds.Observe(float64(e.Legs))
-		}
+		c.countFlowEnd(e)
 	case event.CapabilityRefused:
 		c.countMissing(e.Missing)
 	case event.PushFailed:
@@ -178,25 +174,14 @@ func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 		c.countRefused(e)
 	case event.QuotaExceeded:
 		c.quotas.countValue(e.Resource)
-	case event.WaitBegan:
-		if !m.wrapsRequests.Load() {
-			m.waiting.Inc()
-		}
-	case event.WaitEnded:
-		if !m.wrapsRequests.Load() {
-			m.waiting.Dec()
-			m.legs.seriesOfWait(e.Where).Observe(e.Waited.Seconds())
-		}
+	case event.WaitBegan, event.WaitEnded:
+		m.observeWait(e)
 	case event.SessionEvicted:
 		c.evictions.Inc()
 	case event.RequestForwarded:
 		c.forwarded.countValue(string(e.Outcome))
 	case event.Answered:
-		f, ok := c.answers[e.Kind]
-		if !ok {
-			f = c.otherAnswers
-		}
-		f.countValue(string(e.Decision))
+		c.countAnswer(e)
 	case event.AnswerInvalid:
 		c.invalid.countValue(string(e.Rule))
 	case event.DeclineIgnored:
@@ -210,6 +195,48 @@ func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 	case event.ServerBug:
 		c.bugs.Inc()
 	}
+}
+
+// observeWait counts the beginning and the end of a wait, where no middleware of m does.
+func (m *Metrics) observeWait(e event.Event) {
+	if m.wrapsRequests.Load() {
+		return
+	}
+	switch e := e.(type) {
+	case event.WaitBegan:
+		m.waiting.Inc()
+	case event.WaitEnded:
+		m.waiting.Dec()
+		m.legs.seriesOfWait(e.Where).Observe(e.Waited.Seconds())
+	}
+}
+
+// countAsked counts the questions of a round.
+func (c *eventMetrics) countAsked(e event.InputRequested) {
+	for _, kind := range e.Kinds {
+		c.inputRequired.countValue(string(kind))
+	}
+	if e.StateBytes > 0 {
+		c.stateBytes.Observe(float64(e.StateBytes))
+	}
+}
+
+// countFlowEnd counts the end of a flow. A replay ends nothing: its flow was counted when it
+// ended.
+func (c *eventMetrics) countFlowEnd(e event.FlowEnded) {
+	c.flowsEnded.countValue(string(e.How))
+	if e.How != event.EndReplayed {
+		c.flowRounds.Observe(float64(e.Legs))
+	}
+}
+
+// countAnswer counts what a person decided.
+func (c *eventMetrics) countAnswer(e event.Answered) {
+	f, ok := c.answers[e.Kind]
+	if !ok {
+		f = c.otherAnswers
+	}
+	f.countValue(string(e.Decision))
 }
 
 // countMissing counts each capability that is missing.

@@ -78,9 +78,9 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 }
 
 // seriesOf returns the series of a leg.
-func (s *legSeries) seriesOf(in *server.Request, outcome string) boundSeries {
-	labels := legLabels{methodLabel(in.Message.Method), outcome, s.targetLabel(in.Target),
-		in.Version.Era()}
+func (s *legSeries) seriesOf(request *server.Request, outcome string) boundSeries {
+	labels := legLabels{methodLabel(request.Message.Method), outcome, s.targetLabel(request.Target),
+		request.Version.Era()}
 	if series, ok := (*s.found.Load())[labels]; ok {
 		return series
 	}

@@ -151,22 +151,22 @@ func durationBuckets() []float64 {
 // Wrap is the [server.Middleware] that counts and times each leg.
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	m.wrapsRequests.Store(true)
-	return func(ctx context.Context, in *server.Request) (result protocol.Result, err error) {
-		ctx, leg := withLeg(ctx, in)
+	return func(ctx context.Context, request *server.Request) (result protocol.Result, err error) {
+		ctx, leg := withLeg(ctx, request)
 		outcome := outcomePanic
 		m.inFlight.Inc()
 		leg.countWaiting(m.waiting)
 		defer func() {
 			work, waited := leg.endLeg()
 			m.inFlight.Dec()
-			series := m.legs.seriesOf(in, outcome)
+			series := m.legs.seriesOf(request, outcome)
 			series.requests.Inc()
 			series.durations.Observe(work.Seconds())
 			if waited > 0 {
 				series.waits.Observe(waited.Seconds())
 			}
 		}()
-		result, err = next(ctx, in)
+		result, err = next(ctx, request)
 		outcome = outcomeOf(ctx, leg, result, err)
 		return result, err
 	}

@@ -116,9 +116,9 @@ func TestMetricsFlood(t *testing.T) {
 			} {
 				r.metrics.Observe(context.Background(), e)
 			}
-			in := incoming(t, fmt.Sprintf("made/up/%d", i), protocol.LocalPrincipal())
-			in.Version = protocol.Version(fmt.Sprint(i))
-			run(r.metrics.Wrap, in, func(context.Context, *server.Request) (protocol.Result,
+			request := incoming(t, fmt.Sprintf("made/up/%d", i), protocol.LocalPrincipal())
+			request.Version = protocol.Version(fmt.Sprint(i))
+			run(r.metrics.Wrap, request, func(context.Context, *server.Request) (protocol.Result,
 				error) {
 				return nil, protocol.Errorf(int64(i), "made up")
 			})

@@ -60,13 +60,13 @@ func Payload(opts *PayloadOptions) server.Middleware {
 	o.AnswerBytes = cmp.Or(o.AnswerBytes, DefaultMaxAnswerBytes)
 	o.Result = cmp.Or(o.Result, DefaultMaxResult)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Refusal() == nil {
-				if e := o.checkRequest(in.Params); e != nil {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Refusal() == nil {
+				if e := o.checkRequest(request.Params); e != nil {
 					return nil, e
 				}
 			}
-			result, err := next(ctx, in)
+			result, err := next(ctx, request)
 			if err != nil {
 				return result, err
 			}

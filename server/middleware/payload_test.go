@@ -48,12 +48,12 @@ func TestPayloadOfRequests(t *testing.T) {
 }
 
 func TestPayloadOfCompletions(t *testing.T) {
-	in := incoming(t, protocol.MethodComplete, protocol.LocalPrincipal())
-	in.Params = &protocol.CompleteParams{
+	request := incoming(t, protocol.MethodComplete, protocol.LocalPrincipal())
+	request.Params = &protocol.CompleteParams{
 		Ref:     protocol.CompletionRef{Prompt: "greet"},
 		Context: map[string]string{"who": strings.Repeat("x", 30)},
 	}
-	_, err := run(middleware.Payload(small), in,
+	_, err := run(middleware.Payload(small), request,
 		func(context.Context, *server.Request) (protocol.Result, error) {
 			t.Error("the handler ran")
 			return nil, nil
@@ -64,14 +64,15 @@ func TestPayloadOfCompletions(t *testing.T) {
 }
 
 func TestPayloadLetsRefusalsPass(t *testing.T) {
-	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	in.Params = &protocol.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
-	in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
-	_, err := run(middleware.Payload(small), in,
+	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request.Params = &protocol.CallToolParams{Name: "echo",
+		Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
+	request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
+	_, err := run(middleware.Payload(small), request,
 		func(context.Context, *server.Request) (protocol.Result, error) {
-			return nil, in.Refusal()
+			return nil, request.Refusal()
 		})
-	if err != error(in.Refusal()) {
+	if err != error(request.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)
 	}
 }
@@ -105,15 +106,15 @@ func TestPayloadOfResults(t *testing.T) {
 				error) {
 				return result, nil
 			}
-			in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-			_, err := run(middleware.Payload(small), in, handler)
+			request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+			_, err := run(middleware.Payload(small), request, handler)
 			e, ok := protocol.AsError(err)
 			if !ok || e.Code != protocol.CodeInternalError ||
 				!strings.Contains(e.Message, "over the server's limit of 100") {
 				t.Errorf("got %v, want an internal error that names the limit", err)
 			}
 			for _, opts := range []*middleware.PayloadOptions{nil, {Result: -1}} {
-				if got, err := run(middleware.Payload(opts), in, handler); err != nil ||
+				if got, err := run(middleware.Payload(opts), request, handler); err != nil ||
 					got != result {
 					t.Errorf("with %v: %v, %v", opts, got, err)
 				}
@@ -133,13 +134,13 @@ func TestPayloadSurvivesNilResults(t *testing.T) {
 		&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "a"},
 			{Key: "b", Request: form}}},
 	} {
-		in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+		request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 		r := newRig(t)
 		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context,
 			*server.Request) (protocol.Result, error) {
 			return result, nil
 		}))
-		if got, err := chain(context.Background(), in); got != result || err != nil {
+		if got, err := chain(context.Background(), request); got != result || err != nil {
 			t.Errorf("%T: got %v, %v", result, fmt.Sprintf("%T", got), err)
 		}
 	}

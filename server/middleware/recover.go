@@ -20,7 +20,8 @@ import (
 // or of any other handler as the error that the client gets.
 func Recover(observer event.Observer) server.Middleware {
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (result protocol.Result, err error) {
+		return func(ctx context.Context, request *server.Request) (result protocol.Result,
+			err error) {
 			defer func() {
 				v := recover()
 				if v == nil {
@@ -28,11 +29,11 @@ func Recover(observer event.Observer) server.Middleware {
 				}
 				result, err = nil, publicerror.Internal()
 				if observer != nil {
-					observer.Observe(ctx, event.HandlerPanicked{Where: whereOfRequest(in),
+					observer.Observe(ctx, event.HandlerPanicked{Where: whereOfRequest(request),
 						Value: v, Stack: debug.Stack()})
 				}
 			}()
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}
 }

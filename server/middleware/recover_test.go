@@ -14,9 +14,9 @@ import (
 func TestRecover(t *testing.T) {
 	seen := &events{}
 	panics := func(context.Context, *server.Request) (protocol.Result, error) { panic("broken") }
-	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	in.Target = "deploy"
-	result, err := run(middleware.Recover(seen), in, panics)
+	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request.Target = "deploy"
+	result, err := run(middleware.Recover(seen), request, panics)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError ||
 		result != nil {
 		t.Errorf("got %v, %v, want an internal error", result, err)
@@ -33,7 +33,7 @@ func TestRecover(t *testing.T) {
 		!strings.Contains(string(e.Stack), "recover_test.go") {
 		t.Errorf("event %+v, want the panic with its stack", list[0])
 	}
-	if _, err := run(middleware.Recover(nil), in, panics); err == nil {
+	if _, err := run(middleware.Recover(nil), request, panics); err == nil {
 		t.Error("without an observer a panic was no error")
 	}
 }

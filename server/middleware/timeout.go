@@ -55,13 +55,13 @@ func Timeout(limit time.Duration) server.Middleware {
 		if limit < 0 {
 			return next
 		}
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Message.Method == protocol.MethodListen {
-				return next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Message.Method == protocol.MethodListen {
+				return next(ctx, request)
 			}
 			c := startClock(ctx, limit)
 			defer c.stopClock()
-			result, err := next(c, in)
+			result, err := next(c, request)
 			if context.Cause(c) != errTimedOut {
 				return result, err
 			}

@@ -90,8 +90,8 @@ func spell(result protocol.Result, err error) string {
 func TestTimeoutLeavesResultsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := server.ErrorText("shared")
-		in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-		if _, err := run(middleware.Timeout(time.Second), in, late(shared, nil)); err != nil {
+		request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+		if _, err := run(middleware.Timeout(time.Second), request, late(shared, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if got := spell(shared, nil); got != "isError shared" {
@@ -102,8 +102,8 @@ func TestTimeoutLeavesResultsAlone(t *testing.T) {
 
 func TestTimeoutInTime(t *testing.T) {
 	want := server.ErrorText("at once")
-	in := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	got, err := run(middleware.Timeout(time.Hour), in,
+	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	got, err := run(middleware.Timeout(time.Hour), request,
 		func(context.Context, *server.Request) (protocol.Result, error) {
 			return want, nil
 		})
@@ -123,8 +123,8 @@ func TestTimeoutIsNotTheCallers(t *testing.T) {
 }
 
 func TestTimeoutExemptsListen(t *testing.T) {
-	in := incoming(t, protocol.MethodListen, protocol.LocalPrincipal())
-	_, err := run(middleware.Timeout(time.Second), in,
+	request := incoming(t, protocol.MethodListen, protocol.LocalPrincipal())
+	_, err := run(middleware.Timeout(time.Second), request,
 		func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 			if _, ok := ctx.Deadline(); ok {
 				t.Error("subscriptions/listen has a deadline")

@@ -121,8 +121,8 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 			// A call that has been answered must not take the answer of another.
 			answer, finish, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			handler := middleware.Limit(&middleware.LimitOptions{Calls: 2, CallsPerPrincipal: 2})(
-				func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-					if in.Message.Method == protocol.MethodCallTool {
+				func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+					if request.Message.Method == protocol.MethodCallTool {
 						end := waiting.Begin(ctx)
 						goOn <- struct{}{}
 						<-answer
@@ -172,10 +172,10 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 
 func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 	handler := middleware.Limit(&middleware.LimitOptions{Calls: 1})(
-		func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			end := waiting.Begin(ctx)
 			defer time.AfterFunc(time.Second, end)
-			if in.Message.Method == protocol.MethodCallTool {
+			if request.Message.Method == protocol.MethodCallTool {
 				panic("oh no")
 			}
 			return &protocol.EmptyResult{}, nil
@@ -218,9 +218,9 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 		}
 		log := middleware.NewLog(zap.New(core), nil)
 		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
-			in *server.Request) (protocol.Result, error) {
+			request *server.Request) (protocol.Result, error) {
 			_ = works(ctx, time.Second)
-			if in.Message.Method == protocol.MethodCallTool {
+			if request.Message.Method == protocol.MethodCallTool {
 				end := waiting.Begin(ctx)
 				if got := value(t, registry, "rondo_requests_waiting"); got != 1 {
 					t.Errorf("%v requests wait, want 1", got)

@@ -88,9 +88,9 @@ func TestPrincipal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var got server.Request
 			look := func(next server.Handler) server.Handler {
-				return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-					got = *in
-					return next(ctx, in)
+				return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+					got = *request
+					return next(ctx, request)
 				}
 			}
 			ts, _ := serve(t, newServer(t, &server.Options{Middleware: []server.Middleware{look}}),

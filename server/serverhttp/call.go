@@ -177,7 +177,7 @@ type sessionChannel struct{ notifyChannel }
 var (
 	_ server.BackSender         = sessionChannel{}
 	_ transport.TextSender      = sessionChannel{}
-	_ server.StreamCloser       = sessionChannel{}
+	_ transport.StreamCloser    = sessionChannel{}
 	_ transport.TransientSender = notifyChannel{}
 )
 
@@ -195,7 +195,7 @@ func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	return b.stream.Send(ctx, request)
 }
 
-// CloseStream implements [server.StreamCloser].
+// CloseStream implements [transport.StreamCloser].
 func (b sessionChannel) CloseStream(_ context.Context, retry time.Duration) error {
 	if !b.stream.CloseForReconnect(retry) {
 		return server.ErrCannotClose

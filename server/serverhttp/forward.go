@@ -26,20 +26,20 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 	if h.forwarder != nil && f.reason == event.RefusedSessionGone {
 		owner, _, whose := h.forwarder.FindOwner(ids[0])
 		if whose == replicahttp.Foreign {
-			h.forward(rw, r, owner, d)
+			h.forwardRequest(rw, r, owner, d)
 			return nil
 		}
 	}
-	rw.refuse(f.withRequestID(d))
+	rw.refuseRequest(f.withRequestID(d))
 	return nil
 }
 
-// forward passes a request on to the owner of its session. A request that was passed on
+// forwardRequest passes a request on to the owner of its session. A request that was passed on
 // to this replica is not passed on again.
-func (h *Handler) forward(rw *responseWriter, r *http.Request, owner replica.Owner,
+func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner replica.Owner,
 	d *legacyPost) {
 	if rw.received != nil {
-		rw.refuse(misdirectedFault(http.StatusLoopDetected).withRequestID(d))
+		rw.refuseRequest(misdirectedFault(http.StatusLoopDetected).withRequestID(d))
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -47,7 +47,7 @@ func (h *Handler) forward(rw *responseWriter, r *http.Request, owner replica.Own
 	}
 	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
 	if !ok {
-		rw.refuse(shutdownFault().withRequestID(d))
+		rw.refuseRequest(shutdownFault().withRequestID(d))
 		return
 	}
 	defer h.endRequest(&rw.task)
@@ -65,7 +65,7 @@ func (h *Handler) forward(rw *responseWriter, r *http.Request, owner replica.Own
 		rw.abandonClient()
 		return
 	}
-	rw.refuse(forwardFault(result.Err).withRequestID(d))
+	rw.refuseRequest(forwardFault(result.Err).withRequestID(d))
 }
 
 // reportForward tells the observer of a hop. The owner tells its own of the request.

@@ -16,11 +16,11 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
 	lines := r.Header[headerVersion]
 	if !h.hasSessions() || !served || modernOnly(lines) {
-		rw.refuse(h.methodNotAllowed(lines))
+		rw.refuseRequest(h.methodNotAllowed(lines))
 		return
 	}
 	if revision.EraOf(false, lines) == protocol.Modern {
-		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedVersion,
+		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: event.RefusedVersion,
 			err: protocol.UnsupportedVersion(trimSpace(firstLine(lines)), revision.Modern())})
 		return
 	}
@@ -39,7 +39,7 @@ func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Pr
 	}
 	defer h.sessions.releaseSession(s)
 	if !h.sessions.removeSession(s) {
-		rw.refuse(sessionGoneFault())
+		rw.refuseRequest(sessionGoneFault())
 		return
 	}
 	rw.w.WriteHeader(http.StatusNoContent)
@@ -80,7 +80,7 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 // (basic/transports, "Resumability and Redelivery").
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	if !acceptsEvents(r.Header["Accept"]) {
-		rw.refuse(&fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
+		rw.refuseRequest(&fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s",
 				typeEvents)})
 		return
@@ -96,7 +96,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 		c.resumed = true
 		err = s.log.Resume(firstLine(last), &c.reader)
 	} else if h.sessions.hasEnded() || isClosed(h.srv.Done()) {
-		rw.refuse(shutdownFault())
+		rw.refuseRequest(shutdownFault())
 		return
 	} else {
 		err = s.log.Listen(&c.reader)
@@ -115,9 +115,9 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +
 			"is not kept any more " +
 			"(serverhttp.Options.MaxSessionBytes, MaxEventBytes)")
-		rw.refuse(f)
+		rw.refuseRequest(f)
 	default:
-		rw.refuse(sessionGoneFault())
+		rw.refuseRequest(sessionGoneFault())
 	}
 }
 

@@ -84,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	listed := h.addCORS(w.Header(), r.Header) // refusals have it, too
 	if f := h.checkSource(r); f != nil && rw.received == nil {
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return
 	}
 	if listed && isPreflight(r) {
@@ -94,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	principal, f := h.authenticate(r)
 	switch {
 	case f != nil:
-		rw.refuse(f)
+		rw.refuseRequest(f)
 	case r.Method == http.MethodPost:
 		// serveModern is called from here, not from readRequest, whose large frame
 		// would lie under each running handler.
@@ -116,11 +116,11 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		body, f = h.readBody(rw, r)
 	}
 	if f != nil {
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return nil
 	}
 	if rw.received != nil && !rw.received.IsBody(body) {
-		rw.refuse(changedBodyFault())
+		rw.refuseRequest(changedBodyFault())
 		return nil
 	}
 	if h.isBatch(r.Header, body) {
@@ -129,7 +129,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	}
 	message, err := protocol.DecodeMessage(body)
 	if err != nil {
-		rw.refuse(undecodableMessage(message, err))
+		rw.refuseRequest(undecodableMessage(message, err))
 		return nil
 	}
 	if h.isLegacy(r.Header, message) {
@@ -142,7 +142,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	case *protocol.Notification:
 		h.serveNotification(rw, r, m)
 	default:
-		rw.refuse(unexpectedResponse())
+		rw.refuseRequest(unexpectedResponse())
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	if !ok {
 		f := shutdownFault()
 		f.id = request.ID
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return
 	}
 	defer h.endModern(rw)
@@ -237,7 +237,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 		if e.Code == protocol.CodeUnsupportedProtocolVersion {
 			f.reason = event.RefusedVersion
 		}
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return
 	}
 	if err := h.srv.Notify(r.Context(), n); err != nil {
@@ -245,7 +245,8 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 		if !ok {
 			e = publicerror.Internal()
 		}
-		rw.refuse(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed, err: e})
+		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed,
+			err: e})
 		return
 	}
 	rw.w.WriteHeader(http.StatusAccepted)

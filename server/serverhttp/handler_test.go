@@ -294,8 +294,8 @@ func TestRawHeaders(t *testing.T) {
 func TestMiddlewareSeesRefusals(t *testing.T) {
 	var seen []int64
 	count := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			result, err := next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			result, err := next(ctx, request)
 			if e, ok := protocol.AsError(err); ok {
 				seen = append(seen, e.Code)
 			}

@@ -25,35 +25,35 @@ const (
 // request where they differ. Whoever routed the request by its headers must have seen
 // what is about to be executed.
 func checkHeaders(header http.Header, admitted *server.Admission) {
-	in := admitted.Request()
-	if e := vetVersion(header[headerVersion], in.Meta.Version); e != nil {
+	request := admitted.Request()
+	if e := vetVersion(header[headerVersion], request.Meta.Version); e != nil {
 		admitted.ReplaceRefusal(e)
 		return
 	}
-	if e := in.Refusal(); e != nil &&
-		(in.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
+	if e := request.Refusal(); e != nil &&
+		(request.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
 		return // what the other headers mean is up to a version we do not speak
 	}
-	if e := vetMethod(header[headerMethod], in.Message.Method); e != nil {
+	if e := vetMethod(header[headerMethod], request.Message.Method); e != nil {
 		admitted.ReplaceRefusal(e)
 		return
 	}
-	if in.Refusal() == nil && protocol.MultiRoundTrip(in.Message.Method) {
-		in.Refuse(vetName(header[headerName], in.Target))
+	if request.Refusal() == nil && protocol.MultiRoundTrip(request.Message.Method) {
+		request.Refuse(vetName(header[headerName], request.Target))
 	} else if len(header[headerName]) > 1 {
-		in.Refuse(repeatedHeader("Mcp-Name"))
+		request.Refuse(repeatedHeader("Mcp-Name"))
 	}
 	checkParamHeaders(header, admitted)
 }
 
 // checkParamHeaders compares the Mcp-Param-* headers with the arguments.
 func checkParamHeaders(header http.Header, admitted *server.Admission) {
-	in := admitted.Request()
-	if in.Refusal() != nil {
+	request := admitted.Request()
+	if request.Refusal() != nil {
 		return
 	}
 	if err := admitted.CheckParamHeaders(header.Values); err != nil {
-		in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
+		request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
 	}
 }
 

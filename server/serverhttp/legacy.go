@@ -53,7 +53,7 @@ func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Pri
 	body []byte) {
 	texts, _, err := protocol.DecodeBatch(body)
 	if err != nil {
-		rw.refuse(undecodableMessage(nil, err))
+		rw.refuseRequest(undecodableMessage(nil, err))
 		return
 	}
 	d := &legacyPost{batch: true, body: body}
@@ -99,7 +99,7 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
 	if f := checkGivenHeaders(r.Header, d); f != nil {
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return
 	}
 	if h.opts.StatelessLegacy {
@@ -118,7 +118,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	}
 	defer h.sessions.releaseSession(s)
 	if d.batch && s.core.Version() != protocol.V20250326 {
-		rw.refuse(batchNotAllowed(s.core.Version()))
+		rw.refuseRequest(batchNotAllowed(s.core.Version()))
 		return
 	}
 	for _, m := range d.others {
@@ -171,7 +171,7 @@ const maxInitialize = 16 << 10
 func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protocol.Principal,
 	request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
-		rw.refuse(&fault{status: http.StatusRequestEntityTooLarge,
+		rw.refuseRequest(&fault{status: http.StatusRequestEntityTooLarge,
 			reason: event.RefusedTooLarge, id: request.ID,
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes",
 				maxInitialize)})
@@ -180,7 +180,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	s := &session{principal: p, cost: sessionCost + int64(len(request.Params))}
 	if f := h.reserveSession(r.Context(), s); f != nil {
 		f.id = request.ID
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return
 	}
 	s.log = h.sessions.newLog(p)
@@ -205,7 +205,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 		s.endSession()
 		f := shutdownFault()
 		f.id = request.ID
-		rw.refuse(f)
+		rw.refuseRequest(f)
 		return
 	}
 	rw.w.Header()[headerSession] = []string{s.id}
@@ -256,13 +256,13 @@ func isRepeatable(method string) bool {
 func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session,
 	d *legacyPost) {
 	if f := h.sessions.beginCalls(s, len(d.requests)); f != nil {
-		rw.refuse(f.withRequestID(d))
+		rw.refuseRequest(f.withRequestID(d))
 		return
 	}
 	calls, ok := h.beginCalls(r.Context(), s, d.requests)
 	if !ok {
 		h.sessions.cancelBegun(s, len(d.requests))
-		rw.refuse(shutdownFault().withRequestID(d))
+		rw.refuseRequest(shutdownFault().withRequestID(d))
 		return
 	}
 	for i := range calls {
@@ -284,7 +284,7 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p prot
 		version = protocol.V20250326 // basic/transports, "Protocol Version Header"
 	}
 	if d.batch && version != protocol.V20250326 {
-		rw.refuse(batchNotAllowed(version))
+		rw.refuseRequest(batchNotAllowed(version))
 		return
 	}
 	if len(d.requests)+len(d.broken) == 0 {
@@ -293,7 +293,7 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p prot
 	}
 	calls, ok := h.beginCalls(r.Context(), nil, d.requests)
 	if !ok {
-		rw.refuse(shutdownFault().withRequestID(d))
+		rw.refuseRequest(shutdownFault().withRequestID(d))
 		return
 	}
 	for i := range calls {

@@ -146,9 +146,9 @@ func TestListenIsRefused(t *testing.T) {
 func ends() (server.Middleware, <-chan error) {
 	ended := make(chan error, 1)
 	return func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			result, err := next(ctx, in)
-			if in.Message.Method == protocol.MethodListen {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			result, err := next(ctx, request)
+			if request.Message.Method == protocol.MethodListen {
 				ended <- err
 			}
 			return result, err

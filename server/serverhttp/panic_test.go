@@ -57,11 +57,11 @@ func fallible(value any) []panicCase {
 		}
 	})
 	fall := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			if in.Message.Method == protocol.MethodListTools {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if request.Message.Method == protocol.MethodListTools {
 				return nil, errors.New("no error of the protocol")
 			}
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}
 	return []panicCase{
@@ -208,11 +208,11 @@ func TestPanicOfInitialize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var broken atomic.Bool
 			fall := func(next server.Handler) server.Handler {
-				return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+				return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 					if broken.Load() {
 						panic("in the middleware")
 					}
-					return next(ctx, in)
+					return next(ctx, request)
 				}
 			}
 			srv := newServer(t, &server.Options{Middleware: []server.Middleware{fall},

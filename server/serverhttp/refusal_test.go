@@ -57,11 +57,11 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	var mu sync.Mutex
 	passed := 0
 	count := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			mu.Lock()
 			passed++
 			mu.Unlock()
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}
 	srv, steps := legacyServer(t,
@@ -365,9 +365,9 @@ func TestRefusalIsCheap(t *testing.T) {
 func TestRefusedRequestsKeepTheirSender(t *testing.T) {
 	var got *server.Request
 	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			got = in
-			return next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			got = request
+			return next(ctx, request)
 		}
 	}
 	srv, err := server.New(&server.Options{Middleware: []server.Middleware{keep}})

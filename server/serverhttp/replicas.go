@@ -116,7 +116,7 @@ func (h *Handler) Drain(ctx context.Context) error {
 		h.forwarder.SetDraining()
 	}
 	select {
-	case <-h.sessions.drain():
+	case <-h.sessions.drainSessions():
 		return nil
 	case <-ctx.Done():
 		return errPrefix.Errorf("drain: sessions are open: %w", context.Cause(ctx))

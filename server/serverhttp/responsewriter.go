@@ -273,9 +273,9 @@ func (rw *responseWriter) closeStream() {
 	rw.endLocked()
 }
 
-// refuse answers a request that reaches no middleware. All such refusals go
+// refuseRequest answers a request that reaches no middleware. All such refusals go
 // through here, so the observer is told of each.
-func (rw *responseWriter) refuse(f *fault) {
+func (rw *responseWriter) refuseRequest(f *fault) {
 	rw.h.reportRefusal(rw.r, f)
 	rw.writeFault(f)
 }

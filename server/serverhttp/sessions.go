@@ -394,8 +394,8 @@ func (t *sessionTable) hasEnded() bool {
 	return t.ended
 }
 
-// drain lets no more sessions open, and returns a channel that is closed when none is left.
-func (t *sessionTable) drain() <-chan struct{} {
+// drainSessions lets no more sessions open, and returns a channel that is closed when none is left.
+func (t *sessionTable) drainSessions() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true

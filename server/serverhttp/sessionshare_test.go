@@ -93,11 +93,11 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var broken atomic.Bool
 	fail := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if broken.Load() {
 				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
 			}
-			return next(ctx, in)
+			return next(ctx, request)
 		}
 	}
 	srv, _ := legacyServer(t, &server.Options{Middleware: []server.Middleware{fail}})

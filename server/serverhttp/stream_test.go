@@ -118,9 +118,9 @@ func TestStreamIsFlushed(t *testing.T) {
 	gate := newGate()
 	requests := make(chan *server.Request, 1)
 	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-			requests <- in
-			return next(ctx, in)
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			requests <- request
+			return next(ctx, request)
 		}
 	}
 	ts, _ := serve(t, gate.server(t, keep), nil)

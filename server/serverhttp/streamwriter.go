@@ -88,7 +88,7 @@ func (c *streamWriter) sendBatch(b replay.Batch) error {
 	case !b.Over:
 		return nil
 	case b.Cut:
-		c.rw.refuse(sessionGoneFault())
+		c.rw.refuseRequest(sessionGoneFault())
 		return nil
 	case len(b.Events) == 0: // cancelled requests are not answered
 		return c.rw.writeEvents(nil)

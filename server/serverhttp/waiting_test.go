@@ -392,9 +392,9 @@ func (b *bodies) add(body []byte) {
 
 // note adds the parameters of a request, which are part of its body.
 func (b *bodies) note(next server.Handler) server.Handler {
-	return func(ctx context.Context, in *server.Request) (protocol.Result, error) {
-		b.add(in.Message.Params)
-		return next(ctx, in)
+	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+		b.add(request.Message.Params)
+		return next(ctx, request)
 	}
 }
 
