@@ -72,7 +72,7 @@ func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Re
 		return response
 	}
 	defer s.endRequest(a)
-	a.channel.openChannel(in.back)
+	a.channel.back = in.back
 	in.channel = &a.channel
 	in.era.beginRequest(a)
 	defer in.era.endRequest(a, in.Message.ID)

@@ -29,16 +29,39 @@ type Request struct {
 
 	cancelled atomic.Bool
 	ctx       lazyctx.Context
-	watch     waiting.Watch // that ctx carries
+	listener  waiting.Listener
+	watch     atomic.Pointer[waiting.Watch] // that ctx carries, see ensureWatch
 }
 
 // Start returns the context to serve the request under, a child of parent. It is
 // called once. listener, which may be nil, hears when the request waits for a person.
 func (r *Request) Start(parent context.Context, listener waiting.Listener) context.Context {
-	r.watch.Init(parent, listener)
+	r.listener = listener
 	r.ctx.Init(parent)
-	r.ctx.SetValues(&r.watch)
+	r.ctx.SetValues(r)
 	return &r.ctx
+}
+
+// Value implements [lazyctx.Values].
+func (r *Request) Value(key any) any {
+	if key == waiting.Key() {
+		return r.ensureWatch()
+	}
+	return nil
+}
+
+// ensureWatch returns the watch of a request that was started, and creates it if there is
+// none: most requests never wait for a person, and it takes 88 bytes.
+func (r *Request) ensureWatch() *waiting.Watch {
+	if w := r.watch.Load(); w != nil {
+		return w
+	}
+	w := &waiting.Watch{}
+	w.Init(r.ctx.Parent(), r.listener)
+	if !r.watch.CompareAndSwap(nil, w) {
+		return r.watch.Load()
+	}
+	return w
 }
 
 // Context returns the context that Start returned.
@@ -141,7 +164,7 @@ func (s *Set[K]) Drain(waitForPeople bool) <-chan struct{} {
 			r.ctx.Cancel(r.DrainCause)
 		}
 		if !waitForPeople {
-			r.watch.End(waiting.ErrClosing)
+			r.ensureWatch().End(waiting.ErrClosing)
 		}
 	}
 	s.closeIfDrainedLocked()
