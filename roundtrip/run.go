@@ -36,6 +36,7 @@ type run struct {
 
 	mu      sync.Mutex
 	answers []*answer
+	room    [1]*answer // for answers: most runs have one at most
 	dropped []event.Dropped
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flow           // nil in guard style

@@ -30,7 +30,7 @@ type Request struct {
 	cancelled atomic.Bool
 	ctx       lazyctx.Context
 	listener  waiting.Listener
-	watch     atomic.Pointer[waiting.Watch] // that ctx carries, see ensureWatch
+	watch     waiting.LazyWatch // that ctx carries
 }
 
 // Start returns the context to serve the request under, a child of parent. It is
@@ -50,18 +50,9 @@ func (r *Request) Value(key any) any {
 	return nil
 }
 
-// ensureWatch returns the watch of a request that was started, and creates it if there is
-// none: most requests never wait for a person, and it takes 88 bytes.
+// ensureWatch returns the watch of a request that was started.
 func (r *Request) ensureWatch() *waiting.Watch {
-	if w := r.watch.Load(); w != nil {
-		return w
-	}
-	w := &waiting.Watch{}
-	w.Init(r.ctx.Parent(), r.listener)
-	if !r.watch.CompareAndSwap(nil, w) {
-		return r.watch.Load()
-	}
-	return w
+	return r.watch.Ensure(r.ctx.Parent(), r.listener)
 }
 
 // Context returns the context that Start returned.
