@@ -133,6 +133,19 @@ func (f *askedFields) addTo(out zapcore.ObjectEncoder) error {
 type inputRequiredEntry struct {
 	eventHead
 	askedFields
+	field [1]zap.Field // the entry itself
+}
+
+// newInputRequiredEntry is not inlined: its variables would be on the stack of a call that is
+// about to wait, below an encoder.
+//
+//go:noinline
+func newInputRequiredEntry(ctx context.Context, happened event.Event) *inputRequiredEntry {
+	e := happened.(event.InputRequested)
+	entry := &inputRequiredEntry{eventHead: headOf(ctx, e.Where),
+		askedFields: askedFields{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}}
+	entry.field[0] = zap.Inline(entry)
+	return entry
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
