@@ -137,7 +137,7 @@ func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*qu
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.wait = r.wait
+	p.wait = r.ensureWaitLocked()
 	if r.closed {
 		return p, nil
 	}
@@ -148,7 +148,7 @@ func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*qu
 	case r.flow.asksClient():
 		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
 	}
-	p.where, p.until = r.where, r.until
+	p.where = r.where
 	return p, nil
 }
 

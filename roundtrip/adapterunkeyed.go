@@ -227,15 +227,16 @@ func indexSame(list []unkeyedQuestion, content questionContent, skip int) int {
 
 // earlierUnkeyedLocked returns the questions without keys of earlier runs, in order.
 func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
-	earlier := make([]unkeyedQuestion, 0, len(r.answers)+len(r.asked))
+	earlier := make([]unkeyedQuestion, 0, len(r.answers)+len(r.asked()))
 	for _, a := range r.answers {
 		if q, ok := parseUnkeyed(a.key, questionContent{kind: a.kind, form: a.digest},
 			a.mark); ok {
 			earlier = append(earlier, q)
 		}
 	}
-	for i := range r.asked {
-		a := &r.asked[i]
+	asked := r.asked()
+	for i := range asked {
+		a := &asked[i]
 		q, ok := parseUnkeyed(a.Key, questionContent{kind: a.Kind, form: a.Digest}, a.Mark)
 		if ok && !slices.Contains(earlier, q) { // without an answer
 			earlier = append(earlier, q)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -38,13 +37,13 @@ import (
 // time are asked in one round. A flow asks in as many rounds as the funnel's
 // MaxRounds allows.
 func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
-	return askForm(ctx, Elicit[T](key, message), formOf[T]().decoder, opts)
+	return newFormAsk[T](key, message, opts).ask(ctx)
 }
 
 // Ask asks the question with a message for the person, as the function [Ask]
 // does.
 func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...QuestionOption) (T, error) {
-	return askForm(ctx, q.Elicit(message), q.decoder, opts)
+	return q.newAsk(message, opts).ask(ctx)
 }
 
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
@@ -133,14 +132,36 @@ func (q Question) applyOptions(opts []QuestionOption) Question {
 	return q
 }
 
-func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T],
-	opts []QuestionOption) (T, error) {
-	var content T
-	if err := askQuestions(ctx, formInquiry(&content, q.applyOptions(opts), decoder)); err != nil {
+// A formAsk is a form that is asked for and its content. It is in a piece of memory of its own,
+// since questions that are passed by value take a kilobyte of the stack of a call that waits.
+type formAsk[T any] struct {
+	inquiries [1]inquiry
+	content   T
+}
+
+// newFormAsk returns the question that [Ask] asks. It is not inlined, for the same reason.
+//
+//go:noinline
+func newFormAsk[T any](key, message string, opts []QuestionOption) *formAsk[T] {
+	a := &formAsk[T]{}
+	a.inquiries[0] = formInquiry(&a.content, Elicit[T](key, message).applyOptions(opts),
+		formOf[T]().decoder)
+	return a
+}
+
+//go:noinline
+func (q *FormQuestion[T]) newAsk(message string, opts []QuestionOption) *formAsk[T] {
+	a := &formAsk[T]{}
+	a.inquiries[0] = formInquiry(&a.content, q.Elicit(message).applyOptions(opts), q.decoder)
+	return a
+}
+
+func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
+	if err := askQuestions(ctx, a.inquiries[:]...); err != nil {
 		var zero T
 		return zero, err
 	}
-	return content, nil
+	return a.content, nil
 }
 
 // CanAsk reports whether a question of a kind can be put to the client of the

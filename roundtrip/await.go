@@ -218,7 +218,10 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 	}
 	p := r.exchange
 	r.mu.Unlock()
-	if id := p.visits.takeID(key); id != "" && p.call.Version == protocol.V20251125 {
+	if p.call.Version != protocol.V20251125 {
+		return nil
+	}
+	if id := p.wait.visits.takeID(key); id != "" {
 		if client, ok := p.call.Push.(VisitCompleter); ok {
 			_ = client.CompleteVisit(ctx, id) // a client must be able to do without
 		}

@@ -71,9 +71,11 @@ func NewFunnel(options *Options) (*Funnel, error) {
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	e := &exchange{arrived: call}
-	e.attachCall(ctx, f, &e.arrived, &e.ownWait)
-	e.visits = &e.ownVisits
-	defer e.wait.closeWait()
+	e.attachCall(ctx, f, &e.arrived, nil)
+	if e.isLegacy() {
+		e.wait = &callWait{}
+	}
+	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
 	if err != nil {
 		return nil, publicerror.From(err)
@@ -102,15 +104,13 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 type exchange struct {
 	questioner
 
-	arrived   Call       // what call points to
-	first     run        // the first run: one piece of memory a request
-	ownWait   callWait   // what wait points to
-	ownVisits visitTable // what visits points to
+	arrived Call // what call points to
+	first   run  // the first run: one piece of memory a request
 
-	runs      int      // how many runs were opened
-	arguments [32]byte // digest, once it is needed
-	digested  bool     // it is known
+	runs      int32    // how many runs were opened
+	digested  bool     // arguments is known
 	started   bool     // the handler was started
+	arguments [32]byte // digest, once it is needed
 	claimID   string   // id of the claim with the guard, empty if none
 }
 
@@ -155,8 +155,7 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 // the flow. Progress of the client may extend the time for each question, so the
 // call needs a limit of its own.
 func (e *exchange) limitCall(parent context.Context) *lazyctx.Timed {
-	e.until = time.Now().Add(e.funnel.opts.FlowTTL)
-	ctx := &lazyctx.Timed{}
-	ctx.Init(parent, e.until, errHumanTimeout)
-	return ctx
+	e.wait.until = time.Now().Add(e.funnel.opts.FlowTTL)
+	e.wait.ctx.Init(parent, e.wait.until, errHumanTimeout)
+	return &e.wait.ctx
 }

@@ -248,7 +248,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 		}
 		requests[i].Request = spelled
 	}
-	p.visits.noteVisits(requests)
+	p.wait.visits.noteVisits(requests)
 	return requests, nil
 }
 

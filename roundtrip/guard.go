@@ -24,15 +24,16 @@ import (
 // without a run of the handler. releaseClaim gives the claim up if the handler never started,
 // and otherwise leaves the state spent without a result. While the claim is open, a copy of
 // the request is refused as busy, to come back soon; any other request with the state is
-// refused as replayed.
-func (r *run) claimState(ctx context.Context, c *claims.Claims) (protocol.Result, error) {
+// refused as replayed. c was decoded from plaintext.
+func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
+	protocol.Result, error) {
 	guard := r.funnel.opts.Guard
 	if guard == nil {
 		return nil, nil
 	}
 	// Of what the state says and not of its text: a Sealer that accepts two
 	// spellings of a token must not make two states of one.
-	sum := sha256.Sum256(c.Encoded)
+	sum := sha256.Sum256(plaintext)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
 	err := guard.Claim(ctx, id, owner.Digest(r.call.Principal), claims.Fingerprint(r.responses),

@@ -205,10 +205,11 @@ func (r *run) endInPlace() {
 // them could be used.
 func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question,
 	again int) (usable bool, err error) {
-	requests, asked, err := r.prepareInPlace(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
+	requests, err := r.prepareInPlace(ctx, p, missing)
 	if err != nil {
 		return false, err
 	}
+	asked := p.describeInPlace(missing, requests, p.funnel.opts.MaxRounds-1-again)
 	began := time.Now()
 	responses, err := p.pushAll(ctx, requests, asked)
 	if err != nil {
@@ -233,31 +234,44 @@ func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Questi
 	return usable
 }
 
-// prepareInPlace returns the questions as they are put to the client, and the event that
-// reports them, nil if nobody observes. It fails if they cannot be put.
+// prepareInPlace returns the questions as they are put to the client. It fails if they cannot
+// be put.
 //
 //go:noinline
 func (r *run) prepareInPlace(
-	ctx context.Context, p *questioner, missing []Question, roundsLeft int,
-) (requests protocol.InputRequests, asked event.Event, err error) {
+	ctx context.Context, p *questioner, missing []Question,
+) (protocol.InputRequests, error) {
 	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
 	d.fillResult(&asks)
 	if err := p.checkDraft(&d, &asks); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return nil, nil, r.failLocked(err)
+		return nil, r.failLocked(err)
 	}
 	requests, no := p.checkLegacyClient(ctx, asks.InputRequests)
 	if no != nil {
-		return nil, nil, r.endWithText(no.code, event.EndFailed, no.text)
+		return nil, r.endWithText(no.code, event.EndFailed, no.text)
 	}
-	if !p.funnel.silent {
-		asked = event.InputRequested{
-			Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing),
-			RoundsLeft: roundsLeft,
-		}
+	return r.explainRepeats(requests), nil
+}
+
+// describeInPlace returns the event that reports the questions, nil if nobody observes.
+//
+// It is not part of prepareInPlace, whose frame has 700 bytes: with all middleware around the
+// call these are what makes the runtime double the stack to 16 KiB, and a call that waits keeps
+// it.
+//
+//go:noinline
+func (p *questioner) describeInPlace(
+	missing []Question, requests protocol.InputRequests, roundsLeft int,
+) event.Event {
+	if p.funnel.silent {
+		return nil
 	}
-	return r.explainRepeats(requests), asked, nil
+	return event.InputRequested{
+		Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing),
+		RoundsLeft: roundsLeft,
+	}
 }
 
 // failInPlace decides what a failure to ask means. A handler that withdraws its own questions

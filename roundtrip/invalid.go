@@ -128,9 +128,10 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	}
 	before := 0
 	// no answer of use came
-	if i := slices.IndexFunc(r.asked,
+	asked := r.asked()
+	if i := slices.IndexFunc(asked,
 		func(q claims.Question) bool { return q.Key == key }); i >= 0 {
-		before = r.asked[i].Mark.Invalid
+		before = asked[i].Mark.Invalid
 	}
 	for _, d := range r.dropped {
 		if d.Key == key && d.Reason == event.DropMalformed {

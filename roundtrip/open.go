@@ -48,7 +48,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	if c == nil { // expired, and allowed to start over
 		return r, nil, nil
 	}
-	if recorded, err := r.claimState(ctx, c); err != nil || recorded != nil {
+	if recorded, err := r.claimState(ctx, c, plaintext); err != nil || recorded != nil {
 		return nil, recorded, err
 	}
 	r.resumeFlow(ctx, c, len(text))
@@ -60,13 +60,13 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 // carried. Nobody else can have it, so the guard is not asked. In a funnel with
 // Sealing Unsealed the state is the author's own text and says nothing.
 func (e *exchange) openLocalState(
-	ctx context.Context, last *run, responses protocol.InputResponses, state protocol.RequestState,
+	ctx context.Context, responses protocol.InputResponses, state protocol.RequestState,
 ) (*run, error) {
 	r := e.openRun(&run{}, responses, state)
-	if last.localState == nil {
+	if e.wait.localState == nil {
 		return r, nil
 	}
-	c, err := r.verifyClaims(last.localState)
+	c, err := r.verifyClaims(e.wait.localState)
 	if err != nil {
 		return nil, e.reportRejection(ctx, err)
 	}
@@ -106,7 +106,7 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	r.prior, r.number = c, c.Round+1
 	r.where.Round = r.number
 	r.nameFlow(c.Flow)
-	r.asked, r.state, r.memos, r.version = c.Asked, c.State, c.Memos, c.Version
+	r.state, r.memos, r.version = c.State, c.Memos, c.Version
 	r.id, r.identified = c.Flow, true
 	if !r.funnel.silent {
 		r.observe(ctx, event.Resumed{Where: r.where, Waited: time.Since(c.Issued), StateBytes: stateBytes})

@@ -35,11 +35,11 @@ const statePause = 250 * time.Millisecond
 func (r *run) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
-	if r.runs > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
+	if int(r.runs) > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
-	responses, err := r.pushAll(parent, asks.InputRequests, r.requested)
+	responses, err := r.pushAll(parent, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = sleep.For(ctx, statePause)
 	}
@@ -47,7 +47,7 @@ func (r *run) pushReturned(
 		refused, err = r.refuseUnasked(ctx, asks, err)
 		return nil, refused, err
 	}
-	next, err = r.openLocalState(ctx, r, responses, asks.RequestState)
+	next, err = r.openLocalState(ctx, responses, asks.RequestState)
 	return next, nil, err
 }
 
@@ -163,10 +163,10 @@ func (p *questioner) pushQuestion(ctx *lazyctx.Context,
 // flow ends if that is sooner.
 func (p *questioner) questionTimeout() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
-	if p.until.IsZero() {
+	if p.wait == nil || p.wait.until.IsZero() {
 		return limit
 	}
-	return min(limit, time.Until(p.until))
+	return min(limit, time.Until(p.wait.until))
 }
 
 // cannotAsk returns the refusal for a question that was not answered. What the client itself

@@ -3,7 +3,6 @@ package roundtrip
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/internal/requestid"
@@ -13,15 +12,13 @@ import (
 
 // A questioner puts questions to one client: it knows the call, the capabilities of the
 // client, and until when a question may wait. The exchange has one. Goroutines of a handler,
-// which may outlive their run, get a copy each, because the exchange changes where and until
-// when it goes on to the next run.
+// which may outlive their run, get a copy each, because the exchange changes where when it
+// goes on to the next run.
 type questioner struct {
 	funnel *Funnel
 	call   *Call
 	where  event.Where
-	until  time.Time // when the flow of a legacy call ends; zero: its context decides
-	wait   *callWait
-	visits *visitTable // nil outside of an exchange
+	wait   *callWait // nil: nothing was waited for yet
 }
 
 // attachCall makes p the questioner of call. It sets one field at a time: a composite literal

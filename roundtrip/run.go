@@ -33,23 +33,28 @@ type run struct {
 	received       protocol.RequestState   // what the client sent, or the author's plain state
 	prior          *claims.Claims          // of the run before, nil in a first run
 	answersDropped int                     // of the responses
-	// claims for the next run of the call, in legacy revisions
-	localState []byte
-	requested  event.Event // that its questions go out, nil if nobody observes
 
 	mu      sync.Mutex
 	answers []*answer
-	asked   []claims.Question // in the run before
+	room    [1]*answer // for answers: most runs have one at most
 	dropped []event.Dropped
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flow           // nil in guard style
-	closed  bool            // the handler has returned
 
 	memos      []claims.Memo
 	version    string   // of the flow
-	versioned  bool     // the handler's version is known, too
 	id         [16]byte // of the flow, once identified
 	identified bool
+	versioned  bool // the handler's version is known, too
+	closed     bool // the handler has returned
+}
+
+// asked returns the questions of the run before.
+func (r *run) asked() []claims.Question {
+	if r.prior == nil {
+		return nil
+	}
+	return r.prior.Asked
 }
 
 type runKey struct{}

@@ -135,10 +135,12 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 		if r.funnel.opts.Sealing != Unsealed {
 			left = r.funnel.opts.MaxRounds - r.number
 		}
-		r.requested = event.InputRequested{Where: r.where, Kinds: requestKinds(requests), Questions: askedQuestions(d.questions),
-			StateBytes: len(text), RoundsLeft: left}
-		if !r.isLegacy() {
-			r.observe(ctx, r.requested)
+		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
+			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
+		if r.isLegacy() {
+			r.wait.requested = requested
+		} else {
+			r.observe(ctx, requested)
 		}
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,
@@ -301,7 +303,7 @@ func (r *run) encodeLocalState(c *claims.Claims) error {
 	case len(plaintext) > opts.MaxStoredBytes:
 		return tooLargeError(c, len(plaintext), opts.MaxStoredBytes)
 	}
-	r.localState = plaintext
+	r.wait.localState = plaintext
 	return nil
 }
 

@@ -102,6 +102,9 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 		r.dropAnswer(q.Key, event.DropMalformed)
 		return
 	}
+	if r.answers == nil {
+		r.answers = r.room[:0]
+	}
 	r.answers = append(r.answers, &answer{
 		key: q.Key, kind: q.Kind, outcome: outcome, digest: q.Digest, schema: q.Schema,
 		mark:    q.Mark,

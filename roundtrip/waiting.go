@@ -122,9 +122,12 @@ func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
 
-// callWait counts the open waits of one call. Its room is kept from the first question to the
-// end of the call: a call that asks again is never refused after a person has answered, and
-// calls that are answered in turn do not exceed a limit either.
+// callWait is what a call needs that waits for people. A call of a legacy revision has one from
+// its beginning, another one when it waits for the first time.
+//
+// It counts the open waits. Their room is kept from the first question to the end of the call: a
+// call that asks again is never refused after a person has answered, and calls that are answered
+// in turn do not exceed a limit either.
 type callWait struct {
 	mu     sync.Mutex
 	quotas *waitQuotas // of which room was taken, nil: none was
@@ -133,6 +136,29 @@ type callWait struct {
 	since  time.Time // when the first of them began
 	closed bool
 	beats  *heartbeat.Timer
+
+	// Of a legacy revision. Only the goroutine that serves the call changes them.
+	until      time.Time     // when the flow ends; zero: the context of a question decides
+	ctx        lazyctx.Timed // that ends then
+	localState []byte        // claims that the last run has left for the next
+	requested  event.Event   // that the questions of the last run go out, nil if nobody observes
+	visits     visitTable
+}
+
+// ensureWaitLocked returns the wait of the call and creates it if there is none. A goroutine
+// that a handler left behind gets nil, and waits on its own account.
+func (r *run) ensureWaitLocked() *callWait {
+	if r.wait == nil && !r.closed {
+		r.wait = &callWait{}
+	}
+	return r.wait
+}
+
+// closeWait ends the waiting of the call.
+func (e *exchange) closeWait() {
+	if e.wait != nil {
+		e.wait.closeWait()
+	}
 }
 
 // beginWait counts one more wait; the first of a call takes room. first reports that the call
@@ -204,10 +230,13 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 
 // waitOf returns the wait of the call whose handler has ctx, nil outside of a handler.
 func waitOf(ctx context.Context) *callWait {
-	if r := runFrom(ctx); r != nil {
-		return r.wait
+	r := runFrom(ctx)
+	if r == nil {
+		return nil
 	}
-	return nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ensureWaitLocked()
 }
 
 // An openWait is the context of questions that a call waits for. Cancelling it withdraws them.

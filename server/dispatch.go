@@ -76,7 +76,7 @@ func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Re
 		return response
 	}
 	defer s.endRequest(a)
-	a.channel.openChannel(request.back)
+	a.channel.back = request.back
 	request.channel = &a.channel
 	request.era.beginRequest(a)
 	defer request.era.endRequest(a, request.Message.ID)

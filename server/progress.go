@@ -21,13 +21,21 @@ type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
 	ended    bool
-	progress float64 // the last that the handler reported since it was entered
-	values   heartbeat.Sequence
+	progress *progressState // nil: no progress was sent yet
 }
 
-// openChannel is called once, before the channel is used.
-func (o *requestChannel) openChannel(back protocol.Back) {
-	o.back, o.progress = back, math.Inf(-1)
+// A progressState is what a request knows of its progress.
+type progressState struct {
+	last   float64 // that the handler reported since it was entered
+	values heartbeat.Sequence
+}
+
+// progressLocked returns the state of the progress and creates it if there is none.
+func (o *requestChannel) progressLocked() *progressState {
+	if o.progress == nil {
+		o.progress = &progressState{last: math.Inf(-1)}
+	}
+	return o.progress
 }
 
 // resetProgress is called before each run of the handler. In a session the handler
@@ -39,7 +47,9 @@ func (o *requestChannel) resetProgress() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.progress = math.Inf(-1)
+	if o.progress != nil {
+		o.progress.last = math.Inf(-1)
+	}
 }
 
 // Notify implements [protocol.Back].
@@ -87,19 +97,20 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	}
 	c.channel.mu.Lock()
 	defer c.channel.mu.Unlock()
+	state := c.channel.progressLocked()
 	switch {
 	case c.channel.ended:
 		return ErrEnded
-	case progress <= c.channel.progress:
+	case progress <= state.last:
 		return fmt.Errorf("server: progress: %v is not more than %v before", progress,
-			c.channel.progress)
+			state.last)
 	}
 	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
 	if err != nil {
 		return err
 	}
-	c.channel.progress = progress
-	value, fresh := c.channel.values.Report(progress, total)
+	state.last = progress
+	value, fresh := state.values.Report(progress, total)
 	if !fresh {
 		return nil
 	}
@@ -131,7 +142,7 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	o := request.channel
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	value, total, ok := o.values.Beat()
+	value, total, ok := o.progressLocked().values.Beat()
 	if !ok || o.ended {
 		return
 	}

@@ -36,8 +36,6 @@ type Claims struct {
 	// Of flow style, in which the handler is straight-line code; empty in guard style.
 	Version string
 	Memos   []Memo
-
-	Encoded []byte // the plaintext that they were decoded from; nil for those being written
 }
 
 // A Question is what a state says of a question that was asked with it.

@@ -27,7 +27,7 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	} else if first != layout {
 		return nil, fmt.Errorf("%w: %d, want %d", ErrLayout, first, layout)
 	}
-	c := &Claims{Encoded: data}
+	c := &Claims{}
 	code := r.readByte()
 	if code == owner.LocalKind {
 		c.Principal = protocol.LocalPrincipal()

@@ -29,16 +29,30 @@ type Request struct {
 
 	cancelled atomic.Bool
 	ctx       lazyctx.Context
-	watch     waiting.Watch // that ctx carries
+	listener  waiting.Listener
+	watch     waiting.LazyWatch // that ctx carries
 }
 
 // Start returns the context to serve the request under, a child of parent. It is
 // called once. listener, which may be nil, hears when the request waits for a person.
 func (r *Request) Start(parent context.Context, listener waiting.Listener) context.Context {
-	r.watch.Init(parent, listener)
+	r.listener = listener
 	r.ctx.Init(parent)
-	r.ctx.SetValues(&r.watch)
+	r.ctx.SetValues(r)
 	return &r.ctx
+}
+
+// Value implements [lazyctx.Values].
+func (r *Request) Value(key any) any {
+	if key == waiting.Key() {
+		return r.ensureWatch()
+	}
+	return nil
+}
+
+// ensureWatch returns the watch of a request that was started.
+func (r *Request) ensureWatch() *waiting.Watch {
+	return r.watch.Ensure(r.ctx.Parent(), r.listener)
 }
 
 // Context returns the context that Start returned.
@@ -141,7 +155,7 @@ func (s *Set[K]) Drain(waitForPeople bool) <-chan struct{} {
 			r.ctx.Cancel(r.DrainCause)
 		}
 		if !waitForPeople {
-			r.watch.End(waiting.ErrClosing)
+			r.ensureWatch().End(waiting.ErrClosing)
 		}
 	}
 	s.closeIfDrainedLocked()

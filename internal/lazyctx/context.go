@@ -35,6 +35,9 @@ var _ context.Context = (*Context)(nil)
 // Init makes c a child of parent. It is called once, before anything else.
 func (c *Context) Init(parent context.Context) { c.parent = parent }
 
+// Parent returns the parent that Init was given.
+func (c *Context) Parent() context.Context { return c.parent }
+
 // Values are what a [Context] adds to the values of its parent. Value returns nil for a key that it
 // has nothing for.
 type Values interface{ Value(key any) any }

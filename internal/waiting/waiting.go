@@ -92,6 +92,24 @@ func (w *Watch) Attach(parent context.Context, listener Listener) context.Contex
 	return context.WithValue(parent, watchKey{}, w)
 }
 
+// A LazyWatch creates a [Watch] when somebody asks for it, since most calls never wait for
+// a person. The zero value is ready. It must not be copied.
+type LazyWatch struct{ watch atomic.Pointer[Watch] }
+
+// Ensure returns the watch. The first call creates it with what [Watch.Init] takes. Calls
+// may overlap.
+func (l *LazyWatch) Ensure(parent context.Context, listener Listener) *Watch {
+	if w := l.watch.Load(); w != nil {
+		return w
+	}
+	w := &Watch{}
+	w.Init(parent, listener)
+	if !l.watch.CompareAndSwap(nil, w) {
+		return l.watch.Load()
+	}
+	return w
+}
+
 type listenerFunc func(bool)
 
 func (f listenerFunc) SetWaiting(waiting bool) { f(waiting) }

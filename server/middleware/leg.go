@@ -18,7 +18,7 @@ import (
 type leg struct {
 	request *server.Request
 	started time.Time
-	watch   waiting.Watch
+	watch   waiting.LazyWatch
 	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
 	logged  bool             // an entry will be written for it
 
@@ -46,7 +46,7 @@ func (c *legContext) Value(key any) any {
 	case legKey{}, requestid.Key{}:
 		return &c.leg
 	case waiting.Key():
-		return &c.leg.watch
+		return c.leg.watch.Ensure(c.Context, &c.leg)
 	}
 	return c.Context.Value(key)
 }
@@ -58,8 +58,8 @@ func withLeg(ctx context.Context, request *server.Request) (context.Context, *le
 	if l := legFrom(ctx); l != nil && l.request == request {
 		return ctx, l
 	}
-	c := &legContext{Context: ctx, leg: leg{request: request, started: time.Now()}}
-	c.leg.watch.Init(ctx, &c.leg)
+	c := &legContext{Context: ctx}
+	c.leg.request, c.leg.started = request, time.Now()
 	return c, &c.leg
 }
 

@@ -128,16 +128,9 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 	}
 	request := leg.request
 	e := &requestEntry{
-		method: request.Message.Method, target: request.Target, era: request.Version.Era(),
-		version:   string(request.Version),
-		principal: principalKind(request.Principal), subject: l.subjectOf(request.Principal),
+		method: request.Message.Method, target: request.Target, version: request.Version,
+		principal: principalKind(request.Principal), wanted: l.wantedOf(request),
 		outcome: outcome, work: work, waited: waited,
-	}
-	if l.opts.RemoteAddr {
-		e.remoteAddr = request.RemoteAddr
-	}
-	if l.opts.TraceID {
-		e.traceID = traceID(request)
 	}
 	leg.fillEntry(e)
 	if failure, ok := protocol.AsError(err); ok {
@@ -149,6 +142,21 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 	}
 	e.field[0] = zap.Inline(e)
 	entry.Write(e.field[:]...)
+}
+
+// wantedOf returns the fields that the options ask for, nil if they ask for none.
+func (l *Log) wantedOf(in *server.Request) *wantedFields {
+	if l.opts.Subject == nil && !l.opts.RemoteAddr && !l.opts.TraceID {
+		return nil
+	}
+	w := &wantedFields{subject: l.subjectOf(in.Principal)}
+	if l.opts.RemoteAddr {
+		w.remoteAddr = in.RemoteAddr
+	}
+	if l.opts.TraceID {
+		w.traceID = traceID(in)
+	}
+	return w
 }
 
 // subjectOf names an authenticated principal, if that is wanted.

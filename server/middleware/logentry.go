@@ -19,30 +19,35 @@ import (
 
 // requestEntry is the entry of a leg.
 type requestEntry struct {
-	request, method, target, version, principal, subject, remoteAddr, traceID string
-	era                                                                       protocol.Era
-	outcome, flow, message                                                    string
-	work, waited                                                              time.Duration
-	round                                                                     int
-	code                                                                      int64
-	failed                                                                    bool
-	// nil: it asked nothing
-	asked *askedFields
-	// the entry itself
-	field [1]zap.Field
+	request, method, target  string
+	version                  protocol.Version
+	principal, outcome, flow string
+	work, waited             time.Duration
+	round                    int
+	failed                   bool
+	code                     int64         // of the error
+	message                  string        // of the error
+	wanted                   *wantedFields // nil: no option asks for them
+	asked                    *askedFields  // nil: it asked nothing
+	field                    [1]zap.Field  // the entry itself
 }
+
+// wantedFields are the fields of the entry of a leg that options ask for.
+type wantedFields struct{ subject, remoteAddr, traceID string }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	out.AddString("request", redact.EscapeText(e.request, maxKey))
 	out.AddString("method", redact.EscapeText(e.method, maxText))
 	out.AddString("target", escapeTarget(e.target))
-	out.AddString("era", e.era.String())
-	out.AddString("version", redact.EscapeText(e.version, maxText))
+	out.AddString("era", e.version.Era().String())
+	out.AddString("version", redact.EscapeText(string(e.version), maxText))
 	out.AddString("principal", e.principal)
-	addNonEmpty(out, "subject", e.subject)
-	addNonEmpty(out, "remote_addr", e.remoteAddr)
-	addNonEmpty(out, "trace_id", e.traceID)
+	if e.wanted != nil {
+		addNonEmpty(out, "subject", e.wanted.subject)
+		addNonEmpty(out, "remote_addr", e.wanted.remoteAddr)
+		addNonEmpty(out, "trace_id", e.wanted.traceID)
+	}
 	out.AddString("outcome", e.outcome)
 	out.AddFloat64("duration_ms", milliseconds(e.work))
 	if e.waited > 0 {
@@ -128,6 +133,19 @@ func (f *askedFields) addTo(out zapcore.ObjectEncoder) error {
 type inputRequiredEntry struct {
 	eventHead
 	askedFields
+	field [1]zap.Field // the entry itself
+}
+
+// newInputRequiredEntry is not inlined: its variables would be on the stack of a call that is
+// about to wait, below an encoder.
+//
+//go:noinline
+func newInputRequiredEntry(ctx context.Context, happened event.Event) *inputRequiredEntry {
+	e := happened.(event.InputRequested)
+	entry := &inputRequiredEntry{eventHead: headOf(ctx, e.Where),
+		askedFields: askedFields{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}}
+	entry.field[0] = zap.Inline(entry)
+	return entry
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].

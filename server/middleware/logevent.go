@@ -231,18 +231,26 @@ const fewRounds = 2
 //
 //go:noinline
 func (l *Log) logInputRequired(ctx context.Context, happened event.Event) {
-	e := happened.(event.InputRequested)
-	asked := askedFields{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
-	level := zap.InfoLevel
-	if e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds {
-		level = zap.WarnLevel
-	} else if leg := legFrom(ctx); leg != nil && leg.logged && e.Version.Era() == protocol.Modern {
-		leg.noteAsked(&asked)
-		level = zap.DebugLevel
-	}
+	level := levelOfQuestions(ctx, happened)
 	if entry := l.logger.Check(level, "mcp.input_required"); entry != nil {
-		entry.Write(zap.Inline(&inputRequiredEntry{headOf(ctx, e.Where), asked}))
+		entry.Write(newInputRequiredEntry(ctx, happened).field[:]...)
 	}
+}
+
+// levelOfQuestions returns the level of the entry of questions, and notes them in the leg where
+// that has them.
+//
+//go:noinline
+func levelOfQuestions(ctx context.Context, happened event.Event) zapcore.Level {
+	e := happened.(event.InputRequested)
+	if e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds {
+		return zap.WarnLevel
+	}
+	if leg := legFrom(ctx); leg != nil && leg.logged && e.Version.Era() == protocol.Modern {
+		leg.noteAsked(&askedFields{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft})
+		return zap.DebugLevel
+	}
+	return zap.InfoLevel
 }
 
 //go:noinline

@@ -11,8 +11,7 @@ import (
 // connDeadlines sets the deadlines of a connection whose response writer has
 // any.
 type connDeadlines struct {
-	w    http.ResponseWriter
-	none bool // it has none, as in tests, or behind a wrapper that hides them
+	w http.ResponseWriter // nil: it has none, as in tests, or behind a wrapper that hides them
 }
 
 // deadlinesOf looks at the methods of w first: an [http.ResponseController]
@@ -22,18 +21,20 @@ func deadlinesOf(w http.ResponseWriter) connDeadlines {
 	case interface{ SetWriteDeadline(time.Time) error }, interface{ Unwrap() http.ResponseWriter }:
 		return connDeadlines{w: w}
 	}
-	return connDeadlines{none: true}
+	return connDeadlines{}
 }
 
+func (d *connDeadlines) exist() bool { return d.w != nil }
+
 func (d *connDeadlines) setRead(t time.Time) {
-	if !d.none {
-		d.none = http.NewResponseController(d.w).SetReadDeadline(t) != nil
+	if d.exist() && http.NewResponseController(d.w).SetReadDeadline(t) != nil {
+		d.w = nil
 	}
 }
 
 func (d *connDeadlines) setWrite(t time.Time) {
-	if !d.none {
-		d.none = http.NewResponseController(d.w).SetWriteDeadline(t) != nil
+	if d.exist() && http.NewResponseController(d.w).SetWriteDeadline(t) != nil {
+		d.w = nil
 	}
 }
 
@@ -51,7 +52,7 @@ type bodyDeadline struct {
 }
 
 func (b *bodyDeadline) start(bodies *expiry.Queue[*bodyDeadline], conn *connDeadlines) {
-	if !conn.none {
+	if conn.exist() {
 		b.conn = conn
 		bodies.Add(&b.entry, b)
 	}

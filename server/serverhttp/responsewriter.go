@@ -283,7 +283,7 @@ func (rw *responseWriter) refuseRequest(f *fault) {
 // writeFault is refuse without telling the observer. The body may not have been
 // read: net/http then reads the rest of a short one, which gets a deadline.
 func (rw *responseWriter) writeFault(f *fault) {
-	if rw.h.opts.ReadTimeout > 0 && !rw.body.expired && !rw.deadline.none {
+	if rw.h.opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist() {
 		rw.deadline.setRead(time.Now().Add(rw.h.opts.ReadTimeout))
 	}
 	if f.value != "" {
@@ -323,7 +323,7 @@ func (rw *responseWriter) writeLocked(p []byte) error {
 // extendWriteDeadline starts the write timeout anew. The deadline also covers what
 // net/http writes when the handler has returned.
 func (rw *responseWriter) extendWriteDeadline() {
-	if rw.h.opts.WriteTimeout > 0 && !rw.deadline.none {
+	if rw.h.opts.WriteTimeout > 0 && rw.deadline.exist() {
 		rw.deadline.setWrite(time.Now().Add(rw.h.opts.WriteTimeout))
 	}
 }
