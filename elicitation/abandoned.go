@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/recent"
@@ -15,6 +16,10 @@ const (
 	// maxAbandoningClients is how many clients of one connection are told apart. Those
 	// beyond it count as one that nobody is.
 	maxAbandoningClients = 32
+	// abandonedPeriods is how many periods the time is divided into for which abandoned
+	// calls are remembered. Those of one client and one period are remembered together,
+	// for as long as the last of them.
+	abandonedPeriods = 16
 )
 
 // A callClient is whom a question of a call is put to: two calls with the same one are
@@ -45,65 +50,65 @@ func newAbandonedTable(maxAge time.Duration) abandonedTable {
 	}
 }
 
-// abandonedCalls are the abandoned calls of one connection, by their client.
-type abandonedCalls map[callClient]*abandonedCount
+// abandonedCalls are the abandoned calls of one connection, by their client, those that were
+// abandoned first in front.
+type abandonedCalls map[callClient][]*abandonedGroup
 
-// An abandonedCount is how many calls of one client on one connection are abandoned.
-type abandonedCount struct {
-	calls int
-	last  time.Time
+// An abandonedGroup is the calls of one client that were abandoned in one period.
+type abandonedGroup struct {
+	calls       int // with which the upstream is not done
+	first, last time.Time
 }
 
-// add counts an abandoned call. The caller gives the count to remove when the upstream
-// has noticed.
-func (t *abandonedTable) add(upstream UpstreamKey, client callClient) *abandonedCount {
+// add counts an abandoned call. The caller gives the group to remove when the upstream is
+// done with the call.
+func (t *abandonedTable) add(upstream UpstreamKey, client callClient) *abandonedGroup {
 	on, known := t.upstreams.Get(upstream)
 	if !known {
 		on = &abandonedCalls{}
 	}
-	t.dropExpired(*on)
+	t.dropOver(*on)
 	if (*on)[client] == nil && len(*on) >= maxAbandoningClients {
 		client = callClient{} // sessions have ids, so that it is the client of no call
 	}
-	count := (*on)[client]
-	if count == nil {
-		count = &abandonedCount{}
-		(*on)[client] = count
+	groups, now := (*on)[client], time.Now()
+	if n := len(groups); n == 0 || now.Sub(groups[n-1].first) > t.maxAge/abandonedPeriods {
+		groups = append(groups, &abandonedGroup{first: now})
 	}
-	count.calls++
-	count.last = time.Now()
+	group := groups[len(groups)-1]
+	group.calls++
+	group.last = now
+	(*on)[client] = groups
 	t.upstreams.Put(upstream, on) // starts its time anew
-	return count
+	return group
 }
 
 // remove undoes add.
-func (t *abandonedTable) remove(upstream UpstreamKey, count *abandonedCount) {
-	count.calls--
-	on, known := t.upstreams.Get(upstream)
-	if !known {
-		return
-	}
-	if t.dropExpired(*on); len(*on) == 0 {
+func (t *abandonedTable) remove(upstream UpstreamKey, group *abandonedGroup) {
+	group.calls--
+	if len(t.find(upstream)) == 0 {
 		t.upstreams.Delete(upstream)
 	}
 }
 
-// find returns the clients of the abandoned calls of a connection, empty if there are
-// none.
+// find returns the abandoned calls of a connection, empty if there are none.
 func (t *abandonedTable) find(upstream UpstreamKey) abandonedCalls {
 	on, known := t.upstreams.Get(upstream)
 	if !known {
 		return nil
 	}
-	t.dropExpired(*on)
+	t.dropOver(*on)
 	return *on
 }
 
-// dropExpired forgets the clients whose calls have all been noticed, or were abandoned
-// too long ago.
-func (t *abandonedTable) dropExpired(on abandonedCalls) {
-	for client, count := range on {
-		if count.calls == 0 || time.Since(count.last) >= t.maxAge {
+// dropOver forgets the calls with which the upstream is done, or that were abandoned too
+// long ago.
+func (t *abandonedTable) dropOver(on abandonedCalls) {
+	for client, groups := range on {
+		groups = slices.DeleteFunc(groups, func(g *abandonedGroup) bool {
+			return g.calls == 0 || time.Since(g.last) >= t.maxAge
+		})
+		if on[client] = groups; len(groups) == 0 {
 			delete(on, client)
 		}
 	}

@@ -65,7 +65,7 @@ type Call struct {
 	ended        bool            // by End
 	overBefore   bool            // over at the last sweep, and not ended
 	upstreamDone bool            // by ConfirmUpstreamEnd
-	abandoned    *abandonedCount // that counts this call; nil: it is not abandoned
+	abandoned    *abandonedGroup // that has this call; nil: it is not abandoned
 }
 
 // Begin registers a request of a client that an upstream is about to serve: until

@@ -41,24 +41,51 @@
 // they belong to use [Router.ElicitFrom], with a connection for each call or
 // [Router.AcquireUpstream].
 //
+// Where an SDK may still refuse the answer, or the connection to the upstream break, a host
+// reports with a [Receipt] whether the upstream got it. A question that was accepted is then
+// logged and counted as such when it has.
+//
 // An upstream of revision 2025-11-25 may answer the call itself with error -32042
 // and notify later that the person has finished at the URL: [Call.RelayURLRequired] and
 // [Router.HandleURLCompletion] pass both on to the right client.
 //
+// # Which call asks
+//
+// Calls may share a connection to the upstream. Over HTTP the stream on which a question
+// comes tells which call asks, and the host passes that on as [ElicitOptions].CallID or
+// RelatedID. Where it is not known, as on stdio, [Router.ElicitFrom] decides:
+//
+//   - One call in flight: its client is asked, on the stream of its request.
+//   - Several calls of one session, one principal and the same capabilities: the client
+//     is asked on the session's own stream ([SessionInfo].Via), related to no request.
+//     The question is withdrawn when the last of the calls ends, and log and audit have
+//     the field candidates. A session of revision 2026-07-28 has no such stream: its
+//     calls, which may wait with no request open, are not asked together.
+//   - Calls of several clients: nobody is asked.
+//
+// A call that was abandoned, since its context ended, counts as one in flight until the
+// upstream is done with it: [Call.ConfirmUpstreamEnd] says so, and else it lasts for
+// [Options].MaxTimeout. [Router.HasAbandonedCalls] tells a host when to open another
+// connection.
+//
 // # What is guaranteed
 //
-//   - A question goes to the client of one call. When more than one call could have
-//     caused it, it is refused ([ReasonAmbiguous]).
+//   - A question goes to the client of the call that caused it, and is refused
+//     ([ReasonAmbiguous]) when that may be one of several clients; see "Which call asks".
 //   - Nothing is sent to a client that has not declared the mode: -32601 when it
 //     has not declared elicitation at all, -32602 when not this mode. An empty
 //     elicitation object means form mode.
-//   - Ids on the client's side are 128 random bits of the router's. A reply
+//   - Ids on the client's side are the router's, and cannot be guessed. A reply
 //     counts only from the session and the principal that was asked; all others
-//     leave the question as it is. [Disposition] says what became of a reply.
+//     leave the question as it is. [Disposition] says what became of a reply. An SDK
+//     behind an [Asker] gives its requests ids of its own and takes the replies itself:
+//     of those that are late, double or of somebody else the router learns nothing.
 //   - A question has one outcome, whatever arrives at the same moment. It is logged
 //     once and counted once, and frees the question's slot.
 //   - A router that is full refuses questions and says when to try again. It never
 //     drops pending ones.
+//   - A form that asks for what looks like a secret is refused, as forms of this module's
+//     servers are, unless [Options].AllowSecrets lets the upstream ask.
 //   - Of the client's result only the action, the content of an accept, and
 //     _meta are passed on, decoded strictly and encoded anew; of _meta, in both
 //     directions, not what the protocol reserves for one connection. Content that
@@ -90,7 +117,10 @@
 // Questions are counted in all, by principal, by session and by upstream
 // connection ([Options].MaxPending and its siblings). Anonymous sessions are one
 // account: they may have all of MaxPending where no session has a principal, and
-// else all but a quarter. A refusal names the limit and when to ask again.
+// else all but a quarter. A refusal names the limit and when to ask again; so do those of
+// [Router.Begin] and [Router.AcquireUpstream], which are errors for the client's request.
+// A call whose host forgot [Call.End] is ended by the router after two looks
+// ([Options].SweepInterval).
 //
 // # Events
 //
@@ -113,7 +143,7 @@
 //	elicitation_cancelled_total{by}       questions withdrawn
 //	elicitation_pending                   questions that wait
 //	elicitation_duration_seconds          from creation to the end, whatever it was
-//	elicitation_rejected_total{reason}    questions refused; they are not requests
+//	elicitation_rejected_total{reason}    questions and calls refused; they are not requests
 //
 // In every scrape requests = completed + timeouts + errors + cancelled + pending.
 //

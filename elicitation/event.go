@@ -22,7 +22,8 @@ const (
 	EventTimeout   EventKind = "elicitation.timeout"
 	EventError     EventKind = "elicitation.error"
 	EventCancelled EventKind = "elicitation.cancelled"
-	// EventRejected reports a question that was refused: it never existed.
+	// EventRejected reports a question that was refused: it never existed. So does one
+	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused.
 	EventRejected EventKind = "elicitation.rejected"
 	// EventLeaked reports a call that is over and that its host has not ended. The router
 	// has.

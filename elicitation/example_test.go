@@ -193,6 +193,136 @@ func ExampleRouter_ElicitFrom() {
 	// accept <nil>
 }
 
+// Two calls of one client on one connection that do not say which of them asks: the client is
+// asked on the stream of its session.
+func ExampleSessionInfo_via() {
+	ctx := context.Background()
+	router, err := elicitation.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Shutdown(ctx)
+	on := func(name string) elicitation.Via {
+		return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
+			func()) (json.RawMessage, error) {
+			fmt.Println("asked on the stream of", name)
+			return json.RawMessage(`{"action":"accept","content":{}}`), nil
+		}))
+	}
+	ann, err := router.Attach(elicitation.SessionInfo{
+		ID: "session-1", Capabilities: canBeAsked, Via: on("the session"),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
+	for n := range 2 {
+		name := fmt.Sprint("request ", n+1)
+		call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, on(name), "shared connection")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer call.End()
+		if _, err = router.ElicitFrom(ctx, "shared connection", params, nil); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// asked on the stream of request 1
+	// asked on the stream of the session
+}
+
+// A call that its client gave up while the upstream works on it.
+func ExampleRouter_HasAbandonedCalls() {
+	router, err := elicitation.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ann, err := router.Attach(elicitation.SessionInfo{ID: "session-1", Capabilities: canBeAsked})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.Via{}, "connection-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cancel()   // ann's client has cancelled its request
+	call.End() // and the upstream was told
+	fmt.Println(router.HasAbandonedCalls("connection-1"))
+
+	call.ConfirmUpstreamEnd() // the response of the upstream has come after all
+	fmt.Println(router.HasAbandonedCalls("connection-1"))
+	// Output:
+	// true
+	// false
+}
+
+// An answer counts when the upstream has it.
+func ExampleReceipt() {
+	ctx := context.Background()
+	router, err := elicitation.New(&elicitation.Options{Audit: printKind{}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ann, err := router.Attach(elicitation.SessionInfo{ID: "session-1", Capabilities: canBeAsked})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ask := elicitation.AskFunc(func(context.Context, elicitation.Question,
+		func()) (json.RawMessage, error) {
+		return json.RawMessage(`{"action":"accept","content":{}}`), nil
+	})
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.ViaAsker(ask), "up")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer call.End()
+	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
+	for _, sent := range []error{nil, errors.New("connection reset")} {
+		var receipt elicitation.Receipt
+		_, err = call.Elicit(ctx, params, &elicitation.ElicitOptions{Receipt: &receipt})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		// The host sends the answer.
+		if sent != nil {
+			receipt.Fail(sent)
+		} else {
+			receipt.Confirm()
+		}
+	}
+	// Output:
+	// elicitation.created
+	// elicitation.delivered
+	// elicitation.completed
+	// elicitation.created
+	// elicitation.delivered
+	// elicitation.error answer_lost
+}
+
+// printKind is an AuditSink.
+type printKind struct{}
+
+func (printKind) Audit(e elicitation.Event) {
+	if e.Reason != "" {
+		fmt.Println(e.Kind, string(e.Reason))
+		return
+	}
+	fmt.Println(e.Kind)
+}
+
 // Two replicas: the reply lands on the one that did not ask.
 func ExampleNewHub() {
 	ctx := context.Background()
@@ -243,12 +373,12 @@ func ExampleOptionsFromEnv() {
 	// a program has os.LookupEnv
 	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 	opts, err := elicitation.OptionsFromEnv(lookup)
-	fmt.Println(opts.Timeout, opts.MaxPending, err)
+	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, opts.MaxPerUpstream, err)
 
 	env["ELICITATION_CLEANUP_INTERVAL"] = "never"
 	_, err = elicitation.OptionsFromEnv(lookup)
 	fmt.Println(err)
 	// Output:
-	// 2m0s 250 <nil>
+	// 2m0s 250 40 125 <nil>
 	// elicitation options: ELICITATION_CLEANUP_INTERVAL: must be a duration such as "90s" or "2m", got "never"
 }

@@ -37,10 +37,12 @@ func (r *Router) findCall(
 
 func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Call, *Error) {
 	var found []*Call
+	usable := false
 	if u := r.upstreams[upstream]; u != nil { // no call is at ""
 		for _, c := range u.calls {
 			if c.matchesLocked(opts) {
 				found = append(found, c)
+				usable = usable || c.checkUsableLocked() == nil
 			}
 		}
 	}
@@ -51,7 +53,7 @@ func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Cal
 	switch {
 	case r.draining:
 		return nil, r.shutdownError()
-	case len(found) == 0, len(found) == 1 && found[0].checkUsableLocked() != nil:
+	case !usable:
 		return nil, noSessionError(ReasonNoSession, nil)
 	case len(found) == 1 && len(abandoned) == 0:
 		return found[0], nil
@@ -74,10 +76,10 @@ func (c *Call) matchesLocked(opts *ElicitOptions) bool {
 		(opts.RelatedID.IsZero() || opts.RelatedID == c.relatedID)
 }
 
-// newSharedCallLocked returns a call that stands for several that one client made, nil if
-// they are not, or if that client cannot be asked but on the stream of a request. It is in
-// no table until it has a question. It is over when the last of its members is, which are
-// those that are not over now.
+// newSharedCallLocked returns a call that stands for several, at least one of which can ask.
+// It is nil if they are not all of one client, or if that client has no stream but those of
+// its requests. The call is in no table until it has a question. Its members are the calls
+// that are not over now; it is over when the last of them is.
 //
 // A client of a revision without requests from servers has no stream of its own: its calls
 // wait with no request open, and are asked by themselves or not at all.
@@ -97,9 +99,6 @@ func (r *Router) newSharedCallLocked(found []*Call, abandoned abandonedCalls) *C
 		if c.checkUsableLocked() == nil {
 			members = append(members, c)
 		}
-	}
-	if len(members) == 0 {
-		return nil
 	}
 	return &Call{
 		router: r, ctx: context.Background(), via: session.info.Via,

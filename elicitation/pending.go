@@ -345,9 +345,8 @@ func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
 
 // finish ends the question, or has it wait for its receipt. The first call decides the
 // outcome, and that call alone counts it, reports it and frees the slot; finish reports
-// whether out was decided on. It
-// may be called from any goroutine: replies, timers, contexts and deliveries race for
-// it. No lock may be held.
+// whether out was decided on. It may be called from any goroutine: replies, timers,
+// contexts and deliveries race for it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
 	asked := out.resolved
 	out = p.endStored(out)

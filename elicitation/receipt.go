@@ -75,7 +75,7 @@ func (p *pendingQuestion) settleAnswer(err error) {
 	if err != nil {
 		wire := protocol.Errorf(protocol.CodeInternalError, "The answer could not be delivered")
 		out = outcome{
-			state: stateFailed, detail: out.detail, replied: true,
+			state: stateFailed, detail: out.detail, replied: true, attempt: out.attempt,
 			err: &Error{Reason: ReasonAnswerLost, Wire: wire, Err: err},
 		}
 	}

@@ -153,7 +153,8 @@ func (p *pendingQuestion) finishByReply(out outcome, attempt string) Disposition
 // isInvalidReply reports whether the question failed because the client's reply cannot be
 // used.
 func (out outcome) isInvalidReply() bool {
-	return out.err != nil && out.err.Reason != ReasonClientError
+	return out.err != nil && out.err.Reason != ReasonClientError &&
+		out.err.Reason != ReasonAnswerLost
 }
 
 // dispositionOfReply is what becomes of the reply that ended a question.

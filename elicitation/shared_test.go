@@ -2,10 +2,16 @@ package elicitation_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/waiting"
@@ -263,5 +269,97 @@ func TestOfferForSeveralCalls(t *testing.T) {
 	a.End()
 	b.End()
 	o.Call().End()
+	r.settled()
+}
+
+// Two users' calls run at once on one connection, which says for each question which call asks:
+// everybody is asked what their own calls ask, and nothing else.
+func TestManyCallsOnOneConnection(t *testing.T) {
+	const each = 500
+	r := newRig(t, elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
+		MaxPerUpstream: -1, Logger: zap.NewNop()})
+	var all sync.WaitGroup
+	for _, who := range []protocol.Principal{alice(), bob()} {
+		s := r.attach(elicitation.SessionInfo{ID: who.Subject, Principal: who})
+		for i := range each {
+			all.Go(func() {
+				own := fmt.Sprint(who.Subject, " ", i)
+				ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Question,
+					_ func()) (json.RawMessage, error) {
+					if got := q.Request.(*protocol.ElicitForm).Message; got != own {
+						t.Errorf("the call %q was asked %q", own, got)
+					}
+					content, err := json.Marshal(map[string]any{"ok": true, "own": own})
+					return json.RawMessage(`{"action":"accept","content":` + string(content) + `}`), err
+				})
+				call := r.begin(elicitation.Origin{Session: s, CallID: own}, elicitation.ViaAsker(ask), "up")
+				defer call.End()
+				answer, err := r.ElicitFrom(t.Context(), "up", form(own),
+					&elicitation.ElicitOptions{CallID: own})
+				if err != nil || !contains(string(answer.Content), `"`+own+`"`) {
+					t.Errorf("the call %q got %+v, %v", own, answer, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if n := r.value("elicitation_completed_total", "action", "accept"); n != 2*each {
+		t.Errorf("%v of %d were answered", n, 2*each)
+	}
+	r.settled()
+}
+
+// Calls of one client begin, are given up and end while their upstream asks: each question has
+// one end, and nothing is left of any.
+func TestSharedQuestionsWhileCallsComeAndGo(t *testing.T) {
+	r := newRig(t, elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
+		MaxPerUpstream: -1, Logger: zap.NewNop()})
+	answers := elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context,
+		_ elicitation.Question, _ func()) (json.RawMessage, error) {
+		runtime.Gosched()
+		return json.RawMessage(yes), ctx.Err()
+	}))
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice(), Via: answers})
+	stop := make(chan struct{})
+	var calls, questions sync.WaitGroup
+	for worker := range 4 {
+		calls.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				call := r.beginIn(ctx, elicitation.Origin{Session: s}, answers, "up")
+				runtime.Gosched()
+				if i%3 == worker%3 {
+					cancel()
+					call.End()
+					call.ConfirmUpstreamEnd()
+				} else {
+					call.End()
+					cancel()
+				}
+			}
+		})
+	}
+	for range 4 {
+		questions.Go(func() {
+			for range 500 {
+				_, err := r.ElicitFrom(t.Context(), "up", form("m"), nil)
+				if err != nil && !errors.Is(err, elicitation.ReasonNoSession) &&
+					!errors.Is(err, elicitation.ReasonCancelled) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	questions.Wait()
+	close(stop)
+	calls.Wait()
+	if r.HasAbandonedCalls("up") {
+		t.Error("abandoned calls are left")
+	}
 	r.settled()
 }

@@ -39,6 +39,20 @@ func TestGrowth(t *testing.T) {
 			growthtest.Input{Name: "nested", Make: fields(`{"type":"object"}`, `}}`), Refused: true},
 		)
 	})
+	t.Run("secrets in schemas that are no forms", func(t *testing.T) {
+		growthtest.Test(t, growthtest.Reader{
+			Read: func(input []byte) bool {
+				form.FindPeerSecret(input)
+				return true
+			},
+			BytesPerByte: 60, ObjectsPerByte: 1,
+		},
+			growthtest.Input{Name: "title", Make: growthtest.Repeat(`{"properties":{"f":{"title":"`, `a b `, `"}}}`)},
+			growthtest.Input{Name: "names", Make: fields(`{"type":"string"}`, `}}`)},
+			growthtest.Input{Name: "schemas", Make: growthtest.Repeat(`{"allOf":[`, `{"properties":{"f":{}}},`, `{}]}`)},
+			growthtest.Input{Name: "choices", Make: growthtest.Repeat(`{"properties":{"f":{"oneOf":[`, `{"const":1},`, `{}]}}}`)},
+		)
+	})
 	t.Run("answers", func(t *testing.T) {
 		f, err := form.ParsePeer([]byte(`{"type":"object","properties":{"text":{"type":"string","maxLength":2097152},"short":{"type":"string","maxLength":3,"pattern":"^a*$"},
 			"n":{"type":"integer"},"tags":{"type":"array","items":{"type":"string","enum":["a","b"]}}}}`))

@@ -1,0 +1,179 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// TestOriginModel has calls of several clients begin, be given up, end and be confirmed on one
+// connection, in random order, and their upstream ask at any time. The model is the list of the
+// calls that the upstream may still work on. When they are all of one client that client is asked,
+// on the stream of the request if there is one call, and else nobody is.
+func TestOriginModel(t *testing.T) {
+	const steps = 600
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &originModel{rig: newRig(t, elicitation.Options{SweepInterval: 24 * time.Hour}),
+					rand: rand.New(rand.NewPCG(seed, 1))}
+				for range 4 {
+					m.addSession()
+				}
+				asked := 0
+				for range steps {
+					m.step()
+					synctest.Wait()
+					asked += m.ask()
+					if t.Failed() {
+						t.Fatalf("last operations: %v", m.trace[max(0, len(m.trace)-10):])
+					}
+				}
+				if asked == 0 || asked == steps {
+					t.Errorf("of %d questions %d were asked", steps, asked)
+				}
+				for _, c := range m.calls {
+					c.Call.End()
+				}
+				m.settled()
+			})
+		})
+	}
+}
+
+type originModel struct {
+	*rig
+	rand     *rand.Rand
+	sessions []*originSession
+	calls    []*originCall // on which the upstream may still work
+	asked    []string      // streams that got a question, since the last
+	trace    []string
+}
+
+type originSession struct {
+	*elicitation.Session
+	gone bool
+}
+
+type originCall struct {
+	*elicitation.Call
+	session   *originSession
+	stream    string
+	cancel    func()
+	cancelled bool
+	ended     time.Time // zero: not by the host
+}
+
+// stream is a way to the client that records that it was taken.
+func (m *originModel) stream(name string) elicitation.Via {
+	return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
+		func()) (json.RawMessage, error) {
+		m.asked = append(m.asked, name)
+		return json.RawMessage(yes), nil
+	}))
+}
+
+// addSession adds one of alice's or of bob's: each has several.
+func (m *originModel) addSession() {
+	id := fmt.Sprint("s", len(m.sessions))
+	who := []protocol.Principal{alice(), bob()}[m.rand.IntN(2)]
+	s := m.attach(elicitation.SessionInfo{ID: id, Principal: who, Via: m.stream(id)})
+	m.sessions = append(m.sessions, &originSession{Session: s})
+}
+
+func (m *originModel) step() {
+	c, any := m.pickCall()
+	switch n := m.rand.IntN(100); {
+	case n < 30:
+		m.beginOne()
+	case !any:
+	case n < 45:
+		m.note("cancel", c)
+		c.cancel()
+		c.cancelled = true
+	case n < 70:
+		m.note("end", c)
+		c.Call.End()
+		if c.ended.IsZero() {
+			c.ended = time.Now()
+		}
+		if !c.cancelled {
+			m.forget(c)
+		}
+	case n < 90:
+		m.note("confirm", c)
+		c.ConfirmUpstreamEnd()
+		m.forget(c)
+		m.Cleanup(c.Call.End)
+	case n < 95:
+		time.Sleep(elicitation.DefaultMaxTimeout / 3)
+	case n < 97:
+		i := m.rand.IntN(len(m.sessions))
+		m.sessions[i].Detach()
+		m.sessions[i].gone = true
+		m.addSession()
+	}
+}
+
+func (m *originModel) note(what string, c *originCall) {
+	m.trace = append(m.trace, what+" "+c.stream)
+}
+
+func (m *originModel) pickCall() (*originCall, bool) {
+	if len(m.calls) == 0 {
+		return nil, false
+	}
+	return m.calls[m.rand.IntN(len(m.calls))], true
+}
+
+func (m *originModel) forget(c *originCall) {
+	m.calls = slices.DeleteFunc(m.calls, func(other *originCall) bool { return other == c })
+}
+
+func (m *originModel) beginOne() {
+	s := m.sessions[m.rand.IntN(len(m.sessions))]
+	if s.gone {
+		return
+	}
+	ctx, cancel := context.WithCancel(m.Context())
+	c := &originCall{session: s, cancel: cancel, stream: fmt.Sprint("request ", len(m.trace))}
+	c.Call = m.beginIn(ctx, elicitation.Origin{Session: s.Session}, m.stream(c.stream), "up")
+	m.calls = append(m.calls, c)
+	m.note("begin", c)
+}
+
+// ask has the upstream ask, and returns 1 if somebody was asked.
+func (m *originModel) ask() int {
+	m.calls = slices.DeleteFunc(m.calls, func(c *originCall) bool {
+		return !c.ended.IsZero() && time.Since(c.ended) >= elicitation.DefaultMaxTimeout
+	})
+	clients, live := map[*originSession]bool{}, []*originCall{}
+	for _, c := range m.calls {
+		clients[c.session] = true
+		if !c.cancelled && c.ended.IsZero() && !c.session.gone {
+			live = append(live, c)
+		}
+	}
+	want := []string(nil)
+	switch {
+	case len(clients) != 1 || len(live) == 0:
+	case len(m.calls) == 1:
+		want = []string{live[0].stream}
+	default:
+		want = []string{live[0].session.ID()}
+	}
+	m.asked = nil
+	_, err := m.ElicitFrom(m.Context(), "up", form("m"), nil)
+	if (err == nil) != (want != nil) || !slices.Equal(m.asked, want) {
+		m.Errorf("asked %q, %v, want %q", m.asked, err, want)
+	}
+	return len(want)
+}
