@@ -135,8 +135,8 @@
 //     finished, may be lost in mcp-go's HTTP server.
 //   - The data of a client's own error is lost, and on standard input and output its code,
 //     too: the upstream gets -32603.
-//   - An answer that mcp-go cannot decode ends the question as one that could not be
-//     delivered, not as one that is not valid.
+//   - In a process, and in sessions of the host's make, an answer that cannot be decoded ends
+//     the question as one that could not be delivered, not as one that is not valid.
 //   - Clients of revision 2026-07-28 cannot be asked while a request runs;
 //     questions for them are refused as for a client without the capability.
 package mcpgo
