@@ -18,6 +18,10 @@ type asker struct{ session *mcp.ServerSession }
 
 var _ elicitation.ProgressDeliverer = asker{}
 
+// garbledResult stands for a result that the SDK cannot decode: the router counts it as one
+// that is not valid.
+var garbledResult = json.RawMessage("null")
+
 // Ask implements [elicitation.Asker].
 func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
 	params, err := encodeQuestion(q.Request)
@@ -26,6 +30,9 @@ func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.
 	}
 	var kept clientReply
 	_, err = a.session.Elicit(context.WithValue(ctx, clientReplyKey{}, &kept), params)
+	if _, garbled := errors.AsType[*json.UnmarshalTypeError](kept.err); garbled {
+		return garbledResult, nil
+	}
 	if kept.err != nil {
 		return nil, decodeError(kept.err)
 	}

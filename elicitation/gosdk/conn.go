@@ -5,20 +5,11 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-)
-
-const (
-	// maxRelayed is how many messages may wait for one client. Beyond it messages are
-	// dropped: progress and logs may be lost, and one slow client must not hold up a
-	// connection that others use.
-	maxRelayed = 64
-	// relayTimeout is how long a result waits for the messages before it.
-	relayTimeout = 2 * time.Second
+	"github.com/rondo-mcp/rondo/internal/sendqueue"
 )
 
 // An upstreamConn is a connection of an [Upstream] and the calls that use it.
@@ -60,11 +51,7 @@ type passedCall struct {
 	client *mcp.ServerSession
 	token  string
 
-	mu      sync.Mutex
-	queue   []func()
-	sending bool
-	over    bool
-	idle    chan struct{} // closed when over and nothing is being sent
+	messages sendqueue.Queue
 }
 
 func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call,
@@ -74,7 +61,6 @@ func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call,
 	c.last++
 	p := &passedCall{
 		call: call, ctx: ctx, client: client, token: "call-" + strconv.FormatInt(c.last, 10),
-		idle: make(chan struct{}),
 	}
 	c.tags[call.Origin().CallID], c.tokens[p.token] = p, p
 	return p
@@ -86,7 +72,7 @@ func (c *upstreamConn) removeCall(p *passedCall) {
 	delete(c.tags, p.call.Origin().CallID)
 	delete(c.tokens, p.token)
 	c.mu.Unlock()
-	p.finish()
+	p.messages.Finish(p.ctx)
 }
 
 // relay is the receiving middleware that passes progress and log messages on to the client
@@ -98,12 +84,12 @@ func (c *upstreamConn) relay(next mcp.MethodHandler) mcp.MethodHandler {
 			_ = takeTag(r.Params.Meta) // the token says more: of which request it is
 			token, _ := r.Params.ProgressToken.(string)
 			if p := c.findByToken(token); p != nil {
-				p.add(func() { _ = RelayProgress(p.ctx, p.call, r.Params) })
+				p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, r.Params) })
 				return nil, nil
 			}
 		case *mcp.LoggingMessageRequest:
 			if p := c.findByTag(takeTag(r.Params.Meta)); p != nil {
-				p.add(func() { _ = p.client.Log(p.ctx, r.Params) })
+				p.messages.Add(func() { _ = p.client.Log(p.ctx, r.Params) })
 				return nil, nil
 			}
 		}
@@ -128,54 +114,4 @@ func (c *upstreamConn) findByTag(tag string) *passedCall {
 		}
 	}
 	return c.tags[tag]
-}
-
-// add sends a message after those before it. It does not block.
-func (p *passedCall) add(send func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over || len(p.queue) >= maxRelayed {
-		return
-	}
-	p.queue = append(p.queue, send)
-	if !p.sending {
-		p.sending = true
-		go p.sendQueued()
-	}
-}
-
-func (p *passedCall) sendQueued() {
-	for {
-		p.mu.Lock()
-		if len(p.queue) == 0 {
-			p.sending = false
-			if p.over {
-				close(p.idle)
-			}
-			p.mu.Unlock()
-			return
-		}
-		send := p.queue[0]
-		p.queue = p.queue[1:]
-		p.mu.Unlock()
-		send()
-	}
-}
-
-// finish takes no more messages and waits until those are sent that wait, or until it would
-// delay the result for too long.
-func (p *passedCall) finish() {
-	p.mu.Lock()
-	p.over = true
-	if !p.sending {
-		close(p.idle)
-	}
-	p.mu.Unlock()
-	limit := time.NewTimer(relayTimeout)
-	defer limit.Stop()
-	select {
-	case <-p.idle:
-	case <-p.ctx.Done():
-	case <-limit.C:
-	}
 }

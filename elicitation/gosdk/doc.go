@@ -6,9 +6,25 @@
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
 //	clients, err := gosdk.NewDownstream(router, server, nil)
+//	handler := clients.Handler(mcp.NewStreamableHTTPHandler(getServer, nil))
 //
-// A handler begins a call on it for each request that it passes upstream, on a connection
-// whose client is one of [NewSharedClient]:
+// An [Upstream] is a server on the other side, with the connections to it:
+//
+//	up, err := clients.NewUpstream(gosdk.UpstreamOptions{
+//		Name: "files", Implementation: impl,
+//		Transport: func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url} },
+//	})
+//	defer up.Close()
+//	err = up.PublishTools(ctx, server, nil)
+//
+// Its tools are tools of the gateway then. What the upstream asks while it runs one reaches
+// the client whose call it serves; so do progress and log messages. The example of the
+// package is this as a program.
+//
+// # Connections of the host's own
+//
+// A host that has more to do for a call begins and ends it itself, on a connection whose
+// client is one of [NewSharedClient] or [NewClient]:
 //
 //	shared := gosdk.NewSharedClient(router, key, impl, nil)
 //	transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: gosdk.HTTPClient(nil)}
@@ -21,29 +37,47 @@
 //	defer call.End()
 //	return session.CallTool(gosdk.WithCall(gosdk.UpstreamContext(ctx), call), params)
 //
+// These clients pass questions to the router before the SDK looks at them: it refuses, logs
+// and counts those that the client of the call has not declared, and passes on schemas and
+// answers that the SDK would refuse. Errors of the router in what a handler of the gateway
+// returns reach the client with their code and data.
+//
+// Use [UpstreamContext] for all requests upstream. The SDK keeps the revision of the client
+// in the context of a handler, and would speak it with the upstream.
+//
 // # Which call asks
 //
 // The SDK does not report which call caused a question of the upstream: the context of the
 // handler comes from the connection. Over HTTP the stream says it: an upstream asks on the
 // response to the request that it serves. [HTTPClient] marks the questions on such a response
 // with the call of [WithCall], and any number of calls of any number of users may share one
-// connection. Questions on the standing stream of the connection, which belongs to no call,
-// are for the only call in flight, if there is one.
+// connection. A call that is cancelled disturbs no other. All questions of a connection
+// count against [elicitation.Options].MaxPerUpstream.
 //
-// On standard input and output nothing says it. Give each call a connection of its own, with
-// a key of its own and the client of [NewClient]; or share one, and use
-// [elicitation.Router.AcquireUpstream] so that one call uses it at a time. Where two calls use
-// such a connection the router refuses the questions on it: it cannot know whose they are.
+// On standard input and output, and on the standing stream of a connection, nothing says it.
+// Where all calls in flight on the connection are of one client the question is put to it,
+// on the standing stream of its session; where they are not, it is refused. To avoid that,
+// let one call use such a connection at a time, as [Upstream] does and
+// [elicitation.Router.AcquireUpstream] does for connections of the host's own, or give each
+// call its own, with a key of its own. After a call that was given up open another
+// connection: [elicitation.Router.HasAbandonedCalls].
 //
-// Use [UpstreamContext] for all requests upstream. The SDK keeps the revision of the client
-// in the context of a handler, and would speak it with the upstream.
+// # Replicas
+//
+// The SDK has a session in the process that opened it, and looks for answers there. With
+// [Options].Replicas several gateways serve one endpoint behind any balancer: a gateway that
+// gets a request for a session of another, or an answer, passes it on. The session ids that
+// clients see are sealed under the keys that the gateways share. The other way are sticky
+// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Neither needs
+// an [elicitation.Bus].
 //
 // # Progress
 //
 // While a person is asked, a client that gave its request a progress token gets progress
 // on it ([elicitation.Options].Heartbeat). Progress of the upstream on the call must be
-// sent through the router as well, so that values increase. Give the upstream call a token
-// of the gateway's own and pass its notifications to [RelayProgress], and to nothing else:
+// sent through the router as well, so that values increase. An [Upstream] does that. On a
+// connection of the host's own give the upstream call a token of the gateway's own and pass
+// its notifications to [RelayProgress], and to nothing else:
 //
 //	relay := func(ctx context.Context, req *mcp.ProgressNotificationClientRequest) {
 //		_ = gosdk.RelayProgress(ctx, call, req.Params)
@@ -64,8 +98,12 @@
 //
 // The SDK decodes questions and answers before this package sees them. The members of a
 // form's schema reach the client in alphabetical order, integers in schemas and answers
-// beyond 2^53 lose digits, and unknown members are dropped. The SDK sends a question and
-// waits for its answer in one step, so that "delivered" is logged when the answer arrives.
-// Clients of revision 2026-07-28 cannot be asked while a request runs; questions for them
-// are refused as for a client without the capability.
+// beyond 2^53 lose digits, and unknown members are dropped. Ids on the wire are the SDK's, and
+// it drops late, repeated and foreign answers by itself, so that the router does not count
+// them. The SDK sends a question and
+// waits for its answer in one step, so that "delivered" is logged when the answer arrives;
+// it does not report whether the upstream got an answer that it sent. Parameters of a
+// question that the SDK cannot decode, such as a message that is a number, are refused
+// without the router. Clients of revision 2026-07-28 cannot be asked while a request runs;
+// questions for them are refused as for a client without the capability.
 package gosdk

@@ -43,7 +43,7 @@ func gatewayOfOne(ctx context.Context) error {
 	inner := overHTTP(behind)
 	defer inner.Close()
 
-	// The gateway: each call has an upstream connection, and a key, of its own.
+	// The gateway: all calls share a connection.
 	router, err := elicitation.New(nil)
 	if err != nil {
 		return err
@@ -51,24 +51,21 @@ func gatewayOfOne(ctx context.Context) error {
 	gateway := mcp.NewServer(about, nil)
 	clients, err := gosdk.NewDownstream(router, gateway, nil)
 	if err != nil {
-		panic(err)
+		return err
 	}
-	gateway.AddTool(deploy, func(ctx context.Context,
-		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		key := elicitation.UpstreamKey(fmt.Sprintf("%p", req)) // a gateway has a counter, or a UUID
-		call, err := clients.Begin(ctx, req, key)
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		upstream, err := open(ctx, gosdk.NewClient(router, call, key, about, nil), inner.URL)
-		if err != nil {
-			return nil, err
-		}
-		defer upstream.Close()
-		return upstream.CallTool(ctx,
-			&mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
+	upstream, err := clients.NewUpstream(gosdk.UpstreamOptions{
+		Name: "inner", Implementation: about,
+		Transport: func() mcp.Transport {
+			return &mcp.StreamableClientTransport{Endpoint: inner.URL}
+		},
 	})
+	if err != nil {
+		return err
+	}
+	defer upstream.Close()
+	if err := upstream.PublishTools(ctx, gateway, nil); err != nil {
+		return err
+	}
 	outer := overHTTP(gateway)
 	defer outer.Close()
 
@@ -101,4 +98,43 @@ func overHTTP(s *mcp.Server) *httptest.Server {
 func open(ctx context.Context, c *mcp.Client, url string) (*mcp.ClientSession, error) {
 	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
 		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
+}
+
+// A host that opens connections itself says with each request which call it serves. The
+// questions that come on the response are that call's.
+func ExampleHTTPClient() {
+	behind := mcp.NewServer(&mcp.Implementation{Name: "behind", Version: "1"}, nil)
+	served := overHTTP(behind)
+	defer served.Close()
+
+	router, err := elicitation.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	about := &mcp.Implementation{Name: "gateway", Version: "1"}
+	client := gosdk.NewSharedClient(router, "behind/1", about, nil)
+	session, err := client.Connect(context.Background(), &mcp.StreamableClientTransport{
+		Endpoint: served.URL, HTTPClient: gosdk.HTTPClient(nil),
+	}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close()
+
+	// A handler of the gateway, on the shared session:
+	_ = func(clients *gosdk.Downstream) mcp.ToolHandler {
+		return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			call, err := clients.Begin(ctx, req, "behind/1")
+			if err != nil {
+				return nil, err
+			}
+			defer call.End()
+			return session.CallTool(gosdk.WithCall(gosdk.UpstreamContext(ctx), call),
+				&mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
+		}
+	}
+	fmt.Println("connected to", session.InitializeResult().ServerInfo.Name)
+	// Output: connected to behind
 }

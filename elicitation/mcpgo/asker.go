@@ -41,6 +41,9 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json
 		ctx = a.server.WithContext(ctx, a.session)
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
+	if err != nil && isGarbled(server.ClientSessionFromContext(ctx), err) {
+		return json.RawMessage("null"), nil // which the router counts as not valid
+	}
 	if err != nil {
 		return nil, decodeError(server.ClientSessionFromContext(ctx), err)
 	}
@@ -55,6 +58,7 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json
 var (
 	httpError  = regexp.MustCompile(`^elicitation/create error (-?[0-9]+): (?s:(.*))$`)
 	linesError = "elicitation request failed: "
+	garbled    = "failed to unmarshal elicitation response: "
 )
 
 // decodeError distinguishes the client's own error from a failure to ask. It relies on the
@@ -75,6 +79,11 @@ func decodeError(session server.ClientSession, err error) error {
 		}
 	}
 	return fmt.Errorf("elicitation: asking the client: %w", err)
+}
+
+// isGarbled reports whether the client has answered with what mcp-go cannot decode.
+func isGarbled(session server.ClientSession, err error) bool {
+	return sessionType(session) != "" && strings.HasPrefix(err.Error(), garbled)
 }
 
 // sessionType returns the name of the unexported type of a session of mcp-go's, and "" for

@@ -7,8 +7,25 @@
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
 //	clients, err := mcpgo.NewDownstream(router, s, nil)
 //
-// [NewSharedClient] makes the second, a client of mcp-go on a transport of mcp-go, which passes
-// questions to the router:
+// An [Upstream] is a server on the other side, with the connections to it. A tool of the gateway
+// passes its calls on:
+//
+//	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
+//		Name: "files",
+//		Transport: func() (transport.Interface, error) { return transport.NewStreamableHTTP(url) },
+//	})
+//	defer up.Close()
+//	...
+//	return up.CallTool(ctx, request, "search")
+//
+// What the upstream asks while it runs a call reaches the client whose call it is; so does
+// progress. The example of the package is this as a program.
+//
+// # Connections of the host's own
+//
+// [NewSharedClient] makes a client of mcp-go on a transport of mcp-go, which passes questions
+// to the router, before mcp-go looks at them: it refuses, logs and counts those that the
+// client of the call has not declared, and those that mcp-go cannot read.
 //
 //	upstream := mcpgo.NewSharedClient(router, key, transport)
 //
@@ -19,24 +36,39 @@
 //		return nil, err
 //	}
 //	defer call.End()
-//	return upstream.CallTool(mcpgo.WithCall(ctx, call), request)
+//	return upstream.CallTool(mcpgo.WithCall(mcpgo.UpstreamContext(ctx), call), request)
 //
 // # Connections that calls share
 //
 // A question that comes on the stream of a call's own HTTP request, or in a
 // result of revision 2026-07-28, belongs to that call, and any number of calls
-// may share the connection. On standard input and output, and on the standing
-// stream of a session, mcp-go does not report which call caused a question: let one call at
-// a time use such a connection ([elicitation.Router.AcquireUpstream]) or give each call its own,
-// with a key of its own. Where two calls use such a connection the router refuses the
-// questions on it: it cannot know whose they are.
+// may share the connection. A call that is cancelled disturbs no other. All questions of a
+// connection count against [elicitation.Options].MaxPerUpstream.
+//
+// On standard input and output, and on the standing stream of a session, mcp-go does not
+// report which call caused a question. Where all calls in flight on the connection are of one
+// client the question is put to it, on the standing stream of its session; where they are
+// not, it is refused. To avoid that, let one call use such a connection at a time, as
+// [Upstream] does and [elicitation.Router.AcquireUpstream] does for connections of the host's
+// own, or give each call its own, with a key of its own. After a call that was given up
+// open another connection: [elicitation.Router.HasAbandonedCalls].
+//
+// # Replicas
+//
+// mcp-go has a session in the process that opened it, and looks for answers there. With
+// [Options].Replicas and [Downstream.Handler] several gateways serve one endpoint behind any
+// balancer: a gateway that gets a request for a session of another, or an answer, passes it
+// on. The session ids that clients see are sealed under the keys that the gateways share. The
+// other way are sticky sessions: a balancer that selects the gateway by the header
+// Mcp-Session-Id. Neither needs an [elicitation.Bus].
 //
 // # Progress of a call
 //
 // While a person is asked, a client that gave its request a progress token gets progress
 // on it ([elicitation.Options].Heartbeat). Progress of the upstream on the call must be
-// sent through the router as well, so that values increase. Give the upstream call a token
-// of the gateway's own and pass its notifications to [RelayProgress], and to nothing else:
+// sent through the router as well, so that values increase. An [Upstream] does that. On a
+// connection of the host's own give the upstream call a token of the gateway's own and pass
+// its notifications to [RelayProgress], and to nothing else:
 //
 //	upstream.OnNotification(func(n mcp.JSONRPCNotification) {
 //		_ = mcpgo.RelayProgress(ctx, call, n)
@@ -94,12 +126,17 @@
 //   - mcp-go sends a question and waits for its answer in one step, so that "delivered" is
 //     logged when the answer arrives; and it does not send the client a cancellation for a
 //     question that is withdrawn.
+//   - Ids on the wire are mcp-go's, and it drops late, repeated and foreign answers by itself,
+//     so that the router does not count them; nor does it report whether the upstream got
+//     an answer that it sent.
+//   - An error of the router in what a handler of the gateway returns reaches the client as
+//     -32603 with the text alone.
 //   - A notification that is sent just before a response, such as the one that a visit is
 //     finished, may be lost in mcp-go's HTTP server.
 //   - The data of a client's own error is lost, and on standard input and output its code,
 //     too: the upstream gets -32603.
-//   - An answer that mcp-go cannot decode ends the question as one that could not be
-//     delivered, not as one that is not valid.
+//   - In a process, and in sessions of the host's make, an answer that cannot be decoded ends
+//     the question as one that could not be delivered, not as one that is not valid.
 //   - Clients of revision 2026-07-28 cannot be asked while a request runs;
 //     questions for them are refused as for a client without the capability.
 package mcpgo

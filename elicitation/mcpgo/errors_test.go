@@ -19,6 +19,9 @@ import (
 // undelivered is what an upstream is told of a client that cannot be asked.
 const undelivered = "error -32603: Elicitation could not be delivered"
 
+// notValid is what an upstream is told of an answer that cannot be read.
+const notValid = "error -32603: The client's answer is not valid"
+
 // rawAnswer answers all requests of the server with bytes.
 type rawAnswer struct {
 	transport.BidirectionalInterface
@@ -49,8 +52,8 @@ func TestClientErrors(t *testing.T) {
 	}{
 		{"own error over HTTP", false, mcpgo.Transport, "error -32050: no\neyes"},
 		{"own error over lines", true, mcpgo.Transport, "error -32603: no\neyes"},
-		{"no answer over HTTP", false, func(over transport.Interface) transport.Interface { return raw(over, `{"action":5}`) }, undelivered},
-		{"no answer over lines", true, func(over transport.Interface) transport.Interface { return raw(over, `{"action":5}`) }, undelivered},
+		{"no answer over HTTP", false, func(over transport.Interface) transport.Interface { return raw(over, `{"action":5}`) }, notValid},
+		{"no answer over lines", true, func(over transport.Interface) transport.Interface { return raw(over, `{"action":5}`) }, notValid},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGateway(t, setting{revision: legacy, downLines: test.lines})

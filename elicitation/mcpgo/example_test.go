@@ -54,13 +54,10 @@ func gatewayOfOne(ctx context.Context) error {
 			}
 			return mcp.NewToolResultText(string(answer.Action)), nil
 		})
-	inner, stopInner, err := serve(behind)
-	if err != nil {
-		return err
-	}
-	defer stopInner()
+	inner := httptest.NewServer(server.NewStreamableHTTPServer(behind))
+	defer inner.Close()
 
-	// The gateway: what it takes is the router, both sides, and the lines of pass.
+	// The gateway: all calls share a connection.
 	router, err := elicitation.New(nil)
 	if err != nil {
 		return err
@@ -68,22 +65,22 @@ func gatewayOfOne(ctx context.Context) error {
 	gateway := server.NewMCPServer("gateway", "1", server.WithElicitation())
 	clients, err := mcpgo.NewDownstream(router, gateway, nil)
 	if err != nil {
-		panic(err)
+		return err
 	}
-	upstream := mcpgo.NewSharedClient(router, "behind", inner)
-	if err := open(ctx, upstream); err != nil {
+	upstream, err := clients.NewUpstream(mcpgo.UpstreamOptions{
+		Name: "inner",
+		Transport: func() (transport.Interface, error) {
+			return transport.NewStreamableHTTP(inner.URL + "/mcp")
+		},
+	})
+	if err != nil {
 		return err
 	}
 	defer upstream.Close()
-	pass := func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		call, err := clients.Begin(ctx, "behind")
-		if err != nil {
-			return nil, err
-		}
-		defer call.End()
-		return upstream.CallTool(mcpgo.WithCall(ctx, call), request)
-	}
-	gateway.AddTool(mcp.NewTool("deploy"), pass)
+	gateway.AddTool(mcp.NewTool("deploy"), func(ctx context.Context,
+		request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return upstream.CallTool(ctx, request, "deploy")
+	})
 
 	// A user of it.
 	outer, stopOuter, err := serve(gateway)
@@ -108,4 +105,41 @@ func gatewayOfOne(ctx context.Context) error {
 	}
 	fmt.Println("the tool says:", got.Content[0].(mcp.TextContent).Text)
 	return nil
+}
+
+// A host that opens connections itself says with each request which call it serves.
+func ExampleWithCall() {
+	behind := server.NewMCPServer("behind", "1")
+	over, stop, err := serve(behind)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	router, err := elicitation.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	upstream := mcpgo.NewSharedClient(router, "behind/1", over)
+	if err := open(context.Background(), upstream); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer upstream.Close()
+
+	// A handler of the gateway, on the shared client:
+	_ = func(clients *mcpgo.Downstream) server.ToolHandlerFunc {
+		return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult,
+			error) {
+			call, err := clients.Begin(ctx, "behind/1")
+			if err != nil {
+				return nil, err
+			}
+			defer call.End()
+			return upstream.CallTool(mcpgo.WithCall(mcpgo.UpstreamContext(ctx), call), request)
+		}
+	}
+	fmt.Println("connected:", upstream.IsInitialized())
+	// Output: connected: true
 }

@@ -27,12 +27,9 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/linetest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	legacy = "2025-11-25"

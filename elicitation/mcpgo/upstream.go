@@ -2,174 +2,319 @@ package mcpgo
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/connpool"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// completionTimeout bounds the notification of another replica that a visit is finished:
-// mcp-go reads nothing else of the connection meanwhile.
-const completionTimeout = 2 * time.Second
+// The defaults of [UpstreamOptions].
+const (
+	// DefaultProtocolVersion is the last revision in which servers ask while a call runs.
+	DefaultProtocolVersion = "2025-11-25"
+	// DefaultMaxConnections is how many connections serve one call each at a time: what
+	// a small machine runs of child processes.
+	DefaultMaxConnections = 8
+	// DefaultMaxWaiting is how many calls may wait for one of these.
+	DefaultMaxWaiting = 1000
+	// DefaultIdleTimeout is how long such a connection is kept without a call.
+	DefaultIdleTimeout = time.Minute
+)
 
-type callKey struct{}
+const (
+	// connectTimeout bounds the opening of a connection, which several calls may wait for.
+	connectTimeout = 30 * time.Second
+	// pingTimeout is how long a connection that was idle may take to show that it is alive:
+	// mcp-go does not report that a child process has ended.
+	pingTimeout = 2 * time.Second
+	// retryAfter is when a call that found no connection may be made again.
+	retryAfter = 5 * time.Second
+)
 
-// UpstreamContext returns a context for requests upstream: it ends when that of the client's
-// request ends, and has none of its values, such as the session and the revision of the
-// client.
-func UpstreamContext(ctx context.Context) context.Context { return upstreamContext{ctx} }
+// UpstreamOptions configure an [Upstream].
+type UpstreamOptions struct {
+	// Name begins the keys of the connections, which logs have as upstream_session.
+	Name string
+	// Transport returns the transport of one more connection. It is required. Connections
+	// over a [*transport.StreamableHTTP] serve any number of calls at once. One over any
+	// other, such as that of a child process, serves one call at a time. NewUpstream calls it
+	// once to learn which. Calls may overlap.
+	Transport func() (transport.Interface, error)
+	// Client has the host's own options of the clients; see [NewSharedClient].
+	Client []client.ClientOption
+	// Initialize is what the clients send of the gateway, such as its name.
+	Initialize mcp.InitializeRequest
+	// ProtocolVersion is the revision to be spoken, "": [DefaultProtocolVersion].
+	ProtocolVersion string
 
-type upstreamContext struct{ ended context.Context }
-
-// Deadline implements [context.Context].
-func (c upstreamContext) Deadline() (time.Time, bool) { return c.ended.Deadline() }
-
-// Done implements [context.Context].
-func (c upstreamContext) Done() <-chan struct{} { return c.ended.Done() }
-
-// Err implements [context.Context].
-func (c upstreamContext) Err() error { return c.ended.Err() }
-
-// Value implements [context.Context].
-func (c upstreamContext) Value(any) any { return nil }
-
-// AfterFunc lets package context derive contexts without a goroutine each.
-func (c upstreamContext) AfterFunc(f func()) (stop func() bool) {
-	return context.AfterFunc(c.ended, f)
+	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
+	// a time: how many there may be, how many calls may wait for one, and when one that has
+	// none is closed. An authenticated principal may use half of the connections. 0:
+	// [DefaultMaxConnections] and so on.
+	MaxConnections, MaxWaiting int
+	IdleTimeout                time.Duration
 }
 
-// WithCall returns a context for calls of the upstream client that serve call. Where
-// mcp-go derives the context of a question from that of the call which caused it, the
-// question belongs to call.
-func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
-	return context.WithValue(ctx, callKey{}, call)
+// An Upstream is a server behind a gateway, and the connections to it. It opens them when
+// they are needed, with the elicitation capabilities of the client that a call is for:
+// upstreams may hide tools that ask from clients that cannot be asked. It replaces one that
+// has ended, and closes one whose call was given up where the answers of such a call could
+// be taken for those of the next.
+//
+// Progress of the upstream about a call and the client's cancellation are passed on, and log
+// messages where a connection serves one call at a time: mcp-go does not report the stream
+// of a notification. What the upstream reports in the last moment before its result may be
+// dropped.
+//
+// All methods may be called concurrently.
+type Upstream struct {
+	clients *Downstream
+	opts    UpstreamOptions
+	shares  bool // connections serve any number of calls
+	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+
+	mu     sync.Mutex
+	closed bool
+	shared map[modes]*sharedConn
+	opened map[*upstreamConn]struct{}
 }
 
-// NewClient returns a client of mcp-go, not yet started, on an upstream connection that
-// only call uses. key is the key with which the call was begun. The client declares the
-// elicitation capabilities of the call's client, and passes questions of the upstream to
-// the router, also those that its capabilities do not allow. opts are the host's own, and
-// may declare other capabilities.
-func NewClient(
-	router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
-	over transport.Interface, opts ...client.ClientOption,
-) *client.Client {
-	return newClient(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
-}
-
-// NewSharedClient is [NewClient] for a connection that calls share. The capabilities of a
-// connection are fixed when it opens, before the calls are known. It therefore declares
-// both modes; questions that the client of a call cannot be asked are refused.
-func NewSharedClient(
-	router *elicitation.Router, key elicitation.UpstreamKey,
-	over transport.Interface, opts ...client.ClientOption,
-) *client.Client {
-	modes := &protocol.ElicitationCapability{Form: true, URL: true}
-	return newClient(router, key, over, modes, opts)
-}
-
-func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface,
-	modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
-	questions := &elicitationHandler{router, key}
-	if modes != nil {
-		declared := &mcp.ElicitationCapability{}
-		if modes.Form {
-			declared.Form = &struct{}{}
-		}
-		if modes.URL {
-			declared.URL = &struct{}{}
-		}
-		opts = append([]client.ClientOption{
-			client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared}),
-			client.WithElicitationHandler(questions),
-		}, opts...)
+// NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
+// the gateway's server has stopped.
+func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
+	if opts.Transport == nil {
+		return nil, errors.New("elicitation upstream: Transport is nil")
 	}
-	c := client.NewClient(wrapTransport(over, questions), opts...)
-	c.OnNotification(func(n mcp.JSONRPCNotification) {
-		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok &&
-			n.Method == protocol.NotifyElicitationCompleted {
-			// Without a goroutine, since the stream of the call may end with the next
-			// message. The router counts and logs the outcome; a notification has no
-			// response.
-			ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
-			defer cancel()
-			_, _ = router.HandleURLCompletion(ctx, key, id)
-		}
+	if opts.MaxConnections < 0 || opts.MaxWaiting < 0 || opts.IdleTimeout < 0 {
+		return nil, errors.New(
+			"elicitation upstream: MaxConnections, MaxWaiting or IdleTimeout is negative")
+	}
+	if opts.MaxConnections == 0 {
+		opts.MaxConnections = DefaultMaxConnections
+	}
+	if opts.MaxWaiting == 0 {
+		opts.MaxWaiting = DefaultMaxWaiting
+	}
+	if opts.IdleTimeout == 0 {
+		opts.IdleTimeout = DefaultIdleTimeout
+	}
+	if opts.ProtocolVersion == "" {
+		opts.ProtocolVersion = DefaultProtocolVersion
+	}
+	first, err := opts.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("elicitation upstream: %w", err)
+	}
+	u := &Upstream{
+		clients: d, opts: opts, shared: make(map[modes]*sharedConn),
+		opened: make(map[*upstreamConn]struct{}),
+	}
+	_, u.shares = first.(*transport.StreamableHTTP) // it is not started, and so holds nothing
+	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
+		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
+		Open:     u.open,
+		Close:    func(conn *upstreamConn) { u.close(conn) },
+		HasEnded: func(conn *upstreamConn) bool { return conn.ended.Load() },
 	})
-	return c
+	return u, nil
 }
 
-// ElicitationHandler returns the handler for questions of the upstream on the connection
-// named by key, for hosts that make their client themselves. Over [Transport] its errors
-// have their codes, and the upstream gets the client's progress if it gave a token.
-func ElicitationHandler(router *elicitation.Router,
-	key elicitation.UpstreamKey) client.ElicitationHandler {
-	return &elicitationHandler{router, key}
+// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
+// the upstream's own error. ctx must be that of mcp-go's handler.
+func (u *Upstream) CallTool(ctx context.Context, request mcp.CallToolRequest,
+	tool string) (*mcp.CallToolResult, error) {
+	result, err := u.tryCall(ctx, request, tool)
+	if errors.Is(err, transport.ErrSessionTerminated) {
+		// The upstream does not know the session, and so has not run the call.
+		result, err = u.tryCall(ctx, request, tool)
+	}
+	return result, err
 }
 
-type elicitationHandler struct {
-	router *elicitation.Router
-	key    elicitation.UpstreamKey
-}
-
-// Elicit asks the client of the call in the context, or of the only call on the
-// connection. Its errors are for the upstream.
-func (h *elicitationHandler) Elicit(ctx context.Context,
-	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	answer, err := h.ask(ctx, request.Params)
+func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
+	tool string) (*mcp.CallToolResult, error) {
+	session := server.ClientSessionFromContext(ctx)
+	if session == nil {
+		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
+	}
+	info, err := u.clients.describeClient(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	return decodeResult(answer)
-}
-
-// handleRequest is Elicit for a question that the upstream sends. The client of mcp-go would
-// refuse, without the router, questions that were not declared or that it cannot read.
-func (h *elicitationHandler) handleRequest(ctx context.Context,
-	r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	answer, err := h.ask(ctx, r.Params)
+	conn, release, err := u.acquire(ctx, modesOf(info), info.Principal)
 	if err != nil {
 		return nil, err
 	}
-	result, err := json.Marshal(answer)
+	reuse := false // nor after a panic
+	defer func() { release(reuse) }()
+	call, err := u.clients.Begin(ctx, conn.key)
 	if err != nil {
-		return nil, errInternal()
+		reuse = true
+		return nil, err
 	}
-	return transport.NewJSONRPCResultResponse(r.ID, result), nil
+	defer call.End()
+	passed := conn.addCall(ctx, call)
+	defer conn.removeCall(passed)
+	var on mcp.CallToolRequest
+	on.Params.Name, on.Params.Arguments = tool, request.Params.Arguments
+	if !call.Origin().ProgressToken.IsZero() {
+		on.Params.Meta = &mcp.Meta{ProgressToken: passed.token}
+	}
+	result, err := conn.client.CallTool(WithCall(UpstreamContext(ctx), call), on)
+	_, broken := errors.AsType[*transport.Error](err)
+	if !broken {
+		call.ConfirmUpstreamEnd()
+	}
+	if errors.Is(err, transport.ErrSessionTerminated) {
+		conn.ended.Store(true)
+	}
+	reuse = !broken && ctx.Err() == nil
+	return result, err
 }
 
-func (h *elicitationHandler) ask(ctx context.Context, question any) (*protocol.ElicitResult, error) {
-	params, err := json.Marshal(question)
-	if err != nil {
-		return nil, errInternal()
+// acquire returns a connection for a call and what gives it back.
+func (u *Upstream) acquire(ctx context.Context, m modes,
+	who protocol.Principal) (conn *upstreamConn, release func(reuse bool), err error) {
+	if u.shares {
+		conn, err = u.share(ctx, m)
+		return conn, func(bool) {}, err
 	}
-	progress := newProgressReporter(ctx)
-	defer progress.stopReporting()
-	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
-		return call.Elicit(ctx, params, progress.elicitOptions())
+	for {
+		conn, err = u.pool.Acquire(ctx, m, who)
+		if errors.Is(err, connpool.ErrFull) {
+			err = &elicitation.Error{
+				Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
+				Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
+			}
+		}
+		if err != nil || conn.isAlive(ctx) {
+			return conn, func(reuse bool) { u.pool.Release(conn, m, who, reuse) }, err
+		}
+		u.pool.Release(conn, m, who, false)
 	}
-	return h.router.ElicitFrom(ctx, h.key, params, progress.elicitOptions())
 }
 
-// decodeResult converts an answer to mcp-go's type.
-func decodeResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return nil, errInternal()
-	}
-	var result mcp.ElicitationResult
-	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, errInternal()
-	}
-	return &result, nil
+// A sharedConn is a connection that several wait for or use.
+type sharedConn struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  *upstreamConn
+	err   error
 }
 
-// errInternal returns the error for an upstream that does not name the cause.
-func errInternal() error {
-	return protocol.Errorf(protocol.CodeInternalError, "internal error")
+// share returns the connection for the modes, and opens it if there is none that is alive.
+func (u *Upstream) share(ctx context.Context, m modes) (*upstreamConn, error) {
+	u.mu.Lock()
+	s := u.shared[m]
+	if s == nil || s.hasEnded() {
+		s = &sharedConn{ready: make(chan struct{})}
+		u.shared[m] = s
+		go func() {
+			defer close(s.ready)
+			s.conn, s.err = u.open(m)
+		}()
+	}
+	u.mu.Unlock()
+	select {
+	case <-s.ready:
+		return s.conn, s.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// hasEnded reports whether the connection was opened and has ended, or could not be opened.
+func (s *sharedConn) hasEnded() bool {
+	select {
+	case <-s.ready:
+		return s.err != nil || s.conn.ended.Load()
+	default:
+		return false
+	}
+}
+
+// open opens a connection. It does not use the context of a call, which must not end a
+// connection that others wait for.
+func (u *Upstream) open(m modes) (*upstreamConn, error) {
+	over, err := u.opts.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("elicitation upstream: %w", err)
+	}
+	conn := newUpstreamConn(elicitation.UpstreamKey(u.opts.Name + "/" + rand.Text()))
+	opts := append(slices.Clone(u.opts.Client), client.WithProtocolVersion(u.opts.ProtocolVersion))
+	conn.client = newClient(u.clients.router, conn.key, over, m.capability(), opts)
+	conn.client.OnNotification(func(n mcp.JSONRPCNotification) { u.relay(conn, n) })
+	// mcp-go reads standard output, and stderr, until the context of Start ends.
+	if err := conn.client.Start(context.Background()); err != nil {
+		return nil, fmt.Errorf("elicitation upstream: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	_, err = conn.client.Initialize(ctx, u.opts.Initialize)
+	u.mu.Lock()
+	if u.closed && err == nil {
+		err = connpool.ErrClosed
+	}
+	if err == nil {
+		u.opened[conn] = struct{}{}
+	}
+	u.mu.Unlock()
+	if err != nil {
+		_ = conn.client.Close()
+		return nil, fmt.Errorf("elicitation upstream: %w", err)
+	}
+	conn.lastUsed.Store(time.Now().UnixNano())
+	return conn, nil
+}
+
+func (u *Upstream) close(conn *upstreamConn) {
+	conn.ended.Store(true)
+	u.mu.Lock()
+	delete(u.opened, conn)
+	u.mu.Unlock()
+	_ = conn.client.Close() // the reason why it ended is of no use any more
+}
+
+// Close closes all connections and waits for that. Calls in flight fail.
+func (u *Upstream) Close() {
+	u.mu.Lock()
+	u.closed = true
+	open := slices.Collect(maps.Keys(u.opened))
+	u.mu.Unlock()
+	u.pool.Close()
+	var closing sync.WaitGroup
+	for _, conn := range open {
+		closing.Go(func() { u.close(conn) })
+	}
+	closing.Wait()
+}
+
+// modes are those of elicitation that a connection declares.
+type modes struct{ form, url bool }
+
+func modesOf(info elicitation.SessionInfo) modes {
+	c := info.Capabilities.Elicitation
+	if c == nil || info.Version < protocol.V20250618 {
+		return modes{}
+	}
+	return modes{c.Form, c.URL && info.Version >= protocol.V20251125}
+}
+
+func (m modes) capability() *protocol.ElicitationCapability {
+	if m == (modes{}) {
+		return nil
+	}
+	return &protocol.ElicitationCapability{Form: m.form, URL: m.url}
 }

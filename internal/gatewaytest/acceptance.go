@@ -129,6 +129,13 @@ func sentences() []sentence {
 				"mode": "elicitation.form", "reason": "client_error", "code": -32000.0}}),
 			metrics: []string{"elicitation_requests_total 1",
 				`elicitation_errors_total{reason="client_error"} 1`}},
+		{name: "the client's result is not one", reply: `"result":{"action":5}`,
+			upstream: `{"code":-32603,"message":"The client's answer is not valid"}`, frames: 1,
+			logged: append(created(true), entry{"elicitation.error", fields{
+				"mode": "elicitation.form", "reason": "invalid_reply", "code": -32603.0,
+				"error": "the result is not that of an elicitation"}}),
+			metrics: []string{"elicitation_requests_total 1",
+				`elicitation_errors_total{reason="invalid_reply"} 1`}},
 		{name: "the question belongs to no call", outside: true,
 			upstream: `{"code":-32601,"message":"No client session available"}`,
 			logged:   noSession, metrics: noSessionCount},

@@ -1,0 +1,258 @@
+package mcpgo_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// asUpstream makes this program an upstream on standard input and output.
+const asUpstream = "RONDO_TEST_UPSTREAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asUpstream) != "" {
+		s := newUpstream(setting{})
+		s.AddTool(mcp.NewTool("die"), func(context.Context,
+			mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			os.Exit(0)
+			return nil, nil
+		})
+		if err := server.ServeStdio(s); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	leaktest.Main(m)
+}
+
+// newUpstreamGateway is a gateway before one upstream with the tools of newUpstream.
+func newUpstreamGateway(t *testing.T, opts mcpgo.UpstreamOptions) *gateway {
+	t.Helper()
+	router, err := elicitation.New(&elicitation.Options{
+		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.NewMCPServer("gateway", "1", server.WithElicitation(), server.WithLogging())
+	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{
+		Principal: func(ctx context.Context) protocol.Principal {
+			from, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo)
+			if !ok {
+				return protocol.Principal{}
+			}
+			return protocol.Principal{Subject: from.GetClientInfo().Name}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Name = "up"
+	up, err := clients.NewUpstream(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(up.Close)
+	for _, name := range []string{"form", "die", "report"} {
+		s.AddTool(mcp.NewTool(name), func(ctx context.Context,
+			r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return up.CallTool(ctx, r, name)
+		})
+	}
+	down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
+	t.Cleanup(down.Close)
+	keep := transport.WithHTTPBasicClient(testHTTPClient(t))
+	return &gateway{router: router, open: overHTTP(t, down.URL+"/mcp", keep)}
+}
+
+// named connects a client that is called name.
+func (g *gateway) named(t *testing.T, name string, f answering,
+	watch func(mcp.JSONRPCNotification)) *client.Client {
+	t.Helper()
+	c := client.NewClient(g.open(), client.WithProtocolVersion(legacy),
+		client.WithElicitationHandler(f))
+	if watch != nil {
+		c.OnNotification(watch)
+	}
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	var hello mcp.InitializeRequest
+	hello.Params.ClientInfo = mcp.Implementation{Name: name, Version: "1"}
+	if _, err := c.Initialize(t.Context(), hello); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func callNamed(ctx context.Context, c *client.Client, tool, env string) string {
+	var r mcp.CallToolRequest
+	r.Params.Name, r.Params.Arguments = tool, map[string]any{"env": env}
+	result, err := c.CallTool(ctx, r)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return result.Content[0].(mcp.TextContent).Text
+}
+
+// children returns transports over child processes, and counts them.
+func children(t *testing.T, started *atomic.Int32) func() (transport.Interface, error) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (transport.Interface, error) {
+		started.Add(1)
+		return transport.NewStdio(program, []string{asUpstream + "=yes"}), nil
+	}
+}
+
+// TestChildProcessesServeManyUsers: a bounded number of children, each of which serves one
+// call at a time.
+func TestChildProcessesServeManyUsers(t *testing.T) {
+	var started atomic.Int32
+	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{Transport: children(t, &started),
+		MaxConnections: 4, IdleTimeout: time.Hour})
+	each := 50
+	if testmode.Slow {
+		each = 500
+	}
+	var calls sync.WaitGroup
+	for _, name := range []string{"alice", "bob"} {
+		c := g.named(t, name, func(_ context.Context, r mcp.ElicitationRequest) (
+			*mcp.ElicitationResult, error) {
+			return result("accept",
+				map[string]any{"reason": name + " answers " + r.Params.Message}), nil
+		}, nil)
+		for n := range each {
+			calls.Go(func() {
+				env := fmt.Sprintf("%s-%d", name, n)
+				want := fmt.Sprintf(`accept {"reason":"%s answers Deploy to %s?"}`, name, env)
+				if got := callNamed(t.Context(), c, "form", env); got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	if n := started.Load(); n > 5 { // the first was made to see of what type it is
+		t.Errorf("%d processes were started, want 4 at most", n-1)
+	}
+}
+
+// TestCancelledCallsOnChildren: a child whose call was given up is replaced, and the calls
+// of others find one.
+func TestCancelledCallsOnChildren(t *testing.T) {
+	var started atomic.Int32
+	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{Transport: children(t, &started),
+		MaxConnections: 2})
+	asked, over := make(chan struct{}), make(chan struct{})
+	alice := g.named(t, "alice", func(context.Context, mcp.ElicitationRequest) (
+		*mcp.ElicitationResult, error) {
+		asked <- struct{}{}
+		<-over
+		return result("decline", nil), nil
+	}, nil)
+	t.Cleanup(func() { close(over) })
+	bob := g.named(t, "bob", accept("bob"), nil)
+	for range 4 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			callNamed(ctx, alice, "form", "alice")
+		}()
+		<-asked
+		cancel()
+		<-ended
+		if got := callNamed(within(t), bob, "form", "bob"); got != `accept {"reason":"bob"}` {
+			t.Errorf("bob: got %s", got)
+		}
+	}
+}
+
+// TestAChildDies: its call fails, and the next one gets another child; so does one after a
+// child that died without a call.
+func TestAChildDies(t *testing.T) {
+	var started atomic.Int32
+	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{Transport: children(t, &started),
+		MaxConnections: 1})
+	c := g.named(t, "alice", accept("r"), nil)
+	for range 3 {
+		if got := callNamed(within(t), c, "die", ""); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("a call of a child that dies: got %s", got)
+		}
+		if got := callNamed(within(t), c, "form", "prod"); got != `accept {"reason":"r"}` {
+			t.Errorf("after a child died: got %s", got)
+		}
+	}
+}
+
+// TestUpstreamOverHTTP: progress reaches the client whose call it is about, and a session
+// that the upstream has lost is replaced.
+func TestUpstreamOverHTTP(t *testing.T) {
+	up := newUpstream(setting{})
+	heard := map[string]chan struct{}{"alice": make(chan struct{}), "bob": make(chan struct{})}
+	up.AddTool(mcp.NewTool("report"), func(ctx context.Context,
+		r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		name := r.GetString("env", "")
+		err := up.SendNotificationToClient(ctx, protocol.NotifyProgress, map[string]any{
+			"progressToken": r.Params.Meta.ProgressToken, "progress": 1, "message": name})
+		select {
+		case <-heard[name]:
+		case <-ctx.Done():
+		}
+		return mcp.NewToolResultText("done"), err
+	})
+	served := httptest.NewServer(server.NewStreamableHTTPServer(up, quiet))
+	t.Cleanup(served.Close)
+	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{
+		Transport: func() (transport.Interface, error) { return overHTTP(t, served.URL+"/mcp")(), nil },
+	})
+	var users sync.WaitGroup
+	for name, signal := range heard {
+		users.Go(func() {
+			var got []string
+			c := g.named(t, name, accept("r"), func(n mcp.JSONRPCNotification) {
+				if n.Method == protocol.NotifyProgress {
+					got = append(got, fmt.Sprint(n.Params.AdditionalFields["progressToken"], " ",
+						n.Params.AdditionalFields["message"]))
+					close(signal)
+				}
+			})
+			var r mcp.CallToolRequest
+			r.Params.Name, r.Params.Arguments = "report", map[string]any{"env": name}
+			r.Params.Meta = &mcp.Meta{ProgressToken: "of " + name}
+			if _, err := c.CallTool(within(t), r); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if want := []string{"of " + name + " " + name}; !slices.Equal(got, want) {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+			}
+			if got := callNamed(within(t), c, "form", name); got != `accept {"reason":"r"}` {
+				t.Errorf("%s: got %s", name, got)
+			}
+		})
+	}
+	users.Wait()
+}
