@@ -334,7 +334,8 @@ func TestForwarders(t *testing.T) {
 				}
 				question, ok := m.(*protocol.Request)
 				if !ok {
-					want := fmt.Sprintf(`{"answers":[%s,%s]}`, answer(session, 1), answer(session, 2))
+					want := fmt.Sprintf(`{"answers":[%s,%s]}`,
+						answer(session, 1), answer(session, 2))
 					if got := string(m.(*protocol.Response).Result); got != want {
 						t.Errorf("%s got %s, want %s", session, got, want)
 					}
