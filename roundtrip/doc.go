@@ -179,8 +179,9 @@
 //		work alone: the clock stands still while its Pause holds; the context ends
 //	a visit that the router remembers     1 h
 //		until the upstream says that it is completed; the client is not told any more
-//	telling the bus of a question         2 s
-//		the question is refused
+//	reaching another replica              30 s
+//		a reply that arrived at another replica than asked gets an error; less, if the
+//		host's context ends earlier
 //	natsbus.Options.Timeout               5 s
 //		a look into the directory, for a reply that arrived at another replica; it gets an error
 //	natsbus.Options.Lease                 10 s

@@ -226,7 +226,8 @@ func sendToNobody(t *testing.T, a, b *replica) {
 		t.Fatalf("Close: %v", err)
 	}
 	b.wantGone(t, name)
-	if _, err := a.SendTo(leaseContext(t), b.Name(), "q", nil); !errors.Is(err, elicitation.ErrBusClosed) {
+	_, err := a.SendTo(leaseContext(t), b.Name(), "q", nil)
+	if !errors.Is(err, elicitation.ErrBusClosed) {
 		t.Errorf("SendTo after Close: %v, want ErrBusClosed", err)
 	}
 }

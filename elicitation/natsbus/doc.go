@@ -76,9 +76,9 @@
 //	subscribe  rondo.bus.>
 //	           _INBOX.>
 //
-// and use TLS where others can read the network. The directory holds digests and
-// random names of replicas and names of servers, no keys and no messages. Messages are not logged, nor
-// passed to [Options].Failed. Everything that arrives is checked in size and shape
+// and use TLS where others can read the network. The directory holds digests, random
+// names of replicas and names of servers, no keys and no messages. Messages are not
+// logged, nor passed to [Options].Failed. Everything that arrives is checked in size and shape
 // all the same. A replica answers no more than [MaxAnswering] messages at a time,
 // and publishes answers on subjects of the bus only.
 package natsbus

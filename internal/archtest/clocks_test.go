@@ -31,6 +31,9 @@ var notAboutPeople = map[string]string{
 	"clienthttp.MaxRetry":                "the pause before a broken stream is resumed",
 	"clienthttp.MinRetry":                "the pause before a broken stream is resumed",
 	"elicitation.Bus.Claim":              "given by the router",
+	"elicitation.Store.Put":              "given by the router",
+	"redisstore.Store.Put":               "given by the router",
+	"natsbus.DefaultOpenTimeout":         "the start of a replica",
 	"elicitation.Options.RetryAfter":     "what a refused upstream is told",
 	"elicitation.Options.SweepInterval":  "a report about hosts",
 	"gosdk.DefaultIdleTimeout":           "the end of a connection that no call uses",
@@ -54,7 +57,7 @@ var clocksWithoutSetting = map[string]string{
 	"idle sessions at a limit of serverhttp":               "serverhttp.minEvictIdle",
 	"events of a finished stream":                          "serverhttp.eventLife",
 	"a visit that the router remembers":                    "elicitation.urlTTL",
-	"telling the bus of a question":                        "elicitation.busTimeout",
+	"reaching another replica":                             "elicitation.busTotalTime",
 	"an answer to a server of an older revision over HTTP": "clienthttp.answerLimit",
 }
 

@@ -43,6 +43,7 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 var helpers = map[string]bool{
 	"internal/cputime":      true,
 	"internal/balancerhttp": true,
+	"internal/debtest":      true,
 	"internal/gatewaytest":  true,
 	"internal/growthtest":   true,
 	"internal/leaktest":     true,

@@ -3,17 +3,15 @@
 package interop_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/debtest"
 	"github.com/rondo-mcp/rondo/internal/proctest"
 )
 
@@ -109,11 +107,7 @@ func startHAProxy(t *testing.T, _ proxy, root string, listener *os.File, configu
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	writeText(t, file, configuration)
-	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	startGuarded(t, listener, []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")},
+	startGuarded(t, listener, []string{debtest.Libraries(t, root)},
 		filepath.Join(root, "usr/sbin/haproxy"), "-db", "-f", file)
 }
 
@@ -143,80 +137,10 @@ func startGuarded(t *testing.T, file *os.File, env []string, program string,
 	return proctest.Start(t, cmd)
 }
 
-// installedProxies returns a folder that nginx and HAProxy are unpacked in, in the user's cache
-// directory: Debian's packages, with the libraries that this machine lacks. Nothing is installed,
-// and no service is started. It is fetched aside and moved, so that what is there is complete.
+// installedProxies returns a folder that nginx and HAProxy are unpacked in.
 func installedProxies(t *testing.T) (root string) {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache = filepath.Join(cache, "rondo-interop")
-	root = filepath.Join(cache, "proxies-"+debianRelease(t))
-	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		fetchProxies(t, cache, root)
-	}
-	return root
-}
-
-func debianRelease(t *testing.T) string {
-	t.Helper()
-	about, err := os.ReadFile("/etc/os-release")
-	found := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(about)
-	if err != nil || found == nil {
-		t.Fatalf("nginx and HAProxy come from Debian's packages, and this is no Debian (%v)", err)
-	}
-	return string(found[1])
-}
-
-// wouldInstall finds a package that apt would install, in what it says when it only simulates.
-var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
-
-// fetchProxies needs neither root nor the machine's own lists of packages, which may be old or
-// missing: apt keeps lists of its own for it.
-func fetchProxies(t *testing.T, cache, root string) {
-	t.Helper()
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := os.MkdirTemp(cache, "fresh-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(fresh)
-	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
-		if err := os.MkdirAll(filepath.Join(fresh, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apt := func(args ...string) []byte {
-		own := []string{"-qq", "-o", "Dir::State::Lists=" + filepath.Join(fresh, "lists"),
-			"-o", "Dir::Cache=" + filepath.Join(fresh, "cache")}
-		if os.Getuid() == 0 { // else apt would become a user who cannot write to the folder
-			own = append(own, "-o", "APT::Sandbox::User=root")
-		}
-		return runIn(t, fresh, "apt-get", append(own, args...)...)
-	}
-	apt("update")
-	names := []string{"nginx", "haproxy"}
-	simulated := apt("install", "--simulate", "--no-install-recommends", "nginx", "haproxy")
-	for _, found := range wouldInstall.FindAllSubmatch(simulated, -1) {
-		names = append(names, string(found[1]))
-	}
-	apt(append([]string{"download"}, names...)...)
-	packages, err := filepath.Glob(filepath.Join(fresh, "*.deb"))
-	if err != nil || len(packages) == 0 {
-		t.Fatalf("apt-get downloaded no packages (%v)", err)
-	}
-	for _, name := range packages {
-		runIn(t, fresh, "dpkg-deb", "--extract", name, "root")
-	}
-	err = os.Rename(filepath.Join(fresh, "root"), root)
-	// else another test was faster
-	if _, there := os.Stat(root); err != nil && there != nil {
-		t.Fatal(err)
-	}
+	return debtest.Unpack(t, "proxies", "nginx", "haproxy")
 }
 
 // runIn runs a program in a folder and returns its output. What fails fails the test.

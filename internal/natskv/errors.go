@@ -27,7 +27,8 @@ const (
 )
 
 // IsTransient reports whether another attempt may succeed: no server leads the
-// stream at the moment, the cluster has too few servers yet for a stream, the answering server is behind, or a message was lost.
+// stream at the moment, the cluster has too few servers yet for one, the answering
+// server is behind, or a message was lost.
 func IsTransient(err error) bool {
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return e.ErrorCode == clusterNotAvailable || e.ErrorCode == clusterNoLeader ||

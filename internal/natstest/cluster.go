@@ -109,6 +109,7 @@ type WiredCluster struct {
 
 	options []*natsserver.Options
 	wires   map[[2]int]*Wire // from, to
+	clients [][]*Wire        // to each server
 }
 
 // StartWiredCluster starts a cluster of n servers, all of them connected, and
@@ -116,6 +117,7 @@ type WiredCluster struct {
 func StartWiredCluster(t testing.TB, n int) *WiredCluster {
 	t.Helper()
 	c := &WiredCluster{wires: make(map[[2]int]*Wire)}
+	c.clients = make([][]*Wire, n)
 	c.Servers, c.options = startCluster(t, n, func(from, to int, address string) string {
 		w := NewWire(t, address)
 		c.wires[[2]int{from, to}] = w
@@ -130,6 +132,42 @@ func (c *WiredCluster) Isolate(i int) { c.eachWireOf(i, (*Wire).Cut) }
 // Rejoin undoes Isolate. The servers reconnect some time after it returns: see
 // [WiredCluster.AwaitConnected].
 func (c *WiredCluster) Rejoin(i int) { c.eachWireOf(i, (*Wire).Mend) }
+
+// ClientURL returns a URL at which clients reach server i by a wire, which Crash and Stall
+// break as well.
+func (c *WiredCluster) ClientURL(t testing.TB, i int) string {
+	t.Helper()
+	w := NewWire(t, c.Servers[i].Addr().String())
+	c.clients[i] = append(c.clients[i], w)
+	return "nats://" + w.Address()
+}
+
+// Crash ends server i as the death of its process does: its connections break, and it does
+// nothing else, such as handing over what it leads. Restart undoes it.
+func (c *WiredCluster) Crash(i int) {
+	c.eachWireOf(i, (*Wire).Cut)
+	c.eachClientOf(i, (*Wire).Cut)
+	Stop(c.Servers[i])
+}
+
+// Stall keeps server i from sending and receiving, while its connections stay. Resume undoes
+// it.
+func (c *WiredCluster) Stall(i int) {
+	c.eachWireOf(i, (*Wire).Block)
+	c.eachClientOf(i, (*Wire).Block)
+}
+
+// Resume undoes Stall: what was delayed is delivered.
+func (c *WiredCluster) Resume(i int) {
+	c.eachWireOf(i, (*Wire).Mend)
+	c.eachClientOf(i, (*Wire).Mend)
+}
+
+func (c *WiredCluster) eachClientOf(i int, f func(*Wire)) {
+	for _, w := range c.clients[i] {
+		f(w)
+	}
+}
 
 func (c *WiredCluster) eachWireOf(i int, f func(*Wire)) {
 	for pair, w := range c.wires {
@@ -174,4 +212,12 @@ func (c *WiredCluster) Restart(t testing.TB, i int) {
 	}
 	t.Cleanup(func() { Stop(srv) })
 	c.Servers[i] = srv
+	c.Resume(i)
+}
+
+// RestartEmpty is Restart on an empty disk.
+func (c *WiredCluster) RestartEmpty(t testing.TB, i int) {
+	t.Helper()
+	c.options[i].StoreDir = t.TempDir()
+	c.Restart(t, i)
 }
