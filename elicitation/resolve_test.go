@@ -154,6 +154,7 @@ func TestResolveAtAnotherReplica(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute) // in the bubble: its owner's timeout
+		synctest.Wait()             // the outcome is reported in the timer's goroutine
 		if !outcome.Resolved || outcome.Err != nil || outcome.Result.Action != "accept" {
 			t.Errorf("outcome is %+v", outcome)
 		}
@@ -175,6 +176,7 @@ func TestResolveAfterTheEnd(t *testing.T) {
 		var timedOut, cancelled, failed elicitation.Outcome
 		late := a.forwarded(s, &timedOut)
 		time.Sleep(2 * time.Minute)
+		synctest.Wait() // the outcome is reported in the timer's goroutine
 		withdrawn := a.forwarded(s, &cancelled)
 		withdrawn.Cancel()
 		invalid := a.forwarded(s, &failed)

@@ -121,8 +121,9 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 // A client that reads slowly holds a heartbeat up, and must not hold the answer up.
 func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ended := false
+		ended, calls := false, 0
 		timer := heartbeat.Start(t.Context(), time.Second, func(ctx context.Context) {
+			calls++
 			<-ctx.Done()
 			ended = true
 		})
@@ -130,6 +131,11 @@ func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 		timer.Stop()
 		if !ended {
 			t.Error("Stop returned while a heartbeat was being sent")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if calls != 1 {
+			t.Errorf("%d heartbeats, want none after Stop", calls-1)
 		}
 	})
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -56,16 +58,49 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
 		} else if p.version < protocol.V20251125 {
 			request.Elicitation.Mode = "" // a member that earlier revisions lack
 		}
-		return encodeAnswer(p.server.RequestElicitation(ctx,
+		return encodeAnswer(requestWhenQueued(ctx, p.server.RequestElicitation,
 			mcp.ElicitationRequest{Params: *request.Elicitation}))
 	case request.Sampling != nil:
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
-		return encodeAnswer(p.server.RequestSampling(ctx,
+		return encodeAnswer(requestWhenQueued(ctx, p.server.RequestSampling,
 			mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
 	case request.Roots != nil:
-		return encodeAnswer(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
+		return encodeAnswer(requestWhenQueued(ctx, p.server.RequestRoots,
+			mcp.ListRootsRequest{}))
 	}
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
+}
+
+// queuePause is how long a question waits for a place in a full queue of mcp-go.
+const queuePause = 20 * time.Millisecond
+
+// requestWhenQueued calls request, one of mcp-go's own calls. A session over streamable
+// HTTP keeps at most ten requests of a kind until a stream takes them, and refuses more.
+// The client has not seen a refused request: it is repeated until ctx ends.
+func requestWhenQueued[Q, R any](ctx context.Context,
+	request func(context.Context, Q) (*R, error), question Q) (*R, error) {
+	for {
+		result, err := request(ctx, question)
+		if err == nil || !isFullQueue(err) {
+			return result, err
+		}
+		if err := sleep.For(ctx, queuePause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// isFullQueue reports whether err says that a queue of mcp-go is full. mcp-go has no
+// value for it. The whole text is compared, since errors that a client sends over
+// streamable HTTP have a prefix and must not be taken for it.
+func isFullQueue(err error) bool {
+	switch err.Error() {
+	case "elicitation request queue is full - server overloaded",
+		"sampling request queue is full - server overloaded",
+		"list roots request queue is full - server overloaded":
+		return true
+	}
+	return false
 }
 
 // CompleteVisit implements [roundtrip.VisitCompleter]. It writes the notification to the

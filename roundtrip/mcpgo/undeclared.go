@@ -65,7 +65,8 @@ type relayAsker struct {
 // Elicit asks the person.
 func (r *relayAsker) Elicit(ctx context.Context,
 	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	result, err := r.server.RequestElicitation(r.server.WithContext(ctx, r.real), request)
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+		r.server.RequestElicitation, request)
 	r.reportFailedPush(ctx, elicitInput(request), err)
 	return result, err
 }
@@ -74,7 +75,8 @@ func (r *relayAsker) Elicit(ctx context.Context,
 func (r *relayAsker) CreateMessage(ctx context.Context,
 	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
-	result, err := r.server.RequestSampling(r.server.WithContext(ctx, r.real), request)
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+		r.server.RequestSampling, request)
 	r.reportFailedPush(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
 	return result, err
 }
@@ -82,7 +84,8 @@ func (r *relayAsker) CreateMessage(ctx context.Context,
 // ListRoots asks for directories.
 func (r *relayAsker) ListRoots(ctx context.Context,
 	request mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	result, err := r.server.RequestRoots(r.server.WithContext(ctx, r.real), request)
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+		r.server.RequestRoots, request)
 	r.reportFailedPush(ctx, mcp.NewRootsInputRequest(), err)
 	return result, err
 }

@@ -144,6 +144,66 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 	}
 }
 
+// A full queue of mcp-go delays a question: it is no failure of the client.
+func TestQuestionWaitsForAPlaceInTheQueue(t *testing.T) {
+	full := errors.New("elicitation request queue is full - server overloaded")
+	for _, style := range []struct {
+		name       string
+		unmodified bool
+		ask        func(context.Context, *server.MCPServer) error
+	}{
+		{"Elicit", false, func(ctx context.Context, _ *server.MCPServer) error {
+			_, err := mcpgo.Elicit(ctx, "sure", mcp.ElicitationRequest{Params: form("Sure?")})
+			return err
+		}},
+		{"unmodified", true, func(ctx context.Context, s *server.MCPServer) error {
+			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
+			return err
+		}},
+	} {
+		t.Run(style.name+"/there is one at last", func(t *testing.T) {
+			s := newHostServer()
+			s.AddTool(mcp.NewTool("delete"), func(ctx context.Context,
+				_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if err := style.ask(ctx, s); err != nil {
+					return nil, err
+				}
+				return mcp.NewToolResultText("DELETED"), nil
+			})
+			install(t, s, &mcpgo.Options{UnmodifiedHandlers: style.unmodified})
+			asked := 0
+			got := live(t.Context(), s, elicitFunc(func(context.Context,
+				mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+				if asked++; asked < 4 {
+					return nil, full
+				}
+				return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+					Action: mcp.ElicitationResponseActionDecline}}, nil
+			}), "delete")
+			if got.text() != "DELETED" || asked != 4 {
+				t.Errorf("asked %d times, got %s", asked, got.body)
+			}
+		})
+		t.Run(style.name+"/the call ends before", func(t *testing.T) {
+			opts := mcpgo.Options{UnmodifiedHandlers: style.unmodified}
+			s, _, _ := deletes(t, opts, style.ask)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked := 0
+			got := live(ctx, s, elicitFunc(func(context.Context,
+				mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+				if asked++; asked == 3 {
+					cancel()
+				}
+				return nil, full
+			}), "delete")
+			if got.text() == "DELETED" || asked != 3 {
+				t.Errorf("asked %d times, got %s", asked, got.body)
+			}
+		})
+	}
+}
+
 // A handler that fails because its client answered a question with an error says so in its own
 // words, the same as without the adapter.
 func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
