@@ -211,7 +211,25 @@ func transcribeHTTP(t *testing.T, h http.Handler, revision string) (all []string
 		session = kept
 		all = append(all, send(r[0], asklessMessage(revision, i+2, r[0], r[1])))
 	}
+	if kept != "" {
+		endSession(t, endpoint, kept)
+	}
 	return all
+}
+
+// endSession ends a session, which the SDK keeps otherwise.
+func endSession(t *testing.T, endpoint, session string) {
+	r, err := http.NewRequestWithContext(within(t), http.MethodDelete, endpoint, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Mcp-Session-Id", session)
+	r.Header.Set("MCP-Protocol-Version", legacy)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
 }
 
 // nameIn returns what a modern client puts into the Mcp-Name header.
