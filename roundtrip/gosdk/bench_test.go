@@ -94,6 +94,38 @@ func (s said) onlyKeyAndState() (key, state string) {
 	return key, state
 }
 
+// BenchmarkPlainCall is a call that asks nothing, with the SDK alone and behind the adapter with
+// unmodified handlers.
+func BenchmarkPlainCall(b *testing.B) {
+	type in struct{ Name string }
+	newServer := func() *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+		mcp.AddTool(server, &mcp.Tool{Name: "t"},
+			func(context.Context, *toolRequest, in) (*mcp.CallToolResult, any, error) {
+				return toolText("plain"), nil, nil
+			})
+		return server
+	}
+	opts := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}
+	alone, adapted := newServer(), newServer()
+	install(b, adapted, []option{withUnmodifiedHandlers()})
+	for _, bench := range []struct {
+		name    string
+		handler http.Handler
+	}{
+		{"sdk", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return alone },
+			opts)},
+		{"unmodified", handlerOf(b, adapted, opts)},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				post(b, bench.handler, `,"arguments":{"Name":"a"}`).wantText("plain")
+			}
+		})
+	}
+}
+
 // BenchmarkInstall is what a server costs that is made for one request, beside the server.
 func BenchmarkInstall(b *testing.B) {
 	a := newAdapter(b, nil)

@@ -60,6 +60,10 @@
 //
 // What worked without the adapter works with it. Each line has a test of the given name.
 //
+//	what asks nothing is answered as by the SDK alone, byte
+//	  for byte, in both eras and on every transport           TestWhatAsksNothingIsAnsweredByteForByte
+//	  except parameters of the wrong type in 2026-07-28: one
+//	  short error with the SDK's code                         TestParametersOfTheWrongType
 //	one adapter serves any number of servers, with one key    TestServersMadePerRequest
 //	  and one self-test a process; Install costs microseconds TestInstallIsCheap
 //	  and keeps no server alive                               TestServersAreForgotten
@@ -80,6 +84,7 @@
 //	handlers that panic end the request                       TestPanicsEndTheRequest
 //	  those of completions and notifications, too             TestHandlersOfOtherRequestsThatFail
 //	  and a nil result is an internal error                   TestNilResults
+//	  or null, for a completion in a session, as with the SDK TestHandlersOfOtherRequestsThatFail
 //	errors of prompts and resources keep codes and texts      TestErrorsAreTheHosts
 //	middleware added after Install sees the SDK's types       TestMiddlewareRunsAroundTheAdapter
 //	questions take any session with the method                TestElicitTakesAnInterface

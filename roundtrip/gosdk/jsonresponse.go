@@ -2,6 +2,7 @@ package gosdk
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -84,9 +85,18 @@ func eventData(event []byte) []byte {
 	return nil
 }
 
-// isResponse reports whether a message is a response.
+// isResponse reports whether a message is a response, also one whose result is null, which the
+// SDK sends for a nil completion and the specification does not have.
 func isResponse(text []byte) bool {
-	message, err := protocol.DecodeMessage(text)
-	_, ok := message.(*protocol.Response)
-	return err == nil && ok
+	if message, err := protocol.DecodeMessage(text); err == nil {
+		_, ok := message.(*protocol.Response)
+		return ok
+	}
+	var null struct {
+		ID     json.RawMessage `json:"id"`
+		Method *string         `json:"method"`
+		Result json.RawMessage `json:"result"`
+	}
+	return json.Unmarshal(text, &null) == nil && null.ID != nil && null.Method == nil &&
+		string(null.Result) == "null"
 }

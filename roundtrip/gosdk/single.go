@@ -27,6 +27,9 @@ func (a *Adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Req
 		}
 		a.reportEvent(ctx, event.ServerBug{Where: event.Where{Method: method},
 			Err: fmt.Errorf("%s: the handler returned neither a result nor an error", method)})
+		if _, ok := result.(*mcp.CompleteResult); ok && isLegacySession(req) {
+			return result, nil // sent as null there
+		}
 		return nil, encodeError(nil)
 	}
 	if !a.opts.ExactWire {

@@ -56,6 +56,7 @@
 //
 // What worked without the adapter works with it. Each line has a test of the given name.
 //
+//	what asks nothing is answered as by mcp-go alone, byte for byte  TestWhatAsksNothingIsAnsweredByteForByte
 //	one adapter serves any number of servers, with one key           TestServerForEachRequest
 //	  and one self-test a process; Install costs microseconds        TestInstallIsCheap
 //	  and keeps no server alive                                      TestServersAreForgotten
