@@ -98,7 +98,8 @@ func TestLostAcknowledgementsUnderLoad(t *testing.T) {
 	for range 3 {
 		r := &natstest.Relay{}
 		js := r.Connect(t, url)
-		guards = append(guards, newGuard(t, js, &natsguard.Options{Timeout: 500 * time.Millisecond}))
+		opts := &natsguard.Options{Timeout: 500 * time.Millisecond}
+		guards = append(guards, newGuard(t, js, opts))
 		relays = append(relays, r)
 	}
 	const flows = 60
