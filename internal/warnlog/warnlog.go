@@ -15,8 +15,19 @@ import (
 )
 
 // New returns an observer that writes warnings and errors to the default logger of log/slog: the
-// entries of [middleware.Log], with their names and fields. Other events are not logged.
-func New() event.Observer { return middleware.NewLog(zap.New(core{}), nil) }
+// entries of [middleware.Log], with their names and fields. Other events are not logged, nor are
+// the errors that handlers return: a client can cause those at will, and is told of them.
+func New() event.Observer { return observer{middleware.NewLog(zap.New(core{}), nil)} }
+
+type observer struct{ log *middleware.Log }
+
+// Observe implements [event.Observer].
+func (o observer) Observe(ctx context.Context, e event.Event) {
+	if _, ok := e.(event.HandlerFailed); ok {
+		return
+	}
+	o.log.Observe(ctx, e)
+}
 
 // core passes entries of zap to log/slog.
 type core struct{ fields []zapcore.Field }

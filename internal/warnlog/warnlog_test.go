@@ -44,6 +44,8 @@ func TestWarningsGoToTheDefaultLogger(t *testing.T) {
 		{"a mistake of the host", event.ServerBug{Where: where, Err: errors.New("no\nkey")},
 			`level=ERROR msg=mcp.server_bug error=no\nkey method=tools/call round=2 target=pay ` +
 				"version=2026-07-28\n"},
+		{"an error of a handler", event.HandlerFailed{Where: where, Err: errors.New("no such file"),
+			Text: "no such file"}, ""},
 		{"what is no problem", event.Resumed{Where: where}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
