@@ -26,12 +26,13 @@ func logged(t *testing.T, level slog.Level, e event.Event) string {
 			return a
 		},
 	})))
-	warnlog.New().Observe(t.Context(), e)
+	warnlog.Observer{}.Observe(t.Context(), e)
 	return out.String()
 }
 
 func TestWarningsGoToTheDefaultLogger(t *testing.T) {
-	where := event.Where{Version: "2026-07-28", Method: "tools/call", Target: "pay", Round: 2}
+	where := event.Where{Version: "2026-07-28", Method: "tools/call", Target: "pay", Round: 2,
+		Flow: "f1"}
 	for _, test := range []struct {
 		name string
 		give event.Event
@@ -39,11 +40,15 @@ func TestWarningsGoToTheDefaultLogger(t *testing.T) {
 	}{
 		{"a refused state", event.StateRejected{Where: where, Reference: "ab12",
 			Reason: event.ReasonForeignEphemeral, KeyID: "e1"},
-			"level=WARN msg=mcp.state_rejected key_id=e1 method=tools/call " +
-				"reason=foreign_ephemeral reference=ab12 round=2 target=pay version=2026-07-28\n"},
-		{"a mistake of the host", event.ServerBug{Where: where, Err: errors.New("no\nkey")},
-			`level=ERROR msg=mcp.server_bug error=no\nkey method=tools/call round=2 target=pay ` +
-				"version=2026-07-28\n"},
+			"level=WARN msg=mcp.state_rejected method=tools/call target=pay " +
+				"version=2026-07-28 round=2 flow=f1 reference=ab12 " +
+				"reason=foreign_ephemeral key_id=e1\n"},
+		{"a mistake of the host", event.ServerBug{Where: where, Err: errors.New("no\nkey Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl")},
+			"level=ERROR msg=mcp.server_bug method=tools/call target=pay " +
+				`version=2026-07-28 round=2 flow=f1 error="no\\nkey Bearer [redacted]"` + "\n"},
+		{"a panic", event.HandlerPanicked{Where: where, Value: "hunter2 is the password"},
+			"level=ERROR msg=mcp.handler_panicked method=tools/call target=pay " +
+				`version=2026-07-28 round=2 flow=f1 panic="value of type string" stack=""` + "\n"},
 		{"an error of a handler", event.HandlerFailed{Where: where, Err: errors.New("no such file"),
 			Text: "no such file"}, ""},
 		{"what is no problem", event.Resumed{Where: where}, ""},

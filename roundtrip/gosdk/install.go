@@ -85,7 +85,7 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts.Principal = PrincipalOf
 	}
 	if a.opts.Observer == nil {
-		a.opts.Observer = warnlog.New()
+		a.opts.Observer = warnlog.Observer{}
 	}
 	var err error
 	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))

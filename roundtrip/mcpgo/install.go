@@ -82,7 +82,7 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts = *opts
 	}
 	if a.opts.Observer == nil {
-		a.opts.Observer = warnlog.New()
+		a.opts.Observer = warnlog.Observer{}
 	}
 	if a.opts.MaxMessageBytes <= 0 {
 		a.opts.MaxMessageBytes = DefaultMaxMessageBytes

@@ -74,8 +74,8 @@ func (r *relayAsker) Elicit(ctx context.Context,
 // CreateMessage asks the client's model.
 func (r *relayAsker) CreateMessage(ctx context.Context,
 	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		r.server.RequestSampling, request)
 	r.reportFailedPush(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
 	return result, err
