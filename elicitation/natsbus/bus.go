@@ -27,6 +27,7 @@ type Bus struct {
 	opts   Options
 	bucket *natskv.Bucket // the directory
 	marks  *sharedWrite   // to the directory, by findEntry
+	doubts doubts         // about servers, for isGone
 	js     jetstream.JetStream
 	nc     *nats.Conn
 	id     replicaID

@@ -44,6 +44,7 @@ func (b *Bus) keepLease() {
 		began := time.Now()
 		if _, err := b.renewLease(b.life); err != nil {
 			if b.life.Err() == nil {
+				b.doubts.add(theDirectory)
 				b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
 				// If the whole bucket is gone this creates it again. Only the
 				// bucket on the server matters: b.bucket goes on using it.
@@ -58,6 +59,7 @@ func (b *Bus) keepLease() {
 		if err := b.writeHome(b.life); err != nil && b.life.Err() == nil {
 			b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
 		}
+		b.observeServers(b.life)
 		b.dropExpired(began)
 	}
 }
