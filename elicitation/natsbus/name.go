@@ -173,26 +173,32 @@ func (b *Bus) readHome(
 	if home, err = b.bucket.Get(ctx, homeKey(id)); err != nil {
 		return home, cluster, err
 	}
-	// Followers acknowledge this write: the leader hears from them now.
-	if _, err := b.marks.share(ctx, b.renewLease); err != nil {
-		return home, cluster, err
-	}
-	cluster, err = b.bucket.Cluster(ctx)
+	cluster, err = b.looks.share(ctx, func(ctx context.Context) (natskv.Cluster, error) {
+		// Followers acknowledge this write: the leader hears from them now.
+		if _, err := b.renewLease(ctx); err != nil {
+			return natskv.Cluster{}, err
+		}
+		return b.bucket.Cluster(ctx)
+	})
 	return home, cluster, err
 }
 
-// observeServers looks for servers that cannot be reached.
-func (b *Bus) observeServers(ctx context.Context) {
+// observeServers looks for servers that cannot be reached. It reports whether the directory
+// is another one than before, because a server has lost its disk.
+func (b *Bus) observeServers(ctx context.Context) (isNew bool) {
 	cluster, err := b.bucket.Cluster(ctx)
 	if err != nil {
 		b.doubts.add(theDirectory)
-		return
+		return false
 	}
+	isNew = !cluster.Created.Equal(b.since)
+	b.since = cluster.Created
 	for name, last := range cluster.Contacts {
 		if time.Since(last) > maxQuiet {
 			b.doubts.add(name)
 		}
 	}
+	return isNew
 }
 
 const (

@@ -16,6 +16,8 @@ type Cluster struct {
 	Contacts map[string]time.Time
 	// Age is how old the bucket is.
 	Age time.Duration
+	// Created is when it was created, by the clock of a server.
+	Created time.Time
 }
 
 // Contact returns when the leader last heard from a server, and whether the server keeps the
@@ -38,7 +40,7 @@ func (b *Bucket) Cluster(ctx context.Context) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	c := Cluster{Age: info.TimeStamp.Sub(info.Created)}
+	c := Cluster{Age: info.TimeStamp.Sub(info.Created), Created: info.Created}
 	switch {
 	case info.Cluster == nil || info.Cluster.Name == "":
 		return c, nil
