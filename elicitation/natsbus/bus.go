@@ -25,8 +25,11 @@ type handler func(ctx context.Context, key string, message []byte) []byte
 // concurrently. Two goroutines of its own run until Close.
 type Bus struct {
 	opts   Options
-	bucket *natskv.Bucket // the directory
-	marks  *sharedWrite   // to the directory, by findEntry
+	bucket *natskv.Bucket  // the directory
+	marks  *shared[uint64] // the writes of findEntry
+	looks  *shared[natskv.Cluster]
+	since  time.Time // when the directory was created; keepLease alone uses it
+	doubts doubts    // about servers, for isGone
 	js     jetstream.JetStream
 	nc     *nats.Conn
 	id     replicaID
@@ -70,8 +73,9 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Bus, erro
 		return nil, fmt.Errorf("natsbus: %w", err)
 	}
 	b := &Bus{
-		opts: o, bucket: bucket, marks: newSharedWrite(),
-		js: js, nc: js.Conn(), id: newReplicaID(),
+		opts: o, bucket: bucket, marks: newShared[uint64](), looks: newShared[natskv.Cluster](),
+		since: bucket.Created(),
+		js:    js, nc: js.Conn(), id: newReplicaID(),
 		releases: make(chan release, maxReleases), slots: make(chan struct{}, MaxAnswering),
 		held: make(map[string]heldClaim), waiting: make(map[string]*waiter),
 		partials: make(partials),

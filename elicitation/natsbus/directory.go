@@ -164,39 +164,39 @@ func (b *Bus) findEntry(ctx context.Context, key string) (natskv.Entry, error) {
 	})
 }
 
-// sharedWrite lets concurrent callers of findEntry share a write. Anybody may send
-// replies to questions that do not exist; without it each of them would cost a
-// write.
-type sharedWrite struct {
-	turn     chan struct{} // holds one while a write is under way
-	began    time.Time     // when the last write that succeeded began; guarded by turn
-	revision uint64        // its revision; guarded by turn
+// shared lets concurrent callers share an operation on the directory. Anybody may send
+// replies to questions that do not exist, and many arrive for a replica that has died;
+// without it each of them would cost one.
+type shared[T any] struct {
+	turn   chan struct{} // holds one while an operation is under way
+	began  time.Time     // when the last one that succeeded began; guarded by turn
+	result T             // of that one; guarded by turn
 }
 
-func newSharedWrite() *sharedWrite { return &sharedWrite{turn: make(chan struct{}, 1)} }
+func newShared[T any]() *shared[T] { return &shared[T]{turn: make(chan struct{}, 1)} }
 
-// share returns the revision of a write that began after the call. It waits for
-// two writes at most, and until ctx ends. Only success is shared: a write may fail
+// share returns the result of an operation that began after the call. It waits for
+// two of them at most, and until ctx ends. Only success is shared: an operation may fail
 // because the context of its caller ended.
-func (w *sharedWrite) share(
-	ctx context.Context, write func(context.Context) (uint64, error),
-) (revision uint64, err error) {
+func (s *shared[T]) share(
+	ctx context.Context, operation func(context.Context) (T, error),
+) (result T, err error) {
 	called := time.Now()
 	select {
-	case w.turn <- struct{}{}:
+	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return result, ctx.Err()
 	}
-	defer func() { <-w.turn }()
-	if !w.began.After(called) {
+	defer func() { <-s.turn }()
+	if !s.began.After(called) {
 		began := time.Now()
-		revision, err := write(ctx)
+		result, err := operation(ctx)
 		if err != nil {
-			return 0, err
+			return result, err
 		}
-		w.began, w.revision = began, revision
+		s.began, s.result = began, result
 	}
-	return w.revision, nil
+	return s.result, nil
 }
 
 // findOwner looks up which replica owns a key, and the revision of its claim.

@@ -26,8 +26,8 @@ func (b *Bus) renewLease(ctx context.Context) (revision uint64, err error) {
 }
 
 // keepLease is a goroutine. It renews the lease until the bus closes. If that
-// failed for longer than the lease lasts, the directory may have lost the claims,
-// too, and they are restored.
+// failed for longer than the lease lasts, or the directory is a new one, the claims may be
+// lost, too, and they are restored.
 func (b *Bus) keepLease() {
 	tick := time.NewTicker(b.opts.Lease / renewals)
 	defer tick.Stop()
@@ -44,6 +44,7 @@ func (b *Bus) keepLease() {
 		began := time.Now()
 		if _, err := b.renewLease(b.life); err != nil {
 			if b.life.Err() == nil {
+				b.doubts.add(theDirectory)
 				b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
 				// If the whole bucket is gone this creates it again. Only the
 				// bucket on the server matters: b.bucket goes on using it.
@@ -51,7 +52,8 @@ func (b *Bus) keepLease() {
 			}
 			continue
 		}
-		if restore = restore || began.Sub(renewed) > b.opts.Lease; restore {
+		isNew := b.observeServers(b.life)
+		if restore = restore || isNew || began.Sub(renewed) > b.opts.Lease; restore {
 			restore = !b.restoreClaims()
 		}
 		renewed = began

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/natskv"
 	"github.com/rondo-mcp/rondo/internal/sleep"
 )
 
@@ -105,6 +107,7 @@ type absence struct {
 	// confirmed is when it was known that the server to which the replica is connected
 	// can be reached since, zero: not yet.
 	confirmed time.Time
+	checked   time.Time // when that was looked at last
 }
 
 // isGone reports whether a replica is gone for good. The servers know at once that the
@@ -119,6 +122,10 @@ func (b *Bus) isGone(ctx context.Context, a *absence) bool {
 		a.since = now
 	}
 	if a.confirmed.IsZero() {
+		if now.Sub(a.checked) < checkInterval {
+			return false
+		}
+		a.checked = now
 		if b.isHomeInContact(ctx, a) {
 			a.confirmed = now
 		}
@@ -128,32 +135,114 @@ func (b *Bus) isGone(ctx context.Context, a *absence) bool {
 }
 
 // isHomeInContact makes one attempt at finding out whether the server of an absent replica
-// is in contact with the leader of the directory, or the replica has no lease any more.
+// is in contact with the leader of the directory, or the directory does not know the replica
+// any more.
 func (b *Bus) isHomeInContact(ctx context.Context, a *absence) bool {
-	ctx, cancel := b.withTimeout(ctx)
+	within, cancel := b.withTimeout(ctx)
 	defer cancel()
-	home, err := b.bucket.Get(ctx, homeKey(a.id))
+	home, cluster, err := b.readHome(within, a.id)
 	if err != nil {
+		if ctx.Err() == nil { // else the caller gave up
+			b.doubts.add(theDirectory)
+		}
 		return false
 	}
-	// Followers acknowledge this write: the leader hears from them now.
-	if _, err := b.marks.share(ctx, b.renewLease); err != nil {
-		return false
-	}
-	contact, err := b.bucket.Contact(ctx, string(home.Value))
+	name := string(home.Value)
+	last, known := cluster.Contact(name)
 	// A living replica writes itself into a new directory when it renews its lease.
-	isNew := contact.Age < b.opts.Lease/renewals
+	isNew := cluster.Age < b.opts.Lease/renewals
 	switch {
-	case err != nil:
-		return false
-	case (home.Gone || !contact.Known) && isNew:
+	case (home.Gone || !known) && isNew:
 		return false
 	case home.Gone:
-		return b.hasNoEntry(ctx, homeKey(a.id))
-	case !contact.Known:
-		return b.hasNoEntry(ctx, leaseKey(a.id))
+		return b.hasNoEntry(within, homeKey(a.id))
+	case !known:
+		return b.hasNoEntry(within, leaseKey(a.id))
+	case time.Since(last) > maxQuiet:
+		b.doubts.add(name)
+		return false
 	}
-	return contact.Last.After(a.since)
+	return last.After(a.since) && !b.doubts.isRecent(name)
+}
+
+// readHome makes one attempt at reading the name of a replica's server, and what the leader
+// of the directory knows of the servers after a write.
+func (b *Bus) readHome(
+	ctx context.Context, id replicaID,
+) (home natskv.Entry, cluster natskv.Cluster, err error) {
+	if home, err = b.bucket.Get(ctx, homeKey(id)); err != nil {
+		return home, cluster, err
+	}
+	cluster, err = b.looks.share(ctx, func(ctx context.Context) (natskv.Cluster, error) {
+		// Followers acknowledge this write: the leader hears from them now.
+		if _, err := b.renewLease(ctx); err != nil {
+			return natskv.Cluster{}, err
+		}
+		return b.bucket.Cluster(ctx)
+	})
+	return home, cluster, err
+}
+
+// observeServers looks for servers that cannot be reached. It reports whether the directory
+// is another one than before, because a server has lost its disk.
+func (b *Bus) observeServers(ctx context.Context) (isNew bool) {
+	cluster, err := b.bucket.Cluster(ctx)
+	if err != nil {
+		b.doubts.add(theDirectory)
+		return false
+	}
+	isNew = !cluster.Created.Equal(b.since)
+	b.since = cluster.Created
+	for name, last := range cluster.Contacts {
+		if time.Since(last) > maxQuiet {
+			b.doubts.add(name)
+		}
+	}
+	return isNew
+}
+
+const (
+	// checkInterval is the time between two looks at the server of an absent replica.
+	checkInterval = 100 * time.Millisecond
+	// maxQuiet is for how long the leader of the directory may not have heard from a server
+	// that is well. Servers exchange heartbeats each second.
+	maxQuiet = 2 * time.Second
+	// doubtTime is how long a server that could not be reached is not trusted after it can
+	// be again. Servers have several connections to each other, for JetStream and for
+	// messages, and restore them one by one, within seconds.
+	doubtTime = 5 * time.Second
+)
+
+// theDirectory stands for all servers in doubts.
+const theDirectory = ""
+
+// doubts are when servers could last not be reached, by name.
+type doubts struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (d *doubts) add(server string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil {
+		d.last = make(map[string]time.Time)
+	}
+	now := time.Now()
+	for name, last := range d.last {
+		if now.Sub(last) > doubtTime {
+			delete(d.last, name)
+		}
+	}
+	d.last[server] = now
+}
+
+// isRecent reports whether the server, or the directory, could not be reached lately.
+func (d *doubts) isRecent(server string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	return now.Sub(d.last[server]) < doubtTime || now.Sub(d.last[theDirectory]) < doubtTime
 }
 
 // hasNoEntry reports whether a key is not in the directory for certain.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -241,4 +242,74 @@ func TestServerAndReplicaDie(t *testing.T) {
 		t.Errorf("it took %v to find out that the replica is gone", took)
 	}
 	rs[2].accepted(t, rs[1].ask(t), "without the dead")
+}
+
+// A screen takes what a session is notified of.
+type screen chan protocol.Message
+
+func (s screen) Deliver(_ context.Context, m protocol.Message) error {
+	s <- m
+	return nil
+}
+
+// TestURLVisitCompletedAtAnotherReplica reaches the one session that got the URL, also after
+// the directory was lost.
+func TestURLVisitCompletedAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t, t.TempDir(), 0)
+	servers := []*natsserver.Server{srv, srv, srv}
+	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: time.Second}
+	rs := threeReplicas(t, servers, opts)
+	notified := make(screen, 10)
+	session, err := rs[0].Attach(elicitation.SessionInfo{
+		ID: "visitor", Notify: notified, Capabilities: protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{URL: true},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit := func(id string) {
+		origin := elicitation.Origin{Session: session}
+		call, err := rs[0].Begin(t.Context(), origin, elicitation.Via{}, "up")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(call.End)
+		params := fmt.Sprintf(
+			`{"mode":"url","message":"m","url":"https://id.example/","elicitationId":%q}`, id)
+		offered, err := call.Offer(t.Context(), json.RawMessage(params), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered.ConfirmDelivery()
+		d, err := rs[1].HandleReply(t.Context(), session.Sender(), &protocol.Response{
+			ID: offered.Request().ID, Result: json.RawMessage(`{"action":"accept"}`)})
+		if d != elicitation.Accepted || err != nil {
+			t.Fatalf("the reply is %v, %v", d, err)
+		}
+	}
+	complete := func(id string) {
+		t.Helper()
+		natstest.Eventually(t, "the visit is completed", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), attemptTime)
+			defer cancel()
+			d, err := rs[2].HandleURLCompletion(ctx, "up", id)
+			return d == elicitation.Accepted && err == nil
+		})
+		if n := len(notified); n != 1 {
+			t.Errorf("%d notifications, want 1", n)
+		}
+		<-notified
+	}
+	visit("1")
+	visit("2")
+	complete("1")
+	question := rs[0].ask(t)
+
+	port := srv.Addr().(*net.TCPAddr).Port
+	natstest.Stop(srv)
+	natstest.Start(t, t.TempDir(), port) // on an empty disk
+	rs[1].accepted(t, question, "the server is back")
+	complete("2")
 }

@@ -38,6 +38,7 @@ type Bucket struct {
 	stream  jetstream.Stream
 	config  jetstream.StreamConfig
 	timeout time.Duration
+	created time.Time
 
 	subject        string // of a key in the stream, without the key
 	publishSubject string // the same, with the prefix of a foreign JetStream domain
@@ -77,7 +78,7 @@ func (b *Bucket) openStream(ctx context.Context, name string, opts Options) (err
 	if err != nil {
 		return err
 	}
-	b.config = b.stream.CachedInfo().Config
+	b.config, b.created = b.stream.CachedInfo().Config, b.stream.CachedInfo().Created
 	return opts.Check(b.config)
 }
 
@@ -112,6 +113,9 @@ func foreignPrefix(o jetstream.JetStreamOptions) string {
 // Config returns the settings of the stream as they were when the bucket was
 // opened.
 func (b *Bucket) Config() jetstream.StreamConfig { return b.config }
+
+// Created returns when the bucket was created that was opened.
+func (b *Bucket) Created() time.Time { return b.created }
 
 // Replicas returns how many servers keep a bucket that is created: want if it is
 // positive, otherwise three in a cluster and one elsewhere.

@@ -2,54 +2,62 @@ package natskv
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Contact is what the leader of a bucket knows of one server of its cluster.
-type Contact struct {
-	// Known is set if the server keeps the bucket, or is the only server there is.
-	Known bool
-	// Last is when the leader last heard from the server, by the clock of the caller and
-	// at the latest; zero if it has not, or reports the server as offline.
-	Last time.Time
+// A Cluster is what the leader of a bucket knows of the servers that keep it.
+type Cluster struct {
+	// Contacts are when the leader last heard from each server, by its name: at the latest,
+	// by the clock of the caller, and zero if it has not or reports the server as offline.
+	// Nil: there is only one server.
+	Contacts map[string]time.Time
 	// Age is how old the bucket is.
 	Age time.Duration
+	// Created is when it was created, by the clock of a server.
+	Created time.Time
 }
 
-// Contact makes one attempt at asking the leader of the bucket when it last heard from a
-// server. A leader that was deposed and does not know it has not heard from the others.
-func (b *Bucket) Contact(ctx context.Context, server string) (Contact, error) {
+// Contact returns when the leader last heard from a server, and whether the server keeps the
+// bucket.
+func (c *Cluster) Contact(server string) (last time.Time, known bool) {
+	if c.Contacts == nil {
+		return time.Now(), true
+	}
+	last, known = c.Contacts[server]
+	return last, known
+}
+
+// Cluster makes one attempt at asking the leader of the bucket about the servers that keep
+// it. A leader that was deposed and does not know it has not heard from the others.
+func (b *Bucket) Cluster(ctx context.Context) (Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.AttemptTimeout())
 	defer cancel()
 	asked := time.Now()
 	info, err := b.stream.Info(ctx)
 	if err != nil {
-		return Contact{}, err
+		return Cluster{}, err
 	}
-	c := Contact{Age: info.TimeStamp.Sub(info.Created)}
-	cluster := info.Cluster
+	c := Cluster{Age: info.TimeStamp.Sub(info.Created), Created: info.Created}
 	switch {
-	case cluster == nil || cluster.Name == "" || cluster.Leader == server:
-		c.Known, c.Last = true, asked
-	default:
-		c.Known, c.Last = lastContact(cluster.Replicas, server, asked)
+	case info.Cluster == nil || info.Cluster.Name == "":
+		return c, nil
+	case info.Cluster.Leader == "":
+		return Cluster{}, errors.New("the bucket has no leader")
+	}
+	c.Contacts = map[string]time.Time{info.Cluster.Leader: asked}
+	for _, p := range info.Cluster.Replicas {
+		c.Contacts[p.Name] = lastContact(p, asked)
 	}
 	return c, nil
 }
 
-func lastContact(
-	peers []*jetstream.PeerInfo, server string, asked time.Time,
-) (known bool, last time.Time) {
-	for _, p := range peers {
-		if p.Name != server {
-			continue
-		}
-		if p.Offline {
-			return true, time.Time{}
-		}
-		return true, asked.Add(-p.Active)
+func lastContact(p *jetstream.PeerInfo, asked time.Time) time.Time {
+	// A leader that was just elected reports 0 for a server that it has not heard from.
+	if p.Offline || p.Active <= 0 {
+		return time.Time{}
 	}
-	return false, time.Time{}
+	return asked.Add(-p.Active)
 }
