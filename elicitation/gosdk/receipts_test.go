@@ -48,6 +48,9 @@ func TestAnAnswerThatTheUpstreamDoesNotTake(t *testing.T) {
 	alice := gatewaytest.Connect(t, url, `{"elicitation":{}}`, `"result":`+answer, nil)
 	bob := gatewaytest.Connect(t, url, `{"elicitation":{}}`, `"result":`+answer, nil)
 
+	defer bob.Delete(t)
+	defer alice.Delete(t) // and with it the call that waits for an upstream that waits
+
 	raw.RefuseAnswers.Store(true)
 	stream := alice.StartCall(t, gatewaytest.ToolAsk, question)
 	alice.Answer(t, stream)

@@ -166,11 +166,11 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
-	ss := req.Session
-	session, origin, err := u.clients.attachSession(ss, req)
+	session, origin, err := u.clients.attachSession(req.Session, req)
 	if err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(session.ctx, func() { cancel(errSessionEnded) })()
 	conn, release, err := u.acquire(ctx, modesOf(session.UpstreamCapabilities()), origin.Principal)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 		return nil, err
 	}
 	defer call.End()
-	passed := conn.addCall(ctx, call, ss)
+	passed := conn.addCall(ctx, call, req.Session)
 	defer conn.removeCall(passed)
 	params := &mcp.CallToolParams{Name: tool}
 	if !call.Origin().ProgressToken.IsZero() {
