@@ -18,13 +18,24 @@ import (
 // TestAnAnswerThatTheUpstreamDoesNotTake is none, and the connection serves other calls.
 func TestAnAnswerThatTheUpstreamDoesNotTake(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
-	lost := make(chan struct{}, 1)
+	ended := make(chan string, 2)
 	signal := zap.Hooks(func(e zapcore.Entry) error {
-		if e.Message == "elicitation.error" {
-			lost <- struct{}{}
+		if e.Message == "elicitation.error" || e.Message == "elicitation.completed" {
+			ended <- e.Message
 		}
 		return nil
 	})
+	wait := func(want string) {
+		t.Helper()
+		select {
+		case got := <-ended:
+			if got != want {
+				t.Errorf("a question ended with %s, want %s", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("no question ended, want %s", want)
+		}
+	}
 	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal)})
 	if err != nil {
 		t.Fatal(err)
@@ -54,16 +65,13 @@ func TestAnAnswerThatTheUpstreamDoesNotTake(t *testing.T) {
 	raw.RefuseAnswers.Store(true)
 	stream := alice.StartCall(t, gatewaytest.ToolAsk, question)
 	alice.Answer(t, stream)
-	select {
-	case <-lost:
-	case <-time.After(patience):
-		t.Fatal("nothing says that the answer was lost")
-	}
+	wait("elicitation.error")
 	stream.Close()
 	raw.RefuseAnswers.Store(false)
 	if got := bob.Call(t, gatewaytest.ToolAsk, question); got != answer {
 		t.Errorf("bob's upstream reads %s", got)
 	}
+	wait("elicitation.completed") // which may be after the upstream has gone on
 	errors, completed := logs.FilterMessage("elicitation.error").All(),
 		logs.FilterMessage("elicitation.completed").All()
 	if len(errors) != 1 || errors[0].ContextMap()["reason"] != "answer_lost" || len(completed) != 1 {
