@@ -91,15 +91,13 @@ func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
 				return next(ctx, method, req)
 			}
 			callID, id := takeTag(question.Params.Meta)
-			opts := &elicitation.ElicitOptions{CallID: callID, Receipt: receipts.add(id)}
+			opts := &elicitation.ElicitOptions{CallID: callID, Receipt: receipts.add(callID, id)}
 			result, err := elicit(ctx, question, opts, func(params json.RawMessage,
 				opts *elicitation.ElicitOptions) (*protocol.ElicitResult, error) {
 				return router.ElicitFrom(ctx, key, params, opts)
 			})
 			if err != nil {
-				if receipt := receipts.take(id); receipt != nil {
-					receipt.Fail(err) // there may be an answer that could not be encoded
-				}
+				receipts.settle(id, err) // there may be an answer that could not be encoded
 				return nil, err
 			}
 			return result, nil

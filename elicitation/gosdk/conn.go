@@ -18,6 +18,7 @@ type upstreamConn struct {
 	key     elicitation.UpstreamKey
 	modes   modes
 	session *mcp.ClientSession
+	answers *receipts     // nil: nobody sees whether answers arrive
 	ended   chan struct{} // closed when the session has ended
 	lists   atomic.Bool   // its changes of lists count
 

@@ -195,6 +195,7 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
 	if err == nil || isAnswer(err) {
 		call.ConfirmUpstreamEnd()
+		conn.answers.wait(call.Origin().CallID)
 	}
 	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
 	return result, err
@@ -269,16 +270,15 @@ var errUpstreamClosed = errors.New("elicitation upstream: closed")
 // connection that others wait for.
 func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	transport := u.opts.Transport()
-	var answers *receipts
+	conn := newUpstreamConn(u, m)
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
-		answers = &receipts{}
-		marking.HTTPClient = newHTTPClient(over.HTTPClient, answers)
+		conn.answers = &receipts{}
+		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers)
 		transport = &marking
 	}
-	conn := newUpstreamConn(u, m)
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
-		u.clientOptions(conn), answers)
+		u.clientOptions(conn), conn.answers)
 	client.AddReceivingMiddleware(conn.relay)
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
