@@ -18,7 +18,7 @@ import (
 // except for elicitation; without them the client declares elicitation alone.
 func NewClient(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
 	impl *mcp.Implementation, base *mcp.ClientOptions) *mcp.Client {
-	return newClient(router, key, call.UpstreamCapabilities().Elicitation, impl, base)
+	return newClient(router, key, call.UpstreamCapabilities().Elicitation, impl, base, nil)
 }
 
 // NewSharedClient is [NewClient] for a connection that calls share: any number at once over
@@ -28,7 +28,7 @@ func NewClient(router *elicitation.Router, call *elicitation.Call, key elicitati
 // with the context of [WithCall].
 func NewSharedClient(router *elicitation.Router, key elicitation.UpstreamKey,
 	impl *mcp.Implementation, base *mcp.ClientOptions) *mcp.Client {
-	return newClient(router, key, allModes(), impl, base)
+	return newClient(router, key, allModes(), impl, base, nil)
 }
 
 func allModes() *protocol.ElicitationCapability {
@@ -37,9 +37,9 @@ func allModes() *protocol.ElicitationCapability {
 
 func newClient(router *elicitation.Router, key elicitation.UpstreamKey,
 	modes *protocol.ElicitationCapability, impl *mcp.Implementation,
-	base *mcp.ClientOptions) *mcp.Client {
+	base *mcp.ClientOptions, receipts *receipts) *mcp.Client {
 	client := mcp.NewClient(impl, newClientOptions(router, key, modes, base))
-	client.AddReceivingMiddleware(receiveQuestions(router, key))
+	client.AddReceivingMiddleware(receiveQuestions(router, key, receipts))
 	return client
 }
 
@@ -82,19 +82,22 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
 // sends to the router. The SDK's own handling would refuse, without the router, questions
 // that were not declared and schemas that it does not know, and answers that do not fit
 // after the router has recorded them.
-func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey) mcp.Middleware {
+func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
+	receipts *receipts) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			question, ok := req.(*mcp.ElicitRequest)
 			if !ok || question.Params == nil {
 				return next(ctx, method, req)
 			}
-			opts := &elicitation.ElicitOptions{CallID: takeTag(question.Params.Meta)}
+			callID, id := takeTag(question.Params.Meta)
+			opts := &elicitation.ElicitOptions{CallID: callID, Receipt: receipts.add(callID, id)}
 			result, err := elicit(ctx, question, opts, func(params json.RawMessage,
 				opts *elicitation.ElicitOptions) (*protocol.ElicitResult, error) {
 				return router.ElicitFrom(ctx, key, params, opts)
 			})
 			if err != nil {
+				receipts.settle(id, err) // there may be an answer that could not be encoded
 				return nil, err
 			}
 			return result, nil
@@ -110,7 +113,8 @@ func ElicitationHandler(router *elicitation.Router,
 	key elicitation.UpstreamKey) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult,
 	error) {
 	return func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-		opts := &elicitation.ElicitOptions{CallID: takeTag(req.Params.Meta)}
+		callID, _ := takeTag(req.Params.Meta)
+		opts := &elicitation.ElicitOptions{CallID: callID}
 		return elicit(ctx, req, opts, func(params json.RawMessage,
 			opts *elicitation.ElicitOptions) (*protocol.ElicitResult, error) {
 			// The SDK calls the handler with the context of a call whose result has the

@@ -18,6 +18,7 @@ type upstreamConn struct {
 	key     elicitation.UpstreamKey
 	modes   modes
 	session *mcp.ClientSession
+	answers *receipts     // nil: nobody sees whether answers arrive
 	ended   chan struct{} // closed when the session has ended
 	lists   atomic.Bool   // its changes of lists count
 
@@ -81,14 +82,15 @@ func (c *upstreamConn) relay(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch r := req.(type) {
 		case *mcp.ProgressNotificationClientRequest:
-			_ = takeTag(r.Params.Meta) // the token says more: of which request it is
+			_, _ = takeTag(r.Params.Meta) // the token says more: of which request it is
 			token, _ := r.Params.ProgressToken.(string)
 			if p := c.findByToken(token); p != nil {
 				p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, r.Params) })
 				return nil, nil
 			}
 		case *mcp.LoggingMessageRequest:
-			if p := c.findByTag(takeTag(r.Params.Meta)); p != nil {
+			tag, _ := takeTag(r.Params.Meta)
+			if p := c.findByTag(tag); p != nil {
 				p.messages.Add(func() { _ = p.client.Log(p.ctx, r.Params) })
 				return nil, nil
 			}

@@ -50,6 +50,17 @@ type attachedSession struct {
 	*elicitation.Session
 	id   string // of the SDK's, "" where there is none
 	user string // that the SDK's auth middleware has verified, "": none
+
+	ctx context.Context // ends with the session
+	end context.CancelCauseFunc
+}
+
+var errSessionEnded = errors.New("elicitation: the client has ended its session")
+
+// detach ends the questions of the session, and the calls of it that an [Upstream] serves.
+func (s *attachedSession) detach() {
+	s.Detach()
+	s.end(errSessionEnded)
 }
 
 // NewDownstream attaches the sessions of server to router, each from its initialization
@@ -106,7 +117,7 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
 	if err != nil {
 		return nil, err
 	}
-	origin.Session, origin.CallID = session, rand.Text()
+	origin.Session, origin.CallID = session.Session, rand.Text()
 	origin.ProgressToken = progressToken(req)
 	return d.router.Begin(ctx, origin, elicitation.ViaAsker(asker{ss}), key)
 }
@@ -127,7 +138,7 @@ func (d *Downstream) recordClient(next mcp.MethodHandler) mcp.MethodHandler {
 // attachSession returns the router's session of ss, which it attaches if there is none, and
 // what the request says of its sender.
 func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
-	*elicitation.Session, elicitation.Origin, error) {
+	*attachedSession, elicitation.Origin, error) {
 	caps, version, err := readClient(req)
 	if err != nil {
 		return nil, elicitation.Origin{}, err
@@ -136,7 +147,7 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known := d.sessions[ss]; known != nil {
-		return known.Session, origin, nil
+		return known, origin, nil
 	}
 	info := elicitation.SessionInfo{
 		Principal: origin.Principal, Capabilities: caps, Version: version,
@@ -152,15 +163,17 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 	if err != nil {
 		return nil, elicitation.Origin{}, err
 	}
-	d.sessions[ss] = &attachedSession{session, ss.ID(), tokenUser(req).Subject}
+	attached := &attachedSession{Session: session, id: ss.ID(), user: tokenUser(req).Subject}
+	attached.ctx, attached.end = context.WithCancelCause(context.Background())
+	d.sessions[ss] = attached
 	go func() {
 		_ = ss.Wait() // the host handles the reason
 		d.mu.Lock()
 		delete(d.sessions, ss)
 		d.mu.Unlock()
-		session.Detach()
+		attached.detach()
 	}()
-	return session, origin, nil
+	return attached, origin, nil
 }
 
 // readClient returns the capabilities and the revision of the client of a request. Clients

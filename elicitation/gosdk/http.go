@@ -53,7 +53,7 @@ func (d *Downstream) detachDeleted(r *http.Request) {
 	}
 	d.mu.Unlock()
 	if found != nil {
-		found.Detach()
+		found.detach()
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 // stream of a call it is replaced, and elsewhere the id would have to be guessed.
 const metaCall = "rondo/call"
 
+// metaQuestion carries the id of the question, as JSON in a string, in the same way.
+const metaQuestion = "rondo/question"
+
 // HTTPClient returns an HTTP client for a [mcp.StreamableClientTransport] on which any
 // number of calls may share one connection. A question that comes on the response to the
 // request of a call, made with the context of [WithCall], belongs to that call; the clients
@@ -29,17 +32,25 @@ const metaCall = "rondo/call"
 // Questions on the standing stream of a session belong to no request. For those the router
 // knows the connection alone: see [elicitation.Router.ElicitFrom].
 func HTTPClient(base *http.Client) *http.Client {
+	return newHTTPClient(base, nil)
+}
+
+// newHTTPClient is [HTTPClient] with the receipts of the connection, nil: there are none.
+func newHTTPClient(base *http.Client, receipts *receipts) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
 	}
 	client := *base
-	client.Transport = streamTagger{client.Transport}
+	client.Transport = streamTagger{client.Transport, receipts}
 	return &client
 }
 
 // A streamTagger marks what comes on the stream of a call with the call's id. A stream that
 // is resumed is one of the call's, too: the SDK resumes it with the context of the request.
-type streamTagger struct{ base http.RoundTripper } // nil: http.DefaultTransport
+type streamTagger struct {
+	base     http.RoundTripper // nil: http.DefaultTransport
+	receipts *receipts
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,13 +58,13 @@ func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
+	call := CallFromContext(r.Context())
+	if call == nil || call.Origin().CallID == "" {
+		return t.sendAnswer(base, r)
+	}
 	response, err := base.RoundTrip(r)
 	if err != nil {
 		return nil, err
-	}
-	call := CallFromContext(r.Context())
-	if call == nil || call.Origin().CallID == "" {
-		return response, nil
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "text/event-stream" {
@@ -169,11 +180,13 @@ func addTag(message []byte, tag string) []byte {
 	if !bytes.Contains(message, []byte(`"method"`)) {
 		return message // a response, which may be large
 	}
-	method, params := "", []byte(nil)
+	method, id, params := "", []byte(nil), []byte(nil)
 	err := jsonx.CheckMembers(message, func(key, value []byte) error {
 		switch string(key) {
 		case "method":
 			method = string(value)
+		case "id":
+			id = value
 		case "params":
 			params = value
 		}
@@ -190,8 +203,14 @@ func addTag(message []byte, tag string) []byte {
 	}
 	tagged, err := setMember(message, "params", func(params []byte) ([]byte, error) {
 		return setMember(params, "_meta", func(meta []byte) ([]byte, error) {
-			return setMember(meta, metaCall, func([]byte) ([]byte, error) {
+			meta, err := setMember(meta, metaCall, func([]byte) ([]byte, error) {
 				return jsonx.AppendText(nil, tag), nil
+			})
+			if err != nil || id == nil {
+				return meta, err
+			}
+			return setMember(meta, metaQuestion, func([]byte) ([]byte, error) {
+				return jsonx.AppendTextBytes(nil, id), nil
 			})
 		})
 	})
@@ -227,9 +246,14 @@ func setMember(object []byte, name string,
 	return append(append(jsonx.AppendName(out, name), value...), '}'), nil
 }
 
-// takeTag removes the tag from _meta and returns it.
-func takeTag(meta mcp.Meta) string {
-	tag, _ := meta[metaCall].(string)
+// takeTag removes the marks from _meta and returns the ids of the call and of the question.
+func takeTag(meta mcp.Meta) (call, question string) {
+	call, _ = meta[metaCall].(string)
+	question, _ = meta[metaQuestion].(string)
 	delete(meta, metaCall)
-	return tag
+	delete(meta, metaQuestion)
+	if call == "" {
+		question = "" // not marked here
+	}
+	return call, question
 }

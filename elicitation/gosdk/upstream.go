@@ -85,6 +85,8 @@ type Upstream struct {
 	opts    UpstreamOptions
 	shares  bool // connections serve any number of calls
 	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+	ctx     context.Context // ends with Close, and calls in flight with it
+	cancel  context.CancelCauseFunc
 
 	mu       sync.Mutex
 	closed   bool
@@ -129,6 +131,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		standing: make(map[modes]*sharedConn),
 		opened:   make(map[*upstreamConn]struct{}),
 	}
+	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	_, u.shares = opts.Transport().(*mcp.StreamableClientTransport)
 	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
@@ -160,11 +163,14 @@ func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 
 func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
-	ss := req.Session
-	session, origin, err := u.clients.attachSession(ss, req)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
+	session, origin, err := u.clients.attachSession(req.Session, req)
 	if err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(session.ctx, func() { cancel(errSessionEnded) })()
 	conn, release, err := u.acquire(ctx, modesOf(session.UpstreamCapabilities()), origin.Principal)
 	if err != nil {
 		return nil, err
@@ -177,7 +183,7 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 		return nil, err
 	}
 	defer call.End()
-	passed := conn.addCall(ctx, call, ss)
+	passed := conn.addCall(ctx, call, req.Session)
 	defer conn.removeCall(passed)
 	params := &mcp.CallToolParams{Name: tool}
 	if !call.Origin().ProgressToken.IsZero() {
@@ -189,6 +195,7 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
 	if err == nil || isAnswer(err) {
 		call.ConfirmUpstreamEnd()
+		conn.answers.wait(call.Origin().CallID)
 	}
 	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
 	return result, err
@@ -263,14 +270,15 @@ var errUpstreamClosed = errors.New("elicitation upstream: closed")
 // connection that others wait for.
 func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	transport := u.opts.Transport()
+	conn := newUpstreamConn(u, m)
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
-		marking.HTTPClient = HTTPClient(over.HTTPClient)
+		conn.answers = &receipts{}
+		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers)
 		transport = &marking
 	}
-	conn := newUpstreamConn(u, m)
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
-		u.clientOptions(conn))
+		u.clientOptions(conn), conn.answers)
 	client.AddReceivingMiddleware(conn.relay)
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
@@ -339,6 +347,7 @@ func (u *Upstream) Close() {
 		u.tools.stop()
 	}
 	u.mu.Unlock()
+	u.cancel(errUpstreamClosed)
 	u.pool.Close()
 	var closing sync.WaitGroup
 	for _, conn := range open {

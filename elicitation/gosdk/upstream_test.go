@@ -442,3 +442,37 @@ func waitForTools(t *testing.T, session *mcp.ClientSession, changed <-chan struc
 		}
 	}
 }
+
+// TestTwoGatewaysInARow: the questions of a server behind two gateways reach the client
+// whose call passes both. The users of the outer share its connection to the inner.
+func TestTwoGatewaysInARow(t *testing.T) {
+	served := overHTTPAt(t, newUpstream(t), nil)
+	inner := newUpstreamGateway(t, gosdk.UpstreamOptions{Transport: func() mcp.Transport {
+		return &mcp.StreamableClientTransport{Endpoint: served}
+	}})
+	outer := newUpstreamGateway(t, gosdk.UpstreamOptions{Transport: func() mcp.Transport {
+		return &mcp.StreamableClientTransport{Endpoint: inner.url}
+	}})
+	var calls sync.WaitGroup
+	for _, name := range []string{"alice", "bob"} {
+		session := outer.user(t, name, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context,
+			req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept",
+				Content: map[string]any{"reason": name + " answers " + req.Params.Message}}, nil
+		}})
+		for n := range 10 {
+			calls.Go(func() {
+				env := fmt.Sprintf("%s-%d", name, n)
+				want := fmt.Sprintf(`accept {"reason":"%s answers Deploy to %s?"}`, name, env)
+				if got := call(t, session, "form", env); got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	mute := outer.user(t, "mute", nil)
+	if got := call(t, mute, "form", "prod"); got != "local: client does not support elicitation" {
+		t.Errorf("who cannot be asked: got %s", got)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/elicitation"
@@ -20,6 +22,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("GATEWAY_IS_PROGRAM") != "" {
 		main()
+		return
+	}
+	if os.Getenv("GATEWAY_IS_CHILD") != "" {
+		_ = officialServer().Run(context.Background(), &mcp.StdioTransport{})
 		return
 	}
 	leaktest.Main(m)

@@ -29,9 +29,15 @@ func through(t *testing.T, upstream http.Handler, opts client.Options) *client.C
 		t.Fatal(err)
 	}
 	t.Cleanup(g.shutdown)
+	return connectAs(t, g, "alice", opts)
+}
+
+// connectAs returns a client of the gateway that has a token.
+func connectAs(t *testing.T, g *gateway, token string, opts client.Options) *client.Client {
+	t.Helper()
 	down := httptest.NewServer(g.handler())
 	t.Cleanup(down.Close)
-	transport, err := clienthttp.New(down.URL+"/mcp", &clienthttp.Options{Header: http.Header{"Authorization": {"Bearer alice"}}})
+	transport, err := clienthttp.New(down.URL+"/mcp", &clienthttp.Options{Header: http.Header{"Authorization": {"Bearer " + token}}})
 	if err != nil {
 		t.Fatal(err)
 	}

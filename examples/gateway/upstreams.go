@@ -15,6 +15,11 @@ import (
 
 // officialUpstream asks while its tool runs.
 func officialUpstream() http.Handler {
+	srv := officialServer()
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
+}
+
+func officialServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "official", Version: "1.0.0"}, nil)
 	mcp.AddTool(srv, &mcp.Tool{Name: "deploy", Description: "Deploys to an environment."},
 		func(ctx context.Context, req *mcp.CallToolRequest, in Deploy) (*mcp.CallToolResult, any, error) {
@@ -31,7 +36,7 @@ func officialUpstream() http.Handler {
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil, nil
 		})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
+	return srv
 }
 
 // Deploy is the input of the tool deploy.

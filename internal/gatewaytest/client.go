@@ -50,15 +50,27 @@ func (c *Client) Call(t testing.TB, tool, question string) string {
 			t.Error("the stream ended without a result")
 			return ""
 		case m.Method == "elicitation/create":
-			c.Asked.Add(1)
-			if c.reply != "" {
-				answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, c.reply)
-				c.post(t, answer).Body.Close()
-			}
+			c.answer(t, m)
 		case m.Method == "":
 			return resultText(m)
 		}
 	}
+}
+
+// answer sends the client's reply to a question, if it has one.
+func (c *Client) answer(t testing.TB, m envelope) {
+	t.Helper()
+	c.Asked.Add(1)
+	if c.reply != "" {
+		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, c.reply)
+		c.post(t, answer).Body.Close()
+	}
+}
+
+// Answer waits for the question of a call and answers it.
+func (c *Client) Answer(t testing.TB, s *Stream) {
+	t.Helper()
+	c.answer(t, s.WaitForQuestion(t))
 }
 
 // A Stream is the response to a call.
@@ -79,7 +91,7 @@ func (c *Client) StartCall(t testing.TB, tool, question string) *Stream {
 func (s *Stream) Close() { s.response.Body.Close() }
 
 // WaitForQuestion reads until the client is asked.
-func (s *Stream) WaitForQuestion(t testing.TB) {
+func (s *Stream) WaitForQuestion(t testing.TB) (question envelope) {
 	t.Helper()
 	for {
 		m, ok := s.next()
@@ -87,7 +99,7 @@ func (s *Stream) WaitForQuestion(t testing.TB) {
 			t.Fatal("the client was not asked")
 		}
 		if m.Method == "elicitation/create" {
-			return
+			return m
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -31,6 +32,8 @@ type Upstream struct {
 	URL string
 	// Answered gets the response to each question, if somebody receives it.
 	Answered chan string
+	// RefuseAnswers has answers over HTTP refused with status 500.
+	RefuseAnswers atomic.Bool
 
 	mu      sync.Mutex
 	outside func(string) // writes to the connection of the last call what belongs to no call
@@ -110,6 +113,8 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 		}
 		u.call(r.Context(), &m, write, func(text string) { u.writeStanding(session, text) })
+	case m.Method == "" && m.ID != nil && u.RefuseAnswers.Load():
+		http.Error(w, "not now", http.StatusInternalServerError)
 	case m.Method == "" && m.ID != nil:
 		u.receive(&m)
 		w.WriteHeader(http.StatusAccepted)
