@@ -102,27 +102,31 @@ func TestLostAcknowledgementsUnderLoad(t *testing.T) {
 		guards = append(guards, newGuard(t, js, opts))
 		relays = append(relays, r)
 	}
-	const flows = 60
+	const flows, troubles = 60, 100
 	var wg sync.WaitGroup
-	stop := make(chan struct{})
+	calm := make(chan struct{})
 	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-				r := relays[rand.IntN(3)]
-				r.Unacknowledged.Store(20)
-				r.Behind.Store(30)
-			}
+		defer close(calm)
+		for range troubles {
+			r := relays[rand.IntN(3)]
+			r.Unacknowledged.Store(20)
+			r.Behind.Store(30)
+			time.Sleep(20 * time.Millisecond) // of the servers' real time
+		}
+		for _, r := range relays {
+			r.Unacknowledged.Store(0)
+			r.Behind.Store(0)
 		}
 	})
-	var flowsDone sync.WaitGroup
 	for n := range flows {
-		flowsDone.Go(func() {
-			id := fmt.Sprint("state ", n)
-			wins := 0
-			for attempt := 0; attempt < 200 && wins == 0; attempt++ {
+		wg.Go(func() {
+			id, wins := fmt.Sprint("state ", n), 0
+			for quiet := 0; wins == 0 && quiet < 60; {
+				select {
+				case <-calm:
+					quiet++ // now every replica that may adopt the claim gets its chance
+				default:
+				}
 				if guards[rand.IntN(3)].Claim(t.Context(), id, "", print1, inAnHour()) == nil {
 					wins++
 				}
@@ -137,7 +141,5 @@ func TestLostAcknowledgementsUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	flowsDone.Wait()
-	close(stop)
 	wg.Wait()
 }
