@@ -16,8 +16,9 @@ import (
 const (
 	// hangLimit is for how long a test binary may do nothing. Nobody has to give a limit to each
 	// wait of each test: one that will never end leaves the process idle, and so does one for a
-	// timeout of minutes. Waits in fake time take none.
-	hangLimit = 10 * time.Second
+	// timeout of minutes. Waits in fake time take none. A child process that is waited for may
+	// take some seconds to start on a busy machine.
+	hangLimit = 30 * time.Second
 	// hangTicks is how often, within half of the limit, the process is looked at.
 	hangTicks = 10
 	// idleShare is the part of one CPU that an idle process may use: timers and what looks at it.

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a server may take over one response.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // A Conn is a connection of HTTP/1.1 that does as little as it can, so that
 // many leave the processor to the server. It is not for concurrent use.
