@@ -7,6 +7,8 @@ require (
 	go.uber.org/zap v1.28.0
 )
 
+require github.com/google/uuid v1.6.0 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

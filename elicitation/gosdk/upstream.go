@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 logging is deprecated, and supported for as long as it exists
+
 package gosdk
 
 import (

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 ping exists in older revisions, and tells whether an upstream answers
+
 package mcpgo
 
 import (

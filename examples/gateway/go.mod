@@ -30,10 +30,11 @@ require (
 replace github.com/rondo-mcp/rondo => ../..
 
 require (
-	github.com/google/uuid v1.6.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rondo-mcp/rondo/elicitation/gosdk v0.0.0
 	go.uber.org/zap v1.28.0
 )
+
+require github.com/google/uuid v1.6.0 // indirect
 
 replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk
