@@ -25,11 +25,11 @@ type handler func(ctx context.Context, key string, message []byte) []byte
 // concurrently. Two goroutines of its own run until Close.
 type Bus struct {
 	opts   Options
-	bucket *natskv.Bucket  // the directory
-	marks  *shared[uint64] // the writes of findEntry
-	looks  *shared[natskv.Cluster]
-	since  time.Time // when the directory was created; keepLease alone uses it
-	doubts doubts    // about servers, for isGone
+	bucket *natskv.Bucket          // the directory
+	marks  *shared[uint64]         // the writes of findEntry
+	looks  *shared[natskv.Cluster] // at the servers, by isGone
+	since  time.Time               // when the directory was created; keepLease alone uses it
+	doubts doubts                  // about servers, for isGone
 	js     jetstream.JetStream
 	nc     *nats.Conn
 	id     replicaID

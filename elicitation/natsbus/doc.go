@@ -41,11 +41,12 @@
 // the directory, and counts as gone when nobody listens, the leader of the directory has been
 // in contact with that server since, and [Options].Grace has passed: Send and SendTo return
 // [elicitation.ErrOwnerDead] then. That takes less than two seconds while the servers are
-// well, and up to five more after the directory had no leader or the server could not be
-// reached, since servers restore their connections one by one. If the server died with the replica nobody can tell: the
-// error leaves it open, until the directory forgets the replica, after twelve times
-// [Options].Lease. The bucket should be kept by all servers to which replicas connect; for
-// a replica of another server its lease alone decides, which takes as long as that lasts.
+// well. It takes longer, some twenty seconds at times, just after the directory had no
+// leader or the server could not be reached, since servers restore their connections one
+// by one. If the server died with the replica nobody can tell: the error leaves it open,
+// until the directory forgets the replica, after twelve times [Options].Lease. The bucket
+// should be kept by all servers to which replicas connect; for a replica of another server
+// its lease alone decides, which takes as long as that lasts.
 //
 // Every replica holds a lease, which it renews. Other replicas may take over the claims of a
 // replica without a lease; otherwise these end with their time to live.
