@@ -14,7 +14,7 @@ import (
 // Benchmark repeats each operation, for profiles and for tools that compare two
 // versions; cmd/bench compares peers. A name is group/row/peer:
 //
-//	go test -run '^$' -bench 'handler/leg_2/rondo' -cpuprofile cpu.out .
+//	go test -run '^$' -bench 'Benchmark/handler/leg_2/rondo' -cpuprofile cpu.out .
 func Benchmark(b *testing.B) {
 	for _, op := range cases.Ops() {
 		b.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(b *testing.B) {
