@@ -64,12 +64,17 @@ func (c *formCache) parseForm(schema []byte) (parsedForm, error) {
 	return f, nil
 }
 
-// findSecret returns what in a schema looks like a request for a secret.
-func (c *formCache) findSecret(schema []byte) form.Secret {
-	if f, err := c.parseForm(schema); err == nil {
-		return f.secret
+// findSecret returns what in a schema looks like a request for a secret, and the form of the
+// schema if that is kept.
+func (c *formCache) findSecret(schema []byte) (form.Secret, *form.Form) {
+	f, err := c.parseForm(schema)
+	switch {
+	case err != nil:
+		return form.FindPeerSecret(schema), nil
+	case len(schema) > maxFormBytes:
+		return f.secret, nil
 	}
-	return form.FindPeerSecret(schema)
+	return f.secret, f.form
 }
 
 // An answerCheck is what a pending question keeps to validate accepted content: the
@@ -83,6 +88,9 @@ type answerCheck struct {
 func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 	if r.opts.Validation == ValidateOff || q.schema == nil {
 		return answerCheck{}
+	}
+	if q.form != nil {
+		return answerCheck{form: q.form}
 	}
 	if f := r.forms.findForm(q.schema); f.form != nil {
 		return answerCheck{form: f.form}

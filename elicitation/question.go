@@ -18,6 +18,7 @@ type parsedQuestion struct {
 	kind    protocol.InputKind
 	message string
 	schema  json.RawMessage // of a form
+	form    *form.Form      // of the schema, nil: not parsed, or too large to keep
 	url     string          // of URL mode
 	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
@@ -84,7 +85,8 @@ func (c *Call) checkSecrets(q *parsedQuestion) *Error {
 	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {
 		return nil
 	}
-	secret := c.router.forms.findSecret(q.schema)
+	var secret form.Secret
+	secret, q.form = c.router.forms.findSecret(q.schema)
 	if secret.Word == "" {
 		return nil
 	}
