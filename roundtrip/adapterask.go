@@ -17,6 +17,11 @@ import (
 // an accepted form has been checked and has its defaults filled in. The result
 // is to be read with the Decode*Result functions of package protocol.
 //
+// The question must be the same in every round, too. Where Ask would ask another one under the
+// key once more, AskRequest ends the flow with an error for client and observer, since what
+// handlers of an SDK have that is fresh in a question is fresh in each round ([Nonce] and
+// [Memo] keep it).
+//
 // Errors are those of Ask but for the refusals. Adapters whose callers have no
 // keys must make them, the same in every round: the ordinal of the question in
 // the run and a digest of it will do where nothing is asked concurrently.
@@ -42,7 +47,7 @@ func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 
 // requestQuestion reads a question as a gateway does its upstream's.
 func requestQuestion(key string, request protocol.InputRequest) Question {
-	q := Question{key: key, request: request}
+	q := Question{key: key, request: request, fixed: true}
 	fail := func(err error) Question {
 		q.err = fmt.Errorf("question %q: %w", key, err)
 		return q

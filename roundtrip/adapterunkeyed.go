@@ -26,6 +26,13 @@ import (
 // another one in its place, the flow ends with an error for client and observer, and nothing
 // is asked. What changes in a question must be kept with [Memo] or [Nonce].
 //
+// A refusal must reach the handler. A run that would complete without coming to a question that
+// the person has refused ends as refused instead, because what the handler looks at before it
+// asks has changed since: a visit, for example, was finished and then declined. The handler has
+// run by then. Refusing before it runs would take every refusal away from handlers, which have
+// words of their own for it; which questions a run comes to is known when it is over. So what
+// such a run has done stays done, unless it was left to [OnCommit], whose functions do not run.
+//
 // A round has one such question. Different questions may be asked from several goroutines;
 // they are asked one after the other. Equal ones have no order there and end the flow: they
 // need keys.
@@ -265,6 +272,29 @@ func (r *run) endIfUnused() {
 	if unused > maxUnusedAnswers {
 		f.end = changedEnding(f.unkeyed.pending.formatKey())
 	}
+}
+
+// isRefusal reports whether the person declined or cancelled.
+func (a *answer) isRefusal() bool { return a.outcome == Declined || a.outcome == Cancelled }
+
+// isSkippedLocked reports whether a belongs to a question without a key that this run has not
+// come to.
+func (r *run) isSkippedLocked(a *answer) bool {
+	_, unkeyed := parseUnkeyed(a.key, questionContent{kind: a.kind, form: a.digest}, a.mark)
+	return unkeyed && (r.flow == nil || !slices.Contains(r.flow.used, a.key))
+}
+
+// findSkippedRefusal returns the key of a refused question without a key that this run has not
+// come to: what the handler looks at before it asks has changed since the run that asked.
+func (r *run) findSkippedRefusal() (key string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		if a.isRefusal() && r.isSkippedLocked(a) {
+			return a.key, true
+		}
+	}
+	return "", false
 }
 
 // endChangedLocked ends the run because the handler asks another question than the one whose

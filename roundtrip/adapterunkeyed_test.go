@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -238,5 +239,79 @@ func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
 	c.answer("question-1", yes).ask("question-2")
 	if got := c.answer("question-2", yes).done(); got != "done" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestRefusalThatTheRunDoesNotComeTo: a person finishes what the handler asked for, and refuses.
+// The handler does not ask again, and its success does not go out; its own failure does.
+func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
+	signIn := &protocol.ElicitURL{Message: "Sign in", URL: "https://example.com/login",
+		ElicitationID: "login"}
+	for _, refusal := range []string{no, `{"action":"cancel"}`, yes} {
+		for _, ending := range []string{"acts", "fails", "asks something else"} {
+			t.Run(refusal+"/"+ending, func(t *testing.T) {
+				token, committed := false, 0
+				c := newClient(t, roundtrip.Options{},
+					func(ctx context.Context) (protocol.Result, error) {
+						if !token {
+							token = true // the person is done before the client answers
+							_, err := roundtrip.AskUnkeyed(ctx, signIn)
+							return nil, err
+						}
+						switch ending {
+						case "fails":
+							return nil, errors.New("no such book")
+						case "asks something else":
+							if _, err := askPlainly(ctx, "Sure?"); err != nil {
+								return nil, err
+							}
+						}
+						if err := roundtrip.OnCommit(ctx, func(context.Context) {
+							committed++
+						}); err != nil {
+							return nil, err
+						}
+						return say("ACTED")
+					})
+				c.ask("question-1")
+				c.answer("question-1", refusal)
+				ignored := 0
+				switch {
+				case ending == "fails":
+					contains(t, c.done(), "no such book")
+				case ending == "asks something else":
+					c.refused(protocol.CodeFlowEnded, "question-1")
+				case refusal == yes:
+					if got := c.done(); got != "ACTED" || committed != 1 {
+						t.Errorf("got %q, committed %d times", got, committed)
+					}
+				default:
+					c.refused(protocol.CodeRefused, "refused", "question-1", "not undone")
+					ignored = 1
+				}
+				if ignored == 1 && committed != 0 {
+					t.Error("what was left to OnCommit was done")
+				}
+				if got := len(all[event.DeclineIgnored](c.events)); got != ignored {
+					t.Errorf("%d refusals reported, want %d", got, ignored)
+				}
+			})
+		}
+	}
+}
+
+// TestRefusalThatALaterRunDoesNotComeTo: the handler has dealt with the refusal in one run, and
+// does not come to it in the next.
+func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
+	rounds := [][]string{{"a?"}, {"a?", "b?"}, {"b?"}}
+	c := newClient(t, roundtrip.Options{},
+		asksAll(func(round int) []string { return rounds[round-1] }))
+	c.ask("question-1")
+	c.answer("question-1", no)
+	c.ask("question-2")
+	c.answer("question-2", yes)
+	c.refused(protocol.CodeRefused, "question-1")
+	if ignored := one[event.DeclineIgnored](t, c.events); ignored.Key != "question-1" {
+		t.Errorf("%+v", ignored)
 	}
 }

@@ -65,6 +65,8 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		return nil, &CancelledError{q.key}
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
+	case q.fixed && a.mark.Set:
+		return nil, r.endChangedLocked(q.key)
 	case a.kind == protocol.KindElicitURL && q.request.Kind() == protocol.KindElicitURL:
 		// A URL that changes holds a nonce, mostly, and would change again.
 		return nil, r.endChangedLocked(q.key)

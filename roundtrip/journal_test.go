@@ -52,12 +52,6 @@ func TestChangedQuestion(t *testing.T) {
 			_, err := roundtrip.AskMessage(ctx, "k", text(fmt.Sprint(n)))
 			return err
 		}, sampled},
-		{"raw form", func(ctx context.Context, n int) error {
-			_, err := roundtrip.AskRequest(ctx, "k",
-				&protocol.ElicitForm{Message: "m", Schema: json.RawMessage(
-					fmt.Sprintf(`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, n))})
-			return err
-		}, accepted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 1
@@ -90,6 +84,53 @@ func TestChangedQuestion(t *testing.T) {
 				e.Key != "k" {
 				t.Errorf("got %v, want a JournalError", journal)
 			}
+		})
+	}
+}
+
+// An adapter's question that changes under its key is noticed in the second round: nobody is asked
+// again, the answer counts for nothing, and client and log learn why.
+func TestAdaptersQuestionsThatChange(t *testing.T) {
+	form := func(message string, least int) protocol.InputRequest {
+		return &protocol.ElicitForm{Message: message, Schema: json.RawMessage(fmt.Sprintf(
+			`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, least))}
+	}
+	model := func(words string) protocol.InputRequest {
+		return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
+			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: words}}}}}
+	}
+	for _, tc := range []struct {
+		name, answer string
+		ask          func(n int) protocol.InputRequest
+	}{
+		{"words", accepted, func(n int) protocol.InputRequest {
+			return form(fmt.Sprintf("At 12:0%d?", n), 1)
+		}},
+		{"form", accepted, func(n int) protocol.InputRequest { return form("Why?", n) }},
+		{"sampling", sampled, func(n int) protocol.InputRequest { return model(fmt.Sprint(n)) }},
+		{"kind", accepted, func(n int) protocol.InputRequest {
+			if n == 1 {
+				return form("Why?", 1)
+			}
+			return model("Why?")
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := 1
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					_, _ = roundtrip.AskRequest(ctx, "k", tc.ask(n))
+					return say("done")
+				})
+			c.ask("k")
+			if got := c.answer("k", tc.answer).done(); got != "done" {
+				t.Fatalf("unchanged: got %q", got)
+			}
+			c.call = toolCall()
+			c.ask("k")
+			n = 2
+			c.answer("k", tc.answer).refused(protocol.CodeFlowEnded, `"k"`, "asked something else")
+			contains(t, one[event.ServerBug](t, c.events).Err.Error(), `"k"`, "Nonce")
 		})
 	}
 }

@@ -51,6 +51,13 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 		return nil, r.reportBug(ctx, err)
 	}
 	r.reportIgnoredRefusals(ctx, result)
+	if key, skipped := r.findSkippedRefusal(); skipped && completes(result, nil) {
+		r.reportFlowEnd(ctx, event.EndRefused)
+		return r.refuseFlow(protocol.CodeRefused, fmt.Sprintf("the person refused %q, and the "+
+			"server did not ask for that when it ran with the refusal; its result is withheld, "+
+			"but what it did in this run is not undone; do not call again unless the person "+
+			"asks for it", key))
+	}
 	r.reportFlowEnd(ctx, event.EndComplete)
 	return result, nil
 }
@@ -214,12 +221,13 @@ func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result)
 	}
 }
 
-// unreadRefusals returns the refusals that the handler has not read.
+// unreadRefusals returns the refusals that the handler has not read, or that it came to in an
+// earlier run only.
 func (r *run) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.answers {
-		if !a.checked && (a.outcome == Declined || a.outcome == Cancelled) {
+		if a.isRefusal() && (!a.checked || r.isSkippedLocked(a)) {
 			unread = append(unread, a)
 		}
 	}

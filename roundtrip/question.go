@@ -23,6 +23,7 @@ type Question struct {
 	expiresIn time.Duration
 	askAgain  bool
 	reworded  bool        // flow style: other words are the same question
+	fixed     bool        // flow style: another question under the key ends the flow
 	optional  bool        // flow style: the handler can do without an answer
 	mark      claims.Mark // flow style: which question this is
 	err       error       // found while building; reported by the funnel

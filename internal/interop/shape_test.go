@@ -60,6 +60,7 @@ type site struct {
 	bare              bool // the SDK alone
 	keepsWriteTimeout bool // the author does not lift it
 	freshNonces       bool // each round draws a nonce of its own
+	keepsSignIn       bool // nobody is asked to sign in who has done so
 	logins            *loginPage
 	revision          string
 

@@ -54,6 +54,43 @@ func TestVisitWithFreshNonce(t *testing.T) {
 	}
 }
 
+// TestFinishedVisitThatIsRefused: the server keeps what a visit brought, and looks there before it
+// asks. The person signs in, and the client says that they refused. A session's handler reads that.
+// One that runs again finds the person signed in and does not ask: its result is withheld.
+func TestFinishedVisitThatIsRefused(t *testing.T) {
+	for sdk, x := range visitsWithNonce() {
+		for _, revision := range []string{modern, v20251125} {
+			for name, dial := range shapeClients() {
+				for _, refusal := range []string{"decline", "cancel"} {
+					t.Run(sdk+"/"+revision+"/"+name+"/"+refusal, func(t *testing.T) {
+						s := newSite(revision)
+						s.keepsSignIn = true
+						given := x.agreeing("books")
+						given["Remove drafts of books?"] = refusal
+						who := newPerson(t, given)
+						c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
+						got, err := c.do(within(t, patience), x.requestFor("books"))
+						text := fmt.Sprint(got, err)
+						if revision == modern && !strings.Contains(text, "the person refused") {
+							t.Errorf("got %q, %v, want a refusal", got, err)
+						}
+						if revision != modern && got != x.leftText("books") {
+							t.Errorf("got %q, %v", got, err)
+						}
+						if strings.Contains(text, "removed") {
+							t.Errorf("got %q", text)
+						}
+						who.wantAsked(1)
+						if revision != modern {
+							s.wantActs(t)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
 func visitsWithNonce() shapes {
 	return shapes{
 		"official": {visits: true, serve: func(t *testing.T, s *site) http.Handler {
@@ -111,6 +148,9 @@ func (s *site) signIn(page *loginPage, ask questioner,
 		if err != nil {
 			return "", nil, err
 		}
+		if s.keepsSignIn && page.hasSigned(nonce) {
+			return "accept", map[string]any{"sure": true}, nil
+		}
 		action, err := visit(ctx, message, page.url+"?state="+url.QueryEscape(nonce), nonce)
 		if err != nil || action != "accept" {
 			return action, nil, err
@@ -164,6 +204,16 @@ func (p *loginPage) sign(nonce string) {
 	case <-signed:
 	default:
 		close(signed)
+	}
+}
+
+// hasSigned reports whether the person has signed in.
+func (p *loginPage) hasSigned(nonce string) bool {
+	select {
+	case <-p.find(nonce):
+		return true
+	default:
+		return false
 	}
 }
 

@@ -141,8 +141,10 @@ const (
 
 // DeclineIgnored: a person declined or cancelled, and the handler completed the
 // request without having looked at that. Decision is Declined or Cancelled. It
-// points at a handler that does what it was not allowed to do. Flow style never
-// causes it: there the refusal is what the call that asks returns.
+// points at a handler that does what it was not allowed to do. In flow style the
+// refusal is what the call that asks returns, and the cause is a run that does not
+// come to that call again. If the question has no key the client then gets a refusal
+// in the place of the result.
 type DeclineIgnored struct {
 	Where
 	Key      string

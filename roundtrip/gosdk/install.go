@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -205,6 +206,13 @@ func (a *Adapter) refuseInstallation(ctx context.Context, method string, mistake
 	return encodeError(protocol.Errorf(protocol.CodeInternalError, "%v", mistake))
 }
 
+// reportEvent reports what the funnel does not see, to the observer and to a test of this process.
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
+	switch e := e.(type) {
+	case event.ServerBug:
+		bugsink.Report(ctx, e.Err)
+	case event.HandlerPanicked:
+		bugsink.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+	}
 	a.opts.Observer.Observe(ctx, e)
 }

@@ -79,6 +79,9 @@ func (words) CompletePromptArgument(_ context.Context, _ string, argument mcp.Co
 	if argument.Value == "none" {
 		return nil, errors.New("nothing fits")
 	}
+	if argument.Value == "nil" {
+		return nil, nil
+	}
 	return &mcp.Completion{Values: []string{"a<b", "é"}, Total: 2}, nil
 }
 
@@ -106,6 +109,7 @@ func asklessMessages(revision string) (all []string) {
 		{"resources/read", `"uri":"vault://box/0"`}, {"resources/read", `"uri":"vault://unknown"`},
 		{"completion/complete", reference + `"value":"x"}`},
 		{"completion/complete", reference + `"value":"none"}`},
+		{"completion/complete", reference + `"value":"nil"}`},
 		{"ping", ``}, {"no/such", ``}, {"logging/setLevel", `"level":"loud"`},
 	} {
 		params := strings.Trim(r[1]+","+meta, ",")

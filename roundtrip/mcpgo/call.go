@@ -8,6 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -174,6 +175,13 @@ func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostReque
 var errCannotCarry = errors.New("this resource asks questions, which needs the server's Handler " +
 	"or Listen of package mcpgo")
 
+// reportEvent reports what the funnel does not see, to the observer and to a test of this process.
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
+	switch e := e.(type) {
+	case event.ServerBug:
+		bugsink.Report(ctx, e.Err)
+	case event.HandlerPanicked:
+		bugsink.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+	}
 	a.opts.Observer.Observe(ctx, e)
 }

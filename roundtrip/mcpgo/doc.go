@@ -90,6 +90,13 @@
 // RequestSampling and RequestRoots ask in rounds too. The handler's context then has a
 // shadow of the client's session. The price:
 //
+//   - what a handler looks at before it asks must be the same in every round. If it is not,
+//     and the handler does not come to a question that the person has refused, its result is
+//     withheld: the client gets a refusal, the observer [event.DeclineIgnored]. The handler
+//     has acted by then, which nothing undoes: that it will not ask is known at its end only,
+//     and a call refused before it runs would never end in the handler's own words. Such a
+//     handler (one that looks for a token, sends the person to a page that makes one, and
+//     then acts) acts in a function given to [roundtrip.OnCommit], which does not run then;
 //   - handlers that were written to run once run in every round: review what they do
 //     before they ask;
 //   - an assertion of the session to a type of the host's fails; see [Session];

@@ -378,6 +378,33 @@ func TestStateless(t *testing.T) {
 	who.once(t, "Sure?")
 }
 
+// TestStatelessMustAsk: an unmodified handler that asks without looking whether it can would wait
+// for an answer that cannot come. MustAsk refuses the call.
+func TestStatelessMustAsk(t *testing.T) {
+	s := newHostServer()
+	s.AddTool(mcp.NewTool("delete"), func(ctx context.Context,
+		_ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if _, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{
+			Params: form("Sure?")}); err != nil {
+			return mcp.NewToolResultText("kept"), nil
+		}
+		return mcp.NewToolResultText("deleted"), nil
+	})
+	a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: true, MustAsk: true})
+	endpoint, _ := serveHTTP(t, a, s, server.WithStateLess(true))
+	who := newPerson(nil)
+	if got, err := dialRondo(t, endpoint, modern, who).tool(within(t), "delete",
+		nil); err != nil || got != "deleted" {
+		t.Errorf("modern: got %q, %v", got, err)
+	}
+	if got, err := dialRondo(t, endpoint, v20251125, who).tool(within(t), "delete",
+		nil); err != nil || !strings.HasPrefix(got,
+		"error: the client does not support: elicitation") {
+		t.Errorf("legacy: got %q, %v", got, err)
+	}
+	who.once(t, "Sure?")
+}
+
 // TestStatelessReplicas: without sessions any replica that has the key serves any request,
 // and a question is answered on another replica than asked it.
 func TestStatelessReplicas(t *testing.T) {
