@@ -13,22 +13,25 @@ import (
 func TestErrorData(t *testing.T) {
 	form := protocol.ClientCapabilities{}.Missing(&protocol.ElicitForm{})
 	for _, test := range []struct {
+		name string
 		err  *protocol.Error
 		want string
 	}{
-		{protocol.MissingCapabilities(form), `{"code":-32021,"message":"missing required client capability: elicitation.form","data":{"requiredCapabilities":{"elicitation":{}}}}`},
-		{protocol.UnsupportedVersion("1999-01-01", []protocol.Version{"2026-07-28"}), `{"code":-32022,"message":"unsupported protocol version \"1999-01-01\"","data":{"supported":["2026-07-28"],"requested":"1999-01-01"}}`},
-		{protocol.ResourceNotFound("file:///<a>"), `{"code":-32602,"message":"resource not found: \"file:///<a>\"","data":{"uri":"file:///<a>"}}`},
-		{protocol.Errorf(7, "%d", 8), `{"code":7,"message":"8"}`},
-		{protocol.Errorf(7, "m").WithData(nil), `{"code":7,"message":"m","data":null}`},
-		{protocol.Errorf(7, "m").WithData(math.Inf(1)), `{"code":7,"message":"m"}`},
-		{protocol.Errorf(7, "m").WithData(1).WithData(func() {}), `{"code":7,"message":"m"}`},
+		{"missing capability", protocol.MissingCapabilities(form), `{"code":-32021,"message":"missing required client capability: elicitation.form","data":{"requiredCapabilities":{"elicitation":{}}}}`},
+		{"unsupported version", protocol.UnsupportedVersion("1999-01-01", []protocol.Version{"2026-07-28"}), `{"code":-32022,"message":"unsupported protocol version \"1999-01-01\"","data":{"supported":["2026-07-28"],"requested":"1999-01-01"}}`},
+		{"resource not found", protocol.ResourceNotFound("file:///<a>"), `{"code":-32602,"message":"resource not found: \"file:///<a>\"","data":{"uri":"file:///<a>"}}`},
+		{"no data", protocol.Errorf(7, "%d", 8), `{"code":7,"message":"8"}`},
+		{"null", protocol.Errorf(7, "m").WithData(nil), `{"code":7,"message":"m","data":null}`},
+		{"data that JSON cannot say", protocol.Errorf(7, "m").WithData(math.Inf(1)), `{"code":7,"message":"m"}`},
+		{"data that JSON cannot say after data that it can", protocol.Errorf(7, "m").WithData(1).WithData(func() {}), `{"code":7,"message":"m"}`},
 	} {
-		raw, err := protocol.AppendMessage(nil,
-			&protocol.Response{ID: protocol.IntID(1), Error: test.err})
-		if want := `{"jsonrpc":"2.0","id":1,"error":` + test.want + `}`; err != nil || string(raw) != want {
-			t.Errorf("got  %s, %v\nwant %s", raw, err, want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			raw, err := protocol.AppendMessage(nil,
+				&protocol.Response{ID: protocol.IntID(1), Error: test.err})
+			if want := `{"jsonrpc":"2.0","id":1,"error":` + test.want + `}`; err != nil || string(raw) != want {
+				t.Errorf("got  %s, %v\nwant %s", raw, err, want)
+			}
+		})
 	}
 }
 
@@ -42,47 +45,53 @@ func TestWithDataCopies(t *testing.T) {
 func TestRequiredCapabilities(t *testing.T) {
 	const code = protocol.CodeMissingRequiredClientCapability
 	for _, test := range []struct {
+		name string
 		err  *protocol.Error
 		want string // empty: none
 	}{
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{"elicitation":{}}}`)}, `{"elicitation":{}}`},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, `{}`},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":null}`)}, ``},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":["elicitation"]}`)}, ``},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"RequiredCapabilities":{}}`)}, ``},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{},"requiredCapabilities":{}}`)}, ``},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{`)}, ``},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`null`)}, ``},
-		{&protocol.Error{Code: code}, ``},
-		{&protocol.Error{Code: -32003, Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, ``},
-		{nil, ``},
+		{"one", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{"elicitation":{}}}`)}, `{"elicitation":{}}`},
+		{"none", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, `{}`},
+		{"null", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":null}`)}, ``},
+		{"array", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":["elicitation"]}`)}, ``},
+		{"name in another case", &protocol.Error{Code: code, Data: json.RawMessage(`{"RequiredCapabilities":{}}`)}, ``},
+		{"name twice", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{},"requiredCapabilities":{}}`)}, ``},
+		{"cut off", &protocol.Error{Code: code, Data: json.RawMessage(`{`)}, ``},
+		{"null data", &protocol.Error{Code: code, Data: json.RawMessage(`null`)}, ``},
+		{"no data", &protocol.Error{Code: code}, ``},
+		{"another code", &protocol.Error{Code: -32003, Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, ``},
+		{"no error", nil, ``},
 	} {
-		got, ok := test.err.RequiredCapabilities()
-		if ok != (test.want != "") || (ok && spelled(t, got) != test.want) {
-			t.Errorf("%+v: got %s, %v; want %s", test.err, spelled(t, got), ok, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := test.err.RequiredCapabilities()
+			if ok != (test.want != "") || (ok && spelled(t, got) != test.want) {
+				t.Errorf("%+v: got %s, %v; want %s", test.err, spelled(t, got), ok, test.want)
+			}
+		})
 	}
 }
 
 func TestSupportedVersions(t *testing.T) {
 	const code = protocol.CodeUnsupportedProtocolVersion
 	for _, test := range []struct {
+		name string
 		err  *protocol.Error
 		want []protocol.Version
 	}{
-		{protocol.UnsupportedVersion("x", protocol.Versions()), protocol.Versions()},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a"]}`)}, []protocol.Version{"a"}},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a",5]}`)}, nil},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"supported":"a"}`)}, nil},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`{"supported":null}`)}, nil},
-		{&protocol.Error{Code: code, Data: json.RawMessage(`[]`)}, nil},
-		{&protocol.Error{Code: code}, nil},
-		{&protocol.Error{Code: -32004, Data: json.RawMessage(`{"supported":["a"]}`)}, nil},
-		{nil, nil},
+		{"ours", protocol.UnsupportedVersion("x", protocol.Versions()), protocol.Versions()},
+		{"one", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a"]}`)}, []protocol.Version{"a"}},
+		{"number among them", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a",5]}`)}, nil},
+		{"text", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":"a"}`)}, nil},
+		{"null", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":null}`)}, nil},
+		{"array", &protocol.Error{Code: code, Data: json.RawMessage(`[]`)}, nil},
+		{"no data", &protocol.Error{Code: code}, nil},
+		{"another code", &protocol.Error{Code: -32004, Data: json.RawMessage(`{"supported":["a"]}`)}, nil},
+		{"no error", nil, nil},
 	} {
-		if got := test.err.SupportedVersions(); !slices.Equal(got, test.want) {
-			t.Errorf("%+v: got %v, want %v", test.err, got, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.err.SupportedVersions(); !slices.Equal(got, test.want) {
+				t.Errorf("%+v: got %v, want %v", test.err, got, test.want)
+			}
+		})
 	}
 }
 

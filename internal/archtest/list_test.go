@@ -12,6 +12,14 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/specdata"
+
+	// These import most of the module. go test compiles it before it runs the rules, so that
+	// go list -export finds it in the build cache and does not compile it a second time.
+	_ "github.com/rondo-mcp/rondo/client"
+	_ "github.com/rondo-mcp/rondo/client/clienthttp"
+	_ "github.com/rondo-mcp/rondo/elicitation"
+	_ "github.com/rondo-mcp/rondo/server/middleware"
+	_ "github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 const module = "github.com/rondo-mcp/rondo"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,10 +136,15 @@ func requireField(field string, has func(*Target) bool) func(*Victim) string {
 }
 
 func attacks() []attack {
+	return slices.Concat(stateAttacks(), answerAttacks())
+}
+
+// stateAttacks lists the attacks on the state: on what it says, on who sends it, with what, and on
+// how often.
+func stateAttacks() []attack {
 	twoUsers := requireField("TwoUsers", func(s *Target) bool { return s.TwoUsers })
 	later := requireField("Later", func(s *Target) bool { return s.Later != nil })
 	single := requireField("SingleUse", func(s *Target) bool { return s.SingleUse })
-	strict := requireField("Lossy", func(s *Target) bool { return !s.Lossy })
 	arguments := func(v *Victim) string {
 		if v.flow.Request.Method == protocol.MethodReadResource {
 			return "a resource has no arguments"
@@ -147,62 +153,82 @@ func attacks() []attack {
 	}
 	return []attack{
 		{name: "tamper", run: changeState},
-		{name: "expire", skipReason: later, run: func(ctx context.Context, s *attempt) []error {
-			// longer than any flow lasts by default, and longer than our patience
-			s.subject.Later(25 * time.Hour)
-			return s.expectRefusal(context.WithoutCancel(ctx), "an expired state", s.last)
-		}},
-		{name: "other user", skipReason: twoUsers,
-			run: func(ctx context.Context, s *attempt) []error {
-				peer, err := s.subject.Connect("other")
-				if err != nil {
-					return []error{err}
-				}
-				defer peer.Close() // the connection is of no more use
-				s.conn = s.subject.newConnection(peer, s.flow)
-				return s.expectRefusal(ctx, "the state of another user", s.last)
-			}},
+		{name: "expire", skipReason: later, run: expireState},
+		{name: "other user", skipReason: twoUsers, run: useOtherUser},
 		{name: "other target", run: useOtherTarget},
 		{name: "changed arguments", skipReason: arguments, run: changeArguments},
 		{name: "replay", skipReason: single, run: replayLeg},
 		{name: "fork", skipReason: single, run: forkState},
-		{name: "pre-seed", run: func(ctx context.Context, s *attempt) []error {
-			s.last.state = protocol.RequestState{}
-			problems := s.expectIncomplete(ctx, "answers to what was never asked", s.last)
-			if err := s.restartFlow(ctx); err != nil {
-				return append(problems, err)
-			}
-			s.last.state = protocol.StateText("")
-			return append(problems, s.expectIncomplete(ctx, "answers with an empty state",
-				s.last)...)
-		}},
+	}
+}
+
+// answerAttacks lists the attacks with answers that must not be taken.
+func answerAttacks() []attack {
+	strict := requireField("Lossy", func(s *Target) bool { return !s.Lossy })
+	return []attack{
+		{name: "pre-seed", run: answerUnasked},
 		{name: "smuggle", skipReason: strict, run: sendAnswers(
-			`{"action":"decline","Action":"accept","content":CONTENT}`, `{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
-			`{"action":"decline","content":CONTENT,"action":"accept"}`, `{"action":"accept","action":"decline","content":CONTENT}`,
+			`{"action":"decline","Action":"accept","content":CONTENT}`,
+			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
+			`{"action":"decline","content":CONTENT,"action":"accept"}`,
+			`{"action":"accept","action":"decline","content":CONTENT}`,
 		)},
 		{name: "wrap", run: sendAnswers(
-			`{"method":"elicitation/create","result":{"action":"accept","content":CONTENT}}`, `{"result":{"action":"accept","content":CONTENT}}`,
+			`{"method":"elicitation/create","result":{"action":"accept","content":CONTENT}}`,
+			`{"result":{"action":"accept","content":CONTENT}}`,
 			`[{"action":"accept","content":CONTENT}]`, `"accept"`, `null`, `true`, `{}`,
 		)},
 		{name: "wrong kind", run: sendAnswers(
-			`{"roots":[]}`, `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`,
-			`{"action":"accepted","content":CONTENT}`, `{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
+			`{"roots":[]}`,
+			`{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`,
+			`{"action":"accepted","content":CONTENT}`,
+			`{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
 		)},
-		{name: "wrong key", run: func(ctx context.Context, s *attempt) (problems []error) {
-			for _, key := range []string{"", "constructor", "__proto__", "toString"} {
-				if err := s.restartFlow(ctx); err != nil {
-					return append(problems, err)
-				}
-				l := s.last
-				l.responses = protocol.InputResponses{{Key: key,
-					Result: s.last.responses[0].Result}}
-				problems = append(problems, s.expectIncomplete(ctx,
-					fmt.Sprintf("an answer under the key %q", key), l)...)
-			}
-			return problems
-		}},
+		{name: "wrong key", run: answerUnderWrongKeys},
 		{name: "wrong content", run: sendWrongContent},
 	}
+}
+
+// expireState sends a state when it is older than any flow lasts by default, and than our patience.
+func expireState(ctx context.Context, s *attempt) []error {
+	s.subject.Later(25 * time.Hour)
+	return s.expectRefusal(context.WithoutCancel(ctx), "an expired state", s.last)
+}
+
+// useOtherUser sends a state over a connection of another user.
+func useOtherUser(ctx context.Context, s *attempt) []error {
+	peer, err := s.subject.Connect("other")
+	if err != nil {
+		return []error{err}
+	}
+	defer peer.Close() // the connection is of no more use
+	s.conn = s.subject.newConnection(peer, s.flow)
+	return s.expectRefusal(ctx, "the state of another user", s.last)
+}
+
+// answerUnasked sends answers in the first leg, without a state and with an empty one.
+func answerUnasked(ctx context.Context, s *attempt) []error {
+	s.last.state = protocol.RequestState{}
+	problems := s.expectIncomplete(ctx, "answers to what was never asked", s.last)
+	if err := s.restartFlow(ctx); err != nil {
+		return append(problems, err)
+	}
+	s.last.state = protocol.StateText("")
+	return append(problems, s.expectIncomplete(ctx, "answers with an empty state", s.last)...)
+}
+
+// answerUnderWrongKeys sends an answer under keys that no question has.
+func answerUnderWrongKeys(ctx context.Context, s *attempt) (problems []error) {
+	for _, key := range []string{"", "constructor", "__proto__", "toString"} {
+		if err := s.restartFlow(ctx); err != nil {
+			return append(problems, err)
+		}
+		l := s.last
+		l.responses = protocol.InputResponses{{Key: key, Result: s.last.responses[0].Result}}
+		problems = append(problems, s.expectIncomplete(ctx,
+			fmt.Sprintf("an answer under the key %q", key), l)...)
+	}
+	return problems
 }
 
 // expectRefusal sends a leg whose state must be refused, with a JSON-RPC error: the model

@@ -13,22 +13,28 @@ func TestPrefixStandsOnce(t *testing.T) {
 	const p = errprefix.Prefix("wire: ")
 	closed := errors.New("wire: closed")
 	for _, tc := range []struct {
+		name string
 		err  error
 		want string
 	}{
-		{p.Errorf("call: %w", closed), "wire: call: closed"},
-		{p.Errorf("%w: %w", closed, p.Errorf("read: %w", context.Canceled)),
+		{"error of the package", p.Errorf("call: %w", closed), "wire: call: closed"},
+		{"two errors", p.Errorf("%w: %w", closed, p.Errorf("read: %w", context.Canceled)),
 			"wire: closed: read: context canceled"},
-		{p.Errorf("a: %w", p.Errorf("b: %w", p.Errorf("%w", closed))), "wire: a: b: closed"},
-		{p.Errorf("call: %w", errors.New("other: wire: x")), "wire: call: other: wire: x"},
-		{p.Errorf("%d of %q", 1, "wire: x"), `wire: 1 of "wire: x"`},
-		{p.Errorf("call: %w", fmt.Errorf("x: %w", closed)), "wire: call: x: wire: closed"},
-		{errors.New(p.Text(closed)), "closed"},
-		{errors.New(p.Text(nil)), "<nil>"},
+		{"nested",
+			p.Errorf("a: %w", p.Errorf("b: %w", p.Errorf("%w", closed))), "wire: a: b: closed"},
+		{"error of another package",
+			p.Errorf("call: %w", errors.New("other: wire: x")), "wire: call: other: wire: x"},
+		{"text in quotes", p.Errorf("%d of %q", 1, "wire: x"), `wire: 1 of "wire: x"`},
+		{"error of another package between",
+			p.Errorf("call: %w", fmt.Errorf("x: %w", closed)), "wire: call: x: wire: closed"},
+		{"text", errors.New(p.Text(closed)), "closed"},
+		{"text of no error", errors.New(p.Text(nil)), "<nil>"},
 	} {
-		if got := tc.err.Error(); got != tc.want {
-			t.Errorf("got %q, want %q", got, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tc.err.Error(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

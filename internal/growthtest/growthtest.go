@@ -86,6 +86,15 @@ func Test(t *testing.T, r Reader, inputs ...Input) {
 	}
 }
 
+// sizes are those that inputs are measured at. Large ones take most of the time, and a cost that
+// grows with the square of the size shows at the others.
+func sizes() []int {
+	if testmode.Slow {
+		return []int{Small, Medium, Large}
+	}
+	return []int{Small, Medium}
+}
+
 func (r Reader) test(t *testing.T, in Input) {
 	t.Helper()
 	if testmode.Race {
@@ -94,7 +103,7 @@ func (r Reader) test(t *testing.T, in Input) {
 	}
 	var last cost
 	var lastSize int
-	for _, size := range []int{Small, Medium, Large} {
+	for _, size := range sizes() {
 		input := in.Make(size)
 		if len(input) < size/2 || len(input) > 2*size {
 			t.Fatalf("input of %d bytes, want about %d", len(input), size)

@@ -3,6 +3,7 @@ package heartbeat_test
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,4 +155,47 @@ func TestTimerEndsWithItsContext(t *testing.T) {
 func TestStopOfNoTimer(t *testing.T) {
 	var none *heartbeat.Timer
 	none.Stop()
+}
+
+// touched counts how often somebody asks a context whether it has ended.
+type touched struct {
+	context.Context
+	times atomic.Int32
+}
+
+func (c *touched) Done() <-chan struct{} {
+	c.times.Add(1)
+	return c.Context.Done()
+}
+
+func (c *touched) Err() error {
+	c.times.Add(1)
+	return c.Context.Err()
+}
+
+// A timer that still runs would keep what the call holds until it fires. Its function would find
+// the heartbeat stopped and call nothing, so that counting heartbeats does not show it.
+func TestStopStopsTheTimer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		wait time.Duration
+	}{
+		{"before the first heartbeat", 0},
+		{"between two heartbeats", 20 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := &touched{Context: t.Context()}
+				timer := heartbeat.Start(ctx, 15*time.Second, func(context.Context) {})
+				time.Sleep(c.wait)
+				timer.Stop()
+				before := ctx.times.Load()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if after := ctx.times.Load(); after != before {
+					t.Errorf("the context was asked %d times after Stop, want none", after-before)
+				}
+			})
+		})
+	}
 }

@@ -35,7 +35,7 @@ func TestGoSDKClient(t *testing.T) {
 func TestGoSDKClientLegacy(t *testing.T) {
 	for _, revision := range legacy() {
 		t.Run(revision, func(t *testing.T) {
-			matrix(t, revision, wiretest.Server, goSDKRoutes(revision), nil)
+			parallelMatrix(t, revision, wiretest.Server, goSDKRoutes(revision), nil)
 		})
 	}
 }

@@ -37,7 +37,7 @@ func TestMCPGoClient(t *testing.T) {
 func TestMCPGoClientLegacy(t *testing.T) {
 	for _, revision := range legacy() {
 		t.Run(revision, func(t *testing.T) {
-			matrix(t, revision, wiretest.Server, mcpGoRoutes(revision), nil)
+			parallelMatrix(t, revision, wiretest.Server, mcpGoRoutes(revision), nil)
 		})
 	}
 }

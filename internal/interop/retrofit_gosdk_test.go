@@ -20,7 +20,8 @@ import (
 func TestGoSDKRetrofit(t *testing.T) {
 	for name, push := range map[string]bool{"returned": false, "pushed": true} {
 		t.Run(name, func(t *testing.T) {
-			matrix(t, modern, wiretest.Server, retrofitRoutes(modern, push), retrofitDefects(push))
+			parallelMatrix(t, modern, wiretest.Server, retrofitRoutes(modern, push),
+				retrofitDefects(push))
 		})
 	}
 }
@@ -29,7 +30,7 @@ func TestGoSDKRetrofit(t *testing.T) {
 func TestGoSDKRetrofitLegacy(t *testing.T) {
 	for name, push := range map[string]bool{"returned": false, "pushed": true} {
 		t.Run(name, func(t *testing.T) {
-			matrix(t, v20251125, wiretest.Server, retrofitRoutes(v20251125, push), nil)
+			parallelMatrix(t, v20251125, wiretest.Server, retrofitRoutes(v20251125, push), nil)
 		})
 	}
 }

@@ -168,6 +168,21 @@ type route struct {
 // conform.
 func matrix(t *testing.T, revision string, ours wiretest.From, routes []route,
 	defects map[string]defect) {
+	t.Helper()
+	runMatrix(t, false, revision, ours, routes, defects)
+}
+
+// parallelMatrix is matrix with scenarios in parallel: most of their time is waiting. It is not for
+// servers of mcp-go on streams, which have one session in a package variable.
+func parallelMatrix(t *testing.T, revision string, ours wiretest.From, routes []route,
+	defects map[string]defect) {
+	t.Helper()
+	runMatrix(t, true, revision, ours, routes, defects)
+}
+
+func runMatrix(t *testing.T, parallel bool, revision string, ours wiretest.From, routes []route,
+	defects map[string]defect) {
+	t.Helper()
 	unused := maps.Clone(defects)
 	for _, s := range scenarios() {
 		for _, r := range routes {
@@ -178,7 +193,12 @@ func matrix(t *testing.T, revision string, ours wiretest.From, routes []route,
 			}
 			delete(unused, s.name)
 			delete(unused, name)
-			t.Run(name, func(t *testing.T) { s.in(revision).run(t, revision, ours, r, d) })
+			t.Run(name, func(t *testing.T) {
+				if parallel {
+					t.Parallel()
+				}
+				s.in(revision).run(t, revision, ours, r, d)
+			})
 		}
 	}
 	for name := range unused {

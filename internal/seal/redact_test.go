@@ -62,20 +62,23 @@ func TestRedactionIsUniform(t *testing.T) {
 	key := mustKey(t, "k9", 9)
 	ring := mustRing(t, key, mustKey(t, "k8", 8))
 	for _, tc := range []struct {
+		name string
 		v    any
 		want string
 	}{
-		{key, "seal.Key(id=k9, secret redacted)"},
-		{&key, "seal.Key(id=k9, secret redacted)"},
-		{seal.Key{}, "seal.Key(zero)"},
-		{ring, "seal.Keyring(ids=k9 k8, secrets redacted)"},
-		{*ring, "seal.Keyring(ids=k9 k8, secrets redacted)"},
+		{"key", key, "seal.Key(id=k9, secret redacted)"},
+		{"pointer to a key", &key, "seal.Key(id=k9, secret redacted)"},
+		{"zero key", seal.Key{}, "seal.Key(zero)"},
+		{"pointer to a keyring", ring, "seal.Keyring(ids=k9 k8, secrets redacted)"},
+		{"keyring", *ring, "seal.Keyring(ids=k9 k8, secrets redacted)"},
 	} {
-		for how, text := range renderings(t, tc.v) {
-			if !strings.Contains(text, tc.want) {
-				t.Errorf("by %s: got %s, want %s", how, text, tc.want)
+		t.Run(tc.name, func(t *testing.T) {
+			for how, text := range renderings(t, tc.v) {
+				if !strings.Contains(text, tc.want) {
+					t.Errorf("by %s: got %s, want %s", how, text, tc.want)
+				}
 			}
-		}
+		})
 	}
 	var none *seal.Keyring
 	if got := fmt.Sprintf("%v", none); got != "<nil>" {

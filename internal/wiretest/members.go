@@ -32,6 +32,11 @@ const (
 )
 
 func shapes() []shape {
+	return slices.Concat(clientRequests(), serverRequests(), notifications())
+}
+
+// clientRequests are what clients ask of servers, and the ping of both.
+func clientRequests() []shape {
 	return []shape{
 		{from: Client, method: "initialize", until: lastWithSessions,
 			params: "protocolVersion capabilities clientInfo",
@@ -58,7 +63,11 @@ func shapes() []shape {
 		{from: Client, method: "resources/subscribe", until: lastWithSessions, params: "uri"},
 		{from: Client, method: "resources/unsubscribe", until: lastWithSessions, params: "uri"},
 		{method: "ping", until: lastWithSessions},
+	}
+}
 
+func serverRequests() []shape {
+	return []shape{
 		{from: Server, method: "elicitation/create", since: "2025-06-18", until: lastWithSessions,
 			params: "message requestedSchema mode@2025-11-25 url@2025-11-25 " +
 				"elicitationId@2025-11-25", result: "action content"},
@@ -67,7 +76,11 @@ func shapes() []shape {
 				"stopSequences metadata tools@2025-11-25 toolChoice@2025-11-25",
 			result: "role content model stopReason"},
 		{from: Server, method: "roots/list", until: lastWithSessions, result: "roots"},
+	}
+}
 
+func notifications() []shape {
+	return []shape{
 		{notification: true, method: "notifications/cancelled", params: "requestId reason"},
 		// The message came with 2025-03-26. It is sent to 2024-11-05 as well, whose clients show it
 		// or pass over it.
