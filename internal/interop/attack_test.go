@@ -67,11 +67,16 @@ func surveyProcess(t *testing.T, name string) (rows []string) {
 		return client.Command(proctest.Self(t, asSurveyed+"="+name),
 			&client.CommandOptions{Grace: time.Millisecond}) // some hang, and nothing is lost
 	}
+	return surveyRows(t, connect, attack.ToolCall{Name: "open", Arguments: json.RawMessage(`{}`)},
+		attack.ToolCall{Name: "strict", Arguments: json.RawMessage(`{}`)})
+}
+
+// surveyRows returns the rows of the table about the tools, with one space between cells.
+func surveyRows(t *testing.T, connect func(user string) (protocol.Peer, error),
+	tools ...attack.ToolCall) (rows []string) {
+	t.Helper()
 	survey := &attack.Survey{Timeout: patience, Target: &attack.Target{Connect: connect}}
-	report, err := survey.Report([]attack.ToolCall{
-		{Name: "open", Arguments: json.RawMessage(`{}`)},
-		{Name: "strict", Arguments: json.RawMessage(`{}`)},
-	})
+	report, err := survey.Report(tools)
 	if err != nil {
 		t.Fatal(err)
 	}
