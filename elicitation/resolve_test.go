@@ -257,3 +257,17 @@ func TestResolveRefuses(t *testing.T) {
 	}
 	r.settled()
 }
+
+// A hookStore calls after when a claim of an answer has been stored.
+type hookStore struct {
+	*mapStore
+	after func()
+}
+
+func (s *hookStore) End(ctx context.Context, key string, end []byte) ([]byte, error) {
+	ended, err := s.mapStore.End(ctx, key, end)
+	if strings.HasPrefix(string(end), "answered ") {
+		s.after()
+	}
+	return ended, err
+}
