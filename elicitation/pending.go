@@ -72,6 +72,7 @@ type pendingQuestion struct {
 	attempt         string             // see outcome
 	invalidReply    bool               // the client has replied, with what cannot be used
 	withdrawalSent  bool               // by the router
+	resolved        bool               // by Resolve, whose caller has the answer
 }
 
 // An outcome is the terminal state of a question and why. [Outcome] is the part of
@@ -355,6 +356,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		p.mu.Unlock()
 		return false
 	}
+	p.resolved = out.resolved
 	var withdrawal *protocol.Notification
 	if out.state == stateCompleted && p.receipt != nil && !out.resolved {
 		p.awaitReceiptLocked(out)

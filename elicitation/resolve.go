@@ -94,10 +94,19 @@ func (r *Router) resolveLocally(
 			return nil, d, err
 		}
 	}
-	if d := p.finishByReply(out, ""); d != Accepted && d != Invalid {
+	d := p.finishByReply(out, "")
+	if d != Accepted && d != Invalid && !(p.stored && p.isResolved()) {
 		return nil, d, nil
 	}
+	// What ended a stored question as resolved found the claim of this call in the store.
 	return newResolved(p.call.upstream, p.upstreamID, out)
+}
+
+// isResolved reports whether the question ended with an answer that Resolve claimed.
+func (p *pendingQuestion) isResolved() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resolved
 }
 
 func newResolved(

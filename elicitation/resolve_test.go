@@ -257,3 +257,31 @@ func TestResolveRefuses(t *testing.T) {
 	}
 	r.settled()
 }
+
+// A hookStore calls after when a claim of an answer has been stored.
+type hookStore struct {
+	*mapStore
+	after func()
+}
+
+func (s *hookStore) End(ctx context.Context, key string, end []byte) ([]byte, error) {
+	ended, err := s.mapStore.End(ctx, key, end)
+	if strings.HasPrefix(string(end), "answered ") {
+		s.after()
+	}
+	return ended, err
+}
+
+// The question is cancelled between the claim in the store and the end of the question here.
+func TestResolveReturnsItsClaimWhenTheQuestionEnds(t *testing.T) {
+	store := &hookStore{mapStore: newMapStore()}
+	r := newRig(t, elicitation.Options{Store: store})
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+	var outcome elicitation.Outcome
+	offered := r.forwarded(s, &outcome)
+	store.after = offered.Cancel
+	r.wantResolved(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted, resolvedYes)
+	if !outcome.Resolved {
+		t.Errorf("outcome is %+v", outcome)
+	}
+}
