@@ -349,6 +349,9 @@ func (p *pendingQuestion) waitOf(member *Call) *waiting.Wait {
 // whether out was decided on. It may be called from any goroutine: replies, timers,
 // contexts and deliveries race for it. No lock may be held.
 func (p *pendingQuestion) finish(out outcome) bool {
+	if p.hasOutcome() { // whoever comes late asks no store
+		return false
+	}
 	asked := out.resolved
 	out = p.endStored(out)
 	p.mu.Lock()
@@ -390,6 +393,12 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	}
 	p.done(result)
 	return out.resolved == asked // else the answer was claimed at another replica
+}
+
+func (p *pendingQuestion) hasOutcome() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hasOutcomeLocked()
 }
 
 // hasOutcomeLocked reports whether finish was called.

@@ -122,6 +122,9 @@ func newResolved(
 
 // A storedQuestion is what the record of a question says.
 type storedQuestion struct {
+	// Key is the place of the record in the store: whoever can write there cannot put one
+	// question in the place of another.
+	Key      string             `json:"key"`
 	Session  string             `json:"session"`
 	Issuer   string             `json:"issuer,omitzero"`
 	Subject  string             `json:"subject,omitzero"`
@@ -162,6 +165,7 @@ func (p *pendingQuestion) storeQuestion(ctx context.Context) *Error {
 	}
 	principal := p.call.origin.Principal
 	record := storedQuestion{
+		Key:     storeKey(p.id),
 		Session: p.call.origin.Session.info.ID, Issuer: principal.Issuer,
 		Subject: principal.Subject, Local: principal.IsLocal(), Upstream: p.call.upstream,
 		Kind: p.kind, Expires: time.Now().Add(r.opts.MaxTimeout),
@@ -258,6 +262,9 @@ func (r *Router) readRecord(
 	q = &storedQuestion{}
 	if err == nil {
 		err = jsonx.Decode(plaintext[1:], q)
+	}
+	if err == nil && q.Key != storeKey(id) {
+		err = errors.New("of another question")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("elicitation store: record: %w", err)

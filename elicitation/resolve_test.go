@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -284,4 +286,24 @@ func TestResolveReturnsItsClaimWhenTheQuestionEnds(t *testing.T) {
 	if !outcome.Resolved {
 		t.Errorf("outcome is %+v", outcome)
 	}
+}
+
+// Whoever can write to the store cannot put the record of one question in the place of another.
+func TestResolveRefusesARecordOfAnotherQuestion(t *testing.T) {
+	store := newMapStore()
+	a := newRig(t, elicitation.Options{Store: store})
+	b := newRig(t, elicitation.Options{Store: store})
+	s := a.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+	var one, other elicitation.Outcome
+	id := a.forwarded(s, &one).Request().ID
+	a.forwarded(s, &other)
+	keys := slices.Collect(maps.Keys(store.records))
+	first, second := store.records[keys[0]], store.records[keys[1]]
+	store.records[keys[0]], store.records[keys[1]] = second, first
+	got, d, err := b.Resolve(t.Context(), s.Sender(), result(id, yes))
+	if got != nil || d == elicitation.Accepted || err == nil {
+		t.Errorf("Resolve is %+v, %v, %v", got, d, err)
+	}
+	store.records[keys[0]], store.records[keys[1]] = first, second
+	b.wantResolved(s.Sender(), result(id, yes), elicitation.Accepted, resolvedYes)
 }
