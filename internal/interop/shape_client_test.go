@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,6 +60,8 @@ func shapeClients() map[string]dialerOf {
 type visit struct {
 	header    http.Header
 	transport *http.Transport
+	cancelled chan struct{} // closed when the server has taken a cancellation
+	noteOnce  sync.Once
 
 	mu    sync.Mutex
 	gone  bool
@@ -66,7 +69,7 @@ type visit struct {
 }
 
 func newVisit(t *testing.T, token string, header http.Header) *visit {
-	v := &visit{header: maps.Clone(header)}
+	v := &visit{header: maps.Clone(header), cancelled: make(chan struct{})}
 	if v.header == nil {
 		v.header = http.Header{}
 	}
@@ -86,7 +89,22 @@ func (v *visit) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, values := range v.header {
 		r.Header[name] = values
 	}
+	if v.isCancellation(r) {
+		defer v.noteOnce.Do(func() { close(v.cancelled) })
+	}
 	return v.transport.RoundTrip(r)
+}
+
+// isCancellation reports whether r brings a notification that a request is cancelled. It reads
+// the body and puts it back.
+func (v *visit) isCancellation(r *http.Request) bool {
+	if r.Body == nil {
+		return false
+	}
+	message, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(message))
+	return err == nil && bytes.Contains(message, []byte(`"`+protocol.NotifyCancelled+`"`))
 }
 
 func (v *visit) dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -441,6 +441,14 @@ func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disc
 	if err := <-ended; err == nil {
 		t.Error("the call went on")
 	}
+	if _, sendsNone := c.(mcpGo); !disconnect && revision != modern && !sendsNone {
+		// The answer of the person must not overtake the cancellation.
+		select {
+		case <-v.cancelled:
+		case <-within(t, patience).Done():
+			t.Error("the client has sent no cancellation")
+		}
+	}
 	close(over) // the person accepts, too late
 	v.disconnect()
 	s.hangUp()
