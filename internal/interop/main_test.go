@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 
@@ -38,6 +39,8 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asSurveyed) != "":
 		err = serveSurveyed(context.Background(), os.Getenv(asSurveyed))
 	default:
+		// Warnings are the adapters' of refusals, which tests cause by the thousand.
+		slog.SetDefault(slog.New(slog.DiscardHandler))
 		leaktest.Main(m)
 	}
 	if err != nil {
