@@ -22,6 +22,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	// Warnings are the adapters' of refusals, which tests cause by the thousand. Servers of
+	// tests are to write nothing to their standard error.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	var err error
 	switch {
 	case os.Getenv(asSubject) != "":
@@ -39,8 +42,6 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asSurveyed) != "":
 		err = serveSurveyed(context.Background(), os.Getenv(asSurveyed))
 	default:
-		// Warnings are the adapters' of refusals, which tests cause by the thousand.
-		slog.SetDefault(slog.New(slog.DiscardHandler))
 		leaktest.Main(m)
 	}
 	if err != nil {
