@@ -12,7 +12,10 @@
 //
 //	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 //		Name: "files",
-//		Transport: func() (transport.Interface, error) { return transport.NewStreamableHTTP(url) },
+//		Transport: func() (transport.Interface, error) {
+//			return transport.NewStreamableHTTP(url, transport.WithHTTPBasicClient(
+//				&http.Client{Transport: mcpgo.CompleteAnswers(nil)}))
+//		},
 //	})
 //	defer up.Close()
 //	...

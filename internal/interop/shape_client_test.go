@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/answerhttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -35,7 +36,8 @@ func shapeClients() map[string]dialerOf {
 		"mcp-go": func(t *testing.T, endpoint, revision string, v *visit, who *person,
 			mute bool) peer {
 			over, err := transport.NewStreamableHTTP(endpoint,
-				transport.WithHTTPBasicClient(v.client()),
+				transport.WithHTTPBasicClient(&http.Client{
+					Transport: answerhttp.Transport{Next: v}}),
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)

@@ -388,10 +388,6 @@ func (x shape) checkParallel(t *testing.T, dial dialerOf, revision string) {
 	s := newSite(revision)
 	who := newPerson(t, x.agreeing(names...))
 	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
-	if _, ok := c.(mcpGo); ok && revision != modern {
-		t.Skip("with many questions at once mcp-go's client cancels the sending of an answer " +
-			"now and then, before a server without rondo as well")
-	}
 	ctx := within(t, patience)
 	var all sync.WaitGroup
 	for _, name := range names {
