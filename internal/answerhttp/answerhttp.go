@@ -23,13 +23,16 @@ const (
 )
 
 // Transport sends requests by Next. The context of a request does not end the sending of
-// an answer, which takes 30 s at most.
+// an answer that has begun, which takes 30 s at most.
 type Transport struct{ Next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isAnswer(r) {
 		return t.Next.RoundTrip(r)
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err // the call is over, and so is its question
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), sendTimeout)
 	response, err := t.Next.RoundTrip(r.WithContext(ctx))

@@ -68,3 +68,26 @@ func TestOnlyAnswersOutliveTheirContext(t *testing.T) {
 		})
 	}
 }
+
+// TestLateAnswersAreNotSent: the call is over before its question is answered.
+func TestLateAnswersAreNotSent(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:0",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := roundTripFunc(func(*http.Request) (*http.Response, error) {
+		t.Error("the answer was sent")
+		return nil, io.EOF
+	})
+	_, err = answerhttp.Transport{Next: next}.RoundTrip(r)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type roundTripFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
