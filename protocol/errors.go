@@ -46,6 +46,9 @@ const (
 	// CodeTimeout says that the server gave up on a request after a time limit
 	// of its own.
 	CodeTimeout = 23224
+	// CodeInsufficientScope says that the caller's credentials lack scopes that the
+	// request needs; the member scopes of the data names all that it needs.
+	CodeInsufficientScope = 23226
 )
 
 // An Error is a JSON-RPC error: what one peer says to the other. Handlers may

@@ -14,6 +14,9 @@ type Delivery struct {
 	// Principal is who sends the request; the zero value is an anonymous client.
 	// A [Session] has its own and passes over this one.
 	Principal protocol.Principal
+	// Access is what the request may do. Nil: nothing that has scopes. Transports whose
+	// callers are local set [UnlimitedAccess].
+	Access *Access
 	// RequestID names the request in events and logs, and must be safe to log.
 	// Empty: a server that has an observer makes one up.
 	RequestID string
@@ -63,7 +66,7 @@ func newAdmission(s *Server, e era, message *protocol.Request, d *Delivery) *Adm
 	a := &Admission{panicked: d.Panicked}
 	request := &a.request
 	request.server, request.era, request.Message = s, e, message
-	request.Principal, request.RequestID = d.Principal, d.RequestID
+	request.Principal, request.Access, request.RequestID = d.Principal, d.Access, d.RequestID
 	request.RemoteAddr = d.RemoteAddr
 	request.TraceParent, request.Credential = d.TraceParent, d.Credential
 	request.back, request.private = d.Back, d.Private

@@ -21,6 +21,8 @@ type Call struct {
 	Version protocol.Version
 	// Principal is who sends the request.
 	Principal protocol.Principal
+	// Access is what the request may do; see [Access.Check].
+	Access *Access
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
@@ -32,9 +34,8 @@ type Call struct {
 // newCall returns the common part of the call that a handler gets.
 func newCall(ctx context.Context, request *Request) Call {
 	request.channel.resetProgress()
-	return Call{Version: request.Version, Principal: request.Principal, Meta: request.Meta,
-		request: request,
-		channel: request.channel, ctx: ctx}
+	return Call{Version: request.Version, Principal: request.Principal, Access: request.Access,
+		Meta: request.Meta, request: request, channel: request.channel, ctx: ctx}
 }
 
 // Capabilities returns what the client can do for this request. In a session

@@ -34,6 +34,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
+	d.Access = accessFrom(ctx, d.Principal)
 	response := s.Serve(ctx, s.admitRequest(req, &d, malformed))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))

@@ -19,8 +19,9 @@ type Prompt struct {
 	// refused before the handler runs.
 	Arguments []protocol.PromptArgument
 	Meta      protocol.Meta
-	// Needs and AcceptUnsolicited are as in [Tool].
+	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
+	Scopes            []string
 	AcceptUnsolicited bool
 	// Complete suggests values for the arguments. Nil: none.
 	Complete Completer

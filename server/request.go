@@ -22,7 +22,7 @@ type Middleware func(next Handler) Handler
 
 // A Request is one request as middleware sees it, from its admission to its
 // response. Middleware reads the fields and passes the Request on. It may set
-// Principal, where it finds out who is calling, before it calls the next handler.
+// Principal and Access, where it finds out who is calling, before it calls the next handler.
 // A Request belongs to the goroutine that serves it: it is not safe for concurrent
 // writing. Tests of middleware may make one of their own.
 type Request struct {
@@ -43,6 +43,8 @@ type Request struct {
 	Target string
 	// Principal is who sends the request.
 	Principal protocol.Principal
+	// Access is what the request may do. Middleware may set it where it sets Principal.
+	Access *Access
 	// RequestID names the request in events and logs; see
 	// [roundtrip.RequestID]. It is empty where nobody observes the server.
 	RequestID string

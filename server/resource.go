@@ -20,8 +20,9 @@ type Resource struct {
 	Annotations *protocol.Annotations
 	Size        *int64 // in bytes, nil when unknown
 	Meta        protocol.Meta
-	// Needs and AcceptUnsolicited are as in [Tool].
+	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
+	Scopes            []string
 	AcceptUnsolicited bool
 }
 
@@ -39,8 +40,9 @@ type ResourceTemplate struct {
 	MIMEType    string
 	Annotations *protocol.Annotations
 	Meta        protocol.Meta
-	// Needs and AcceptUnsolicited are as in [Tool].
+	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
+	Scopes            []string
 	AcceptUnsolicited bool
 	// Complete suggests values for the template's expressions. Nil: none.
 	Complete Completer

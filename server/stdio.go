@@ -32,6 +32,9 @@ type StreamOptions struct {
 	// Principal is who is at the other end; zero: [protocol.LocalPrincipal], for a
 	// stream belongs to whoever started the process.
 	Principal protocol.Principal
+	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] everything, and
+	// else nothing that has scopes.
+	Access *Access
 	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
@@ -80,7 +83,7 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 			s.refuseAndReport(ctx, "stream", why, id, e)
 		},
 	})
-	peer := &streamPeer{server: s, principal: o.Principal}
+	peer := &streamPeer{server: s, principal: o.Principal, access: o.Access}
 	if !s.opts.ModernOnly {
 		peer.session = s.newSession(o.Principal, stream.Send)
 	}
@@ -90,6 +93,9 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 func (o StreamOptions) withDefaults() StreamOptions {
 	if o.Principal.Anonymous() {
 		o.Principal = protocol.LocalPrincipal()
+	}
+	if o.Access == nil {
+		o.Access = accessOf(o.Principal)
 	}
 	o.MaxLineBytes = limit.Or(o.MaxLineBytes, DefaultMaxLineBytes)
 	o.MaxInFlight = limit.Or(o.MaxInFlight, DefaultMaxInFlight)
@@ -103,6 +109,7 @@ func (o StreamOptions) withDefaults() StreamOptions {
 type streamPeer struct {
 	server    *Server
 	principal protocol.Principal
+	access    *Access
 	session   *Session // nil when the server is modern only
 }
 
@@ -113,11 +120,12 @@ func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) linestream
 	var admitted *Admission
 	if p.belongsToSession(req) {
 		// Here, for what follows depends on initialize.
-		admitted = p.session.Admit(req, Delivery{Back: back})
+		admitted = p.session.Admit(req, Delivery{Access: p.access, Back: back})
 	}
 	return func(ctx context.Context) (*protocol.Response, error) {
 		if admitted == nil {
-			admitted = p.server.Admit(req, Delivery{Principal: p.principal, Back: back})
+			d := Delivery{Principal: p.principal, Access: p.access, Back: back}
+			admitted = p.server.Admit(req, d)
 		}
 		req = nil // its line need not be kept for as long as the handler runs
 		return p.server.Serve(ctx, admitted), nil

@@ -35,6 +35,11 @@ type Tool struct {
 	// that lacks one is refused before the handler runs, with all that is
 	// missing named. Questions are gated without it, when they are asked.
 	Needs protocol.ClientCapabilities
+	// Scopes are the scopes that a request needs, all of them: one that lacks any is
+	// refused with a [*ScopeError] before the handler runs, and before Needs is looked at.
+	// Callers whose transport knows of no scopes have none: over HTTP that takes a
+	// serverhttp.Authority. They do not hide anything from lists.
+	Scopes []string
 	// AcceptUnsolicited lets the handler read answers that nothing proves it asked
 	// for; see [roundtrip.Call].
 	AcceptUnsolicited bool

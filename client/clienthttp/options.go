@@ -29,6 +29,11 @@ type Options struct {
 	// reuses private results only if client.CacheOptions.Partition says
 	// whose they are.
 	Authorize func(context.Context) (http.Header, error)
+	// Authorizer takes the place of Authorize where credentials depend on the
+	// request, or can be renewed when they are refused. [New] fails if both are
+	// set. As with Authorize, private results are reused only if
+	// client.CacheOptions.Partition says whose they are.
+	Authorizer Authorizer
 	// MaxResponseBytes limits one message of the server, be it a whole body
 	// or one event of a stream. 0: [DefaultMaxResponseBytes], negative: no
 	// limit.

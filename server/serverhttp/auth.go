@@ -4,23 +4,29 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An AuthError refuses a request on behalf of [Options.Authenticate] and says
-// how (basic/authorization, "Error Handling").
+// An AuthError refuses a request on behalf of [Options.Authenticate] or an
+// [Authority], and says how (basic/authorization, "Error Handling").
 type AuthError struct {
 	// Status is 401 when the request lacks valid credentials, or 403 when
-	// they do not suffice. Anything else counts as 401.
+	// they do not suffice. An [Authority] may also say 400, for a request whose
+	// credentials are malformed, and 503, while it cannot check credentials.
+	// Anything else counts as 401.
 	Status int
 	// Challenge is the value of the WWW-Authenticate header, for example
 	//
 	//	Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"
 	//
-	// Empty: "Bearer" with status 401, which must have one, no header with 403.
+	// Empty: "Bearer" with status 401, which must have one, no header with others.
 	Challenge string
+	// RetryAfter is when a client that is refused with 503 may come back, rounded up to
+	// seconds. 0: after 5 seconds.
+	RetryAfter time.Duration
 	// Err tells why. It is not sent; the observer of the server gets it with
 	// [event.RequestRefused], the request's credentials masked in its text.
 	// Nil: nothing more to say.

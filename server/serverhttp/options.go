@@ -58,6 +58,10 @@ type Options struct {
 	// Calls overlap. Nil: all clients are anonymous, and the state of a multi
 	// round-trip flow serves whoever holds it.
 	Authenticate func(r *http.Request) (protocol.Principal, error)
+	// Authority takes the place of Authenticate where what a request may do depends on its
+	// credentials: it knows of scopes, gives handlers values, and makes the challenge for a
+	// request that lacks scopes. [New] fails if both are set. Nil: requests have no scopes.
+	Authority Authority
 
 	// AllowedOrigins are the origins of web pages that may use the endpoint
 	// beside those of the same origin, spelled as browsers spell them:

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An Access is what the credentials of a request permit. Requests share it, so it must not
+// be changed. Nil permits nothing that has scopes.
+type Access struct {
+	// Scopes are the scopes that were granted.
+	Scopes []string
+	// Implies reports whether the scope have, which was granted, includes the scope need. A
+	// scope always includes itself. Calls overlap. Nil: scopes include nothing else.
+	Implies func(have, need string) bool
+
+	unlimited bool
+}
+
+// UnlimitedAccess returns the access of callers that no scopes restrict. Requests of
+// [protocol.LocalPrincipal] over standard input and output and in process have it.
+func UnlimitedAccess() *Access { return unlimitedAccess }
+
+var unlimitedAccess = &Access{unlimited: true}
+
+// Check returns nil if all scopes of need were granted or are implied, else a [*ScopeError]
+// that names all of them. a may be nil.
+func (a *Access) Check(need ...string) error {
+	for _, scope := range need {
+		if !a.permits(scope) {
+			return &ScopeError{Need: need}
+		}
+	}
+	return nil
+}
+
+func (a *Access) permits(need string) bool {
+	if a == nil || a.unlimited {
+		return a != nil
+	}
+	for _, have := range a.Scopes {
+		if have == need || a.Implies != nil && a.Implies(have, need) {
+			return true
+		}
+	}
+	return false
+}
+
+// A ScopeError refuses a request whose credentials do not have the scopes that it needs.
+// Handlers and middleware return it, wrapped or not, and the server returns it for what has
+// Scopes. The client gets an error with code [protocol.CodeInsufficientScope]. Over HTTP,
+// unless the response has begun as a stream, the status is 403 with a challenge by which the
+// client can get better credentials. So a handler that returns one does so before it
+// notifies the client of anything.
+type ScopeError struct {
+	// Need are all scopes that the request needs, those included that were granted: clients
+	// ask for these.
+	Need []string
+	// Reason tells the client why, for people to read. It may be empty.
+	Reason string
+}
+
+// Error names the scopes.
+func (e *ScopeError) Error() string {
+	if e == nil {
+		return "server: insufficient scope"
+	}
+	return "server: " + e.message()
+}
+
+func (e *ScopeError) message() string {
+	text := "insufficient scope"
+	if len(e.Need) > 0 {
+		text += ": needs " + strings.Join(e.Need, " ")
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// As lets [errors.As] find the error that the client gets: a [*protocol.Error] with the
+// scopes in the member scopes of its data.
+func (e *ScopeError) As(target any) bool {
+	wire, ok := target.(**protocol.Error)
+	if ok {
+		*wire = e.toWire()
+	}
+	return ok
+}
+
+func (e *ScopeError) toWire() *protocol.Error {
+	if e == nil {
+		e = &ScopeError{}
+	}
+	return protocol.Errorf(protocol.CodeInsufficientScope, "%s", e.message()).
+		WithData(struct {
+			Scopes []string `json:"scopes"`
+		}{append([]string{}, e.Need...)})
+}
+
+type accessKey struct{}
+
+// WithAccess returns a context under which [Server.Handle] serves requests with access a,
+// for hosts that call in process on behalf of others. Without it requests of
+// [protocol.LocalPrincipal] have [UnlimitedAccess], and requests of others none.
+func WithAccess(ctx context.Context, a *Access) context.Context {
+	return context.WithValue(ctx, accessKey{}, a)
+}
+
+func accessFrom(ctx context.Context, p protocol.Principal) *Access {
+	if a, ok := ctx.Value(accessKey{}).(*Access); ok {
+		return a
+	}
+	return accessOf(p)
+}
+
+// accessOf returns the access of p where nobody says more.
+func accessOf(p protocol.Principal) *Access {
+	if p.IsLocal() {
+		return unlimitedAccess
+	}
+	return nil
+}
+
+// checkScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
+func checkScopes(scopes []string) error {
+	for _, scope := range scopes {
+		if !isScope(scope) {
+			return errors.New("scopes must be printable ASCII without space, quote and backslash, " +
+				"and not empty")
+		}
+	}
+	return nil
+}
+
+func isScope(scope string) bool {
+	for i := range len(scope) {
+		if c := scope[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return scope != ""
+}
