@@ -508,40 +508,46 @@ func TestDeclaredCapabilities(t *testing.T) {
 // which would be put to a person.
 func TestTooManyQuestions(t *testing.T) {
 	for _, tc := range []struct {
+		name    string
 		n       int
 		refused bool
-	}{{client.MaxQuestions, false}, {client.MaxQuestions + 1, true}} {
-		list := make([]string, tc.n)
-		for i := range list {
-			list[i] = fmt.Sprintf(`"k%d":{"method":"roots/list"}`, i)
-		}
-		questions := ask(`"inputRequests":{` + strings.Join(list, ",") + `}`)
-		var asked atomic.Int32
-		_, err := callOnce(t, script(questions, done), &client.Options{
-			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
-				asked.Add(1)
-				return nil, nil
-			},
-		})
-		_, unusable := errors.AsType[*client.ResponseError](err)
-		if unusable != tc.refused || (err != nil) != tc.refused {
-			t.Errorf("%d questions: got error %v, refused: %v", tc.n, err, tc.refused)
-		}
-		if want := int32(tc.n); !tc.refused && asked.Load() != want || tc.refused &&
-			asked.Load() != 0 {
-			t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
-		}
+	}{
+		{"as many as allowed", client.MaxQuestions, false},
+		{"one more", client.MaxQuestions + 1, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			list := make([]string, tc.n)
+			for i := range list {
+				list[i] = fmt.Sprintf(`"k%d":{"method":"roots/list"}`, i)
+			}
+			questions := ask(`"inputRequests":{` + strings.Join(list, ",") + `}`)
+			var asked atomic.Int32
+			_, err := callOnce(t, script(questions, done), &client.Options{
+				ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+					asked.Add(1)
+					return nil, nil
+				},
+			})
+			_, unusable := errors.AsType[*client.ResponseError](err)
+			if unusable != tc.refused || (err != nil) != tc.refused {
+				t.Errorf("%d questions: got error %v, refused: %v", tc.n, err, tc.refused)
+			}
+			if want := int32(tc.n); !tc.refused && asked.Load() != want || tc.refused &&
+				asked.Load() != 0 {
+				t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
+			}
 
-		c, err := client.New(script(questions), &client.Options{
-			Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
+			c, err := client.New(script(questions), &client.Options{
+				Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
+			if (err != nil) != tc.refused || (pending == nil) != tc.refused {
+				t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)
+			}
+			_ = c.Close()
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
-		if (err != nil) != tc.refused || (pending == nil) != tc.refused {
-			t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)
-		}
-		_ = c.Close()
 	}
 }

@@ -201,12 +201,14 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 		up   elicitation.UpstreamKey
 		want bool
 	}{{"up 0", false}, {"up 4999", true}} {
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
-		_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil, func(elicitation.Outcome) {})
-		if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
-			t.Errorf("%s: error is %v", test.up, err)
-		}
-		call.End()
+		t.Run(string(test.up), func(t *testing.T) {
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
+			_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil, func(elicitation.Outcome) {})
+			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
+				t.Errorf("%s: error is %v", test.up, err)
+			}
+			call.End()
+		})
 	}
 }
 
@@ -248,11 +250,14 @@ func TestCallIDThatIsUsedTwice(t *testing.T) {
 		defer r.begin(elicitation.Origin{Session: s, CallID: "c", RelatedID: protocol.IntID(1)},
 			r.unused(), "up").End()
 	}
-	for _, opts := range []elicitation.ElicitOptions{
-		{CallID: "c"}, {RelatedID: protocol.IntID(1)}, {CallID: "c", RelatedID: protocol.IntID(1)},
+	for name, opts := range map[string]elicitation.ElicitOptions{
+		"call": {CallID: "c"}, "request": {RelatedID: protocol.IntID(1)},
+		"both": {CallID: "c", RelatedID: protocol.IntID(1)},
 	} {
-		_, err := r.ElicitFrom(t.Context(), "up", form("m"), &opts)
-		refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
+		t.Run(name, func(t *testing.T) {
+			_, err := r.ElicitFrom(t.Context(), "up", form("m"), &opts)
+			refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
+		})
 	}
 }
 

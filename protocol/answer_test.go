@@ -70,21 +70,24 @@ func TestDecodeElicitResult(t *testing.T) {
 func TestEncodeElicitResult(t *testing.T) {
 	content := json.RawMessage(`{"a":1}`)
 	for _, test := range []struct {
+		name   string
 		result protocol.ElicitResult
 		want   string // empty: an error
 	}{
-		{protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}, `{"action":"accept","content":{"a":1}}`},
-		{protocol.ElicitResult{Action: protocol.ActionDecline, Content: content}, `{"action":"decline"}`},
-		{protocol.ElicitResult{Action: protocol.ActionCancel, Content: content}, `{"action":"cancel"}`},
-		{protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`[]`)}, ``},
-		{protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"a":`)}, ``},
-		{protocol.ElicitResult{Content: content}, ``},
-		{protocol.ElicitResult{Action: "ok"}, ``},
+		{"accepted", protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}, `{"action":"accept","content":{"a":1}}`},
+		{"declined", protocol.ElicitResult{Action: protocol.ActionDecline, Content: content}, `{"action":"decline"}`},
+		{"cancelled", protocol.ElicitResult{Action: protocol.ActionCancel, Content: content}, `{"action":"cancel"}`},
+		{"content that is an array", protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`[]`)}, ``},
+		{"content that is cut off", protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"a":`)}, ``},
+		{"no action", protocol.ElicitResult{Content: content}, ``},
+		{"unknown action", protocol.ElicitResult{Action: "ok"}, ``},
 	} {
-		got, err := test.result.MarshalJSON()
-		if (test.want == "") != (err != nil) || (err == nil && string(got) != test.want) {
-			t.Errorf("%+v: got %s, %v; want %s", test.result, got, err, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.result.MarshalJSON()
+			if (test.want == "") != (err != nil) || (err == nil && string(got) != test.want) {
+				t.Errorf("%+v: got %s, %v; want %s", test.result, got, err, test.want)
+			}
+		})
 	}
 }
 

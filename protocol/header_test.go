@@ -10,33 +10,35 @@ import (
 // The first five rows are the table of the specification
 // (basic/transports/streamable-http, "Value Encoding").
 func TestHeaderValues(t *testing.T) {
-	for _, test := range []struct{ value, header string }{
-		{"us-west1", "us-west1"},
-		{"Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="},
-		{" padded ", "=?base64?IHBhZGRlZCA=?="},
-		{"line1\nline2", "=?base64?bGluZTEKbGluZTI=?="},
-		{"=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="},
-		{"", ""},
-		{"42", "42"},
-		{"two words, ~!\"\\", "two words, ~!\"\\"},
-		{"\t", "=?base64?CQ==?="},
-		{"a\tb", "=?base64?YQli?="},
-		{"a\r\nX-Injected: 1", "=?base64?YQ0KWC1JbmplY3RlZDogMQ==?="},
-		{"\x00", "=?base64?AA==?="},
-		{"\x7f", "=?base64?fw==?="},
-		{"=?base64?=", "=?base64?PT9iYXNlNjQ/PQ==?="}, // prefix and suffix overlap
-		{"=?base64??=", "=?base64?PT9iYXNlNjQ/Pz0=?="},
-		{"=?BASE64?YQ==?=", "=?BASE64?YQ==?="}, // markers are case-sensitive
-		{"=?base64?YQ==", "=?base64?YQ=="},
-		{"x=?base64?YQ==?=", "x=?base64?YQ==?="},
-		{"\u00a0", "=?base64?wqA=?="},
+	for _, test := range []struct{ name, value, header string }{
+		{"plain", "us-west1", "us-west1"},
+		{"not ASCII", "Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="},
+		{"space around", " padded ", "=?base64?IHBhZGRlZCA=?="},
+		{"line feed", "line1\nline2", "=?base64?bGluZTEKbGluZTI=?="},
+		{"looks encoded", "=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="},
+		{"empty", "", ""},
+		{"digits", "42", "42"},
+		{"inner spaces", "two words, ~!\"\\", "two words, ~!\"\\"},
+		{"tab", "\t", "=?base64?CQ==?="},
+		{"inner tab", "a\tb", "=?base64?YQli?="},
+		{"injected header", "a\r\nX-Injected: 1", "=?base64?YQ0KWC1JbmplY3RlZDogMQ==?="},
+		{"NUL", "\x00", "=?base64?AA==?="},
+		{"DEL", "\x7f", "=?base64?fw==?="},
+		{"prefix and suffix overlap", "=?base64?=", "=?base64?PT9iYXNlNjQ/PQ==?="},
+		{"encoded and empty", "=?base64??=", "=?base64?PT9iYXNlNjQ/Pz0=?="},
+		{"markers in capitals", "=?BASE64?YQ==?=", "=?BASE64?YQ==?="}, // markers are case-sensitive
+		{"no suffix", "=?base64?YQ==", "=?base64?YQ=="},
+		{"no prefix", "x=?base64?YQ==?=", "x=?base64?YQ==?="},
+		{"no-break space", "\u00a0", "=?base64?wqA=?="},
 	} {
-		if got := protocol.EncodeHeaderValue(test.value); got != test.header {
-			t.Errorf("%q encodes as %q, want %q", test.value, got, test.header)
-		}
-		if got, err := protocol.DecodeHeaderValue(test.header); err != nil || got != test.value {
-			t.Errorf("%q decodes as %q, %v; want %q", test.header, got, err, test.value)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got := protocol.EncodeHeaderValue(test.value); got != test.header {
+				t.Errorf("%q encodes as %q, want %q", test.value, got, test.header)
+			}
+			if got, err := protocol.DecodeHeaderValue(test.header); err != nil || got != test.value {
+				t.Errorf("%q decodes as %q, %v; want %q", test.header, got, err, test.value)
+			}
+		})
 	}
 }
 

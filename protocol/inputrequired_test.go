@@ -112,22 +112,24 @@ func TestAttachmentIsNotEncoded(t *testing.T) {
 func TestRequestStatePresence(t *testing.T) {
 	const roots = `"inputRequests":{"r":{"method":"roots/list","params":{}}}`
 	for _, test := range []struct {
-		raw     string
-		text    string
-		present bool
+		name, raw string
+		text      string
+		present   bool
 	}{
-		{`{"resultType":"input_required",` + roots + `}`, "", false},
-		{`{"resultType":"input_required",` + roots + `,"requestState":""}`, "", true},
-		{`{"resultType":"input_required","requestState":""}`, "", true},
-		{`{"resultType":"input_required","requestState":"a\u0000\"\ud83d\ude00"}`, "a\x00\"\U0001f600", true},
+		{"none", `{"resultType":"input_required",` + roots + `}`, "", false},
+		{"empty beside questions", `{"resultType":"input_required",` + roots + `,"requestState":""}`, "", true},
+		{"empty", `{"resultType":"input_required","requestState":""}`, "", true},
+		{"text", `{"resultType":"input_required","requestState":"a\u0000\"\ud83d\ude00"}`, "a\x00\"\U0001f600", true},
 	} {
-		r := result(t, protocol.Latest, protocol.MethodCallTool, test.raw)
-		text, present := r.(*protocol.InputRequiredResult).RequestState.Text()
-		if text != test.text || present != test.present {
-			t.Errorf("%s: got %q, %v", test.raw, text, present)
-		}
-		sameJSON(t, []byte(encoded(t, protocol.Latest, protocol.MethodCallTool, r)),
-			[]byte(test.raw))
+		t.Run(test.name, func(t *testing.T) {
+			r := result(t, protocol.Latest, protocol.MethodCallTool, test.raw)
+			text, present := r.(*protocol.InputRequiredResult).RequestState.Text()
+			if text != test.text || present != test.present {
+				t.Errorf("%s: got %q, %v", test.raw, text, present)
+			}
+			sameJSON(t, []byte(encoded(t, protocol.Latest, protocol.MethodCallTool, r)),
+				[]byte(test.raw))
+		})
 	}
 	for raw, want := range map[string]protocol.RequestState{
 		`{"name":"t"}`:                     {},
@@ -273,36 +275,39 @@ func TestQuestionSpellings(t *testing.T) {
 	url := &protocol.ElicitURL{Message: "m", URL: "https://a"}
 	named := &protocol.ElicitURL{Message: "m", URL: "https://a", ElicitationID: "e"}
 	for _, test := range []struct {
+		name    string
 		version protocol.Version
 		q       protocol.InputRequest
 		want    string // of params; empty: an error
 	}{
-		{protocol.V20260728, form, `{"mode":"form","message":"m","requestedSchema":{}}`},
-		{protocol.V20251125, form, `{"mode":"form","message":"m","requestedSchema":{}}`},
-		{protocol.V20250618, form, `{"message":"m","requestedSchema":{}}`},
-		{protocol.V20260728, named, `{"mode":"url","message":"m","url":"https://a"}`},
-		{protocol.V20251125, named, `{"mode":"url","message":"m","url":"https://a","elicitationId":"e"}`},
-		{protocol.V20251125, url, ``},   // elicitationId is required there
-		{protocol.V20250618, named, ``}, // would be taken for a form
-		{protocol.V20260728, &protocol.ListRoots{}, `{}`},
-		{protocol.V20260728, nil, ``},
-		{protocol.V20260728, &protocol.CreateMessage{MaxTokens: 1,
+		{"form, 2026-07-28", protocol.V20260728, form, `{"mode":"form","message":"m","requestedSchema":{}}`},
+		{"form, 2025-11-25", protocol.V20251125, form, `{"mode":"form","message":"m","requestedSchema":{}}`},
+		{"form, 2025-06-18", protocol.V20250618, form, `{"message":"m","requestedSchema":{}}`},
+		{"URL, 2026-07-28", protocol.V20260728, named, `{"mode":"url","message":"m","url":"https://a"}`},
+		{"URL, 2025-11-25", protocol.V20251125, named, `{"mode":"url","message":"m","url":"https://a","elicitationId":"e"}`},
+		{"URL without id, 2025-11-25", protocol.V20251125, url, ``}, // elicitationId is required there
+		{"URL, 2025-06-18", protocol.V20250618, named, ``},          // would be taken for a form
+		{"roots", protocol.V20260728, &protocol.ListRoots{}, `{}`},
+		{"nil", protocol.V20260728, nil, ``},
+		{"sampling", protocol.V20260728, &protocol.CreateMessage{MaxTokens: 1,
 			Messages: []protocol.SamplingMessage{
 				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"}}},
 				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"},
 					&protocol.TextContent{Text: "b"}}},
 			}}, `{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"maxTokens":1}`},
 	} {
-		got, err := protocol.AppendInputRequest(nil, test.version, test.q)
-		if test.want == "" {
-			if err == nil {
-				t.Errorf("%s %T: encoded as %s", test.version, test.q, got)
+		t.Run(test.name, func(t *testing.T) {
+			got, err := protocol.AppendInputRequest(nil, test.version, test.q)
+			if test.want == "" {
+				if err == nil {
+					t.Errorf("%s %T: encoded as %s", test.version, test.q, got)
+				}
+				return
 			}
-			continue
-		}
-		if want := `{"method":"` + test.q.Kind().Method() + `","params":` + test.want + `}`; err != nil || string(got) != want {
-			t.Errorf("%s %T:\n got %s, %v\nwant %s", test.version, test.q, got, err, want)
-		}
+			if want := `{"method":"` + test.q.Kind().Method() + `","params":` + test.want + `}`; err != nil || string(got) != want {
+				t.Errorf("%s %T:\n got %s, %v\nwant %s", test.version, test.q, got, err, want)
+			}
+		})
 	}
 }
 

@@ -9,23 +9,25 @@ import (
 )
 
 func TestMetaGet(t *testing.T) {
-	for _, test := range []struct{ meta, key, want string }{ // an empty want: not there
-		{`{"a":1.0,"b":"\u00e9"}`, "a", `1.0`},
-		{`{"a":1.0,"b":"\u00e9"}`, "b", `"\u00e9"`},
-		{`{"\u0061": {"x": 1} }`, "a", `{"x": 1}`},
-		{`{"a":null}`, "a", `null`},
-		{`{"A":1}`, "a", ``},
-		{`{}`, "a", ``},
-		{``, "a", ``},
-		{`null`, "a", ``},
-		{`[]`, "a", ``},
-		{`{"a":1`, "a", ``},
-		{`{"a":1,"a":2}`, "a", ``},
+	for _, test := range []struct{ name, meta, key, want string }{ // an empty want: not there
+		{"number", `{"a":1.0,"b":"\u00e9"}`, "a", `1.0`},
+		{"text", `{"a":1.0,"b":"\u00e9"}`, "b", `"\u00e9"`},
+		{"escaped key", `{"\u0061": {"x": 1} }`, "a", `{"x": 1}`},
+		{"null", `{"a":null}`, "a", `null`},
+		{"key in another case", `{"A":1}`, "a", ``},
+		{"no members", `{}`, "a", ``},
+		{"empty", ``, "a", ``},
+		{"null for an object", `null`, "a", ``},
+		{"array", `[]`, "a", ``},
+		{"cut off", `{"a":1`, "a", ``},
+		{"name twice", `{"a":1,"a":2}`, "a", ``},
 	} {
-		got, ok := protocol.Meta(test.meta).Get(test.key)
-		if ok != (test.want != "") || (ok && string(got) != test.want) {
-			t.Errorf("%s at %s: got %s, %v; want %s", test.meta, test.key, got, ok, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := protocol.Meta(test.meta).Get(test.key)
+			if ok != (test.want != "") || (ok && string(got) != test.want) {
+				t.Errorf("%s at %s: got %s, %v; want %s", test.meta, test.key, got, ok, test.want)
+			}
+		})
 	}
 }
 

@@ -210,27 +210,29 @@ func TestAskAgainInFlow(t *testing.T) {
 // then one that does not even answer with a result.
 func TestInvalidAnswersAreAskedAgain(t *testing.T) {
 	for _, tc := range []struct {
-		answer, want string
-		questions    int
+		name, answer, want string
+		questions          int
 	}{
-		{form("x"), "error: not asking again: 3 answers to \"k\" were not valid, the last " +
+		{"content outside of the schema", form("x"), "error: not asking again: 3 answers to \"k\" were not valid, the last " +
 			"because of the rule \"length\": Reason must have at least 2 characters", 3},
-		{`{"action":"maybe"}`, "error: the client keeps sending answers that cannot be used", 2},
-		{`[]`, "error: the client keeps sending answers that cannot be used", 2},
+		{"unknown action", `{"action":"maybe"}`, "error: the client keeps sending answers that cannot be used", 2},
+		{"array", `[]`, "error: the client keeps sending answers that cannot be used", 2},
 	} {
-		p := person{"k": tc.answer}
-		inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
-			reason, err := reasonOf(ctx, "k")
-			if err != nil {
-				return nil, err
-			}
-			return say(reason)
-		}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
-			if err != nil || !strings.HasPrefix(show(result), tc.want) ||
-				j.traffic() != tc.questions {
-				t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer,
-					show(result), err, j.traffic(), tc.want, tc.questions)
-			}
+		t.Run(tc.name, func(t *testing.T) {
+			p := person{"k": tc.answer}
+			inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+				reason, err := reasonOf(ctx, "k")
+				if err != nil {
+					return nil, err
+				}
+				return say(reason)
+			}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
+				if err != nil || !strings.HasPrefix(show(result), tc.want) ||
+					j.traffic() != tc.questions {
+					t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer,
+						show(result), err, j.traffic(), tc.want, tc.questions)
+				}
+			})
 		})
 	}
 }

@@ -526,29 +526,32 @@ func TestGate(t *testing.T) {
 // TestIncludeContext is dropped for clients that do not know it, on a copy.
 func TestIncludeContext(t *testing.T) {
 	for _, tc := range []struct {
+		name     string
 		sampling protocol.SamplingCapability
 		in, want string
 	}{
-		{protocol.SamplingCapability{}, "allServers", ""},
-		{protocol.SamplingCapability{Tools: true}, "thisServer", ""},
-		{protocol.SamplingCapability{}, "none", "none"},
-		{protocol.SamplingCapability{Context: true}, "allServers", "allServers"},
+		{"no context", protocol.SamplingCapability{}, "allServers", ""},
+		{"tools without context", protocol.SamplingCapability{Tools: true}, "thisServer", ""},
+		{"none", protocol.SamplingCapability{}, "none", "none"},
+		{"context", protocol.SamplingCapability{Context: true}, "allServers", "allServers"},
 	} {
-		request := &protocol.CreateMessage{IncludeContext: tc.in, SystemPrompt: "kept"}
-		returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request),
-			roundtrip.CreateMessage("b", request))
-		c := newClient(t, roundtrip.Options{}, returns(returned, nil))
-		c.call.Capabilities.Sampling = &tc.sampling
-		for _, q := range c.ask("a", "b").InputRequests {
-			if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want ||
-				got.SystemPrompt != "kept" {
-				t.Errorf("%+v: %s becomes %q, want %q", tc.sampling, tc.in, got.IncludeContext,
-					tc.want)
+		t.Run(tc.name, func(t *testing.T) {
+			request := &protocol.CreateMessage{IncludeContext: tc.in, SystemPrompt: "kept"}
+			returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request),
+				roundtrip.CreateMessage("b", request))
+			c := newClient(t, roundtrip.Options{}, returns(returned, nil))
+			c.call.Capabilities.Sampling = &tc.sampling
+			for _, q := range c.ask("a", "b").InputRequests {
+				if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want ||
+					got.SystemPrompt != "kept" {
+					t.Errorf("%+v: %s becomes %q, want %q", tc.sampling, tc.in, got.IncludeContext,
+						tc.want)
+				}
 			}
-		}
-		if request.IncludeContext != tc.in || returned.InputRequests[0].Request != request {
-			t.Error("the author's request was changed")
-		}
+			if request.IncludeContext != tc.in || returned.InputRequests[0].Request != request {
+				t.Error("the author's request was changed")
+			}
+		})
 	}
 }
 

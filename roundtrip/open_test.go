@@ -310,8 +310,10 @@ func TestForeignSealer(t *testing.T) {
 		{"returns too much", strings.Repeat("x", roundtrip.DefaultMaxStateBytes+1), nil,
 			"over the limit"},
 	} {
-		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
-		contains(t, c.bug(), tc.want)
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
+			contains(t, c.bug(), tc.want)
+		})
 	}
 	for junk, reason := range map[string]event.Reason{
 		"": event.ReasonMalformed, "\x03": event.ReasonMalformed, "\x03\x00" +

@@ -209,24 +209,29 @@ func TestNeitherQuestionsNorStateIsABug(t *testing.T) {
 func TestPushedQuestionsTimeOut(t *testing.T) {
 	for _, method := range families {
 		for _, tc := range []struct {
+			name string
 			opts roundtrip.Options
 			want time.Duration
-		}{{roundtrip.Options{}, 10 * time.Minute},
-			{roundtrip.Options{HumanTimeout: time.Second}, time.Second}} {
-			synctest.Test(t, func(t *testing.T) {
-				c, h := newLegacy(t, protocol.V20251125, tc.opts,
-					func(context.Context) (protocol.Result, error) {
-						return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
-							roundtrip.ListRoots("roots"))
-					})
-				h.answer = silent
-				c.call.Method = method
-				start := time.Now()
-				c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
-				if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
-					t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
-						h.withdrawn, tc.want)
-				}
+		}{
+			{"default", roundtrip.Options{}, 10 * time.Minute},
+			{"one second", roundtrip.Options{HumanTimeout: time.Second}, time.Second},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, h := newLegacy(t, protocol.V20251125, tc.opts,
+						func(context.Context) (protocol.Result, error) {
+							return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
+								roundtrip.ListRoots("roots"))
+						})
+					h.answer = silent
+					c.call.Method = method
+					start := time.Now()
+					c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
+					if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
+						t.Errorf("ended after %v with %d withdrawn, want %v and both", took,
+							h.withdrawn, tc.want)
+					}
+				})
 			})
 		}
 	}
@@ -380,21 +385,28 @@ func TestLegacyEndOfCall(t *testing.T) {
 
 func TestLegacyRoundCap(t *testing.T) {
 	for _, tc := range []struct {
+		name string
 		opts roundtrip.Options
 		want int
-	}{{roundtrip.Options{}, 8}, {roundtrip.Options{MaxRounds: 2}, 2},
-		{roundtrip.Options{Sealing: roundtrip.Unsealed}, 8}, {roundtrip.Options{Sealing: roundtrip.Unsealed, MaxRounds: 3}, 3}} {
-		n := 0
-		c, h := newLegacy(t, protocol.V20251125, tc.opts,
-			func(context.Context) (protocol.Result, error) {
-				n++
-				return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-			})
-		contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want),
-			fmt.Sprint("q", tc.want+1))
-		if h.traffic() != tc.want || n != tc.want+1 {
-			t.Errorf("%d questions in %d runs, want %d", h.traffic(), n, tc.want)
-		}
+	}{
+		{"default", roundtrip.Options{}, 8},
+		{"two", roundtrip.Options{MaxRounds: 2}, 2},
+		{"unsealed", roundtrip.Options{Sealing: roundtrip.Unsealed}, 8},
+		{"unsealed, three", roundtrip.Options{Sealing: roundtrip.Unsealed, MaxRounds: 3}, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := 0
+			c, h := newLegacy(t, protocol.V20251125, tc.opts,
+				func(context.Context) (protocol.Result, error) {
+					n++
+					return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+				})
+			contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want),
+				fmt.Sprint("q", tc.want+1))
+			if h.traffic() != tc.want || n != tc.want+1 {
+				t.Errorf("%d questions in %d runs, want %d", h.traffic(), n, tc.want)
+			}
+		})
 	}
 }
 
@@ -776,21 +788,24 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 // the client holds against the schema.
 func TestLegacyErrorCodes(t *testing.T) {
 	for _, tc := range []struct {
+		name       string
 		code, want int64
 		v          protocol.Version
 	}{
-		{protocol.CodeHeaderMismatch, protocol.CodeInternalError, protocol.V20251125},
-		{protocol.CodeUnsupportedProtocolVersion, protocol.CodeInternalError, protocol.V20250618},
-		{protocol.CodeMissingRequiredClientCapability, protocol.CodeCannotAsk, protocol.V20251125},
-		{protocol.CodeURLElicitationRequired, protocol.CodeInternalError, protocol.V20250618},
-		{protocol.CodeResourceNotFound, protocol.CodeResourceNotFound, protocol.V20241105},
-		{protocol.CodeInvalidParams, protocol.CodeInvalidParams, protocol.V20241105},
+		{"header mismatch", protocol.CodeHeaderMismatch, protocol.CodeInternalError, protocol.V20251125},
+		{"unsupported version", protocol.CodeUnsupportedProtocolVersion, protocol.CodeInternalError, protocol.V20250618},
+		{"missing capability", protocol.CodeMissingRequiredClientCapability, protocol.CodeCannotAsk, protocol.V20251125},
+		{"URL required", protocol.CodeURLElicitationRequired, protocol.CodeInternalError, protocol.V20250618},
+		{"resource not found", protocol.CodeResourceNotFound, protocol.CodeResourceNotFound, protocol.V20241105},
+		{"invalid params", protocol.CodeInvalidParams, protocol.CodeInvalidParams, protocol.V20241105},
 	} {
-		c, _ := newLegacy(t, tc.v, roundtrip.Options{}, returns(nil, protocol.Errorf(tc.code, "m")))
-		c.fails(tc.want)
-		if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
-			t.Errorf("code %d: bugs %v", tc.code, bugs)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			c, _ := newLegacy(t, tc.v, roundtrip.Options{}, returns(nil, protocol.Errorf(tc.code, "m")))
+			c.fails(tc.want)
+			if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
+				t.Errorf("code %d: bugs %v", tc.code, bugs)
+			}
+		})
 	}
 }
 

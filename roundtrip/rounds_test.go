@@ -17,26 +17,35 @@ func insatiable(ctx context.Context) (protocol.Result, error) {
 }
 
 func TestRoundCap(t *testing.T) {
-	for _, tc := range []struct{ max, want int }{{0, 8}, {3, 3}, {12, 12}} {
-		c := newClient(t, roundtrip.Options{MaxRounds: tc.max}, insatiable)
-		for n := 1; n <= tc.want; n++ {
-			key := fmt.Sprint("q", n)
-			c.ask(key)
-			c.answer(key, accepted)
-			asked := all[event.InputRequested](c.events)
-			if got := asked[n-1].RoundsLeft; got != tc.want-n {
-				t.Errorf("cap %d: RoundsLeft is %d in round %d", tc.want, got, n)
+	for _, tc := range []struct {
+		name      string
+		max, want int
+	}{
+		{"default", 0, 8},
+		{"fewer", 3, 3},
+		{"more", 12, 12},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{MaxRounds: tc.max}, insatiable)
+			for n := 1; n <= tc.want; n++ {
+				key := fmt.Sprint("q", n)
+				c.ask(key)
+				c.answer(key, accepted)
+				asked := all[event.InputRequested](c.events)
+				if got := asked[n-1].RoundsLeft; got != tc.want-n {
+					t.Errorf("cap %d: RoundsLeft is %d in round %d", tc.want, got, n)
+				}
+				if asked[n-1].Round != n || asked[n-1].Flow == "" || asked[n-1].Flow != asked[0].Flow {
+					t.Errorf("event of round %d says %+v", n, asked[n-1].Where)
+				}
 			}
-			if asked[n-1].Round != n || asked[n-1].Flow == "" || asked[n-1].Flow != asked[0].Flow {
-				t.Errorf("event of round %d says %+v", n, asked[n-1].Where)
+			contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
+				fmt.Sprint("q", tc.want+1))
+			if end := one[event.FlowEnded](t, c.events); end.How != event.EndRounds ||
+				end.Legs != tc.want+1 {
+				t.Errorf("end %+v", end)
 			}
-		}
-		contains(t, c.done(), "error: gave up after", fmt.Sprint(tc.want),
-			fmt.Sprint("q", tc.want+1))
-		if end := one[event.FlowEnded](t, c.events); end.How != event.EndRounds ||
-			end.Legs != tc.want+1 {
-			t.Errorf("end %+v", end)
-		}
+		})
 	}
 }
 

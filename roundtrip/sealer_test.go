@@ -47,11 +47,15 @@ func TestSharedKeysNeedAnAudience(t *testing.T) {
 			t.Errorf("error %v does not say what to set", err)
 		}
 	}
-	for _, opts := range []roundtrip.Options{{}, {Sealing: roundtrip.Unsealed},
-		{Sealer: keys.EphemeralKeyring()}} {
-		if _, err := roundtrip.NewFunnel(&opts); err != nil {
-			t.Error(err)
-		}
+	for name, opts := range map[string]roundtrip.Options{
+		"default": {}, "unsealed": {Sealing: roundtrip.Unsealed},
+		"ephemeral keys": {Sealer: keys.EphemeralKeyring()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := roundtrip.NewFunnel(&opts); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	sealing := newClient(t, roundtrip.Options{Sealer: ring(t, "k1"), Audience: "files"}, consent)
 	sealing.ask("k")

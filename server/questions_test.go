@@ -473,22 +473,24 @@ func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("never"), nil))
 	c := h.enter(protocol.V20251125, allCapabilities)
 	for _, tt := range []struct {
-		link string
-		code int64
+		name, link string
+		code       int64
 	}{
-		{"https://id.example/", protocol.CodeURLElicitationRequired},
-		{"http://127.0.0.1:8080/", protocol.CodeURLElicitationRequired},
-		{"javascript:alert(1)", protocol.CodeInternalError},
-		{"https://blocked.example/", protocol.CodeInternalError},
+		{"another host", "https://id.example/", protocol.CodeURLElicitationRequired},
+		{"this host", "http://127.0.0.1:8080/", protocol.CodeURLElicitationRequired},
+		{"script", "javascript:alert(1)", protocol.CodeInternalError},
+		{"blocked host", "https://blocked.example/", protocol.CodeInternalError},
 	} {
-		link = tt.link
-		r := c.request(protocol.MethodCallTool, `{"name":"x"}`)
-		if r.Error == nil || r.Error.Code != tt.code {
-			t.Fatalf("%s: got %v, %s, want %d", link, r.Error, r.Result, tt.code)
-		}
-		if named := strings.Contains(r.Error.Message, `"login"`); named != (tt.code == protocol.CodeInternalError) {
-			t.Errorf("%s: the client gets %v", link, r.Error)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			link = tt.link
+			r := c.request(protocol.MethodCallTool, `{"name":"x"}`)
+			if r.Error == nil || r.Error.Code != tt.code {
+				t.Fatalf("%s: got %v, %s, want %d", link, r.Error, r.Result, tt.code)
+			}
+			if named := strings.Contains(r.Error.Message, `"login"`); named != (tt.code == protocol.CodeInternalError) {
+				t.Errorf("%s: the client gets %v", link, r.Error)
+			}
+		})
 	}
 	h.wantBug("not on the list")
 }

@@ -253,35 +253,37 @@ type refund struct {
 
 // TestTagsBoundArguments: what a tag says of a field, no argument breaks.
 func TestTagsBoundArguments(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddTool(h.Server, server.Tool{Name: "refund"},
-		func(context.Context, *server.ToolCall, refund) (protocol.CallToolOutcome, error) {
-			return server.Text("refunded"), nil
-		})
 	const good = `"amount":1,"kind":"cash","reason":"abc"`
-	for _, tc := range []struct{ arguments, bad string }{
-		{`{` + good + `}`, ""},
-		{`{` + good + `,"mail":"a@example.com","tags":["a","b"],"lines":[{"cents":1}],"named":{"x":{"cents":2}},"level":"high"}`, ""},
-		{`{` + good + `,"level":null}`, ""},
-		{`{"amount":0,"kind":"cash","reason":"abc"}`, "amount"},
-		{`{"amount":100.6,"kind":"cash","reason":"abc"}`, "amount"},
-		{`{"amount":1,"kind":"gold","reason":"abc"}`, "kind"},
-		{`{"amount":1,"kind":"cash","reason":"ab"}`, "reason"},
-		{`{"amount":1,"kind":"cash","reason":"abcdef"}`, "reason"},
-		{`{` + good + `,"mail":"nobody"}`, "mail"},
-		{`{` + good + `,"tags":[]}`, "tags"},
-		{`{` + good + `,"tags":["a","b","a"]}`, "tags"},
-		{`{` + good + `,"tags":["c"]}`, "tags"},
-		{`{` + good + `,"lines":[{"cents":0}]}`, "cents"},
-		{`{` + good + `,"named":{"x":{"cents":0}}}`, "cents"},
-		{`{` + good + `,"level":"low"}`, "level"},
+	for _, tc := range []struct{ name, arguments, bad string }{
+		{"required", `{` + good + `}`, ""},
+		{"everything", `{` + good + `,"mail":"a@example.com","tags":["a","b"],"lines":[{"cents":1}],"named":{"x":{"cents":2}},"level":"high"}`, ""},
+		{"null for an optional one", `{` + good + `,"level":null}`, ""},
+		{"too small", `{"amount":0,"kind":"cash","reason":"abc"}`, "amount"},
+		{"too large", `{"amount":100.6,"kind":"cash","reason":"abc"}`, "amount"},
+		{"not in the list", `{"amount":1,"kind":"gold","reason":"abc"}`, "kind"},
+		{"too short", `{"amount":1,"kind":"cash","reason":"ab"}`, "reason"},
+		{"too long", `{"amount":1,"kind":"cash","reason":"abcdef"}`, "reason"},
+		{"no address", `{` + good + `,"mail":"nobody"}`, "mail"},
+		{"too few items", `{` + good + `,"tags":[]}`, "tags"},
+		{"item twice", `{` + good + `,"tags":["a","b","a"]}`, "tags"},
+		{"item not in the list", `{` + good + `,"tags":["c"]}`, "tags"},
+		{"bound in a list", `{` + good + `,"lines":[{"cents":0}]}`, "cents"},
+		{"bound in a map", `{` + good + `,"named":{"x":{"cents":0}}}`, "cents"},
+		{"value of an optional one", `{` + good + `,"level":"low"}`, "level"},
 	} {
-		got := h.call("refund", tc.arguments)
-		if tc.bad == "" {
-			got.text("refunded")
-		} else {
-			got.failed(tc.bad)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			server.AddTool(h.Server, server.Tool{Name: "refund"},
+				func(context.Context, *server.ToolCall, refund) (protocol.CallToolOutcome, error) {
+					return server.Text("refunded"), nil
+				})
+			got := h.call("refund", tc.arguments)
+			if tc.bad == "" {
+				got.text("refunded")
+			} else {
+				got.failed(tc.bad)
+			}
+		})
 	}
 }
 

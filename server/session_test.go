@@ -969,28 +969,30 @@ func TestSessionInitializeIsNotCancelled(t *testing.T) {
 // TestMalformedInitialize: the error names the member as the client spelled it.
 func TestMalformedInitialize(t *testing.T) {
 	const version, meta = `"protocolVersion":"2025-11-25"`, `"_meta":{"io.modelcontextprotocol/`
-	for _, tc := range []struct{ params, names string }{
-		{`{}`, "protocolVersion: "},
-		{`{"protocolVersion":5,"capabilities":{}}`, "protocolVersion: "},
-		{`{` + version + `,"capabilities":null}`, "capabilities: "},
-		{`{` + version + `,"capabilities":[]}`, "capabilities: "},
-		{`{` + version + `,"capabilities":{"elicitation":true}}`, "capabilities: elicitation: "},
-		{`{` + version + `,"capabilities":{"sampling":{"tools":1}}}`, "capabilities: sampling: tools: "},
-		{`{` + version + `,"capabilities":{"roots":{"listChanged":"yes"}}}`, "capabilities: roots: listChanged: "},
-		{`{` + version + `,"clientInfo":"c"}`, "clientInfo: "},
-		{`{` + version + `,"clientInfo":{"name":5}}`, "clientInfo: name: "},
-		{`{` + version + `,` + meta + `clientCapabilities":5}}`, "_meta: io.modelcontextprotocol/clientCapabilities: "},
-		{`{` + version + `,` + meta + `clientInfo":5}}`, "_meta: io.modelcontextprotocol/clientInfo: "},
+	for _, tc := range []struct{ name, params, names string }{
+		{"no version", `{}`, "protocolVersion: "},
+		{"version", `{"protocolVersion":5,"capabilities":{}}`, "protocolVersion: "},
+		{"null capabilities", `{` + version + `,"capabilities":null}`, "capabilities: "},
+		{"array of capabilities", `{` + version + `,"capabilities":[]}`, "capabilities: "},
+		{"elicitation", `{` + version + `,"capabilities":{"elicitation":true}}`, "capabilities: elicitation: "},
+		{"sampling", `{` + version + `,"capabilities":{"sampling":{"tools":1}}}`, "capabilities: sampling: tools: "},
+		{"roots", `{` + version + `,"capabilities":{"roots":{"listChanged":"yes"}}}`, "capabilities: roots: listChanged: "},
+		{"client info", `{` + version + `,"clientInfo":"c"}`, "clientInfo: "},
+		{"name of the client", `{` + version + `,"clientInfo":{"name":5}}`, "clientInfo: name: "},
+		{"capabilities in _meta", `{` + version + `,` + meta + `clientCapabilities":5}}`, "_meta: io.modelcontextprotocol/clientCapabilities: "},
+		{"client info in _meta", `{` + version + `,` + meta + `clientInfo":5}}`, "_meta: io.modelcontextprotocol/clientInfo: "},
 	} {
-		x := newHarness(t, nil).NewSession(protocol.LocalPrincipal(), nil)
-		in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize,
-			Params: json.RawMessage(tc.params)}, server.Delivery{})
-		e := in.Request().Refusal()
-		if e == nil || e.Code != protocol.CodeInvalidParams ||
-			!strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {
-			t.Errorf("%s: got %v, session in %q, want an error that begins with %q", tc.params, e,
-				x.Version(), tc.names)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			x := newHarness(t, nil).NewSession(protocol.LocalPrincipal(), nil)
+			in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+				Params: json.RawMessage(tc.params)}, server.Delivery{})
+			e := in.Request().Refusal()
+			if e == nil || e.Code != protocol.CodeInvalidParams ||
+				!strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {
+				t.Errorf("%s: got %v, session in %q, want an error that begins with %q", tc.params, e,
+					x.Version(), tc.names)
+			}
+		})
 	}
 }
 

@@ -629,16 +629,18 @@ func TestSessionStreamEnds(t *testing.T) {
 		gone   bool
 	}{{405, 1, false}, {400, 1, false}, {404, 1, true}, {302, 1, false}, {503, 4, false},
 		{429, 4, false}} {
-		s := &legacyServer{id: "s", listen: answer(test.status, "", "")}
-		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
-			time.Sleep(12 * time.Second)
-			gets := len(s.requests())
-			if (test.gets == 1) != (gets == 1) || gets > 6 {
-				t.Errorf("%d: %d requests", test.status, gets)
-			}
-			if gone := errors.Is(x.Err(), protocol.ErrSessionGone); gone != test.gone {
-				t.Errorf("%d: session %v", test.status, x.Err())
-			}
+		t.Run(http.StatusText(test.status), func(t *testing.T) {
+			s := &legacyServer{id: "s", listen: answer(test.status, "", "")}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				time.Sleep(12 * time.Second)
+				gets := len(s.requests())
+				if (test.gets == 1) != (gets == 1) || gets > 6 {
+					t.Errorf("%d: %d requests", test.status, gets)
+				}
+				if gone := errors.Is(x.Err(), protocol.ErrSessionGone); gone != test.gone {
+					t.Errorf("%d: session %v", test.status, x.Err())
+				}
+			})
 		})
 	}
 }

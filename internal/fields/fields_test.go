@@ -147,20 +147,30 @@ func TestSenselessTagsAreRefused(t *testing.T) {
 // TestBoundsAreExact: as numbers, and as they were spelled.
 func TestBoundsAreExact(t *testing.T) {
 	for _, tt := range []struct {
+		name string
 		read func(tag string) (fields.Tags, error)
 		text string
 	}{
-		{read[int64], "9007199254740993"}, {read[uint64], "18446744073709551615"},
-		{read[int64], "9223372036854775807"}, {read[int], "1e3"}, {read[int8], "127"},
-		{read[uint8], "255"},
-		{read[float64], "9007199254740992"}, {read[float64], "9223372036854775808"},
-		{read[float64], "0.1"}, {read[float64], "1e300"}, {read[float32], "16777216"},
-		{read[float32], "0.1"}, {read[*int], "7"},
+		{"int64 over 2^53", read[int64], "9007199254740993"},
+		{"largest uint64", read[uint64], "18446744073709551615"},
+		{"largest int64", read[int64], "9223372036854775807"},
+		{"int with an exponent", read[int], "1e3"},
+		{"largest int8", read[int8], "127"},
+		{"largest uint8", read[uint8], "255"},
+		{"float64 of 2^53", read[float64], "9007199254740992"},
+		{"float64 of 2^63", read[float64], "9223372036854775808"},
+		{"float64 fraction", read[float64], "0.1"},
+		{"large float64", read[float64], "1e300"},
+		{"float32 of 2^24", read[float32], "16777216"},
+		{"float32 fraction", read[float32], "0.1"},
+		{"pointer", read[*int], "7"},
 	} {
-		tags, err := tt.read(`maximum:"` + tt.text + `"`)
-		if err != nil || tags.Maximum.String() != tt.text {
-			t.Errorf("%s: %v, %v", tt.text, tags.Maximum, err)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			tags, err := tt.read(`maximum:"` + tt.text + `"`)
+			if err != nil || tags.Maximum.String() != tt.text {
+				t.Errorf("%s: %v, %v", tt.text, tags.Maximum, err)
+			}
+		})
 	}
 }
 
@@ -223,9 +233,11 @@ func TestMistakesAreFoundWhereverTheyAre(t *testing.T) {
 		{reflect.TypeFor[self](), "self.Bad"}, {reflect.TypeFor[unexported](), "inner.Deep"},
 		{reflect.TypeFor[embeds](), "embedded"},
 	} {
-		if err := fields.CheckType(tt.of); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%v: %v", tt.of, err)
-		}
+		t.Run(tt.of.String(), func(t *testing.T) {
+			if err := fields.CheckType(tt.of); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v: %v", tt.of, err)
+			}
+		})
 	}
 	type leftOut struct {
 		Out    inner `json:"-"`

@@ -63,15 +63,22 @@ func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 
 func TestMarshal(t *testing.T) {
 	for _, test := range []struct {
+		name string
 		in   any
 		want string
 	}{
-		{"<&>", `"<&>"`}, {"a\xffb", "\"a\ufffdb\""}, {nil, `null`}, {stdjson.Number(""), `0`},
-		{stdjson.RawMessage("\"\xff\""), "\"\ufffd\""}, {map[int]string{2: "b", 1: "a"}, `{"1":"a","2":"b"}`},
+		{"HTML characters", "<&>", `"<&>"`},
+		{"invalid UTF-8", "a\xffb", "\"a\ufffdb\""},
+		{"nil", nil, `null`},
+		{"empty number", stdjson.Number(""), `0`},
+		{"raw message with invalid UTF-8", stdjson.RawMessage("\"\xff\""), "\"\ufffd\""},
+		{"map", map[int]string{2: "b", 1: "a"}, `{"1":"a","2":"b"}`},
 	} {
-		if got, err := jsonx.Marshal(test.in); string(got) != test.want || err != nil {
-			t.Errorf("Marshal(%#v) = %s, %v, want %s", test.in, got, err, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got, err := jsonx.Marshal(test.in); string(got) != test.want || err != nil {
+				t.Errorf("Marshal(%#v) = %s, %v, want %s", test.in, got, err, test.want)
+			}
+		})
 	}
 	for _, in := range []any{
 		stdjson.RawMessage(`{"a":1,"a":2}`), stdjson.RawMessage(`{`), stdjson.Number("x"), stdjson.Number("1,2"), math.Inf(1), func() {},

@@ -20,35 +20,38 @@ func canonical(t *testing.T, doc string) string {
 
 func TestAppendCanonical(t *testing.T) {
 	for _, test := range []struct {
-		want      string
-		spellings []string
+		name, want string
+		spellings  []string
 	}{
-		{`1`, []string{"1", "1.0", "1e0", "10e-1", "1E+0", "0.1e1", "100.00E-0002", " 1 "}},
-		{`0`, []string{"0", "-0", "0.000", "-0e5", "0e999999999999999999999", "0e-10001"}},
-		{`-1`, []string{"-1", "-10e-1"}},
-		{`15e-1`, []string{"1.5", "15e-1", "0.15e1", "1.50"}},
-		{`-1e-3`, []string{"-0.001", "-1e-3"}},
-		{`9007199254740993`, []string{"9007199254740993", "9007199254740993.0"}},
-		{`9007199254740992`, []string{"9007199254740992", "90071992547409920e-1"}},
-		{`100`, []string{"100", "1e2", "1000e-1"}},
-		{`100000000000000000000`, []string{"1e20", "100000000000000000000"}},
-		{`1e21`, []string{"1e21", "1000000000000000000000", "10e20"}},
-		{`1234567890123456789012345`, []string{"1234567890123456789012345", "1.234567890123456789012345e24"}},
-		{`1e400`, []string{"1e400", "10e399", "0.0001e404"}},
-		{`1e10000`, []string{"1e10000", "1" + strings.Repeat("0", 10000), "0.01e10002"}},
-		{`1`, []string{"0." + strings.Repeat("0", 19999) + "1e20000"}},
-		{`{"a":1,"b":[true,null,"x"]}`, []string{`{"a":1,"b":[true,null,"x"]}`, `{ "b" : [ true , null , "\u0078" ] , "\u0061" : 1.0 }`}},
-		{`{"":1,"A":2,"a":{"x":1,"y":2},"é":3}`, []string{`{"é":3,"a":{"y":2,"x":1},"A":2,"":1}`, `{"\u00e9":3,"A":2,"":1,"a":{"x":1,"y":2}}`}},
+		{"one", `1`, []string{"1", "1.0", "1e0", "10e-1", "1E+0", "0.1e1", "100.00E-0002", " 1 "}},
+		{"zero", `0`, []string{"0", "-0", "0.000", "-0e5", "0e999999999999999999999", "0e-10001"}},
+		{"minus one", `-1`, []string{"-1", "-10e-1"}},
+		{"fraction", `15e-1`, []string{"1.5", "15e-1", "0.15e1", "1.50"}},
+		{"small fraction", `-1e-3`, []string{"-0.001", "-1e-3"}},
+		{"odd number over 2^53", `9007199254740993`, []string{"9007199254740993", "9007199254740993.0"}},
+		{"even number over 2^53", `9007199254740992`, []string{"9007199254740992", "90071992547409920e-1"}},
+		{"hundred", `100`, []string{"100", "1e2", "1000e-1"}},
+		{"largest integer in full", `100000000000000000000`, []string{"1e20", "100000000000000000000"}},
+		{"smallest with an exponent", `1e21`, []string{"1e21", "1000000000000000000000", "10e20"}},
+		{"many digits", `1234567890123456789012345`, []string{"1234567890123456789012345", "1.234567890123456789012345e24"}},
+		{"beyond float64", `1e400`, []string{"1e400", "10e399", "0.0001e404"}},
+		{"largest exponent", `1e10000`, []string{"1e10000", "1" + strings.Repeat("0", 10000), "0.01e10002"}},
+		{"many zeros", `1`, []string{"0." + strings.Repeat("0", 19999) + "1e20000"}},
+		{"array in an object", `{"a":1,"b":[true,null,"x"]}`, []string{`{"a":1,"b":[true,null,"x"]}`, `{ "b" : [ true , null , "\u0078" ] , "\u0061" : 1.0 }`}},
+		{"order of names", `{"":1,"A":2,"a":{"x":1,"y":2},"é":3}`, []string{`{"é":3,"a":{"y":2,"x":1},"A":2,"":1}`, `{"\u00e9":3,"A":2,"":1,"a":{"x":1,"y":2}}`}},
 		// U+E000 sorts before U+1F600 by bytes, after it by UTF-16 units.
-		{"{\"\\n\":0,\"\ue000\":1,\"\U0001f600\":2}", []string{`{"\ud83d\ude00":2,"\ue000":1,"\u000a":0}`}},
-		{"\"/\u2028<\\\"\\\\\\u0001\x7f\"", []string{`"\/\u2028\u003c\u0022\u005C\u0001\u007f"`}},
-		{`[]`, []string{`[ ]`}}, {`{}`, []string{`{ }`}},
+		{"order by bytes", "{\"\\n\":0,\"\ue000\":1,\"\U0001f600\":2}", []string{`{"\ud83d\ude00":2,"\ue000":1,"\u000a":0}`}},
+		{"escapes", "\"/\u2028<\\\"\\\\\\u0001\x7f\"", []string{`"\/\u2028\u003c\u0022\u005C\u0001\u007f"`}},
+		{"empty array", `[]`, []string{`[ ]`}},
+		{"empty object", `{}`, []string{`{ }`}},
 	} {
-		for _, doc := range test.spellings {
-			if got := canonical(t, doc); got != test.want {
-				t.Errorf("AppendCanonical(%.80s) = %.80s, want %s", doc, got, test.want)
+		t.Run(test.name, func(t *testing.T) {
+			for _, doc := range test.spellings {
+				if got := canonical(t, doc); got != test.want {
+					t.Errorf("AppendCanonical(%.80s) = %.80s, want %s", doc, got, test.want)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -118,13 +118,21 @@ func TestKindOf(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for _, test := range []struct{ raw, want string }{
-		{`""`, ""}, {`"abc"`, "abc"}, {` "a b" `, "a b"}, {`"\"\\\/\b\f\n\r\t"`, "\"\\/\b\f\n\r\t"},
-		{`"x\u00e9\u20AC\ud83d\ude00y"`, "x\u00e9\u20ac\U0001f600y"}, {`"\\u0041"`, `\u0041`}, {`"\u0000"`, "\x00"}, {`"\ufffd"`, "\ufffd"},
+	for _, test := range []struct{ name, raw, want string }{
+		{"empty", `""`, ""},
+		{"letters", `"abc"`, "abc"},
+		{"space around", ` "a b" `, "a b"},
+		{"short escapes", `"\"\\\/\b\f\n\r\t"`, "\"\\/\b\f\n\r\t"},
+		{"code points", `"x\u00e9\u20AC\ud83d\ude00y"`, "x\u00e9\u20ac\U0001f600y"},
+		{"escaped backslash", `"\\u0041"`, `\u0041`},
+		{"NUL", `"\u0000"`, "\x00"},
+		{"replacement character", `"\ufffd"`, "\ufffd"},
 	} {
-		if got, err := jsonx.Text([]byte(test.raw)); got != test.want || err != nil {
-			t.Errorf("Text(%s) = %q, %v, want %q", test.raw, got, err, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got, err := jsonx.Text([]byte(test.raw)); got != test.want || err != nil {
+				t.Errorf("Text(%s) = %q, %v, want %q", test.raw, got, err, test.want)
+			}
+		})
 	}
 	for _, raw := range []string{``, `1`, `null`, `"`, `"a`, `"a"b"`, `"a""b"`, `"\"`, `"\\" "`, `"\ud800"`, `"\u00"`, `"\n"b"`} {
 		if got, err := jsonx.Text([]byte(raw)); err == nil {
@@ -169,19 +177,25 @@ func TestBoolean(t *testing.T) {
 }
 
 func TestAppendText(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"", `""`}, {"plain ascii text", `"plain ascii text"`}, {`a"b\c`, `"a\"b\\c"`},
-		{"\x00\b\f\n\r\t\x1f\x7f", `"\u0000\b\f\n\r\t\u001f` + "\x7f\""},
-		{"<&>", `"<&>"`}, {"é\u2028\u2029\u202a", `"é\u2028\u2029` + "\u202a\""},
-		{"a\xffb\xc3", "\"a\ufffdb\ufffd\""}, {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},
-		{"\ufffd", "\"\ufffd\""},
+	for _, test := range []struct{ name, text, want string }{
+		{"empty", "", `""`},
+		{"plain", "plain ascii text", `"plain ascii text"`},
+		{"quote and backslash", `a"b\c`, `"a\"b\\c"`},
+		{"control characters", "\x00\b\f\n\r\t\x1f\x7f", `"\u0000\b\f\n\r\t\u001f` + "\x7f\""},
+		{"HTML characters", "<&>", `"<&>"`},
+		{"line separators", "é\u2028\u2029\u202a", `"é\u2028\u2029` + "\u202a\""},
+		{"invalid bytes", "a\xffb\xc3", "\"a\ufffdb\ufffd\""},
+		{"surrogate", "\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},
+		{"replacement character", "\ufffd", "\"\ufffd\""},
 	} {
-		if got := string(jsonx.AppendText([]byte("x"), test.text)); got != "x"+test.want {
-			t.Errorf("AppendText(%q) = %s, want %s", test.text, got[1:], test.want)
-		}
-		if got := string(jsonx.AppendTextBytes(nil, []byte(test.text))); got != test.want {
-			t.Errorf("AppendTextBytes(%q) = %s, want %s", test.text, got, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got := string(jsonx.AppendText([]byte("x"), test.text)); got != "x"+test.want {
+				t.Errorf("AppendText(%q) = %s, want %s", test.text, got[1:], test.want)
+			}
+			if got := string(jsonx.AppendTextBytes(nil, []byte(test.text))); got != test.want {
+				t.Errorf("AppendTextBytes(%q) = %s, want %s", test.text, got, test.want)
+			}
+		})
 	}
 }
 

@@ -16,32 +16,35 @@ func TestRedactTakesSecretsOut(t *testing.T) {
 		"k-0123456789"} {
 		s.AddCredential(value)
 	}
-	for _, tt := range []struct{ text, want string }{
-		{"pq: password authentication failed for 10.0.0.7",
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing secret", "pq: password authentication failed for 10.0.0.7",
 			"pq: password authentication failed for 10.0.0.7"},
-		{"no account of Ada Lovelace", "no account of [redacted]"},
-		{"Ada", "Ada"},
-		{"4711 is too much", "[redacted] is too much"},
-		{"pin 42, not 142 or 42a", "pin [redacted], not 142 or 42a"},
-		{fmt.Sprintf("tag %q", "x-ray\n7"), `tag "[redacted]"`},
-		{"at ?q=" + url.QueryEscape("ü?&1"), "at ?q=[redacted]"},
-		{"ok is true", "ok is true"},
-		{"refused: Bearer abcdef-0123456789", "refused: [redacted]"},
-		{"token abcdef-0123456789 expired", "token [redacted] expired"},
-		{"cookie 0123456789abc and k-0123456789", "cookie [redacted] and [redacted]"},
-		{"a dark theme", "a dark theme"},
-		{"other call: Authorization: Bearer xyz.123",
+		{"answer", "no account of Ada Lovelace", "no account of [redacted]"},
+		{"part of an answer", "Ada", "Ada"},
+		{"number", "4711 is too much", "[redacted] is too much"},
+		{"whole words only", "pin 42, not 142 or 42a", "pin [redacted], not 142 or 42a"},
+		{"escaped answer", fmt.Sprintf("tag %q", "x-ray\n7"), `tag "[redacted]"`},
+		{"answer in a query", "at ?q=" + url.QueryEscape("ü?&1"), "at ?q=[redacted]"},
+		{"word of a truth value", "ok is true", "ok is true"},
+		{"bearer token", "refused: Bearer abcdef-0123456789", "refused: [redacted]"},
+		{"token of the request", "token abcdef-0123456789 expired", "token [redacted] expired"},
+		{"cookies", "cookie 0123456789abc and k-0123456789", "cookie [redacted] and [redacted]"},
+		{"common word", "a dark theme", "a dark theme"},
+		{"header of another call", "other call: Authorization: Bearer xyz.123",
 			"other call: Authorization: Bearer [redacted]"},
-		{"basic setup of a bearer of news", "basic setup of a bearer of news"},
-		{"dsn host=db user=u password=hunter2 dbname=x",
+		{"bearer and basic as words", "basic setup of a bearer of news",
+			"basic setup of a bearer of news"},
+		{"password of a DSN", "dsn host=db user=u password=hunter2 dbname=x",
 			"dsn host=db user=u password=[redacted] dbname=x"},
-		{`{"client_secret": "hunter2"}`, `{"client_secret": "[redacted]"}`},
-		{"got eyJhbGciOi.eyJzdWIi.sig", "got [redacted]"},
-		{"invalid token: expired", "invalid token: expired"},
+		{"secret in JSON", `{"client_secret": "hunter2"}`, `{"client_secret": "[redacted]"}`},
+		{"JWT", "got eyJhbGciOi.eyJzdWIi.sig", "got [redacted]"},
+		{"token as a word", "invalid token: expired", "invalid token: expired"},
 	} {
-		if got := s.Redact(tt.text); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if got := s.Redact(tt.text); got != tt.want {
+				t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
+			}
+		})
 	}
 }
 

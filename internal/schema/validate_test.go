@@ -274,16 +274,18 @@ func TestCheckFormat(t *testing.T) {
 				"2026-01-02T+3:04:05Z"}},
 	}
 	for _, tt := range tests {
-		for _, s := range tt.valid {
-			if !schema.CheckFormat(tt.format, s) {
-				t.Errorf("%s: %q is refused", tt.format, s)
+		t.Run(tt.format, func(t *testing.T) {
+			for _, s := range tt.valid {
+				if !schema.CheckFormat(tt.format, s) {
+					t.Errorf("%s: %q is refused", tt.format, s)
+				}
 			}
-		}
-		for _, s := range tt.invalid {
-			if schema.CheckFormat(tt.format, s) {
-				t.Errorf("%s: %q is accepted", tt.format, s)
+			for _, s := range tt.invalid {
+				if schema.CheckFormat(tt.format, s) {
+					t.Errorf("%s: %q is accepted", tt.format, s)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -191,15 +191,21 @@ func TestLimit(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	token := string(ring.AppendSeal(nil, []byte("state")))
 	for _, tc := range []struct {
+		name string
 		max  int
 		want error
 	}{
-		{len(token) + 1, nil}, {len(token), nil},
-		{len(token) - 1, seal.ErrTooLong}, {0, seal.ErrTooLong}, {-1, seal.ErrTooLong},
+		{"over the length", len(token) + 1, nil},
+		{"the length", len(token), nil},
+		{"one less", len(token) - 1, seal.ErrTooLong},
+		{"zero", 0, seal.ErrTooLong},
+		{"negative", -1, seal.ErrTooLong},
 	} {
-		if _, err := ring.Open(nil, token, tc.max); !errors.Is(err, tc.want) {
-			t.Errorf("limit %d: got %v, want %v", tc.max, err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := ring.Open(nil, token, tc.max); !errors.Is(err, tc.want) {
+				t.Errorf("limit %d: got %v, want %v", tc.max, err, tc.want)
+			}
+		})
 	}
 }
 
@@ -225,9 +231,11 @@ func TestRotation(t *testing.T) {
 		{"old token after", after, old, seal.ErrUnknownKey},
 		{"new token after", after, fresh, nil},
 	} {
-		if _, err := tc.ring.Open(nil, tc.token, maxToken); !errors.Is(err, tc.want) {
-			t.Errorf("%s: got %v, want %v", tc.name, err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := tc.ring.Open(nil, tc.token, maxToken); !errors.Is(err, tc.want) {
+				t.Errorf("%s: got %v, want %v", tc.name, err, tc.want)
+			}
+		})
 	}
 }
 
@@ -324,10 +332,12 @@ func TestNewKeyringRefuses(t *testing.T) {
 		{"zero older", k1, []seal.Key{{}}, "key 2 is the zero Key"},
 		{"same id", k1, []seal.Key{mustKey(t, "k2", 2), mustKey(t, "k1", 3)}, `id "k1"`},
 	} {
-		ring, err := seal.NewKeyring(tc.primary, tc.older...)
-		if err == nil || ring != nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, %v; want an error with %q", tc.name, ring, err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			ring, err := seal.NewKeyring(tc.primary, tc.older...)
+			if err == nil || ring != nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: got %v, %v; want an error with %q", tc.name, ring, err, tc.want)
+			}
+		})
 	}
 }
 

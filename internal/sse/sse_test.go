@@ -152,9 +152,11 @@ func TestWriter(t *testing.T) {
 		{"comment", string(sse.AppendComment(nil)), ":\n\n"},
 	}
 	for _, tc := range cases {
-		if tc.got != tc.want {
-			t.Errorf("%s: got %q, want %q", tc.name, tc.got, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.name, tc.got, tc.want)
+			}
+		})
 	}
 }
 

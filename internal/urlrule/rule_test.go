@@ -99,23 +99,30 @@ func TestRequiredVisitsAreChecked(t *testing.T) {
 	one := func(url, id string) string {
 		return `{"mode":"url","message":"m","url":"` + url + `","elicitationId":"` + id + `"}`
 	}
-	for _, tt := range []struct{ data, key string }{
-		{"", ""}, {`null`, ""}, {`"text"`, ""}, {`{}`, ""}, {`{"elicitations":[]}`, ""},
-		{`{"elicitations":null}`, ""},
-		{`{"elicitations":[` + one("https://a.example/", "a") + `],"more":1}`, ""},
-		{`{"elicitations":[` + one("https://a.example/", "a") + `,` +
-			one("javascript:x", "b") + `]}`, "b"},
-		{`{"elicitations":[` + one("/", "") + `]}`, "url-elicitation-1"},
-		{`{"elicitations":[{"url":"javascript:x"}]}`, "url-elicitation-1"},
-		{`{"elicitations":{"url":"javascript:x"}}`, "url-elicitation-1"},
-		{`{"elicitations":[1]}`, "url-elicitation-1"},
-		{`{"elicitations":`, ""}, {`{"elicitations":[],"elicitations":[{"url":"javascript:x"}]}`, ""}, // not JSON, so it is not sent
+	for _, tt := range []struct{ name, data, key string }{
+		{"no data", "", ""},
+		{"null", `null`, ""},
+		{"text", `"text"`, ""},
+		{"no list", `{}`, ""},
+		{"empty list", `{"elicitations":[]}`, ""},
+		{"null list", `{"elicitations":null}`, ""},
+		{"good address", `{"elicitations":[` + one("https://a.example/", "a") + `],"more":1}`, ""},
+		{"bad address after a good one", `{"elicitations":[` + one("https://a.example/", "a") +
+			`,` + one("javascript:x", "b") + `]}`, "b"},
+		{"no id", `{"elicitations":[` + one("/", "") + `]}`, "url-elicitation-1"},
+		{"no more than an address", `{"elicitations":[{"url":"javascript:x"}]}`, "url-elicitation-1"},
+		{"object for a list", `{"elicitations":{"url":"javascript:x"}}`, "url-elicitation-1"},
+		{"number in the list", `{"elicitations":[1]}`, "url-elicitation-1"},
+		{"cut off", `{"elicitations":`, ""},
+		{"name twice", `{"elicitations":[],"elicitations":[{"url":"javascript:x"}]}`, ""}, // not JSON, so it is not sent
 	} {
-		r := urlrule.Hook(nil).RefuseRequired(&protocol.Error{
-			Code: protocol.CodeURLElicitationRequired, Message: "m", Data: []byte(tt.data)})
-		if (r == nil) != (tt.key == "") || r != nil && r.Key != tt.key {
-			t.Errorf("%s: %v, want key %q", tt.data, r, tt.key)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			r := urlrule.Hook(nil).RefuseRequired(&protocol.Error{
+				Code: protocol.CodeURLElicitationRequired, Message: "m", Data: []byte(tt.data)})
+			if (r == nil) != (tt.key == "") || r != nil && r.Key != tt.key {
+				t.Errorf("%s: %v, want key %q", tt.data, r, tt.key)
+			}
+		})
 	}
 	if r := urlrule.Hook(nil).RefuseRequired(&protocol.Error{Code: -32000, Data: []byte(`{"elicitations":[{"url":"javascript:x"}]}`)}); r != nil {
 		t.Errorf("another error: %v", r)

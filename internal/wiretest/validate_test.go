@@ -305,35 +305,37 @@ func TestConformMatchesAnswersById(t *testing.T) {
 func TestWithoutPublishedSchema(t *testing.T) {
 	const good, bad = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
 	for _, test := range []struct {
-		ci, raw string
-		want    []string
+		name, ci, raw string
+		want          []string
 	}{
-		{"", good, nil},
-		{"", bad, []string{"no request"}},
-		{"true", good, []string{"../shared/spec"}},
-		{"true", bad, []string{"../shared/spec", "no request"}},
+		{"valid", "", good, nil},
+		{"invalid", "", bad, []string{"no request"}},
+		{"valid in CI", "true", good, []string{"../shared/spec"}},
+		{"invalid in CI", "true", bad, []string{"../shared/spec", "no request"}},
 	} {
-		t.Setenv("CI", test.ci)
-		for name, check := range map[string]func(*fake){
-			"Validate": func(f *fake) {
-				wiretest.Validate(f, "2024-11-04", wiretest.Client,
-					[]byte(test.raw), "")
-			},
-			"Conform": func(f *fake) {
-				wiretest.Conform(f, "2024-11-04",
-					[]wiretest.Message{{From: wiretest.Client, Body: []byte(test.raw)}})
-			},
-		} {
-			f := &fake{}
-			check(f)
-			if len(f.failures) != len(test.want) {
-				t.Fatalf("%s, CI=%q: failures %q, want %q", name, test.ci, f.failures, test.want)
-			}
-			for i, want := range test.want {
-				if !strings.Contains(f.failures[i], want) {
-					t.Errorf("%s, CI=%q: got %q, want %q", name, test.ci, f.failures[i], want)
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("CI", test.ci)
+			for name, check := range map[string]func(*fake){
+				"Validate": func(f *fake) {
+					wiretest.Validate(f, "2024-11-04", wiretest.Client,
+						[]byte(test.raw), "")
+				},
+				"Conform": func(f *fake) {
+					wiretest.Conform(f, "2024-11-04",
+						[]wiretest.Message{{From: wiretest.Client, Body: []byte(test.raw)}})
+				},
+			} {
+				f := &fake{}
+				check(f)
+				if len(f.failures) != len(test.want) {
+					t.Fatalf("%s, CI=%q: failures %q, want %q", name, test.ci, f.failures, test.want)
+				}
+				for i, want := range test.want {
+					if !strings.Contains(f.failures[i], want) {
+						t.Errorf("%s, CI=%q: got %q, want %q", name, test.ci, f.failures[i], want)
+					}
 				}
 			}
-		}
+		})
 	}
 }

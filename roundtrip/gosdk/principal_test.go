@@ -36,9 +36,11 @@ func TestPrincipalOf(t *testing.T) {
 			TokenInfo: &auth.TokenInfo{Extra: map[string]any{"iss": "x"}}}), protocol.Principal{}},
 	}
 	for _, tt := range tests {
-		if got := gosdk.PrincipalOf(tt.req); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if got := gosdk.PrincipalOf(tt.req); got != tt.want {
+				t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+			}
+		})
 	}
 }
 

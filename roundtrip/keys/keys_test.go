@@ -49,9 +49,11 @@ func TestNewKeyRefuses(t *testing.T) {
 		"id of an ephemeral key": {"e-1", secret}, "odd id": {"a b", secret},
 		"long id": {strings.Repeat("k", 33), secret},
 	} {
-		if key, err := keys.NewKey(tc.id, tc.secret); err == nil {
-			t.Errorf("%s: got %v", name, key)
-		}
+		t.Run(name, func(t *testing.T) {
+			if key, err := keys.NewKey(tc.id, tc.secret); err == nil {
+				t.Errorf("%s: got %v", name, key)
+			}
+		})
 	}
 	key, _ := keys.NewKey("k", secret)
 	if _, err := keys.NewKeyring(key, key); err == nil {
@@ -86,29 +88,34 @@ func TestKeyringErrors(t *testing.T) {
 	}
 	const env = "keyring: environment variable " + name
 	for _, tc := range []struct {
+		name string
 		err  error
 		want string
 	}{
-		{newKey("", secret), "key id is empty"},
-		{newKey("e-1", secret), `key id begins with "e-", which is reserved for ephemeral keys`},
-		{newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, " +
+		{"empty id", newKey("", secret), "key id is empty"},
+		{"reserved id", newKey("e-1", secret), `key id begins with "e-", which is reserved for ephemeral keys`},
+		{"odd id", newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, " +
 			"'.', '_' or '-'"},
-		{newKey("k", secret[:31]), `key "k": secret has 31 bytes, at least 32 are needed`},
-		{newRing(keys.Key{}), "keyring: key 1 is the zero Key"},
-		{newRing(key, keys.Key{}), "keyring: key 2 is the zero Key"},
-		{newRing(key, key), `keyring: two keys have the id "k"`},
-		{fromEnv(""), env + " is not set"},
-		{fromEnv(" "), env + ": no key is configured"},
-		{fromEnv(","), env + ": entry 1: is empty"},
-		{fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
-		{fromEnv("k:" + encoded + ",e-1:" + encoded), env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
-		{fromEnv("k:" + encoded[:20]), env +
+		{"short secret", newKey("k", secret[:31]), `key "k": secret has 31 bytes, at least 32 are needed`},
+		{"zero key", newRing(keys.Key{}), "keyring: key 1 is the zero Key"},
+		{"zero key after another", newRing(key, keys.Key{}), "keyring: key 2 is the zero Key"},
+		{"same id", newRing(key, key), `keyring: two keys have the id "k"`},
+		{"empty variable", fromEnv(""), env + " is not set"},
+		{"blank variable", fromEnv(" "), env + ": no key is configured"},
+		{"comma", fromEnv(","), env + ": entry 1: is empty"},
+		{"no id", fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
+		{"second is reserved", fromEnv("k:" + encoded + ",e-1:" + encoded),
+			env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
+		{"second is short", fromEnv("k:" + encoded[:20]), env +
 			": entry 1: secret has 15 bytes, at least 32 are needed"},
-		{fromEnv("k:" + encoded + ",k:" + encoded), env + ": entry 2 has the key id of entry 1"},
+		{"id twice", fromEnv("k:" + encoded + ",k:" + encoded),
+			env + ": entry 2 has the key id of entry 1"},
 	} {
-		if tc.err == nil || tc.err.Error() != tc.want {
-			t.Errorf("got  %v\nwant %s", tc.err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.err == nil || tc.err.Error() != tc.want {
+				t.Errorf("got  %v\nwant %s", tc.err, tc.want)
+			}
+		})
 	}
 }
 

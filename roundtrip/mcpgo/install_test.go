@@ -33,16 +33,19 @@ func TestInstallRefuses(t *testing.T) {
 		t.Error("a nil server: no error")
 	}
 	for _, tc := range []struct {
+		name string
 		opts roundtrip.Options
 		want string
 	}{
-		{roundtrip.Options{Sealing: roundtrip.Unsealed}, "Unsealed is not supported"},
-		{roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}, "a shared key is required"},
+		{"unsealed", roundtrip.Options{Sealing: roundtrip.Unsealed}, "Unsealed is not supported"},
+		{"no shared key", roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}, "a shared key is required"},
 	} {
-		if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||
-			!strings.Contains(err.Error(), tc.want) {
-			t.Errorf("got %v, want %q", err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
 	}
 }
 

@@ -156,12 +156,14 @@ func TestFindings(t *testing.T) {
 			return roundtrip.InputRequired(confirm.Elicit("Still sure?", roundtrip.AskAgain())), nil
 		})
 	for _, tc := range tests {
-		subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
-		problems := roundtriptest.FindProblems(t, subject, tc.flow)
-		if !slices.ContainsFunc(problems,
-			func(err error) bool { return strings.Contains(err.Error(), tc.want) }) {
-			t.Errorf("%s: got %v, want %q", tc.name, problems, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
+			problems := roundtriptest.FindProblems(t, subject, tc.flow)
+			if !slices.ContainsFunc(problems,
+				func(err error) bool { return strings.Contains(err.Error(), tc.want) }) {
+				t.Errorf("%s: got %v, want %q", tc.name, problems, tc.want)
+			}
+		})
 	}
 	if problems := roundtriptest.FindProblems(t, roundtriptest.Subject{},
 		tests[0].flow); len(problems) != 1 {

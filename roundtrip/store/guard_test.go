@@ -151,16 +151,18 @@ func TestMemoryGuardShares(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		owner string
-		want  int
+		name, owner string
+		want        int
 	}{
-		{"ann", store.MaxGuardEntries/4 - honest},
-		{"", store.MaxGuardEntries * 3 / 4},
+		{"principal", "ann", store.MaxGuardEntries/4 - honest},
+		{"nobody", "", store.MaxGuardEntries * 3 / 4},
 	} {
-		if n, limit := fill(tc.owner); n != tc.want || limit != "principal" {
-			t.Errorf("%q got %d claims more, refused by %q, want %d, its share", tc.owner, n, limit,
-				tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if n, limit := fill(tc.owner); n != tc.want || limit != "principal" {
+				t.Errorf("%q got %d claims more, refused by %q, want %d, its share", tc.owner, n, limit,
+					tc.want)
+			}
+		})
 	}
 }
 

@@ -102,14 +102,19 @@ func TestLimit(t *testing.T) {
 }
 
 func TestLimitDoesNotTellStrangersApart(t *testing.T) {
-	for _, who := range []protocol.Principal{{}, protocol.LocalPrincipal()} {
-		c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 1}))
-		for range 3 {
-			if err := c.enter(protocol.MethodCallTool, who); err != nil {
-				t.Errorf("%s: %v", who, err)
+	for name, who := range map[string]protocol.Principal{
+		"nobody": {}, "local": protocol.LocalPrincipal(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3,
+				CallsPerPrincipal: 1}))
+			for range 3 {
+				if err := c.enter(protocol.MethodCallTool, who); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		c.wantFull(c.enter(protocol.MethodCallTool, who), "server")
+			c.wantFull(c.enter(protocol.MethodCallTool, who), "server")
+		})
 	}
 }
 
@@ -218,11 +223,13 @@ func TestRefusalsForWantOfRoomAreSeen(t *testing.T) {
 			"retry_after_ms": 2000.0, "target": "pay"}},
 		{"mcp.session_evicted", map[string]any{"idle_ms": 60000.0, "limit": "server"}},
 	} {
-		entries := logs.FilterMessage(want.name).All()
-		if len(entries) != 1 {
-			t.Fatalf("%d entries %s, want 1", len(entries), want.name)
-		}
-		wantFields(t, entries[0], want.fields)
+		t.Run(want.name, func(t *testing.T) {
+			entries := logs.FilterMessage(want.name).All()
+			if len(entries) != 1 {
+				t.Fatalf("%d entries %s, want 1", len(entries), want.name)
+			}
+			wantFields(t, entries[0], want.fields)
+		})
 	}
 	for _, name := range []string{"rondo_quota_refusals_total", "rondo_sessions_evicted_total"} {
 		families, err := registry.Gather()

@@ -264,10 +264,12 @@ func TestMetricsOptions(t *testing.T) {
 	}
 	value(t, registry, "acme_state_rejections_total")
 	for _, buckets := range [][]float64{{2, 1}, {1, 1}} {
-		if _, err := middleware.NewMetrics(nil,
-			&middleware.MetricsOptions{DurationBuckets: buckets}); err == nil {
-			t.Errorf("buckets %v passed", buckets)
-		}
+		t.Run(fmt.Sprint(buckets), func(t *testing.T) {
+			if _, err := middleware.NewMetrics(nil,
+				&middleware.MetricsOptions{DurationBuckets: buckets}); err == nil {
+				t.Errorf("buckets %v passed", buckets)
+			}
+		})
 	}
 	if _, err := middleware.NewMetrics(registry,
 		&middleware.MetricsOptions{Namespace: "bad\xff"}); err == nil {

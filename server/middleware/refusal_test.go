@@ -73,19 +73,21 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{"415", "media_type", "Content-Type"},
 		{"405", "http_method", "POST"},
 	} {
-		r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason", want.reason)
-		found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason",
-			want.reason)).All()
-		if len(found) != 1 {
-			t.Errorf("%s: %d lines, want one", want.reason, len(found))
-			continue
-		}
-		fields := found[0].ContextMap()
-		if fmt.Sprint(fields["status"]) != want.status || fields["transport"] != "http" ||
-			!strings.HasPrefix(fmt.Sprint(fields["remote_addr"]), "127.0.0.1:") ||
-			!strings.Contains(fmt.Sprint(fields["error"]), want.text) {
-			t.Errorf("%s: got %v", want.reason, fields)
-		}
+		t.Run(want.reason, func(t *testing.T) {
+			r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason", want.reason)
+			found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason",
+				want.reason)).All()
+			if len(found) != 1 {
+				t.Errorf("%s: %d lines, want one", want.reason, len(found))
+				return
+			}
+			fields := found[0].ContextMap()
+			if fmt.Sprint(fields["status"]) != want.status || fields["transport"] != "http" ||
+				!strings.HasPrefix(fmt.Sprint(fields["remote_addr"]), "127.0.0.1:") ||
+				!strings.Contains(fmt.Sprint(fields["error"]), want.text) {
+				t.Errorf("%s: got %v", want.reason, fields)
+			}
+		})
 	}
 	if id := r.logs.FilterField(zap.String("reason", "session_gone")).All()[0].ContextMap()["id"]; id != `"line\nbreak"` {
 		t.Errorf("got id %v", id)

@@ -428,24 +428,26 @@ func TestWireHiddenErrors(t *testing.T) {
 		{protocol.MethodCallTool, "charge"}, {protocol.MethodGetPrompt, "broken"},
 		{protocol.MethodReadResource, "doc://a"},
 	} {
-		inBothEras(t, opts, func(t *testing.T, w *wire) {
-			var asked []string
-			got := w.request(target.method, target.name, answering(&asked, pays("5")))
-			fields := w.entry("mcp.handler_failed").ContextMap()
-			reference, _ := fields["reference"].(string)
-			if reference == "" || !strings.Contains(got, "internal failure; reference "+
-				reference) || strings.Contains(got, "10.0.0.7") {
-				t.Errorf("the client has %q, the log %q", got, reference)
-			}
-			if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
-				t.Errorf("the log has no text: %v", fields)
-			}
-			for _, secret := range []string{"token-of-ada", "Felix"} {
-				if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) ||
-					strings.Contains(got, secret) {
-					t.Errorf("%s shows: the client has %q, the log %s", secret, got, all)
+		t.Run(target.method, func(t *testing.T) {
+			inBothEras(t, opts, func(t *testing.T, w *wire) {
+				var asked []string
+				got := w.request(target.method, target.name, answering(&asked, pays("5")))
+				fields := w.entry("mcp.handler_failed").ContextMap()
+				reference, _ := fields["reference"].(string)
+				if reference == "" || !strings.Contains(got, "internal failure; reference "+
+					reference) || strings.Contains(got, "10.0.0.7") {
+					t.Errorf("the client has %q, the log %q", got, reference)
 				}
-			}
+				if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
+					t.Errorf("the log has no text: %v", fields)
+				}
+				for _, secret := range []string{"token-of-ada", "Felix"} {
+					if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) ||
+						strings.Contains(got, secret) {
+						t.Errorf("%s shows: the client has %q, the log %s", secret, got, all)
+					}
+				}
+			})
 		})
 	}
 }

@@ -31,21 +31,23 @@ func TestBodySize(t *testing.T) {
 		size   int
 		status int
 	}{{500, 200}, {limit - 1, 200}, {limit, 200}, {limit + 1, 413}, {10 * limit, 413}} {
-		for _, chunked := range []bool{false, true} {
-			r := newRequest(t, ts, "POST", headers("server/discover", ""), padded(tt.size))
-			if chunked {
-				r.ContentLength = -1
+		t.Run(strconv.Itoa(tt.size), func(t *testing.T) {
+			for _, chunked := range []bool{false, true} {
+				r := newRequest(t, ts, "POST", headers("server/discover", ""), padded(tt.size))
+				if chunked {
+					r.ContentLength = -1
+				}
+				got := send(t, ts, r)
+				if got.status != tt.status {
+					t.Errorf("%d bytes, chunked %v: got status %d, want %d", tt.size, chunked,
+						got.status, tt.status)
+				}
+				if tt.status == 413 && (got.code() != -32600 ||
+					!strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
+					t.Errorf("got %s, want code -32600 and the limit", got.body)
+				}
 			}
-			got := send(t, ts, r)
-			if got.status != tt.status {
-				t.Errorf("%d bytes, chunked %v: got status %d, want %d", tt.size, chunked,
-					got.status, tt.status)
-			}
-			if tt.status == 413 && (got.code() != -32600 ||
-				!strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
-				t.Errorf("got %s, want code -32600 and the limit", got.body)
-			}
-		}
+		})
 	}
 }
 
@@ -72,10 +74,12 @@ func TestDefaultBodySize(t *testing.T) {
 		size, status int
 	}{{300_000, 200}, {serverhttp.DefaultMaxBodyBytes, 200},
 		{serverhttp.DefaultMaxBodyBytes + 1, 413}} {
-		if got := do(t, ts, "POST", headers("server/discover", ""),
-			padded(tt.size)); got.status != tt.status {
-			t.Errorf("%d bytes: got status %d, want %d", tt.size, got.status, tt.status)
-		}
+		t.Run(strconv.Itoa(tt.size), func(t *testing.T) {
+			if got := do(t, ts, "POST", headers("server/discover", ""),
+				padded(tt.size)); got.status != tt.status {
+				t.Errorf("%d bytes: got status %d, want %d", tt.size, got.status, tt.status)
+			}
+		})
 	}
 }
 

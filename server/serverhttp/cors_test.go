@@ -79,43 +79,47 @@ func TestPreflight(t *testing.T) {
 		"modern": {newServer(t, &server.Options{ModernOnly: true}), serverhttp.Options{},
 			"POST"},
 	} {
-		tt.opts.AllowedOrigins, tt.opts.Authenticate = []string{page}, refuse
-		ts, _ := serve(t, tt.srv, &tt.opts)
-		for _, request := range []struct{ asked, want string }{
-			{"", fixed},
-			{"authorization,content-type,mcp-method,mcp-protocol-version", fixed},
-			{"mcp-param-region, Mcp-Param-User-Id", fixed +
-				", mcp-param-region, Mcp-Param-User-Id"},
-			{"cookie,x-api-key,x-forwarded-for,host", fixed},
-			{"mcp-param-,mcp-param,mcp-params-a,x-mcp-param-a", fixed},
-			{"mcp-param-a b,mcp-param-é,mcp-param-a;q", fixed},
-			{"mcp-param-" + strings.Repeat("a", 119), fixed},
-			{",,,,", fixed},
-			{strings.Join(many, ","), fixed + ", " + strings.Join(many[:80], ", ")},
-		} {
-			got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Headers",
-				request.asked), "")
-			wantReadable(t, mode, got)
-			if got.status != 204 || got.body != "" ||
-				got.header.Get("Access-Control-Allow-Methods") != tt.methods ||
-				got.header.Get("Access-Control-Allow-Headers") != request.want ||
-				got.header.Get("Access-Control-Max-Age") != "600" {
-				t.Errorf("%s, %.60q: got status %d and CORS headers %v", mode, request.asked,
-					got.status, corsHeaders(got.header))
+		t.Run(mode, func(t *testing.T) {
+			tt.opts.AllowedOrigins, tt.opts.Authenticate = []string{page}, refuse
+			ts, _ := serve(t, tt.srv, &tt.opts)
+			for _, request := range []struct{ name, asked, want string }{
+				{"nothing", "", fixed},
+				{"fixed names", "authorization,content-type,mcp-method,mcp-protocol-version", fixed},
+				{"parameters", "mcp-param-region, Mcp-Param-User-Id", fixed +
+					", mcp-param-region, Mcp-Param-User-Id"},
+				{"names never allowed", "cookie,x-api-key,x-forwarded-for,host", fixed},
+				{"no parameters", "mcp-param-,mcp-param,mcp-params-a,x-mcp-param-a", fixed},
+				{"odd bytes", "mcp-param-a b,mcp-param-é,mcp-param-a;q", fixed},
+				{"long name", "mcp-param-" + strings.Repeat("a", 119), fixed},
+				{"commas", ",,,,", fixed},
+				{"too many", strings.Join(many, ","), fixed + ", " + strings.Join(many[:80], ", ")},
+			} {
+				t.Run(request.name, func(t *testing.T) {
+					got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Headers",
+						request.asked), "")
+					wantReadable(t, mode, got)
+					if got.status != 204 || got.body != "" ||
+						got.header.Get("Access-Control-Allow-Methods") != tt.methods ||
+						got.header.Get("Access-Control-Allow-Headers") != request.want ||
+						got.header.Get("Access-Control-Max-Age") != "600" {
+						t.Errorf("%s, %.60q: got status %d and CORS headers %v", mode, request.asked,
+							got.status, corsHeaders(got.header))
+					}
+					if vary := strings.Join(got.header["Vary"],
+						","); vary != "Origin,Access-Control-Request-Headers" {
+						t.Errorf("%s: got Vary %q", mode, vary)
+					}
+				})
 			}
-			if vary := strings.Join(got.header["Vary"],
-				","); vary != "Origin,Access-Control-Request-Headers" {
-				t.Errorf("%s: got Vary %q", mode, vary)
+			// Browsers send none with a preflight; that somebody does changes nothing.
+			wantReadable(t, mode+" with credentials",
+				do(t, ts, "OPTIONS", preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
+			// Not a preflight: it has to say who sends it, as any other request.
+			if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""),
+				""); got.status != 401 {
+				t.Errorf("%s: OPTIONS that asks for nothing: got status %d, want 401", mode, got.status)
 			}
-		}
-		// Browsers send none with a preflight; that somebody does changes nothing.
-		wantReadable(t, mode+" with credentials",
-			do(t, ts, "OPTIONS", preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
-		// Not a preflight: it has to say who sends it, as any other request.
-		if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""),
-			""); got.status != 401 {
-			t.Errorf("%s: OPTIONS that asks for nothing: got status %d, want 401", mode, got.status)
-		}
+		})
 	}
 }
 
@@ -250,11 +254,13 @@ func TestPagesCanReadRefusals(t *testing.T) {
 		{"a lost session, GET", "GET", legacy("Mcp-Session-Id", "x"), "", 404},
 		{"too many sessions", "POST", legacy(), initializeBody("2025-11-25"), 503},
 	} {
-		got := do(t, ts, tt.method, tt.header, tt.body)
-		if got.status != tt.status {
-			t.Errorf("%s: got status %d, want %d: %s", tt.name, got.status, tt.status, got.body)
-		}
-		wantReadable(t, tt.name, got)
+		t.Run(tt.name, func(t *testing.T) {
+			got := do(t, ts, tt.method, tt.header, tt.body)
+			if got.status != tt.status {
+				t.Errorf("%s: got status %d, want %d: %s", tt.name, got.status, tt.status, got.body)
+			}
+			wantReadable(t, tt.name, got)
+		})
 	}
 	if err := h.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)

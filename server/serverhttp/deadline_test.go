@@ -137,21 +137,23 @@ func TestRefusedSlowBody(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil),
 		&serverhttp.Options{ReadTimeout: 20 * time.Millisecond, MaxBodyBytes: 1000})
 	for _, tt := range []struct {
-		head   string
-		status int
+		name, head string
+		status     int
 	}{
-		{"Content-Type: text/plain\r\nContent-Length: 100", 415},
-		{"Content-Type: application/json\r\nOrigin: http://other.example\r\nContent-Length: 100",
+		{"media type", "Content-Type: text/plain\r\nContent-Length: 100", 415},
+		{"origin", "Content-Type: application/json\r\nOrigin: http://other.example\r\nContent-Length: 100",
 			403},
-		{"Content-Type: application/json\r\nContent-Length: 1001", 413},
+		{"length", "Content-Type: application/json\r\nContent-Length: 1001", 413},
 	} {
-		conn := dial(t, ts)
-		in := bufio.NewReader(conn)
-		if got := responseWriter(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+
-			"\r\n\r\n{"); got.status != tt.status {
-			t.Errorf("%s: got status %d, want %d", tt.head, got.status, tt.status)
-		}
-		hangsUp(t, in)
+		t.Run(tt.name, func(t *testing.T) {
+			conn := dial(t, ts)
+			in := bufio.NewReader(conn)
+			if got := responseWriter(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+
+				"\r\n\r\n{"); got.status != tt.status {
+				t.Errorf("%s: got status %d, want %d", tt.head, got.status, tt.status)
+			}
+			hangsUp(t, in)
+		})
 	}
 }
 

@@ -326,11 +326,13 @@ func TestDraftErrorCodes(t *testing.T) {
 			strings.Replace(body("a", ""), "2026-07-28", "2030-01-01", 1), -32004},
 	}
 	for _, tt := range tests {
-		if got := do(t, ts, "POST", tt.header, tt.body); got.status != 400 ||
-			got.code() != tt.code {
-			t.Errorf("%s: got status %d and code %d, want 400 and %d", tt.name, got.status,
-				got.code(), tt.code)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if got := do(t, ts, "POST", tt.header, tt.body); got.status != 400 ||
+				got.code() != tt.code {
+				t.Errorf("%s: got status %d and code %d, want 400 and %d", tt.name, got.status,
+					got.code(), tt.code)
+			}
+		})
 	}
 }
 

@@ -132,13 +132,15 @@ func TestListenIsRefused(t *testing.T) {
 		{"no filter", `"notifications":5`, 400, protocol.CodeInvalidParams},
 		{"too long", `"notifications":{"resourceSubscriptions":["` + strings.Repeat("x", server.MaxListenBytes) + `"]}`, 200, protocol.CodeInvalidParams},
 	} {
-		got := do(t, ts, "POST", headers(protocol.MethodListen, ""),
-			body(protocol.MethodListen, test.params))
-		if got.status != test.status || got.code() != test.code ||
-			got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: got status %d, %s, want %d with code %d", test.name, got.status, got.body,
-				test.status, test.code)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			got := do(t, ts, "POST", headers(protocol.MethodListen, ""),
+				body(protocol.MethodListen, test.params))
+			if got.status != test.status || got.code() != test.code ||
+				got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s: got status %d, %s, want %d with code %d", test.name, got.status, got.body,
+					test.status, test.code)
+			}
+		})
 	}
 }
 

@@ -109,10 +109,12 @@ func TestParamHeadersOfHiddenTool(t *testing.T) {
 		{"guest", "run", protocol.CodeInvalidParams},
 		{"guest", "none", protocol.CodeInvalidParams},
 	} {
-		got := do(t, ts, "POST", headers("tools/call", test.tool, "X-User", test.user),
-			body("tools/call", `"name":"`+test.tool+`","arguments":{"region":"eu"}`))
-		if got.code() != test.code {
-			t.Errorf("%s calls %s: got %s, want code %d", test.user, test.tool, got.body, test.code)
-		}
+		t.Run(test.user+" calls "+test.tool, func(t *testing.T) {
+			got := do(t, ts, "POST", headers("tools/call", test.tool, "X-User", test.user),
+				body("tools/call", `"name":"`+test.tool+`","arguments":{"region":"eu"}`))
+			if got.code() != test.code {
+				t.Errorf("%s calls %s: got %s, want code %d", test.user, test.tool, got.body, test.code)
+			}
+		})
 	}
 }

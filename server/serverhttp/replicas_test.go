@@ -837,13 +837,18 @@ func TestLocateByList(t *testing.T) {
 	if _, err := locate(t.Context(), "b"); !errors.Is(err, serverhttp.ErrUnknownReplica) {
 		t.Errorf("an unknown name: got %v", err)
 	}
-	for _, bad := range []map[string]string{{"A": "http://h/mcp"}, {"a": "ftp://h/"}, {"a": ""},
-		{"a": "http://u:p@h/mcp"}, {"a": "/mcp"}, {"": "http://h/mcp"}} {
-		if _, err := serverhttp.LocateByList(bad); err == nil {
-			t.Errorf("%v is accepted", bad)
-		} else if strings.Contains(err.Error(), "u:p") {
-			t.Errorf("the error quotes a password: %v", err)
-		}
+	for name, bad := range map[string]map[string]string{
+		"capital": {"A": "http://h/mcp"}, "another scheme": {"a": "ftp://h/"},
+		"no address": {"a": ""}, "password": {"a": "http://u:p@h/mcp"},
+		"path alone": {"a": "/mcp"}, "no name": {"": "http://h/mcp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := serverhttp.LocateByList(bad); err == nil {
+				t.Error("it is accepted")
+			} else if strings.Contains(err.Error(), "u:p") {
+				t.Errorf("the error quotes a password: %v", err)
+			}
+		})
 	}
 }
 
