@@ -18,6 +18,7 @@ var layers = map[string][]string{
 	"roundtrip":           {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
 	"server":              withRoundtrip("protocol"),
 	"server/serverhttp":   withRoundtrip("protocol", "server"),
+	"server/bearer":       withRoundtrip("protocol", "server", "server/serverhttp"),
 	"server/middleware":   withRoundtrip("protocol", "server"),
 	"client":              {"protocol"},
 	"client/clienthttp":   {"protocol", "client"},
@@ -59,7 +60,9 @@ var helpers = map[string]bool{
 // why.
 var mayUseHTTP = map[string]string{
 	"internal/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
-	"internal/wiretest":    "records what passes through an http.RoundTripper",
+	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
+		"metadata",
+	"internal/wiretest": "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }

@@ -1,0 +1,142 @@
+package bearer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+)
+
+const (
+	// requestTime is how long a request to an issuer may take.
+	requestTime = 5 * time.Second
+	// maxMetadataBytes bounds the metadata of an issuer.
+	maxMetadataBytes = 256 << 10
+)
+
+// newHTTPClient returns a client like base, which follows no redirects: they would lead to hosts
+// that nobody has configured.
+func newHTTPClient(base *http.Client) *http.Client {
+	client := http.Client{}
+	if base != nil {
+		client = *base
+	}
+	if client.Timeout == 0 {
+		client.Timeout = requestTime
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
+	return &client
+}
+
+// A statusError is a response that is not 200.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// missing reports whether there is no such document.
+func (e statusError) missing() bool { return e >= 400 && e < 500 && e != http.StatusTooManyRequests }
+
+// get reads a document of at most limit bytes.
+func get(ctx context.Context, client *http.Client, at string, limit int64) (
+	[]byte, http.Header, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	return do(client, r, limit)
+}
+
+// do sends a request and reads its response.
+func do(client *http.Client, r *http.Request, limit int64) ([]byte, http.Header, error) {
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, nil, statusError(response.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = fmt.Errorf("the response is longer than %d bytes", limit)
+	}
+	return body, response.Header, err
+}
+
+// discover returns where the keys of the issuer are, as its metadata says (RFC 8414, OpenID Connect
+// Discovery 1.0). A document that is refused ends the search: it is no reason to trust another.
+func (i *issuer) discover(ctx context.Context) (string, error) {
+	for _, at := range metadataURLs(i.URL) {
+		body, _, err := get(ctx, i.http, at, maxMetadataBytes)
+		if status := statusError(0); errors.As(err, &status) && status.missing() {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("the metadata of %s: %w", i.URL, err)
+		}
+		return i.readMetadata(body)
+	}
+	return "", fmt.Errorf("the authorization server %s has no metadata; set Issuer.KeysURL", i.URL)
+}
+
+func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
+	var metadata struct {
+		Issuer  string `json:"issuer"`
+		KeysURL string `json:"jwks_uri"`
+	}
+	if jsonx.Unmarshal(body, &metadata) != nil {
+		return "", fmt.Errorf("the metadata of %s is not what RFC 8414 says", i.URL)
+	}
+	if metadata.Issuer != i.URL {
+		return "", fmt.Errorf("the metadata of %s names the issuer %.200q; they must be the same",
+			i.URL, metadata.Issuer)
+	}
+	if _, err := urlrule.Check(metadata.KeysURL); err != nil {
+		return "", fmt.Errorf("the metadata of %s: jwks_uri: %w", i.URL, err)
+	}
+	return metadata.KeysURL, nil
+}
+
+// metadataURLs returns where the metadata of an issuer may be, in the order in which the
+// specification looks (basic/authorization, "Authorization Server Metadata Discovery").
+func metadataURLs(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil // New has parsed it
+	}
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	at := []string{
+		origin + "/.well-known/oauth-authorization-server" + path,
+		origin + "/.well-known/openid-configuration" + path,
+	}
+	if path != "" {
+		at = append(at, origin+path+"/.well-known/openid-configuration")
+	}
+	return at
+}
+
+// freshness returns how long a response may be reused, within bounds.
+func freshness(h http.Header) time.Duration {
+	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		if !strings.EqualFold(name, "max-age") {
+			continue
+		}
+		if seconds, err := strconv.Atoi(strings.Trim(value, `"`)); err == nil {
+			seconds = min(max(seconds, 0), int(maxKeysTime/time.Second))
+			return max(time.Duration(seconds)*time.Second, minKeysTime)
+		}
+	}
+	return keysTime
+}

@@ -1,0 +1,368 @@
+package bearer_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+const where = `resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"`
+
+// wantRefusal checks status and challenge of a response.
+func wantRefusal(t *testing.T, response *http.Response, status int, challenge string) {
+	t.Helper()
+	body, _ := io.ReadAll(response.Body)
+	if response.StatusCode != status {
+		t.Errorf("status %d, want %d; body %s", response.StatusCode, status, body)
+	}
+	got := response.Header.Values("WWW-Authenticate")
+	if challenge == "" && len(got) == 0 {
+		return
+	}
+	if len(got) != 1 || got[0] != challenge {
+		t.Errorf("challenge %q, want %q", got, challenge)
+	}
+}
+
+func wantPassed(t *testing.T, response *http.Response, says string) {
+	t.Helper()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || string(body) != says {
+		t.Errorf("%d %q, %v (%s), want 200 %q", response.StatusCode, body, err,
+			response.Header.Get("WWW-Authenticate"), says)
+	}
+}
+
+const alice = "alice of " + issuerURL + ", client app, scopes files:read"
+
+func TestGoodTokensPass(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, nil)
+	for name, changes := range map[string]map[string]any{
+		"plain":                 nil,
+		"several audiences":     {"aud": []string{"https://other.example.com", resource}},
+		"scp as a string":       {"scope": nil, "scp": "files:read"},
+		"scp as an array":       {"scope": nil, "scp": []string{"files:read"}},
+		"azp":                   {"client_id": nil, "azp": "app"},
+		"clock is a bit behind": {"exp": time.Now().Add(-30 * time.Second).Unix()},
+		"clock is a bit ahead":  {"nbf": time.Now().Add(30 * time.Second).Unix()},
+		"fraction of a second":  {"exp": float64(time.Now().Unix()) + 100.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantPassed(t, send(t, g, f.token(changes)), alice)
+		})
+	}
+	if n := f.count("/keys"); n != 1 {
+		t.Errorf("the keys were fetched %d times, want once", n)
+	}
+}
+
+func TestBadClaimsAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, nil)
+	past := time.Now().Add(-time.Hour).Unix()
+	for name, of := range map[string]struct {
+		changes map[string]any
+		why     string
+	}{
+		"expired":                 {map[string]any{"exp": past}, "expired"},
+		"expired and no scope":    {map[string]any{"exp": past, "scope": ""}, "expired"},
+		"without expiry":          {map[string]any{"exp": nil}, "expired"},
+		"expiry is text":          {map[string]any{"exp": "never"}, "malformed"},
+		"expiry is null":          {map[string]any{"exp": json.RawMessage("null")}, "malformed"},
+		"expiry is negative":      {map[string]any{"exp": -1}, "malformed"},
+		"expiry is too large":     {map[string]any{"exp": 1e300}, "malformed"},
+		"not yet valid":           {map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, "not yet valid"},
+		"issued in the future":    {map[string]any{"iat": time.Now().Add(time.Hour).Unix()}, "not yet valid"},
+		"other issuer":            {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
+		"issuer with a slash":     {map[string]any{"iss": issuerURL + "/"}, "issuer"},
+		"without issuer":          {map[string]any{"iss": nil}, "issuer"},
+		"issuer is a list":        {map[string]any{"iss": []string{issuerURL}}, "malformed"},
+		"other audience":          {map[string]any{"aud": "https://other.example.com/mcp"}, "audience"},
+		"audience with a slash":   {map[string]any{"aud": resource + "/"}, "audience"},
+		"audience is the origin":  {map[string]any{"aud": "https://mcp.example.com"}, "audience"},
+		"without audience":        {map[string]any{"aud": nil}, "audience"},
+		"audience is a number":    {map[string]any{"aud": 7}, "malformed"},
+		"nobody":                  {map[string]any{"sub": nil, "client_id": nil}, "subject"},
+		"person called as client": {map[string]any{"sub": "client:app"}, "subject"},
+		"ID token":                {map[string]any{"nonce": "n"}, "type"},
+		"ID token with hash":      {map[string]any{"at_hash": "h"}, "type"},
+		"bound to a key":          {map[string]any{"cnf": map[string]string{"jkt": "x"}}, "type"},
+		"scope is a list":         {map[string]any{"scope": []string{"files:read"}}, "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantRefusal(t, send(t, g, f.token(of.changes)), http.StatusUnauthorized,
+				fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, of.why, where))
+		})
+	}
+}
+
+// TestForgedTokensAreRefused: what a token says of its key and algorithm does not count.
+func TestForgedTokensAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, nil)
+	mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(f.signer.Public().Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := f.token(nil)
+	parts := strings.Split(good, ".")
+	other := strings.Split(f.token(map[string]any{"sub": "bob"}), ".")
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + "."
+	of := func(key any, id string, algorithm jose.SignatureAlgorithm) string {
+		return sign(t, algorithm, jose.JSONWebKey{Key: key, KeyID: id}, "at+jwt", claimsOf(nil))
+	}
+	short, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, forged := range map[string]struct{ token, why string }{
+		"algorithm none":         {unsigned, "algorithm"},
+		"HMAC by the public key": {of(public, "k1", jose.HS256), "algorithm"},
+		"key of a stranger":      {of(mine, "k1", jose.ES256), "signature"},
+		"claims of another":      {parts[0] + "." + other[1] + "." + parts[2], "signature"},
+		"no signature":           {parts[0] + "." + parts[1] + ".", "signature"},
+		"algorithm of no key":    {of(short, "k1", jose.RS256), "key"},
+		"duplicate claims": {signRaw(t, f.signer, `{"iss":"`+issuerURL+`","iss":"x"}`),
+			"malformed"},
+		"claims are no object": {signRaw(t, f.signer, `[]`), "malformed"},
+		"critical header":      {signHeader(t, f.signer, "crit", []string{"exp"}), "malformed"},
+		"ID token type":        {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
+		"logout token type":    {sign(t, jose.ES256, f.signer, "logout+jwt", claimsOf(nil)), "type"},
+		"opaque":               {"2YotnFZFEjr1zCsicMWpAA", "malformed"},
+		"five parts":           {"a.b.c.d.e", "malformed"},
+		"header is no JSON":    {"e30x.e30.e30", "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantRefusal(t, send(t, g, forged.token), http.StatusUnauthorized, fmt.Sprintf(
+				`Bearer error="invalid_token", error_description="%s", %s`, forged.why, where))
+		})
+	}
+	for path, n := range map[string]int{"/evil": 0, "/keys": 1} {
+		if got := f.count(path); got > n {
+			t.Errorf("%s was fetched %d times, want %d", path, got, n)
+		}
+	}
+}
+
+// TestKeysThatATokenBringsAreIgnored: its jwk, jku and x5u name a key of the attacker.
+func TestKeysThatATokenBringsAreIgnored(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, nil)
+	mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := jose.JSONWebKey{Key: mine, KeyID: "k1"}
+	for name, value := range map[jose.HeaderKey]any{
+		"jku": "https://evil.example.com/evil", "x5u": "https://evil.example.com/evil",
+		"jwk": key.Public(),
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			wantRefusal(t, send(t, g, signHeader(t, key, name, value)), http.StatusUnauthorized,
+				`Bearer error="invalid_token", error_description="signature", `+where)
+		})
+	}
+	if n := f.count("/evil"); n != 0 {
+		t.Errorf("the key of the attacker was fetched %d times", n)
+	}
+}
+
+func signRaw(t *testing.T, key jose.JSONWebKey, payload string) string {
+	t.Helper()
+	return sign(t, jose.ES256, key, "at+jwt", json.RawMessage(payload))
+}
+
+func signHeader(t *testing.T, key jose.JSONWebKey, name jose.HeaderKey, value any) string {
+	t.Helper()
+	// The library signs what it understands alone: the header is made by hand.
+	header, err := json.Marshal(map[string]any{"alg": "ES256", "kid": key.KeyID,
+		string(name): value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := json.Marshal(claimsOf(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return encode(header) + "." + encode(claims) + "." + encode(bytes.Repeat([]byte{7}, 64))
+}
+
+func TestStrictType(t *testing.T) {
+	f := newFakeIssuer(t)
+	strict := newGuard(t, f, func(o *bearer.Options) { o.StrictType = true })
+	usual := newGuard(t, f, nil)
+	for kind, passes := range map[string]bool{
+		"at+jwt": true, "application/at+jwt": true, "AT+JWT": true, "JWT": false, "": false,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			token := sign(t, jose.ES256, f.signer, kind, claimsOf(nil))
+			wantPassed(t, send(t, usual, token), alice)
+			if passes {
+				wantPassed(t, send(t, strict, token), alice)
+				return
+			}
+			wantRefusal(t, send(t, strict, token), http.StatusUnauthorized,
+				`Bearer error="invalid_token", error_description="type", `+where)
+		})
+	}
+}
+
+func TestRequestsWithoutAToken(t *testing.T) {
+	f := newFakeIssuer(t)
+	token := f.token(nil)
+	guarded := newGuard(t, f, func(o *bearer.Options) { o.Scopes = []string{"files:read"} })
+	open := newGuard(t, f, func(o *bearer.Options) { o.Anonymous = true })
+	for name, of := range map[string]struct {
+		url    string
+		values []string
+	}{
+		"none":             {"/mcp", nil},
+		"other scheme":     {"/mcp", []string{"Basic YTpi"}},
+		"token in the URL": {"/mcp?access_token=" + token, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodGet, of.url, nil)
+			r.Header["Authorization"] = of.values
+			wantRefusal(t, sendRequest(guarded, r), http.StatusUnauthorized,
+				`Bearer scope="files:read", `+where)
+			wantPassed(t, sendRequest(open, r), "anonymous")
+		})
+	}
+	wantRefusal(t, send(t, open, "", "files:read"), http.StatusUnauthorized,
+		`Bearer scope="files:read", `+where)
+	wantRefusal(t, send(t, open, f.token(map[string]any{"aud": "x"})), http.StatusUnauthorized,
+		`Bearer error="invalid_token", error_description="audience", `+where)
+}
+
+func TestMalformedHeaders(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, func(o *bearer.Options) { o.Anonymous = true })
+	for name, values := range map[string][]string{
+		"two headers":       {"Bearer a", "Bearer b"},
+		"the same twice":    {"Bearer a", "Bearer a"},
+		"no token":          {"Bearer"},
+		"empty token":       {"Bearer "},
+		"comma":             {"Bearer a,b"},
+		"quote":             {`Bearer "a"`},
+		"space":             {"Bearer a b"},
+		"padding in front":  {"Bearer =a"},
+		"not ASCII":         {"Bearer ä"},
+		"line break":        {"Bearer a\nb"},
+		"longer than 16 KB": {"Bearer " + strings.Repeat("a", 16<<10+1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
+			r.Header["Authorization"] = values
+			why := "Authorization header"
+			if len(values) > 1 {
+				why = "several Authorization headers"
+			}
+			wantRefusal(t, sendRequest(g, r), http.StatusBadRequest, fmt.Sprintf(
+				`Bearer error="invalid_request", error_description="%s", %s`, why, where))
+		})
+	}
+}
+
+// TestLackOfScope names all scopes that are needed, those that were granted included.
+func TestLackOfScope(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, func(o *bearer.Options) {
+		o.Scopes = []string{"files:read"}
+		o.Implies = func(have, need string) bool { return have == "files" && strings.HasPrefix(need, "files:") }
+	})
+	wantRefusal(t, send(t, g, f.token(nil), "files:write"), http.StatusForbidden,
+		`Bearer error="insufficient_scope", error_description="more scopes are needed", `+
+			`scope="files:read files:write", `+where)
+	wantRefusal(t, send(t, g, f.token(map[string]any{"scope": ""})), http.StatusForbidden,
+		`Bearer error="insufficient_scope", error_description="more scopes are needed", `+
+			`scope="files:read", `+where)
+	wantPassed(t, send(t, g, f.token(map[string]any{"scope": "files"}), "files:write"),
+		strings.Replace(alice, "files:read", "files", 1))
+	wantRefusal(t, send(t, g, f.token(map[string]any{"scope": "", "exp": 1}), "files:write"),
+		http.StatusUnauthorized,
+		`Bearer error="invalid_token", error_description="expired", scope="files:read", `+where)
+}
+
+func TestPrincipals(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, nil)
+	named := newGuard(t, f, func(o *bearer.Options) {
+		o.Subject = func(t *bearer.Token) (protocol.Principal, error) {
+			var tenant string
+			if ok, err := t.Claim("tenant", &tenant); !ok || err != nil {
+				panic("a panic of the host's: it refuses the token and nothing else")
+			}
+			return protocol.Principal{Issuer: tenant, Subject: t.Subject}, nil
+		}
+	})
+	for name, of := range map[string]struct {
+		g       *bearer.Guard
+		changes map[string]any
+		want    protocol.Principal
+	}{
+		"person": {g, nil, protocol.Principal{Issuer: issuerURL, Subject: "alice"}},
+		"client": {g, map[string]any{"sub": nil},
+			protocol.Principal{Issuer: issuerURL, Subject: "client:app"}},
+		"of the host": {named, map[string]any{"tenant": "acme"},
+			protocol.Principal{Issuer: "acme", Subject: "alice"}},
+		"panic": {named, nil, protocol.Principal{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+			r.Header.Set("Authorization", "Bearer "+f.token(of.changes))
+			id, err := of.g.Identify(r)
+			if id.Principal != of.want || (err == nil) == of.want.Anonymous() {
+				t.Errorf("got %v, %v, want %v", id.Principal, err, of.want)
+			}
+		})
+	}
+}
+
+// TestNothingPrintsTokens: errors, identities and claims name no token and no secret.
+func TestNothingPrintsTokens(t *testing.T) {
+	f := newFakeIssuer(t)
+	g := newGuard(t, f, nil)
+	for _, changes := range []map[string]any{nil, {"exp": 1}, {"aud": "x"}, {"iss": "x"}} {
+		token := f.token(changes)
+		r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		id, err := g.Identify(r)
+		said := fmt.Sprintf("%v %+v %#v %v %+v %s", id, id, id.Access, err, err, err)
+		if id.Values != nil {
+			claims, _ := bearer.TokenFrom(id.Values(t.Context()))
+			said += fmt.Sprintf("%v %+v %#v", claims, claims, claims)
+		}
+		for _, part := range strings.Split(token, ".") {
+			if strings.Contains(said, part) {
+				t.Errorf("%s has a part of the token", said)
+			}
+		}
+	}
+	secret := bearer.Introspection{URL: "https://x", ClientID: "rs", ClientSecret: "hidden"}
+	if said := fmt.Sprintf("%v %+v %#v %s", secret, &secret, secret, bearer.Issuer{Introspection: &secret}.Introspection); strings.Contains(said, "hidden") {
+		t.Error(said)
+	}
+}

@@ -1,0 +1,64 @@
+package bearer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// wellKnown is where the metadata of a resource is: before its path (RFC 9728, 3.1).
+const wellKnown = "/.well-known/oauth-protected-resource"
+
+func (g *Guard) encodeMetadata() ([]byte, error) {
+	document := struct {
+		Resource      string   `json:"resource"`
+		Issuers       []string `json:"authorization_servers"`
+		Scopes        []string `json:"scopes_supported,omitempty"`
+		Methods       []string `json:"bearer_methods_supported"`
+		Name          string   `json:"resource_name,omitempty"`
+		Documentation string   `json:"resource_documentation,omitempty"`
+	}{
+		Resource: g.opts.Resource, Scopes: g.opts.Supported, Methods: []string{"header"},
+		Name: g.opts.Name, Documentation: g.opts.Documentation,
+	}
+	for _, issuer := range g.opts.Issuers {
+		document.Issuers = append(document.Issuers, issuer.URL)
+	}
+	return json.Marshal(document)
+}
+
+// Metadata returns the metadata of the resource (RFC 9728), and the path at which the host must
+// serve it, on the same origin as the endpoint. Pages of all origins may read it: it is public.
+//
+//	path, metadata := guard.Metadata()
+//	mux.Handle(path, metadata)
+func (g *Guard) Metadata() (path string, h http.Handler) {
+	u, err := url.Parse(g.metadataURL)
+	if err != nil {
+		panic(err) // New has made it
+	}
+	sum := sha256.Sum256(g.metadata)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	return u.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		switch r.Method {
+		case http.MethodOptions:
+			w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
+			w.Header().Set("Access-Control-Allow-Headers", "MCP-Protocol-Version")
+			w.Header().Set("Access-Control-Max-Age", "86400")
+			w.WriteHeader(http.StatusNoContent)
+		case http.MethodGet, http.MethodHead:
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "public, max-age=3600")
+			w.Header().Set("ETag", tag)
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(g.metadata))
+		default:
+			w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+			http.Error(w, "the metadata can only be read", http.StatusMethodNotAllowed)
+		}
+	})
+}
