@@ -27,6 +27,7 @@ var notAboutPeople = map[string]string{
 	"client.Options.MinPause":            "the pause before a retry when nothing was asked",
 	"client.StreamOptions.ProbeTimeout":  "the start of a server",
 	"clienthttp.DefaultRetry":            "the pause before a broken stream is resumed",
+	"bearer.Options.Leeway":              "the difference of two clocks",
 	"clienthttp.MaxBackoff":              "the pause before a broken stream is resumed",
 	"clienthttp.MaxRetry":                "the pause before a broken stream is resumed",
 	"clienthttp.MinRetry":                "the pause before a broken stream is resumed",

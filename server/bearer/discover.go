@@ -44,7 +44,9 @@ type statusError int
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
 // missing reports whether there is no such document.
-func (e statusError) missing() bool { return e >= 400 && e < 500 && e != http.StatusTooManyRequests }
+func (e statusError) missing() bool {
+	return e >= 400 && e < 500 && e != http.StatusTooManyRequests
+}
 
 // get reads a document of at most limit bytes.
 func get(ctx context.Context, client *http.Client, at string, limit int64) (

@@ -103,15 +103,12 @@ func (g *Guard) Identify(r *http.Request) (serverhttp.Identity, error) {
 	return id, nil
 }
 
-// anonymous may do what needs no scopes.
-var anonymous = serverhttp.Identity{Access: &server.Access{}}
-
 func (g *Guard) identify(r *http.Request) (serverhttp.Identity, error) {
 	token, err := g.tokenOf(r.Header)
 	if err != nil {
 		if refused := (*refusedError)(nil); g.opts.Anonymous && errors.As(err, &refused) &&
 			refused.why == notSaid {
-			return anonymous, nil
+			return serverhttp.Identity{Access: &server.Access{}}, nil // no scopes
 		}
 		return serverhttp.Identity{}, err
 	}

@@ -25,6 +25,11 @@ import (
 
 const where = `resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"`
 
+// invalidToken is the challenge to a token that is refused.
+func invalidToken(why string) string {
+	return fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, why, where)
+}
+
 // wantRefusal checks status and challenge of a response.
 func wantRefusal(t *testing.T, response *http.Response, status int, challenge string) {
 	t.Helper()
@@ -77,7 +82,7 @@ func TestGoodTokensPass(t *testing.T) {
 func TestBadClaimsAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
 	g := newGuard(t, f, nil)
-	past := time.Now().Add(-time.Hour).Unix()
+	past, later := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
 	for name, of := range map[string]struct {
 		changes map[string]any
 		why     string
@@ -89,13 +94,13 @@ func TestBadClaimsAreRefused(t *testing.T) {
 		"expiry is null":          {map[string]any{"exp": json.RawMessage("null")}, "malformed"},
 		"expiry is negative":      {map[string]any{"exp": -1}, "malformed"},
 		"expiry is too large":     {map[string]any{"exp": 1e300}, "malformed"},
-		"not yet valid":           {map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, "not yet valid"},
-		"issued in the future":    {map[string]any{"iat": time.Now().Add(time.Hour).Unix()}, "not yet valid"},
+		"not yet valid":           {map[string]any{"nbf": later}, "not yet valid"},
+		"issued in the future":    {map[string]any{"iat": later}, "not yet valid"},
 		"other issuer":            {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
 		"issuer with a slash":     {map[string]any{"iss": issuerURL + "/"}, "issuer"},
 		"without issuer":          {map[string]any{"iss": nil}, "issuer"},
 		"issuer is a list":        {map[string]any{"iss": []string{issuerURL}}, "malformed"},
-		"other audience":          {map[string]any{"aud": "https://other.example.com/mcp"}, "audience"},
+		"other audience":          {map[string]any{"aud": "https://x.example.com/mcp"}, "audience"},
 		"audience with a slash":   {map[string]any{"aud": resource + "/"}, "audience"},
 		"audience is the origin":  {map[string]any{"aud": "https://mcp.example.com"}, "audience"},
 		"without audience":        {map[string]any{"aud": nil}, "audience"},
@@ -109,7 +114,7 @@ func TestBadClaimsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantRefusal(t, send(t, g, f.token(of.changes)), http.StatusUnauthorized,
-				fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, of.why, where))
+				invalidToken(of.why))
 		})
 	}
 }
@@ -129,7 +134,8 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	good := f.token(nil)
 	parts := strings.Split(good, ".")
 	other := strings.Split(f.token(map[string]any{"sub": "bob"}), ".")
-	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + "."
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." +
+		parts[1] + "."
 	of := func(key any, id string, algorithm jose.SignatureAlgorithm) string {
 		return sign(t, algorithm, jose.JSONWebKey{Key: key, KeyID: id}, "at+jwt", claimsOf(nil))
 	}
@@ -149,14 +155,14 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"claims are no object": {signRaw(t, f.signer, `[]`), "malformed"},
 		"critical header":      {signHeader(t, f.signer, "crit", []string{"exp"}), "malformed"},
 		"ID token type":        {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
-		"logout token type":    {sign(t, jose.ES256, f.signer, "logout+jwt", claimsOf(nil)), "type"},
+		"logout token":         {sign(t, jose.ES256, f.signer, "logout+jwt", claimsOf(nil)), "type"},
 		"opaque":               {"2YotnFZFEjr1zCsicMWpAA", "malformed"},
 		"five parts":           {"a.b.c.d.e", "malformed"},
 		"header is no JSON":    {"e30x.e30.e30", "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantRefusal(t, send(t, g, forged.token), http.StatusUnauthorized, fmt.Sprintf(
-				`Bearer error="invalid_token", error_description="%s", %s`, forged.why, where))
+			wantRefusal(t, send(t, g, forged.token), http.StatusUnauthorized,
+				invalidToken(forged.why))
 		})
 	}
 	for path, n := range map[string]int{"/evil": 0, "/keys": 1} {
@@ -181,7 +187,7 @@ func TestKeysThatATokenBringsAreIgnored(t *testing.T) {
 	} {
 		t.Run(string(name), func(t *testing.T) {
 			wantRefusal(t, send(t, g, signHeader(t, key, name, value)), http.StatusUnauthorized,
-				`Bearer error="invalid_token", error_description="signature", `+where)
+				invalidToken("signature"))
 		})
 	}
 	if n := f.count("/evil"); n != 0 {
@@ -225,7 +231,7 @@ func TestStrictType(t *testing.T) {
 				return
 			}
 			wantRefusal(t, send(t, strict, token), http.StatusUnauthorized,
-				`Bearer error="invalid_token", error_description="type", `+where)
+				invalidToken("type"))
 		})
 	}
 }
@@ -254,7 +260,7 @@ func TestRequestsWithoutAToken(t *testing.T) {
 	wantRefusal(t, send(t, open, "", "files:read"), http.StatusUnauthorized,
 		`Bearer scope="files:read", `+where)
 	wantRefusal(t, send(t, open, f.token(map[string]any{"aud": "x"})), http.StatusUnauthorized,
-		`Bearer error="invalid_token", error_description="audience", `+where)
+		invalidToken("audience"))
 }
 
 func TestMalformedHeaders(t *testing.T) {
@@ -291,7 +297,9 @@ func TestLackOfScope(t *testing.T) {
 	f := newFakeIssuer(t)
 	g := newGuard(t, f, func(o *bearer.Options) {
 		o.Scopes = []string{"files:read"}
-		o.Implies = func(have, need string) bool { return have == "files" && strings.HasPrefix(need, "files:") }
+		o.Implies = func(have, need string) bool {
+			return have == "files" && strings.HasPrefix(need, "files:")
+		}
 	})
 	wantRefusal(t, send(t, g, f.token(nil), "files:write"), http.StatusForbidden,
 		`Bearer error="insufficient_scope", error_description="more scopes are needed", `+
@@ -362,7 +370,9 @@ func TestNothingPrintsTokens(t *testing.T) {
 		}
 	}
 	secret := bearer.Introspection{URL: "https://x", ClientID: "rs", ClientSecret: "hidden"}
-	if said := fmt.Sprintf("%v %+v %#v %s", secret, &secret, secret, bearer.Issuer{Introspection: &secret}.Introspection); strings.Contains(said, "hidden") {
+	of := bearer.Issuer{Introspection: &secret}
+	said := fmt.Sprintf("%v %+v %#v %s %+v", secret, &secret, secret, of.Introspection, of)
+	if strings.Contains(said, "hidden") {
 		t.Error(said)
 	}
 }

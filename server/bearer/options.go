@@ -113,8 +113,10 @@ func (i Introspection) text() string { return "introspection by client " + i.Cli
 
 // algorithms are those that an issuer can sign with and a resource server can check without a
 // secret: none of the symmetric ones, and not "none".
-var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
-	"ES512", "EdDSA"}
+func algorithms() []string {
+	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
+		"EdDSA"}
+}
 
 // check returns what is wrong with the options.
 func (o *Options) check() error {
@@ -222,9 +224,9 @@ func (o *Options) checkNumbers() error {
 
 func (o *Options) checkAlgorithms() error {
 	for _, name := range o.Algorithms {
-		if !slices.Contains(algorithms, name) {
+		if !slices.Contains(algorithms(), name) {
 			return fmt.Errorf("bearer: Options.Algorithms has %q; accepted are %s", name,
-				strings.Join(algorithms, ", "))
+				strings.Join(algorithms(), ", "))
 		}
 	}
 	return nil
@@ -244,7 +246,7 @@ func isScope(scope string) bool {
 func (o *Options) signatureAlgorithms() []jose.SignatureAlgorithm {
 	names := o.Algorithms
 	if names == nil {
-		names = algorithms
+		names = algorithms()
 	}
 	accepted := make([]jose.SignatureAlgorithm, len(names))
 	for i, name := range names {

@@ -49,7 +49,9 @@ func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.text())
 // LogValue implements [slog.LogValuer] as Format does.
 func (t *Token) LogValue() slog.Value { return slog.StringValue(t.text()) }
 
-func (t *Token) text() string { return fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID) }
+func (t *Token) text() string {
+	return fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID)
+}
 
 type tokenKey struct{}
 
