@@ -154,7 +154,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 			"malformed"},
 		"claims are no object": {signRaw(t, f.signer, `[]`), "malformed"},
 		"critical header":      {signHeader(t, f.signer, "crit", []string{"exp"}), "malformed"},
-		"ID token type":        {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
+		"ID token":             {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
 		"logout token":         {sign(t, jose.ES256, f.signer, "logout+jwt", claimsOf(nil)), "type"},
 		"opaque":               {"2YotnFZFEjr1zCsicMWpAA", "malformed"},
 		"five parts":           {"a.b.c.d.e", "malformed"},
