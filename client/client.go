@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -18,7 +19,7 @@ type Client struct {
 	lastID     atomic.Int64
 	negotiator negotiator
 	questions  questionHandlers
-	humanClock humanClock
+	humanClock humantime.Clock // of the time that people take
 	mirrors    mirrors
 	cache      *cache // nil: disabled
 	// life is cancelled when the client is closed, and with it every call

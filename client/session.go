@@ -258,9 +258,9 @@ func (c *Client) visitURLs(
 		visited[v.ElicitationID] = true
 		questions[i] = protocol.KeyedRequest{Key: v.ElicitationID, Request: v}
 	}
-	c.humanClock.startQuestion()
+	c.humanClock.Begin()
 	answers, err := c.questions.answerQuestions(ctx, origin, questions)
-	c.humanClock.endQuestion()
+	c.humanClock.End()
 	if err != nil {
 		return err
 	}

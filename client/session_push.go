@@ -170,10 +170,10 @@ func (p *pushHandler) beginPush(
 		return nil, nil, refusal
 	}
 	stop := context.AfterFunc(c.life, func() { push.Cancel(ErrClosed) })
-	c.humanClock.startQuestion()
+	c.humanClock.Begin()
 	return ctx, func() {
 		p.running.End(id, push)
-		c.humanClock.endQuestion()
+		c.humanClock.End()
 		stop()
 		push.Cancel(nil)
 	}, nil

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -76,7 +76,8 @@ func (c *Client) Listen(
 	filter.ResourceSubscriptions = slices.Clone(filter.ResourceSubscriptions)
 	sub := &subscription{client: c, wanted: filter, handler: handler, cancel: cancel}
 	if limit := c.opts.Timeout; limit > 0 {
-		sub.timer = time.AfterFunc(limit,
+		ctx = c.humanClock.Carry(ctx)
+		sub.timer = c.humanClock.AfterFunc(limit,
 			func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
 		defer sub.timer.Stop()
 	}
@@ -110,7 +111,7 @@ type subscription struct {
 	wanted  protocol.SubscriptionFilter
 	handler func(context.Context, Event) // may be nil
 	cancel  context.CancelCauseFunc
-	timer   *time.Timer // ends the wait for the acknowledgment; may be nil
+	timer   *humantime.Timer // ends the wait for the acknowledgment; may be nil
 
 	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
 	mu       sync.Mutex

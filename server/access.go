@@ -22,9 +22,7 @@ type Access struct {
 
 // UnlimitedAccess returns the access of callers that no scopes restrict. Requests of
 // [protocol.LocalPrincipal] over standard input and output and in process have it.
-func UnlimitedAccess() *Access { return unlimitedAccess }
-
-var unlimitedAccess = &Access{unlimited: true}
+func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 
 // Check returns nil if all scopes of need were granted or are implied, else a [*ScopeError]
 // that names all of them. a may be nil.
@@ -102,6 +100,42 @@ func (e *ScopeError) toWire() *protocol.Error {
 		}{append([]string{}, e.Need...)})
 }
 
+// checkScopes refuses a request whose access lacks scopes. It is not inlined into frames that
+// lie under a call that waits.
+//
+//go:noinline
+func (request *Request) checkScopes(need []string) error {
+	if len(need) == 0 {
+		return nil
+	}
+	return request.spellLack(request.Access.Check(need...))
+}
+
+// spellLack returns the error that the client gets for a [*ScopeError] in err, and notes that
+// the request has been refused with it. Other errors, and nil, it returns as they are.
+func (request *Request) spellLack(err error) error {
+	lack, ok := errors.AsType[*ScopeError](err)
+	if !ok {
+		return err
+	}
+	if lack == nil {
+		lack = &ScopeError{}
+	}
+	request.lack = lack
+	return lack.toWire()
+}
+
+// ScopeError returns the error with which the request was refused, after [Server.Serve],
+// because it lacks scopes, else nil. A transport that knows of credentials tells the client
+// which to get.
+func (a *Admission) ScopeError() *ScopeError {
+	e := a.response.Error
+	if e == nil || e.Code != protocol.CodeInsufficientScope {
+		return nil // middleware may have answered otherwise
+	}
+	return a.request.lack
+}
+
 type accessKey struct{}
 
 // WithAccess returns a context under which [Server.Handle] serves requests with access a,
@@ -111,23 +145,23 @@ func WithAccess(ctx context.Context, a *Access) context.Context {
 	return context.WithValue(ctx, accessKey{}, a)
 }
 
-func accessFrom(ctx context.Context, p protocol.Principal) *Access {
+func (s *Server) accessFrom(ctx context.Context, p protocol.Principal) *Access {
 	if a, ok := ctx.Value(accessKey{}).(*Access); ok {
 		return a
 	}
-	return accessOf(p)
+	return s.accessOf(p)
 }
 
 // accessOf returns the access of p where nobody says more.
-func accessOf(p protocol.Principal) *Access {
+func (s *Server) accessOf(p protocol.Principal) *Access {
 	if p.IsLocal() {
-		return unlimitedAccess
+		return s.localAccess
 	}
 	return nil
 }
 
-// checkScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
-func checkScopes(scopes []string) error {
+// validateScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
+func validateScopes(scopes []string) error {
 	for _, scope := range scopes {
 		if !isScope(scope) {
 			return errors.New("scopes must be printable ASCII without space, quote and backslash, " +

@@ -122,7 +122,7 @@ func (s *Server) convertOutcome(ctx context.Context, request *Request, result pr
 	if mistake, ok := errors.AsType[*bugError](err); ok {
 		return nil, s.reportBug(ctx, request, mistake)
 	}
-	return nil, err
+	return nil, request.spellLack(err)
 }
 
 // CloseStream closes the connection on which the client waits for the response

@@ -51,7 +51,7 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 			Known: p.Context,
 		})
 		if err != nil {
-			if e, ok := protocol.AsError(err); ok {
+			if e, ok := protocol.AsError(request.spellLack(err)); ok {
 				return nil, e
 			}
 			return nil, s.reportBug(ctx, request,
@@ -79,11 +79,11 @@ func (s *Server) findCompleter(request *Request, ref protocol.CompletionRef) (Co
 			return nil, protocol.Errorf(protocol.CodeInvalidParams,
 				"unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
 		}
-		return p.complete, nil
+		return p.complete, request.checkScopes(p.scopes)
 	}
 	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok &&
 		s.isVisible(request.Principal, KindResourceTemplate, ref.Template) {
-		return t.complete, nil
+		return t.complete, request.checkScopes(t.scopes)
 	}
 	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok &&
 		s.isVisible(request.Principal, KindResource, ref.Template) {

@@ -34,7 +34,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
-	d.Access = accessFrom(ctx, d.Principal)
+	d.Access = s.accessFrom(ctx, d.Principal)
 	response := s.Serve(ctx, s.admitRequest(req, &d, malformed))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))
@@ -116,6 +116,7 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 		}
 	}
 	if err != nil {
+		err = request.spellLack(err) // of middleware
 		response.Result, response.Error = nil, s.publicError(ctx, request, err)
 	}
 	request.era.revertFailedOpen(request, err)

@@ -43,6 +43,7 @@ type PromptHandler func(ctx context.Context, call *PromptCall) (protocol.GetProm
 type prompt struct {
 	definition        protocol.Prompt
 	needs             protocol.ClientCapabilities
+	scopes            []string
 	acceptUnsolicited bool
 	handle            PromptHandler
 	complete          Completer
@@ -60,13 +61,14 @@ func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
 	for _, a := range p.Arguments {
 		mustRegister("prompt", p.Name, checkUnique("argument", a.Name, seen))
 	}
+	mustRegister("prompt", p.Name, validateScopes(p.Scopes))
 	mustRegister("prompt", p.Name, s.prompts.addEntry(&prompt{
 		definition: protocol.Prompt{
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 			Arguments: p.Arguments, Meta: p.Meta,
 		},
-		needs: p.Needs, acceptUnsolicited: p.AcceptUnsolicited, handle: handler,
-		complete: p.Complete,
+		needs: p.Needs, scopes: p.Scopes, acceptUnsolicited: p.AcceptUnsolicited,
+		handle: handler, complete: p.Complete,
 	}))
 	s.noteCompleter(p.Complete)
 }
@@ -89,6 +91,9 @@ func (s *Server) getPrompt(ctx context.Context, request *Request,
 	if !ok || !s.isVisible(request.Principal, KindPrompt, params.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
+	}
+	if err := request.checkScopes(p.scopes); err != nil {
+		return nil, err
 	}
 	if err := s.checkNeeds(ctx, request, p.needs); err != nil {
 		return nil, err

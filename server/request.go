@@ -59,6 +59,7 @@ type Request struct {
 	bodyCopied       bool          // Params and Meta hold nothing of a long body
 	server           *Server
 	refusal          *protocol.Error
+	lack             *ScopeError     // with which the request was refused last; nil: with none
 	checkedArguments json.RawMessage // the arguments of a tools/call as they came, strict JSON
 	era              era             // chosen by Server.Admit or Session.Admit
 	pusher           *pusher         // nil where the client cannot be asked

@@ -68,6 +68,7 @@ type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.Rea
 // resourceReader is what a resource and a template have in common.
 type resourceReader struct {
 	needs             protocol.ClientCapabilities
+	scopes            []string
 	acceptUnsolicited bool
 	handle            ResourceHandler
 }
@@ -94,8 +95,10 @@ func AddResource(s *Server, r Resource, handler ResourceHandler) {
 	mustRegister("resource", r.URI, checkHandler(handler != nil))
 	mustRegister("resource", r.URI, checkName(r.URI))
 	mustRegister("resource", r.URI, checkName(r.Name))
+	mustRegister("resource", r.URI, validateScopes(r.Scopes))
+	s.noteResourceScopes(r.Scopes)
 	mustRegister("resource", r.URI, s.resources.addEntry(&resource{
-		resourceReader: resourceReader{r.Needs, r.AcceptUnsolicited, handler},
+		resourceReader: resourceReader{r.Needs, r.Scopes, r.AcceptUnsolicited, handler},
 		definition: protocol.Resource{
 			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 			MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
@@ -110,10 +113,12 @@ func AddResource(s *Server, r Resource, handler ResourceHandler) {
 func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler) {
 	mustRegister("resource template", t.URITemplate, checkHandler(handler != nil))
 	mustRegister("resource template", t.URITemplate, checkName(t.Name))
+	mustRegister("resource template", t.URITemplate, validateScopes(t.Scopes))
 	matcher, err := newURIMatcher(t.URITemplate)
 	mustRegister("resource template", t.URITemplate, err)
+	s.noteResourceScopes(t.Scopes)
 	mustRegister("resource template", t.URITemplate, s.templates.addEntry(&template{
-		resourceReader: resourceReader{t.Needs, t.AcceptUnsolicited, handler},
+		resourceReader: resourceReader{t.Needs, t.Scopes, t.AcceptUnsolicited, handler},
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description,
 			Icons:    t.Icons,
@@ -123,6 +128,13 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 		complete: t.Complete,
 	}))
 	s.noteCompleter(t.Complete)
+}
+
+// noteResourceScopes records that subscriptions have to be checked.
+func (s *Server) noteResourceScopes(scopes []string) {
+	if len(scopes) > 0 {
+		s.resourceScopes.Store(true)
+	}
 }
 
 // RemoveResource removes a resource. It reports whether there was one at uri.
@@ -176,6 +188,9 @@ func (s *Server) readResource(ctx context.Context, request *Request,
 	r, variables := s.findReader(request, params.URI)
 	if r == nil {
 		return nil, protocol.ResourceNotFound(params.URI)
+	}
+	if err := request.checkScopes(r.scopes); err != nil {
+		return nil, err
 	}
 	if err := s.checkNeeds(ctx, request, r.needs); err != nil {
 		return nil, err

@@ -24,9 +24,12 @@ type Server struct {
 	resources registry[*resource]
 	templates registry[*template]
 
-	completes atomic.Bool // a completer was registered once
-	hub       *hub
-	requests  inflight.Set[*inflight.Request] // that are served, of all connections
+	localAccess *Access // of callers in process and on line streams
+
+	completes      atomic.Bool // a completer was registered once
+	resourceScopes atomic.Bool // a resource or template with scopes was registered once
+	hub            *hub
+	requests       inflight.Set[*inflight.Request] // that are served, of all connections
 }
 
 // New returns a server without tools, prompts and resources. opts may be nil.
@@ -36,7 +39,7 @@ func New(opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, hub: newHub(o.MaxSubscriptions)}
+	s := &Server{opts: o, hub: newHub(o.MaxSubscriptions), localAccess: UnlimitedAccess()}
 	if s.funnel, err = roundtrip.NewFunnel(&o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -82,7 +82,7 @@ func (s *Server) newSession(p protocol.Principal,
 		server: s, principal: p, sendUnrelated: send, lifetime: life, endLifetime: end,
 		level: DefaultLogLevel,
 	}
-	x.announcements = newSubscriber(protocol.SubscriptionFilter{})
+	x.announcements = newSubscriber(protocol.SubscriptionFilter{}, nil)
 	x.announcements.changed = x.startAnnouncing
 	return x
 }

@@ -64,7 +64,11 @@ func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol
 		return &protocol.EmptyResult{}, nil, true
 	case *protocol.SubscribeParams:
 		if request.Message.Method == protocol.MethodSubscribe {
-			if err := x.subscribeResource(p.URI); err != nil {
+			err := x.server.checkSubscriber(request, p.URI)
+			if err == nil {
+				err = x.subscribeResource(p.URI, request.Access)
+			}
+			if err != nil {
 				return nil, err, true
 			}
 		} else {
@@ -135,12 +139,14 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 
 // subscribeResource subscribes the session to changes of the resource at uri. It
 // does not reveal whether there is one. The number of URIs and their size are
-// limited: they are held as long as the session.
-func (x *Session) subscribeResource(uri string) error {
+// limited: they are held as long as the session. Notifications depend on what the
+// latest request to subscribe may do.
+func (x *Session) subscribeResource(uri string, access *Access) error {
 	hub := x.server.hub
 	hub.mu.Lock()
 	defer hub.mu.Unlock()
 	if _, twice := x.announcements.resources[uri]; twice {
+		x.announcements.resources[uri] = access
 		return nil
 	}
 	if len(x.announcements.resources) >= MaxSubscribedResources ||
@@ -148,7 +154,7 @@ func (x *Session) subscribeResource(uri string) error {
 		return quota.Refuse("session", subscriptionRetry,
 			"too many resources are subscribed to; unsubscribe from some")
 	}
-	x.announcements.resources[uri] = struct{}{}
+	x.announcements.resources[uri] = access
 	x.uriBytes += len(uri)
 	return nil
 }
@@ -217,6 +223,7 @@ func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime,
 		event.Where{Version: x.Version(), Method: method, Target: uri})
 	if uri != "" {
+		l.in.Access = x.server.hub.accessTo(x.announcements, uri)
 		_ = l.sendDue(x.lifetime, nil, []string{uri})
 	} else {
 		_ = l.sendDue(x.lifetime, []string{method}, nil)

@@ -75,6 +75,9 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 		o = *opts
 	}
 	o = o.withDefaults()
+	if o.Access == nil {
+		o.Access = s.accessOf(o.Principal)
+	}
 	stream := linestream.New(in, out, linestream.Options{
 		MaxLineBytes: o.MaxLineBytes, MaxInFlight: o.MaxInFlight, Grace: o.Grace,
 		SubscriptionEnd: ErrClosed,
@@ -93,9 +96,6 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 func (o StreamOptions) withDefaults() StreamOptions {
 	if o.Principal.Anonymous() {
 		o.Principal = protocol.LocalPrincipal()
-	}
-	if o.Access == nil {
-		o.Access = accessOf(o.Principal)
 	}
 	o.MaxLineBytes = limit.Or(o.MaxLineBytes, DefaultMaxLineBytes)
 	o.MaxInFlight = limit.Or(o.MaxInFlight, DefaultMaxInFlight)

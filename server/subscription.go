@@ -56,7 +56,7 @@ func newHub(max int) *hub {
 type subscriber struct {
 	principal protocol.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
-	resources map[string]struct{}         // its URIs
+	resources map[string]*Access          // its URIs, with what those who named them may do
 	wake      chan struct{}               // holds one; nil for sessions
 	changed   func()                      // of sessions: called when something is due
 
@@ -67,7 +67,7 @@ type subscriber struct {
 
 // openSubscription opens a subscription of p, or returns the limit that it would
 // exceed.
-func (h *hub) openSubscription(p protocol.Principal,
+func (h *hub) openSubscription(p protocol.Principal, access *Access,
 	filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,17 +78,17 @@ func (h *hub) openSubscription(p protocol.Principal,
 		return nil, limit, quota.Refuse(limit, subscriptionRetry,
 			"too many subscriptions are open; try again in %s", subscriptionRetry)
 	}
-	sub := newSubscriber(filter)
+	sub := newSubscriber(filter, access)
 	sub.principal, sub.wake = p, make(chan struct{}, 1)
 	h.subscribers[sub] = struct{}{}
 	return sub, quota.None, nil
 }
 
-func newSubscriber(filter protocol.SubscriptionFilter) *subscriber {
+func newSubscriber(filter protocol.SubscriptionFilter, access *Access) *subscriber {
 	sub := &subscriber{filter: filter, lists: map[string]bool{}, updated: map[string]bool{}}
-	sub.resources = make(map[string]struct{}, len(filter.ResourceSubscriptions))
+	sub.resources = make(map[string]*Access, len(filter.ResourceSubscriptions))
 	for _, uri := range filter.ResourceSubscriptions {
-		sub.resources[uri] = struct{}{}
+		sub.resources[uri] = access
 	}
 	return sub
 }
@@ -127,6 +127,13 @@ func (h *hub) forEach(f func(*subscriber)) {
 	for sub := range h.subscribers {
 		f(sub)
 	}
+}
+
+// accessTo returns the access with which sub has subscribed to the resource at uri.
+func (h *hub) accessTo(sub *subscriber, uri string) *Access {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return sub.resources[uri]
 }
 
 // noteListChanged notes that the list behind method changed.
@@ -204,10 +211,15 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 			"invalid params: longer than %d bytes", MaxListenBytes)
 	}
 	filter := s.honouredFilter(p.Notifications)
+	for _, uri := range filter.ResourceSubscriptions {
+		if err := s.checkSubscriber(request, uri); err != nil {
+			return nil, err
+		}
+	}
 	if request.private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
-	sub, full, err := s.hub.openSubscription(request.Principal, filter)
+	sub, full, err := s.hub.openSubscription(request.Principal, request.Access, filter)
 	if full != quota.None {
 		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
 			Where: request.eventWhere(), Resource: "subscriptions", Limit: string(full),
@@ -288,11 +300,25 @@ func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error 
 // is called for each notification, since a principal may lose access while it
 // listens. The acknowledgment reveals nothing: it names unknown resources, too.
 func (l *announcer) mayLearn(uri string) bool {
-	if l.server.opts.Visible == nil {
+	if l.server.opts.Visible == nil && !l.server.resourceScopes.Load() {
 		return true
 	}
 	r, _ := l.server.findReader(l.in, uri)
-	return r != nil
+	if r == nil {
+		return l.server.opts.Visible == nil
+	}
+	return l.in.Access.Check(r.scopes...) == nil
+}
+
+// checkSubscriber refuses a subscription to a resource that the request may not read.
+func (s *Server) checkSubscriber(request *Request, uri string) error {
+	if !s.resourceScopes.Load() {
+		return nil
+	}
+	if r, _ := s.findReader(request, uri); r != nil {
+		return request.checkScopes(r.scopes)
+	}
+	return nil
 }
 
 // endResult returns the result of a subscription that the server ends.

@@ -58,6 +58,7 @@ type ToolCall struct {
 type tool struct {
 	definition        protocol.Tool
 	needs             protocol.ClientCapabilities
+	scopes            []string
 	acceptUnsolicited bool
 	input             *schema.Schema
 	check             func(structured json.RawMessage) error // nil without an output schema
@@ -138,6 +139,7 @@ func (s *Server) RemoveTool(name string) bool { return s.tools.removeEntry(name)
 func (s *Server) addTool(t Tool, in, out reflect.Type,
 	handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkName(t.Name))
+	mustRegister("tool", t.Name, validateScopes(t.Scopes))
 	input, err := inputSchema(t.InputSchema, in)
 	mustRegister("tool", t.Name, err)
 	output, err := outputSchema(t.OutputSchema, out)
@@ -149,8 +151,8 @@ func (s *Server) addTool(t Tool, in, out reflect.Type,
 			Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 			InputSchema: input.Raw(), Annotations: t.Annotations, Meta: t.Meta,
 		},
-		needs: t.Needs, acceptUnsolicited: t.AcceptUnsolicited, input: input,
-		headers: mirrored, handle: handle,
+		needs: t.Needs, scopes: t.Scopes, acceptUnsolicited: t.AcceptUnsolicited,
+		input: input, headers: mirrored, handle: handle,
 	}
 	if output != nil {
 		added.definition.OutputSchema = output.Raw()
@@ -183,6 +185,9 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	if !ok || !s.isVisible(request.Principal, KindTool, p.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
 			"unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
+	}
+	if err := request.checkScopes(t.scopes); err != nil {
+		return nil, err
 	}
 	if err := s.checkNeeds(ctx, request, t.needs); err != nil {
 		return request.era.refuseTool(err)

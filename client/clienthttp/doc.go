@@ -26,6 +26,14 @@
 // The older transport of two endpoints (HTTP+SSE, revision 2024-11-05) is not
 // supported.
 //
+// # Credentials
+//
+// [Options.Header] sends the same credentials with every request,
+// [Options.Authorize] asks for them each time. An [Authorizer] also learns of
+// the request and of its refusal (401, or 403 with a challenge), logs in or
+// renews a token, and has the same bytes sent again, up to [MaxSends] times. So
+// a call outlives a token, and a session does. Package client/oauth has one.
+//
 // # Limits
 //
 // Redirects are not followed: arguments and credentials go to the configured
@@ -37,5 +45,5 @@
 // An error message of the protocol is a response, whatever HTTP status it came
 // with. Other error statuses are a [*StatusError]. So are 401 and 403 with a
 // challenge, because the caller needs their header. No error repeats the
-// endpoint's URL.
+// endpoint's URL, or what an [Authorizer] gave.
 package clienthttp

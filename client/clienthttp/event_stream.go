@@ -134,11 +134,13 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	if e.lastID != "" {
 		h[headerLastEvent] = []string{e.lastID}
 	}
-	x, err := s.transport.sendHTTP(e.ctx, http.MethodGet, h, nil)
-	if errors.Is(err, ErrClosed) {
+	x, err := s.transport.sendRequest(e.ctx, Outgoing{Method: http.MethodGet}, h, nil)
+	switch {
+	case errors.Is(err, ErrClosed):
 		return nil, err // the transport is closed: no attempt can succeed
-	}
-	if err != nil {
+	case isUnauthorized(err):
+		return nil, e.explainLoss(err)
+	case err != nil:
 		return nil, errPrefix.Errorf("%w: %w", errBroken, err)
 	}
 	status := x.resp.StatusCode
@@ -149,13 +151,24 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 		err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
 	default:
 		err = &StatusError{Status: status, Header: x.resp.Header, Excerpt: x.readExcerpt()}
-		if status >= 400 && !isRequestFault(status) {
+		if x.isRefused {
+			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
+		} else if status >= 400 && !isRequestFault(status) {
 			err = errPrefix.Errorf("%w: %w", errBroken, err)
-		} else if !e.want.IsZero() {
-			err = errPrefix.Errorf("%w: %w", ErrNoResponse, err)
+		} else {
+			err = e.explainLoss(err)
 		}
 	}
 	return nil, x.closeWith(err)
+}
+
+// explainLoss says of the stream of a request, which cannot be resumed, that the response is
+// lost.
+func (e *eventStream) explainLoss(err error) error {
+	if e.want.IsZero() {
+		return err
+	}
+	return errPrefix.Errorf("%w: %w", ErrNoResponse, err)
 }
 
 // readConnection handles the events of one connection. It returns the response

@@ -30,6 +30,9 @@ type httpExchange struct {
 	unlinkCaller func() bool // from the caller's context
 	unlinkLife   func() bool // from the transport's life
 	resp         *http.Response
+
+	credentials http.Header // that the authorizer gave; nil: none
+	isRefused   bool        // the authorizer's credentials were
 }
 
 // readResponse reads the response to the request with the given id, from a JSON
@@ -128,12 +131,13 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 	m, err := protocol.DecodeMessage(body)
 	resp, ok := m.(*protocol.Response)
 	if err != nil || !ok || resp.Error == nil {
-		failed.Excerpt = clipBody(body)
+		failed.Excerpt = x.maskCredentials(clipBody(body))
 		return nil, failed
 	}
 	if err := checkResponseID(resp, id); err != nil {
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
+	resp.Error = x.maskError(resp.Error)
 	failed.Response = resp.Error
 	s := failed.Status
 	isAuth := s == http.StatusUnauthorized || s == http.StatusForbidden
@@ -219,7 +223,7 @@ func (x *httpExchange) newTooLargeError(what string) error {
 // readExcerpt reads the start of a body that is no message.
 func (x *httpExchange) readExcerpt() string {
 	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, maxExcerpt))
-	return clipBody(body)
+	return x.maskCredentials(clipBody(body))
 }
 
 func clipBody(body []byte) string {

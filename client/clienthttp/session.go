@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -50,6 +51,7 @@ type session struct {
 	life       context.Context // everything in the session ends with it
 	cancel     context.CancelCauseFunc
 	done       chan struct{}
+	accepted   chan struct{} // holds a signal after a message whose credentials were accepted
 	endOnce    sync.Once
 	listenOnce sync.Once
 }
@@ -64,6 +66,7 @@ func (t *Transport) OpenSession(
 	s := &session{
 		transport: t, back: back,
 		slots: make(chan struct{}, protocol.MaxBackCalls), done: make(chan struct{}),
+		accepted: make(chan struct{}, 1),
 	}
 	s.life, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	resp, err := s.initialize(ctx, initialize)
@@ -140,7 +143,11 @@ func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExc
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	return s.transport.sendHTTP(ctx, http.MethodPost, h, body)
+	x, err := s.transport.sendRequest(ctx, s.transport.outgoingOf(m), h, body)
+	if err == nil && !x.isRefused {
+		s.noteAccepted()
+	}
+	return x, err
 }
 
 // sessionContext derives a context that also ends with the session.
@@ -301,6 +308,10 @@ func (s *session) startListening(ctx context.Context) {
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}
 	for first := true; ; first = false {
+		select {
+		case <-s.accepted: // what was accepted before says nothing of this attempt
+		default:
+		}
 		x, err := e.openConnection()
 		if first {
 			close(opened)
@@ -309,13 +320,42 @@ func (s *session) listenToServer(opened chan struct{}) {
 			_, err = e.readConnection(x)
 			err = x.closeWith(err)
 		}
-		if !errors.Is(err, errBroken) || s.Err() != nil {
-			return // also after an event that is too large: the server would send it again
+		switch {
+		case s.Err() != nil:
+			return
+		case isUnauthorized(err):
+			if !s.awaitAccepted() {
+				return
+			}
+		case !errors.Is(err, errBroken):
+			return // an event was too large, for example: the server would send it again
 		}
 		e.countAttempt()
 		if e.awaitRetry() != nil {
 			return
 		}
+	}
+}
+
+// awaitAccepted waits until the server has accepted the credentials of a message, since
+// listenToServer began its attempt. Without it the
+// stream of the session would have the authorizer ask a person again and again for a login
+// that was refused. It reports false if the session ends.
+func (s *session) awaitAccepted() bool {
+	select {
+	case <-s.accepted:
+		return true
+	case <-s.done:
+	case <-s.transport.life.Done():
+	}
+	return false
+}
+
+// noteAccepted wakes awaitAccepted.
+func (s *session) noteAccepted() {
+	select {
+	case s.accepted <- struct{}{}:
+	default:
 	}
 }
 
@@ -329,6 +369,9 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 		return err
 	}
 	err = x.checkAccepted()
+	if x.isRefused {
+		err = errPrefix.Errorf("%w: %w", errUnauthorized, err)
+	}
 	if x.resp.StatusCode == http.StatusNotFound && s.id != "" {
 		err = s.markGone(err)
 	}
@@ -340,12 +383,13 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 // second copy. If the server refuses it, there is no point in sending it again.
 // Asked ends when the server no longer waits for the answer.
 func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(asked), answerLimit)
-	defer cancel()
+	var clock humantime.Clock // a login may take as long as the person needs
+	ctx := clock.WithTimeout(context.WithoutCancel(asked), answerLimit)
+	defer ctx.Release()
 	for pause := answerPause; ; pause *= 2 {
 		err := s.postNotice(ctx, resp)
 		said, isStatus := errors.AsType[*StatusError](err)
-		if err == nil || isStatus && isRequestFault(said.Status) {
+		if err == nil || isUnauthorized(err) || isStatus && isRequestFault(said.Status) {
 			return
 		}
 		timer := time.NewTimer(pause)
@@ -399,7 +443,7 @@ func (s *session) Close() error {
 	if err != nil {
 		return err
 	}
-	x, err := s.transport.sendHTTP(ctx, http.MethodDelete, h, nil)
+	x, err := s.transport.sendRequest(ctx, Outgoing{Method: http.MethodDelete}, h, nil)
 	if err != nil {
 		return err
 	}

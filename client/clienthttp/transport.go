@@ -23,7 +23,10 @@ type Transport struct {
 	ownTransport *http.Transport // nil when Options.HTTPClient is set
 	fixedHeader  http.Header     // Options.Header
 	authorize    func(context.Context) (http.Header, error)
-	maxBytes     int64 // of one message
+	authorizer   Authorizer // nil: none
+	maxBytes     int64      // of one message
+	// shownEndpoint is a copy of endpoint for the authorizer.
+	shownEndpoint *url.URL
 
 	// life is cancelled when the transport is closed, and with it every
 	// request. It is a field because it belongs to the transport and not to
@@ -45,7 +48,11 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{endpoint: u, maxBytes: DefaultMaxResponseBytes}
+	if opts != nil && opts.Authorize != nil && opts.Authorizer != nil {
+		return nil, errors.New("clienthttp: Authorize and Authorizer are both set: use one")
+	}
+	shown := *u
+	t := &Transport{endpoint: u, shownEndpoint: &shown, maxBytes: DefaultMaxResponseBytes}
 	if opts != nil {
 		if opts.MaxResponseBytes != 0 {
 			t.maxBytes = opts.MaxResponseBytes
@@ -53,7 +60,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		if opts.MaxResponseBytes < 0 {
 			t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
 		}
-		t.authorize = opts.Authorize
+		t.authorize, t.authorizer = opts.Authorize, opts.Authorizer
 		t.fixedHeader = make(http.Header, len(opts.Header))
 		for name, values := range opts.Header {
 			for _, v := range values {
@@ -160,8 +167,9 @@ func (t *Transport) Close() error {
 }
 
 // CredentialsVary reports whether requests may carry the credentials of
-// different users, because [Options.Authorize] is set. Caches depend on it.
-func (t *Transport) CredentialsVary() bool { return t.authorize != nil }
+// different users, because [Options.Authorize] or [Options.Authorizer] is set.
+// Caches depend on it.
+func (t *Transport) CredentialsVary() bool { return t.authorize != nil || t.authorizer != nil }
 
 // newOwnTransport returns a copy of the default transport, with a pool of its
 // own that is large enough for many calls to one host.
@@ -199,7 +207,8 @@ func (t *Transport) postMessage(
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	return t.sendHTTP(ctx, http.MethodPost, header, body)
+	o := Outgoing{Method: http.MethodPost, RPC: method, Target: mirror.Name}
+	return t.sendRequest(ctx, o, header, body)
 }
 
 // sendHTTP sends one HTTP request and returns when the header of the answer has

@@ -23,6 +23,7 @@ var mayTakeAny = map[string]string{
 	"protocol.Meta.With":                    "any Go value is encoded as JSON",
 	"roundtrip.WithState":                   "any Go value is encoded as JSON",
 	"roundtrip/event.HandlerPanicked.Value": "the value of a panic",
+	"server.ScopeError.As":                  "errors.As has it",
 	"server.Call.Log":                       "any Go value is encoded as JSON",
 	"server.Structured":                     "any Go value is encoded as JSON content",
 }

@@ -47,7 +47,11 @@ const (
 	RefusedOrigin          RefusalReason = "origin"
 	RefusedUnauthenticated RefusalReason = "unauthenticated" // 401
 	// 403: authenticated, and not permitted
-	RefusedForbidden  RefusalReason = "forbidden"
+	RefusedForbidden RefusalReason = "forbidden"
+	// 400: the credentials are malformed
+	RefusedCredentials RefusalReason = "malformed_credentials"
+	// 503: the credentials cannot be checked at the moment
+	RefusedUnverified RefusalReason = "unverified"
 	RefusedHTTPMethod RefusalReason = "http_method" // 405
 	// 415: Content-Type or Content-Encoding
 	RefusedMediaType RefusalReason = "media_type"

@@ -294,7 +294,7 @@ func (f counterFamily) countValueIf(condition bool, value string) {
 func refusalReasons() []event.RefusalReason {
 	return []event.RefusalReason{
 		event.RefusedHost, event.RefusedOrigin, event.RefusedUnauthenticated,
-		event.RefusedForbidden,
+		event.RefusedForbidden, event.RefusedCredentials, event.RefusedUnverified,
 		event.RefusedHTTPMethod, event.RefusedMediaType, event.RefusedAccept,
 		event.RefusedTooLarge,
 		event.RefusedTooSlow, event.RefusedMalformed, event.RefusedVersion,

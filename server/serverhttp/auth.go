@@ -2,12 +2,16 @@ package serverhttp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
 )
 
 // An AuthError refuses a request on behalf of [Options.Authenticate] or an
@@ -45,22 +49,54 @@ func (e *AuthError) Error() string {
 func (e *AuthError) Unwrap() error { return e.Err }
 
 func (e *AuthError) statusCode() int {
-	if e.Status == http.StatusForbidden {
-		return http.StatusForbidden
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable:
+		return e.Status
 	}
 	return http.StatusUnauthorized
 }
 
-// authenticate asks the hook who sends r. Without a hook everybody is
-// anonymous.
-func (h *Handler) authenticate(r *http.Request) (protocol.Principal, *fault) {
-	if h.opts.Authenticate == nil {
-		return protocol.Principal{}, nil
+// defaultAuthRetry is when a client may come back whose credentials cannot be checked.
+const defaultAuthRetry = 5 * time.Second
+
+// responseHeader returns the header that goes with the status. The value is empty if there
+// is none.
+func (e *AuthError) responseHeader() (name, value string) {
+	switch e.statusCode() {
+	case http.StatusUnauthorized:
+		return "WWW-Authenticate", cmp.Or(e.Challenge, "Bearer")
+	case http.StatusServiceUnavailable:
+		return "Retry-After", retrySeconds(cmp.Or(max(e.RetryAfter, 0), defaultAuthRetry))
 	}
-	principal, err := h.opts.Authenticate(r)
-	if err == nil {
+	return "WWW-Authenticate", e.Challenge
+}
+
+// authenticate asks the hook who sends r, and notes in rw what an authority says. Without a
+// hook everybody is anonymous.
+func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Principal, *fault) {
+	switch {
+	case h.opts.Authority != nil:
+		id, err := h.opts.Authority.Identify(r)
+		if err != nil {
+			return protocol.Principal{}, newAuthFault(r, "Authority", err)
+		}
+		rw.access, rw.values = id.Access, id.Values
+		return id.Principal, nil
+	case h.opts.Authenticate != nil:
+		principal, err := h.opts.Authenticate(r)
+		if err != nil {
+			return protocol.Principal{}, newAuthFault(r, "Authenticate", err)
+		}
 		return principal, nil
 	}
+	return protocol.Principal{}, nil
+}
+
+// authenticates reports whether there is a hook that tells callers apart.
+func (o *Options) authenticates() bool { return o.Authenticate != nil || o.Authority != nil }
+
+// newAuthFault returns the fault of a request that the hook of the named option refuses.
+func newAuthFault(r *http.Request, option string, err error) *fault {
 	refused, ok := errors.AsType[*AuthError](err)
 	if !ok {
 		refused = &AuthError{}
@@ -68,14 +104,87 @@ func (h *Handler) authenticate(r *http.Request) (protocol.Principal, *fault) {
 		refused = &AuthError{}
 		err = refused // a nil pointer cannot be printed
 	}
-	f := &fault{status: refused.statusCode(), reason: event.RefusedForbidden,
-		header: "WWW-Authenticate", value: refused.Challenge}
-	if f.status == http.StatusUnauthorized {
-		f.reason = event.RefusedUnauthenticated
-		f.value = cmp.Or(f.value, "Bearer")
+	if s := refused.statusCode(); option == "Authenticate" && s != http.StatusForbidden {
+		refused = &AuthError{Challenge: refused.Challenge} // it has no other status
 	}
-	f.cause = newHookError(r, err)
+	f := &fault{status: refused.statusCode(), reason: reasonOf(refused.statusCode())}
+	f.header, f.value = refused.responseHeader()
+	f.cause = newHookError(r, option, err)
 	// The text of the error may tell an attacker what to try next.
 	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
-	return protocol.Principal{}, f
+	return f
+}
+
+func reasonOf(status int) event.RefusalReason {
+	switch status {
+	case http.StatusBadRequest:
+		return event.RefusedCredentials
+	case http.StatusForbidden:
+		return event.RefusedForbidden
+	case http.StatusServiceUnavailable:
+		return event.RefusedUnverified
+	}
+	return event.RefusedUnauthenticated
+}
+
+// A lack is a request that was refused because it lacks scopes.
+type lack struct {
+	err       *server.ScopeError
+	principal protocol.Principal
+	access    *server.Access
+}
+
+// lackOf returns nil for a request that was answered otherwise. It is not inlined into
+// serveCall, whose frame lies under a call that waits.
+//
+//go:noinline
+func lackOf(admitted *server.Admission) *lack {
+	err := admitted.ScopeError()
+	if err == nil {
+		return nil
+	}
+	request := admitted.Request()
+	return &lack{err, request.Principal, request.Access}
+}
+
+// challengeLack sets the header of a response that tells the client which scopes it lacks,
+// and returns the status. It does nothing if the response has begun.
+func (rw *responseWriter) challengeLack(l *lack) (status int) {
+	if rw.isStreaming() {
+		return http.StatusOK
+	}
+	var refused *AuthError
+	if authority := rw.h.opts.Authority; authority != nil {
+		refused = authority.Challenge(Identity{l.principal, l.access, rw.values}, l.err)
+	}
+	if refused == nil {
+		refused = &AuthError{Status: http.StatusForbidden, Challenge: scopeChallenge(l.err.Need)}
+	}
+	if name, value := refused.responseHeader(); value != "" {
+		rw.w.Header().Set(name, value)
+	}
+	return refused.statusCode()
+}
+
+// scopeChallenge returns the challenge for scopes that are lacking. It leaves out what cannot
+// be a scope.
+func scopeChallenge(need []string) string {
+	challenge := `Bearer error="insufficient_scope"`
+	scopes := slices.DeleteFunc(slices.Clone(need), func(scope string) bool {
+		return scope == "" || strings.ContainsFunc(scope, func(c rune) bool {
+			return c <= ' ' || c > '~' || c == '"' || c == '\\'
+		})
+	})
+	if len(scopes) > 0 {
+		challenge += `, scope="` + strings.Join(scopes, " ") + `"`
+	}
+	return challenge
+}
+
+// handlerContext returns the context of r with the values of the authority.
+func (rw *responseWriter) handlerContext(r *http.Request) context.Context {
+	if rw.values == nil {
+		return r.Context()
+	}
+	return rw.values(r.Context())
 }

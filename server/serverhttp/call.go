@@ -26,6 +26,7 @@ type call struct {
 	stream   *replay.Stream
 	loan
 	text []byte // what is lent
+	lack *lack  // set before the response is added; nil: it was not refused for want of scopes
 
 	sessions *sessionTable
 	session  *session // nil: it belongs to none
@@ -66,7 +67,9 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 	d *legacyPost) {
 	h.reportBroken(r, d)
 	c := newStreamWriter(rw)
-	c.batch = d.batch
+	if c.batch = d.batch; !c.batch && len(calls) == 1 {
+		c.only = &calls[0]
+	}
 	s := log.OpenStream(len(calls)+len(d.broken), &c.reader)
 	for _, response := range d.broken {
 		s.Respond(encodeResponse(response))
@@ -100,6 +103,7 @@ func (h *Handler) serveCall(c *call) *protocol.Response {
 	if c.admitted.Abandoned() {
 		return nil
 	}
+	c.lack = lackOf(c.admitted)
 	return response
 }
 
@@ -113,8 +117,9 @@ func (c *call) sendResponse(response *protocol.Response) {
 }
 
 // deliveryOf returns what the server is told of a call that r brought.
-func (h *Handler) deliveryOf(c *call, r *http.Request, p protocol.Principal) server.Delivery {
-	d := h.newDelivery(r, p)
+func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
+	p protocol.Principal) server.Delivery {
+	d := h.newDelivery(rw, r, p)
 	d.Panicked = logPanic
 	if d.Back = (sessionChannel{notifyChannel{c}}); c.session == nil {
 		d.Back = notifyChannel{c} // answers could not find their way to a question

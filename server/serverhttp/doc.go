@@ -21,7 +21,7 @@
 //
 //	Host, Origin                                            403
 //	a preflight of a listed origin                          204
-//	Authenticate                                            401, 403
+//	Authenticate, or Authority                              401, 403; 400, 503
 //	method                                                  405
 //	Content-Type, Content-Encoding                          415
 //	Accept                                                  406
@@ -37,11 +37,25 @@
 //	Mcp-Param-* agree with the arguments they mirror        400 -32020
 //
 // After these checks the status is 200, whatever the response says, except for a
-// missing client capability (-32021), which is 400. Requests that are refused
+// missing client capability (-32021), which is 400, and for scopes that the
+// credentials lack (23226), which is 403 with a challenge, or what the
+// [Authority] says. Requests that are refused
 // from the version on pass the middleware of the server; what cannot be read
 // as a request does not. All that does not pass it is an event for the observer
 // of the server, [event.RequestRefused], which the log and the metrics of
 // package middleware know.
+//
+// # Credentials
+//
+// [Options].Authenticate tells who sends a request. An [Authority] also tells
+// what the request may do: the scopes of its credentials, against which
+// [server.Tool].Scopes and their like are checked before a handler runs. A
+// request that lacks some is refused with the authority's challenge, by which a
+// client gets better credentials and sends the request again, in the middle of a
+// session or of a flow, too. In a session each request has its own scopes, and all
+// have the principal that opened it. Where there is no authority nothing that has
+// scopes is served. A handler may return a [server.ScopeError] itself; once its
+// response is a stream, the error is the last event and there is no challenge.
 //
 // # Web pages
 //

@@ -71,7 +71,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 // ServeHTTP answers one HTTP request.
 //
 //	Host, Origin ─┬ preflight ─→ 204
-//	              └ Authenticate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ serveLegacyPost
+//	              └ authenticate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ serveLegacyPost
 //	                              │                        ├ request ───────────────→ JSON or events
 //	                              │                        ├ notification ──────────→ 202
 //	                              │                        └ response ──────────────→ 400
@@ -91,7 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.answerPreflight(w, r)
 		return
 	}
-	principal, f := h.authenticate(r)
+	principal, f := h.authenticate(rw, r)
 	switch {
 	case f != nil:
 		rw.refuseRequest(f)
@@ -172,7 +172,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 		rw.task.DrainCause = server.ErrClosed // which is answered with a result
 		request = withoutBody(request)
 	}
-	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
+	ctx, ok := h.beginRequest(rw.handlerContext(r), &rw.task, nil)
 	if !ok {
 		f := shutdownFault()
 		f.id = request.ID
@@ -189,7 +189,11 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 		rw.abandonClient()
 		return
 	}
-	if status := h.statusOf(admitted, response); rw.holdsResult(response) {
+	status := h.statusOf(admitted, response)
+	if l := lackOf(admitted); l != nil {
+		status = rw.challengeLack(l)
+	}
+	if rw.holdsResult(response) {
 		*rw.lent = append(*rw.lent, '}')
 		rw.writeResponseText(status, rw.lent)
 	} else {
@@ -203,7 +207,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 //go:noinline
 func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *protocol.Request,
 	principal protocol.Principal) *server.Admission {
-	d := h.newDelivery(r, principal)
+	d := h.newDelivery(rw, r, principal)
 	d.Back, d.Panicked = rw, reportPanicOrAbort
 	admitted := h.srv.Admit(request, d)
 	if revision.EraOf(admitted.Request().Meta.Version != "", r.Header[headerVersion]) == protocol.Modern {
@@ -240,7 +244,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 		rw.refuseRequest(f)
 		return
 	}
-	if err := h.srv.Notify(r.Context(), n); err != nil {
+	if err := h.srv.Notify(rw.handlerContext(r), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
 			e = publicerror.Internal()
@@ -259,9 +263,10 @@ const maxKept = 4 << 10
 
 // newDelivery returns what is known of who sends r: what a log may say of where the
 // request comes from, and what it must not say.
-func (h *Handler) newDelivery(r *http.Request, principal protocol.Principal) server.Delivery {
+func (h *Handler) newDelivery(rw *responseWriter, r *http.Request,
+	principal protocol.Principal) server.Delivery {
 	d := server.Delivery{
-		Principal: principal, Private: h.opts.Authenticate != nil,
+		Principal: principal, Access: rw.access, Private: h.opts.authenticates(),
 		RemoteAddr: r.RemoteAddr, TraceParent: boundedHeader(r.Header["Traceparent"]),
 	}
 	for _, values := range [...][]string{r.Header["Authorization"], r.Header["Cookie"],

@@ -122,7 +122,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		return
 	}
 	for _, m := range d.others {
-		deliverOneWay(r.Context(), s, m)
+		deliverOneWay(rw.handlerContext(r), s, m)
 	}
 	if len(d.requests)+len(d.broken) == 0 {
 		rw.w.WriteHeader(http.StatusAccepted)
@@ -193,11 +193,16 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 		}
 	}()
 	short := withoutBody(request)
-	d := h.newDelivery(r, p)
+	d := h.newDelivery(rw, r, p)
 	d.Panicked = reportPanicOrAbort
-	response := h.srv.Serve(r.Context(), s.core.Admit(short, d))
+	admitted := s.core.Admit(short, d)
+	response := h.srv.Serve(rw.handlerContext(r), admitted)
 	if response.Error != nil || r.Context().Err() != nil {
-		rw.writeResponse(http.StatusOK, response)
+		status := http.StatusOK
+		if l := lackOf(admitted); l != nil {
+			status = rw.challengeLack(l)
+		}
+		rw.writeResponse(status, response)
 		return
 	}
 	reserved = false
@@ -259,7 +264,7 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 		rw.refuseRequest(f.withRequestID(d))
 		return
 	}
-	calls, ok := h.beginCalls(r.Context(), s, d.requests)
+	calls, ok := h.beginCalls(rw.handlerContext(r), s, d.requests)
 	if !ok {
 		h.sessions.cancelBegun(s, len(d.requests))
 		rw.refuseRequest(shutdownFault().withRequestID(d))
@@ -267,7 +272,7 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 	}
 	for i := range calls {
 		c := &calls[i]
-		c.admitted = s.core.Admit(d.requests[i], h.deliveryOf(c, r, s.principal))
+		c.admitted = s.core.Admit(d.requests[i], h.deliveryOf(c, rw, r, s.principal))
 		checkParamHeaders(r.Header, c.admitted)
 		c.done = func() { h.sessions.finishCall(c) }
 	}
@@ -291,7 +296,7 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p prot
 		rw.w.WriteHeader(http.StatusAccepted) // there is nobody to tell
 		return
 	}
-	calls, ok := h.beginCalls(r.Context(), nil, d.requests)
+	calls, ok := h.beginCalls(rw.handlerContext(r), nil, d.requests)
 	if !ok {
 		rw.refuseRequest(shutdownFault().withRequestID(d))
 		return
@@ -299,7 +304,7 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p prot
 	for i := range calls {
 		c := &calls[i]
 		var end func()
-		c.admitted, end = h.srv.AdmitStateless(d.requests[i], version, h.deliveryOf(c, r, p))
+		c.admitted, end = h.srv.AdmitStateless(d.requests[i], version, h.deliveryOf(c, rw, r, p))
 		checkParamHeaders(r.Header, c.admitted)
 		if d.batch && d.requests[i].Method == protocol.MethodInitialize {
 			c.admitted.Request().Refuse(protocol.Errorf(protocol.CodeInvalidRequest,

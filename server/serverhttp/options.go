@@ -160,6 +160,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		opts = *o
 	}
+	if opts.Authenticate != nil && opts.Authority != nil {
+		return opts, errPrefix.Errorf("Authenticate and Authority are both set: use one")
+	}
 	if err := opts.checkBounds(); err != nil {
 		return opts, err
 	}

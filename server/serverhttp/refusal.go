@@ -47,13 +47,13 @@ type hookError struct {
 	err  error
 }
 
-// newHookError returns err with what the request says in confidence masked.
-func newHookError(r *http.Request, err error) error {
+// newHookError returns the error of the hook of the named option, with what the request says in confidence masked.
+func newHookError(r *http.Request, option string, err error) error {
 	text := errorText(err)
 	if len(text) > maxCause {
 		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
 	}
-	return &hookError{"serverhttp.Options.Authenticate: " +
+	return &hookError{"serverhttp.Options." + option + ": " +
 		redact.MaskParts(text, requestSecrets(r)), err}
 }
 

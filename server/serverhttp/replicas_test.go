@@ -39,6 +39,7 @@ type fleet struct {
 type member struct {
 	ts     *httptest.Server
 	h      *serverhttp.Handler
+	srv    *server.Server
 	steps  *steps
 	events *eventList
 
@@ -63,7 +64,7 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 	f.Helper()
 	m := &member{events: &eventList{}}
 	srv, steps := legacyServer(f.TB, &server.Options{Observer: m.events})
-	m.steps = steps
+	m.srv, m.steps = srv, steps
 	var o serverhttp.Options
 	if opts != nil {
 		o = *opts

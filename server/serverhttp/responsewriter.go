@@ -16,6 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
 )
 
 const (
@@ -48,6 +49,10 @@ type responseWriter struct {
 	received     *replicahttp.Received // not nil: a replica passed the request on
 	streamWriter *streamWriter         // that writes it instead, of legacy clients; nil: none
 	loan
+
+	// What the authority says of the request; nil: nothing.
+	access *server.Access
+	values func(context.Context) context.Context
 
 	mu             sync.Mutex // guards what follows, and writing
 	media          [1]string  // the value of Content-Type

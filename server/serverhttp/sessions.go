@@ -69,7 +69,7 @@ type sessionTable struct {
 func newSessions(o *Options) *sessionTable {
 	pool := func(total, share int64) *quota.Pool[protocol.Principal] {
 		return quota.New(quota.Options[protocol.Principal]{
-			Total: total, Share: share, Authenticates: o.Authenticate != nil,
+			Total: total, Share: share, Authenticates: o.authenticates(),
 			Local: protocol.LocalPrincipal(),
 		})
 	}

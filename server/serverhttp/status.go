@@ -36,10 +36,14 @@ func badRequestFault(reason event.RefusalReason, format string, args ...any) *fa
 // limit is the bound that was reached, if there is one.
 func busyFault(status int, reason event.RefusalReason, limit quota.Limit,
 	retryAfter time.Duration, why string) *fault {
-	seconds := int64((retryAfter + time.Second - 1) / time.Second)
-	return &fault{status: status, reason: reason, header: "Retry-After",
-		value: strconv.FormatInt(seconds, 10),
-		err:   quota.Refuse(limit, retryAfter, "%s; try again in %ds", why, seconds)}
+	seconds := retrySeconds(retryAfter)
+	return &fault{status: status, reason: reason, header: "Retry-After", value: seconds,
+		err: quota.Refuse(limit, retryAfter, "%s; try again in %ss", why, seconds)}
+}
+
+// retrySeconds returns the value of a Retry-After header.
+func retrySeconds(after time.Duration) string {
+	return strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10)
 }
 
 // statusOf returns the status of a response that is sent as JSON. Clients read

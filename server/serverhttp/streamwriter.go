@@ -17,8 +17,9 @@ type streamWriter struct {
 	rw      *responseWriter                // nil once the response has ended
 	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
 	reader  replay.Reader
-	batch   bool // responses are an array
-	resumed bool // it continues a stream
+	batch   bool  // responses are an array
+	only    *call // whose response it sends as JSON, nil: it sends others, too
+	resumed bool  // it continues a stream
 	// closed when the server closes: flush what is queued, then end; nil: never
 	closing <-chan struct{}
 	last    bool // closing was closed
@@ -93,7 +94,11 @@ func (c *streamWriter) sendBatch(b replay.Batch) error {
 	case len(b.Events) == 0: // cancelled requests are not answered
 		return c.rw.writeEvents(nil)
 	}
-	return c.rw.writeJSONText(http.StatusOK, c.joinResponses(b.Events))
+	status := http.StatusOK
+	if c.only != nil && c.only.lack != nil {
+		status = c.rw.challengeLack(c.only.lack)
+	}
+	return c.rw.writeJSONText(status, c.joinResponses(b.Events))
 }
 
 // joinResponses returns the JSON body that holds responses.

@@ -1,0 +1,202 @@
+package clienthttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/humantime"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// sendRequest sends one HTTP request and returns when the header of the answer has arrived. An
+// [Authorizer] gives it credentials, and may have it sent again when they are refused. The
+// caller must end the exchange with closeWith.
+func (t *Transport) sendRequest(
+	ctx context.Context, o Outgoing, header http.Header, body []byte,
+) (*httpExchange, error) {
+	if t.authorizer == nil {
+		return t.sendHTTP(ctx, o.Method, header, body)
+	}
+	o.URL = t.shownEndpoint
+	for attempt := 1; ; attempt++ {
+		sent, err := t.authorizer.Credentials(ctx, o)
+		if err != nil {
+			return nil, newAuthorizerError(err, nil)
+		}
+		x, err := t.sendHTTP(ctx, o.Method, addCredentials(header, sent), body)
+		if err != nil {
+			return nil, err
+		}
+		x.credentials = sent
+		if x.isRefused = isRefusal(x.resp); !x.isRefused || attempt == MaxSends {
+			return x, nil
+		}
+		again, err := x.reportRefused(Refusal{
+			Outgoing: o, Sent: sent, Status: x.resp.StatusCode, Header: x.resp.Header,
+			Attempt: attempt,
+		})
+		switch {
+		case err != nil:
+			return nil, x.closeWith(err)
+		case !again:
+			return x, nil
+		}
+		x.releaseAll()
+	}
+}
+
+// isRefusal reports whether a response refuses the credentials of its request.
+func isRefusal(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusUnauthorized ||
+		resp.StatusCode == http.StatusForbidden && len(resp.Header["Www-Authenticate"]) > 0
+}
+
+// reportRefused asks the authorizer what to do. The connection is given back before, since a
+// person may have to be asked.
+func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
+	x.bufferRefusal()
+	defer humantime.Pause(x.ctx)()
+	again, err = x.transport.authorizer.Refused(x.ctx, r)
+	if err != nil {
+		return false, newAuthorizerError(err, r.Sent)
+	}
+	return again, nil
+}
+
+// bufferRefusal reads the body of a refusal as far as readRefusal looks at it. A body that
+// cannot be read is dropped.
+func (x *httpExchange) bufferRefusal() {
+	var body []byte
+	if x.mediaType() == mediaJSON {
+		body, _ = x.readBody()
+	} else {
+		body, _ = io.ReadAll(io.LimitReader(x.resp.Body, maxExcerpt))
+	}
+	_ = x.resp.Body.Close()
+	x.resp.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// addCredentials returns the header with what an authorizer returned. Headers of the protocol
+// stay as they are.
+func addCredentials(header, credentials http.Header) http.Header {
+	h := make(http.Header, len(header)+len(credentials))
+	maps.Copy(h, header)
+	for name, values := range credentials {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case strings.HasPrefix(name, "Mcp-"), name == "Accept", name == "Content-Type",
+			name == headerLastEvent:
+		default:
+			h[name] = slices.Clip(values)
+		}
+	}
+	return h
+}
+
+// maskCredentials returns a text of the server, which may repeat what it was sent, without the
+// credentials that the authorizer gave.
+func (x *httpExchange) maskCredentials(text string) string {
+	if len(x.credentials) == 0 || text == "" {
+		return text
+	}
+	return redact.MaskParts(text, secretsOf(x.credentials))
+}
+
+// maskError returns an error of the server without the credentials.
+func (x *httpExchange) maskError(e *protocol.Error) *protocol.Error {
+	if len(x.credentials) == 0 {
+		return e
+	}
+	masked := *e
+	masked.Message = x.maskCredentials(e.Message)
+	return &masked
+}
+
+// secretsOf returns the values of headers, and what follows the scheme in each.
+func secretsOf(header http.Header) (secrets []string) {
+	for _, values := range header {
+		for _, value := range values {
+			secrets = append(secrets, value)
+			if _, credentials, ok := strings.Cut(value, " "); ok {
+				secrets = append(secrets, credentials)
+			}
+		}
+	}
+	return secrets
+}
+
+// An authorizerError is the error of an authorizer, with the credentials masked in its text.
+// Is and As look into it. There is no Unwrap: whoever prints the chain of an error would print
+// the text that is masked here.
+type authorizerError struct {
+	text string
+	err  error
+}
+
+func newAuthorizerError(err error, sent http.Header) error {
+	text := err.Error()
+	if len(sent) > 0 {
+		text = redact.MaskParts(text, secretsOf(sent))
+	}
+	return &authorizerError{"clienthttp: authorize: " + text, err}
+}
+
+func (e *authorizerError) Error() string { return e.text }
+
+func (e *authorizerError) Is(target error) bool { return errors.Is(e.err, target) }
+
+func (e *authorizerError) As(target any) bool { return errors.As(e.err, target) }
+
+// errUnauthorized says that the server refuses the authorizer's credentials, and that the
+// authorizer has no better ones.
+var errUnauthorized = errors.New("credentials were refused")
+
+// isUnauthorized reports whether a request failed for want of credentials: the authorizer has
+// given up.
+func isUnauthorized(err error) bool {
+	_, gaveUp := errors.AsType[*authorizerError](err)
+	return gaveUp || errors.Is(err, errUnauthorized)
+}
+
+// outgoingOf describes a message of a session to the authorizer.
+func (t *Transport) outgoingOf(m protocol.Message) Outgoing {
+	o := Outgoing{Method: http.MethodPost}
+	if t.authorizer == nil {
+		return o
+	}
+	switch m := m.(type) {
+	case *protocol.Request:
+		o.RPC, o.Target = m.Method, targetOf(m)
+	case *protocol.Notification:
+		o.RPC = m.Method
+	}
+	return o
+}
+
+// targetOf returns the tool, prompt or resource that a request is about.
+func targetOf(req *protocol.Request) (target string) {
+	member := "name"
+	switch req.Method {
+	case protocol.MethodCallTool, protocol.MethodGetPrompt:
+	case protocol.MethodReadResource:
+		member = "uri"
+	default:
+		return ""
+	}
+	_ = jsonx.Members(req.Params, func(key, value []byte) (err error) {
+		if string(key) == member {
+			target, err = jsonx.Text(value)
+		}
+		return err
+	})
+	return target
+}

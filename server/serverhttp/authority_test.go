@@ -1,0 +1,643 @@
+package serverhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A claimsKey is where the authority of the tests keeps what it knows of a token.
+type claimsKey struct{}
+
+// A tokens is an authority that knows tokens of the form SUBJECT:SCOPE,SCOPE.
+type tokens struct {
+	refuse    error                 // of Identify; nil: by the token
+	challenge *serverhttp.AuthError // nil: one with all scopes
+
+	mu         sync.Mutex
+	identified int
+	lacks      []server.ScopeError
+	asked      []serverhttp.Identity // by Challenge
+}
+
+func (a *tokens) Identify(r *http.Request) (serverhttp.Identity, error) {
+	a.mu.Lock()
+	a.identified++
+	a.mu.Unlock()
+	if a.refuse != nil {
+		return serverhttp.Identity{}, a.refuse
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return serverhttp.Identity{Access: &server.Access{}}, nil
+	}
+	subject, scopes, _ := strings.Cut(token, ":")
+	return serverhttp.Identity{
+		Principal: protocol.Principal{Issuer: "https://issuer.test", Subject: subject},
+		Access: &server.Access{
+			Scopes:  strings.Split(scopes, ","),
+			Implies: func(have, need string) bool { return have == "all" && need != "admin" },
+		},
+		Values: func(ctx context.Context) context.Context {
+			return context.WithValue(ctx, claimsKey{}, subject+" may "+scopes)
+		},
+	}, nil
+}
+
+func (a *tokens) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serverhttp.AuthError {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked, a.lacks = append(a.asked, id), append(a.lacks, *lack)
+	if a.challenge != nil {
+		return a.challenge
+	}
+	if id.Principal.Anonymous() {
+		return &serverhttp.AuthError{Status: 401, Challenge: challengeFor(lack)}
+	}
+	return &serverhttp.AuthError{Status: 403,
+		Challenge: `Bearer error="insufficient_scope", ` + challengeFor(lack)[len("Bearer "):]}
+}
+
+func (a *tokens) identifications() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.identified
+}
+
+func challengeFor(lack *server.ScopeError) string {
+	return fmt.Sprintf(`Bearer scope=%q, resource_metadata="https://server.test/meta"`,
+		strings.Join(lack.Need, " "))
+}
+
+// scopedServer returns a server whose tool, prompt, resource, template and completions need
+// the scopes read and write. ran holds what ran.
+func scopedServer(t testing.TB, opts *server.Options) (srv *server.Server, ran *eventNames) {
+	t.Helper()
+	srv, _ = legacyServer(t, opts)
+	ran = &eventNames{}
+	need := []string{"read", "write"}
+	server.AddRawTool(srv, server.Tool{Name: "scoped", Scopes: need,
+		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			ran.add("tool")
+			claims, _ := ctx.Value(claimsKey{}).(string)
+			return server.Text(claims), call.Access.Check("read")
+		})
+	server.AddRawTool(srv, server.Tool{Name: "early"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return nil, fmt.Errorf("the file: %w",
+				&server.ScopeError{Need: need, Reason: "the file is not yours"})
+		})
+	server.AddRawTool(srv, server.Tool{Name: "late"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.Notify(ctx, progress(1)); err != nil {
+				return nil, err
+			}
+			return nil, &server.ScopeError{Need: need}
+		})
+	suggest := func(context.Context, *server.CompleteCall) ([]string, error) {
+		ran.add("completer")
+		return []string{"a"}, nil
+	}
+	server.AddPrompt(srv, server.Prompt{Name: "scoped", Scopes: need, Complete: suggest},
+		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+			ran.add("prompt")
+			return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{}}, nil
+		})
+	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+		ran.add("resource")
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "a"}}},
+			nil
+	}
+	server.AddResource(srv, server.Resource{URI: "test://scoped", Name: "s", Scopes: need}, read)
+	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "test://scoped/{x}",
+		Name: "t", Scopes: need, Complete: suggest}, read)
+	return srv, ran
+}
+
+// An eventNames is a list of what happened.
+type eventNames struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (e *eventNames) add(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.names = append(e.names, name)
+}
+
+func (e *eventNames) take() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := e.names
+	e.names = nil
+	return names
+}
+
+// An eraClient sends requests of one era to an endpoint.
+type eraClient struct {
+	t      testing.TB
+	era    string
+	ts     *httptest.Server
+	legacy *legacyClient // nil: revision 2026-07-28
+}
+
+// eachEra runs a test against an endpoint as clients of revision 2026-07-28, in a session of
+// 2025-11-25, and of 2025-11-25 without sessions.
+func eachEra(t *testing.T, srv *server.Server, opts serverhttp.Options, bearer string,
+	test func(t *testing.T, c *eraClient)) {
+	t.Helper()
+	for _, era := range []string{"2026-07-28", "session", "stateless"} {
+		t.Run(era, func(t *testing.T) {
+			o := opts
+			o.StatelessLegacy = era == "stateless"
+			ts, _ := serve(t, srv, &o)
+			c := &eraClient{era: era, ts: ts, t: t}
+			if era != "2026-07-28" {
+				c.legacy = &legacyClient{TB: t, ts: ts, client: ts.Client(),
+					version: "2025-11-25", bearer: bearer}
+				c.legacy.initialize()
+			}
+			test(t, c)
+		})
+	}
+}
+
+// send sends one request. params is the inside of the object.
+func (c *eraClient) send(bearer, method, name, params string) *reply {
+	c.t.Helper()
+	if c.legacy == nil {
+		h := headers(method, name)
+		if bearer != "" {
+			h.Set("Authorization", bearer)
+		}
+		return do(c.t, c.ts, "POST", h, modernBody(method, params))
+	}
+	return read(c.t, c.legacy.post(`{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+
+		params+`}}`, "Authorization", bearer))
+}
+
+// modernBody is body for a client that can be asked for samples.
+func modernBody(method, params string) string {
+	return strings.Replace(body(method, params), `clientCapabilities":{}`,
+		`clientCapabilities":{"sampling":{}}`, 1)
+}
+
+// A scopedRequest is a request that needs scopes.
+type scopedRequest struct{ what, method, name, params string }
+
+func scopedRequests() []scopedRequest {
+	return []scopedRequest{
+		{"tool", "tools/call", "scoped", `"name":"scoped"`},
+		{"prompt", "prompts/get", "scoped", `"name":"scoped"`},
+		{"resource", "resources/read", "test://scoped", `"uri":"test://scoped"`},
+		{"template", "resources/read", "test://scoped/1", `"uri":"test://scoped/1"`},
+		{"completion of a prompt", "completion/complete", "",
+			`"ref":{"type":"ref/prompt","name":"scoped"},"argument":{"name":"x","value":""}`},
+		{"completion of a template", "completion/complete", "", `"ref":{"type":"ref/resource",` +
+			`"uri":"test://scoped/{x}"},"argument":{"name":"x","value":""}`},
+	}
+}
+
+// wantChallenge checks a response that refuses a request for want of read and write.
+func wantChallenge(t testing.TB, got *reply, status int, challenge string) {
+	t.Helper()
+	if got.status != status || got.header.Get("WWW-Authenticate") != challenge {
+		t.Errorf("got status %d and challenge %q, want %d and %q", got.status,
+			got.header.Get("WWW-Authenticate"), status, challenge)
+	}
+	if got.code() != protocol.CodeInsufficientScope || string(got.ID) != "7" ||
+		!strings.Contains(got.body, `"data":{"scopes":["read","write"]}`) {
+		t.Errorf("got the body %s, want an error that names the scopes", got.body)
+	}
+}
+
+const insufficient = `Bearer error="insufficient_scope", scope="read write", ` +
+	`resource_metadata="https://server.test/meta"`
+
+func TestARequestThatLacksScopesIsChallengedBeforeItsHandlerRuns(t *testing.T) {
+	srv, ran := scopedServer(t, nil)
+	const ann = "Bearer ann:read"
+	eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, ann,
+		func(t *testing.T, c *eraClient) {
+			for _, r := range scopedRequests() {
+				t.Run(r.what, func(t *testing.T) {
+					c.t = t
+					wantChallenge(t, c.send(ann, r.method, r.name, r.params), 403, insufficient)
+					if names := ran.take(); len(names) != 0 {
+						t.Errorf("it ran all the same: %v", names)
+					}
+				})
+			}
+		})
+}
+
+func TestARequestWithAllScopesIsServed(t *testing.T) {
+	srv, ran := scopedServer(t, nil)
+	for _, scopes := range []string{"write,read", "all", "read,all"} {
+		t.Run(scopes, func(t *testing.T) {
+			ann := "Bearer ann:" + scopes
+			eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, ann,
+				func(t *testing.T, c *eraClient) {
+					for _, r := range scopedRequests() {
+						got := c.send(ann, r.method, r.name, r.params)
+						if r.what == "tool" && c.era == "stateless" {
+							continue // the client cannot be asked for samples, which the tool needs
+						}
+						if got.status != 200 || got.Error != nil {
+							t.Errorf("%s: got status %d: %s", r.what, got.status, got.body)
+						}
+						if len(ran.take()) != 1 {
+							t.Errorf("%s did not run once", r.what)
+						}
+						if r.what == "tool" && got.Result.Content[0].Text != "ann may "+scopes {
+							t.Errorf("the handler has the values %s", got.body)
+						}
+					}
+				})
+		})
+	}
+}
+
+func TestAHandlerThatFindsScopesLackingIsAnsweredWithAChallenge(t *testing.T) {
+	srv, _ := scopedServer(t, nil)
+	authority := &tokens{}
+	eachEra(t, srv, serverhttp.Options{Authority: authority}, "Bearer ann:read",
+		func(t *testing.T, c *eraClient) {
+			got := c.send("Bearer ann:read", "tools/call", "early", `"name":"early"`)
+			wantChallenge(t, got, 403, insufficient)
+			if !strings.Contains(got.body, "the file is not yours") {
+				t.Errorf("got %s, want the reason", got.body)
+			}
+			last := authority.asked[len(authority.asked)-1]
+			if last.Principal.Subject != "ann" || last.Access.Check("read") != nil ||
+				last.Values == nil {
+				t.Errorf("the challenge was made for %+v", last)
+			}
+		})
+}
+
+func TestMiddlewareThatFindsScopesLackingIsAnsweredWithAChallenge(t *testing.T) {
+	guard := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+			if err := request.Access.Check("read", "write"); err != nil &&
+				request.Message.Method != "ping" {
+				return nil, err
+			}
+			return next(ctx, request)
+		}
+	}
+	srv, _ := scopedServer(t, &server.Options{Middleware: []server.Middleware{guard}})
+	eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, "Bearer ann:read,write",
+		func(t *testing.T, c *eraClient) {
+			wantChallenge(t, c.send("Bearer ann:read", "tools/list", "", ""), 403, insufficient)
+			if c.era != "session" {
+				return
+			}
+			c.legacy.session = ""
+			got := read(t, c.legacy.post(strings.Replace(initializeBody("2025-11-25"), `"id":0`,
+				`"id":7`, 1), "Authorization", "Bearer ann:read"))
+			wantChallenge(t, got, 403, insufficient)
+			if got.header.Get("Mcp-Session-Id") != "" {
+				t.Error("a session was opened all the same")
+			}
+		})
+}
+
+func TestScopesThatLackAfterTheStreamBeganAreAnEvent(t *testing.T) {
+	srv, _ := scopedServer(t, nil)
+	authority := &tokens{}
+	eachEra(t, srv, serverhttp.Options{Authority: authority}, "Bearer ann:read",
+		func(t *testing.T, c *eraClient) {
+			got := c.send("Bearer ann:read", "tools/call", "late", `"name":"late"`)
+			if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" ||
+				got.header.Get("WWW-Authenticate") != "" ||
+				!strings.Contains(got.body, `"code":23226`) ||
+				!strings.Contains(got.body, `"data":{"scopes":["read","write"]}`) {
+				t.Errorf("got status %d, %v: %s", got.status, got.header, got.body)
+			}
+		})
+	if len(authority.asked) != 0 {
+		t.Error("a challenge was made that cannot be sent")
+	}
+}
+
+func TestEachRequestOfASessionHasItsOwnScopes(t *testing.T) {
+	srv, _ := scopedServer(t, nil)
+	ts, _ := serve(t, srv, &serverhttp.Options{Authority: &tokens{}})
+	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
+		bearer: "Bearer ann:read"}
+	c.initialize()
+	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
+	got := c.call(8, "scoped", "Authorization", "Bearer ann:write,read")
+	if got.status != 200 || got.Result.Content[0].Text != "ann may write,read" {
+		t.Errorf("after a step-up: got status %d: %s", got.status, got.body)
+	}
+	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
+	wantStatus(t, "another person", c.call(9, "scoped", "Authorization", "Bearer bob:all"), 404)
+	wantStatus(t, "nobody", c.call(9, "scoped", "Authorization", ""), 404)
+
+	g := c.flow("GET", "", "Content-Type", "", "Accept", "text/event-stream", "Authorization",
+		"Bearer ann:other")
+	g.drop()
+	wantStatus(t, "DELETE of another person",
+		read(t, c.do(t.Context(), "DELETE", "", "Authorization", "Bearer bob:all")), 404)
+	wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "", "Authorization",
+		"Bearer ann:other")), 204)
+}
+
+func TestACallerWithoutCredentialsIsAskedForThem(t *testing.T) {
+	srv, _ := scopedServer(t, nil)
+	eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, "",
+		func(t *testing.T, c *eraClient) {
+			wantChallenge(t, c.send("", "tools/call", "early", `"name":"early"`), 401,
+				`Bearer scope="read write", resource_metadata="https://server.test/meta"`)
+		})
+}
+
+func TestAnAuthorityWithoutAChallengeGetsTheUsualOne(t *testing.T) {
+	srv, _ := scopedServer(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "odd"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return nil, &server.ScopeError{Need: []string{"read", "a\r\nX-Evil: 1", `"`, "", "write"}}
+		})
+	eachEra(t, srv, serverhttp.Options{Authority: silent{&tokens{}}}, "Bearer ann:read",
+		func(t *testing.T, c *eraClient) {
+			wantChallenge(t, c.send("Bearer ann:read", "tools/call", "scoped", `"name":"scoped"`),
+				403, `Bearer error="insufficient_scope", scope="read write"`)
+			got := c.send("Bearer ann:read", "tools/call", "odd", `"name":"odd"`)
+			if h := got.header; got.status != 403 || h.Get("X-Evil") != "" ||
+				h.Get("WWW-Authenticate") != `Bearer error="insufficient_scope", scope="read write"` {
+				t.Errorf("got status %d and %v", got.status, h)
+			}
+		})
+}
+
+// A silent is an authority that makes no challenges.
+type silent struct{ *tokens }
+
+func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.AuthError { return nil }
+
+func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
+	srv, ran := scopedServer(t, nil)
+	eachEra(t, srv, serverhttp.Options{
+		Authenticate: func(*http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Subject: "ann"}, nil
+		},
+	}, "", func(t *testing.T, c *eraClient) {
+		for _, r := range scopedRequests() {
+			wantChallenge(t, c.send("", r.method, r.name, r.params), 403,
+				`Bearer error="insufficient_scope", scope="read write"`)
+		}
+		if names := ran.take(); len(names) != 0 {
+			t.Errorf("these ran: %v", names)
+		}
+	})
+}
+
+func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
+	secret := errors.New("issuer at 10.0.0.7 says no to sesame-token-1")
+	tests := []struct {
+		name       string
+		err        error
+		status     int
+		challenge  string
+		retryAfter string
+		reason     event.RefusalReason
+	}{
+		{"plain error", secret, 401, "Bearer", "", event.RefusedUnauthenticated},
+		{"400", &serverhttp.AuthError{Status: 400, Challenge: `Bearer error="invalid_request"`,
+			Err: secret}, 400, `Bearer error="invalid_request"`, "", event.RefusedCredentials},
+		{"401", &serverhttp.AuthError{Status: 401, Challenge: "Bearer x=y"}, 401, "Bearer x=y", "",
+			event.RefusedUnauthenticated},
+		{"403", &serverhttp.AuthError{Status: 403, Err: secret}, 403, "", "",
+			event.RefusedForbidden},
+		{"503", &serverhttp.AuthError{Status: 503, RetryAfter: 1500 * time.Millisecond,
+			Challenge: "Bearer", Err: secret}, 503, "", "2", event.RefusedUnverified},
+		{"503 without a time", &serverhttp.AuthError{Status: 503}, 503, "", "5",
+			event.RefusedUnverified},
+		{"503 with a time that has passed", &serverhttp.AuthError{Status: 503, RetryAfter: -1},
+			503, "", "5", event.RefusedUnverified},
+		{"other status", &serverhttp.AuthError{Status: 500}, 401, "Bearer", "",
+			event.RefusedUnauthenticated},
+		{"typed nil", (*serverhttp.AuthError)(nil), 401, "Bearer", "",
+			event.RefusedUnauthenticated},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			events := &eventList{}
+			ts, _ := serve(t, newServer(t, &server.Options{Observer: events}),
+				&serverhttp.Options{Authority: &tokens{refuse: tt.err}})
+			for _, method := range []string{"POST", "GET", "DELETE"} {
+				h := headers("server/discover", "", "Authorization", "Bearer sesame-token-1")
+				got := do(t, ts, method, h, body("server/discover", ""))
+				if got.status != tt.status || got.header.Get("WWW-Authenticate") != tt.challenge ||
+					got.header.Get("Retry-After") != tt.retryAfter {
+					t.Errorf("%s: got status %d and %v", method, got.status, got.header)
+				}
+				if strings.Contains(got.body, "issuer") {
+					t.Errorf("the response tells why: %s", got.body)
+				}
+			}
+			refused := eventsOf[event.RequestRefused](events)
+			if len(refused) != 3 || refused[0].Reason != tt.reason {
+				t.Fatalf("got the events %+v, want three with reason %s", refused, tt.reason)
+			}
+			if text := fmt.Sprintf("%v %+v", refused[0], refused[0].Err); strings.Contains(text,
+				"sesame") {
+				t.Errorf("an event shows the token: %s", text)
+			}
+			if tt.err == secret && !errors.Is(refused[0].Err, secret) { //nolint:errorlint // the case
+				t.Errorf("got the error %v, want the authority's", refused[0].Err)
+			}
+		})
+	}
+}
+
+func TestAuthenticateHasNoOtherStatusThan401And403(t *testing.T) {
+	for _, status := range []int{400, 503} {
+		ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{
+			Authenticate: func(*http.Request) (protocol.Principal, error) {
+				return protocol.Principal{}, &serverhttp.AuthError{Status: status, Challenge: "Basic"}
+			},
+		})
+		got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
+		if got.status != 401 || got.header.Get("WWW-Authenticate") != "Basic" {
+			t.Errorf("%d: got status %d and %v, want 401", status, got.status, got.header)
+		}
+	}
+}
+
+func TestAuthorityAndAuthenticateExcludeEachOther(t *testing.T) {
+	_, err := serverhttp.New(newServer(t, nil), &serverhttp.Options{
+		Authenticate: func(*http.Request) (protocol.Principal, error) {
+			return protocol.Principal{}, nil
+		},
+		Authority: &tokens{},
+	})
+	if err == nil || !strings.Contains(err.Error(), "Authority") {
+		t.Errorf("got %v, want an error that names the options", err)
+	}
+}
+
+func TestAnAuthorityKeepsListsOutOfSharedCaches(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{}})
+	got := do(t, ts, "POST", headers("tools/list", ""), body("tools/list", ""))
+	if strings.Contains(got.body, `"cacheScope":"public"`) {
+		t.Errorf("got %s", got.body)
+	}
+}
+
+func TestAnAuthorityThatPanicsAdmitsNobody(t *testing.T) {
+	srv, ran := scopedServer(t, nil)
+	for _, where := range []string{"Identify", "Challenge", "Values"} {
+		t.Run(where, func(t *testing.T) {
+			ts, _ := serve(t, srv, &serverhttp.Options{Authority: panickyAuthority{&tokens{}, where}})
+			h := headers("tools/call", "scoped", "Authorization", "Bearer ann:read")
+			got := do(t, ts, "POST", h, modernBody("tools/call", `"name":"scoped"`))
+			if got.status != 500 || got.code() != protocol.CodeInternalError ||
+				strings.Contains(got.body, "on purpose") {
+				t.Errorf("got status %d: %s", got.status, got.body)
+			}
+			if names := ran.take(); len(names) != 0 {
+				t.Errorf("these ran: %v", names)
+			}
+		})
+	}
+}
+
+// A panickyAuthority is an authority one of whose functions panics.
+type panickyAuthority struct {
+	*tokens
+	where string
+}
+
+func (a panickyAuthority) Identify(r *http.Request) (serverhttp.Identity, error) {
+	if a.where == "Identify" {
+		panic("on purpose")
+	}
+	id, err := a.tokens.Identify(r)
+	if a.where == "Values" {
+		id.Values = func(context.Context) context.Context { panic("on purpose") }
+	}
+	return id, err
+}
+
+func (a panickyAuthority) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serverhttp.AuthError {
+	if a.where == "Challenge" {
+		panic("on purpose")
+	}
+	return a.tokens.Challenge(id, lack)
+}
+
+func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
+	authority := &tokens{}
+	f := newFleet(t, &serverhttp.Options{Authority: authority}, "a", "b")
+	for _, m := range f.all {
+		server.AddRawTool(m.srv, server.Tool{Name: "scoped", Scopes: []string{"read", "write"}},
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				claims, _ := ctx.Value(claimsKey{}).(string)
+				return server.Text(claims), nil
+			})
+	}
+	a := f.all["a"]
+	c := &legacyClient{TB: t, ts: a.ts, client: a.ts.Client(), version: "2025-11-25",
+		bearer: "Bearer ann:read"}
+	c.initialize()
+	through := c.through(f.all["b"])
+
+	before := authority.identifications()
+	wantChallenge(t, through.call(7, "scoped"), 403, insufficient)
+	if got := authority.identifications() - before; got != 2 {
+		t.Errorf("the request was identified %d times, want by both replicas", got)
+	}
+	got := through.call(8, "scoped", "Authorization", "Bearer ann:read,write")
+	if got.status != 200 || got.Result.Content[0].Text != "ann may read,write" {
+		t.Errorf("got status %d: %s", got.status, got.body)
+	}
+	wantStatus(t, "another person", through.call(9, "scoped", "Authorization", "Bearer bob:all"),
+		404)
+	if len(forwards(f.all["b"])) < 3 {
+		t.Error("the requests were not forwarded")
+	}
+}
+
+func TestSubscriptionsNeedTheScopesOfTheirResources(t *testing.T) {
+	srv, _ := scopedServer(t, nil)
+	ts, _ := serve(t, srv, &serverhttp.Options{Authority: &tokens{}})
+	t.Run("2026-07-28", func(t *testing.T) {
+		params := `"notifications":{"resourceSubscriptions":["test://scoped"]}`
+		h := headers("subscriptions/listen", "", "Authorization", "Bearer ann:read")
+		wantChallenge(t, do(t, ts, "POST", h, body("subscriptions/listen", params)), 403,
+			insufficient)
+	})
+	t.Run("2025-11-25", func(t *testing.T) {
+		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
+			bearer: "Bearer ann:read"}
+		c.initialize()
+		subscribe := `{"jsonrpc":"2.0","id":7,"method":"resources/subscribe","params":{"uri":%q}}`
+		wantChallenge(t, read(t, c.post(fmt.Sprintf(subscribe, "test://scoped"))), 403, insufficient)
+		// A resource that comes later, and needs what only the second request has.
+		post := func(uri, bearer string) {
+			t.Helper()
+			got := read(t, c.post(fmt.Sprintf(subscribe, uri), "Authorization", bearer))
+			wantStatus(t, uri, got, 200)
+		}
+		post("test://poor", "Bearer ann:read")
+		post("test://rich", "Bearer ann:read")
+		post("test://rich", "Bearer ann:write")
+		for _, uri := range []string{"test://poor", "test://rich"} {
+			server.AddResource(srv, server.Resource{URI: uri, Name: uri, Scopes: []string{"write"}},
+				func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+					return &protocol.ReadResourceResult{}, nil
+				})
+		}
+		g := c.listen("")
+		srv.ResourceUpdated("test://poor")
+		srv.ResourceUpdated("test://rich")
+		for {
+			m := g.next()
+			if strings.Contains(m.raw, "test://poor") {
+				t.Fatalf("got %s without the scope", m.raw)
+			}
+			if strings.Contains(m.raw, "test://rich") {
+				break
+			}
+		}
+	})
+}
+
+func TestCredentialsAreInNoEvent(t *testing.T) {
+	events := &eventList{}
+	srv, _ := scopedServer(t, &server.Options{Observer: events})
+	const secret = "ann-with-a-long-secret"
+	eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, "Bearer "+secret+":read",
+		func(t *testing.T, c *eraClient) {
+			for _, r := range scopedRequests() {
+				if got := c.send("Bearer "+secret+":read", r.method, r.name, r.params); strings.Contains(
+					got.body, secret) {
+					t.Errorf("%s: the response holds the token: %s", r.what, got.body)
+				}
+			}
+		})
+	events.mu.Lock()
+	defer events.mu.Unlock()
+	if slices.ContainsFunc(events.events, func(e event.Event) bool {
+		return strings.Contains(fmt.Sprintf("%+v", e), secret+":read")
+	}) {
+		t.Errorf("an event shows the token: %+v", events.events)
+	}
+}
