@@ -144,7 +144,18 @@ func (b *Browser) follow(ctx context.Context, address string) (*url.URL, error) 
 
 // Load loads one page and follows nothing.
 func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
-	page, err := b.load(ctx, address)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		b.fail(err)
+		return Page{URL: address}, err
+	}
+	return b.Do(request)
+}
+
+// Do is Load with a request that a browser does not make by itself: with another method, another
+// Host, or another site behind it.
+func (b *Browser) Do(request *http.Request) (Page, error) {
+	page, err := b.do(request)
 	if err != nil {
 		b.fail(err)
 		return page, err
@@ -155,14 +166,10 @@ func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	return page, nil
 }
 
-func (b *Browser) load(ctx context.Context, address string) (Page, error) {
-	page := Page{URL: address}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return page, err
-	}
+func (b *Browser) do(request *http.Request) (Page, error) {
+	page := Page{URL: request.URL.String()}
 	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
-		return page, fmt.Errorf("oauthtest: the browser was told to open %q", address)
+		return page, fmt.Errorf("oauthtest: the browser was told to open %q", page.URL)
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse

@@ -86,6 +86,9 @@ type registration struct {
 	ResponseTypes   []string `json:"response_types"`
 	Method          string   `json:"token_endpoint_auth_method"`
 	ApplicationType string   `json:"application_type"`
+
+	// Resource is no member of RFC 7591, and some servers refuse who sends it.
+	Resource json.RawMessage `json:"resource"`
 }
 
 // check refuses what a strict server refuses. The type of an application decides which redirect
@@ -114,6 +117,10 @@ func (s *Server) serveRegister(w http.ResponseWriter, r Request) {
 	var asked registration
 	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
 		json.Unmarshal(r.Body, &asked) != nil {
+		s.refuse(w, r.Endpoint, http.StatusBadRequest, "invalid_client_metadata")
+		return
+	}
+	if asked.Resource != nil {
 		s.refuse(w, r.Endpoint, http.StatusBadRequest, "invalid_client_metadata")
 		return
 	}

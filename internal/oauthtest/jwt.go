@@ -84,6 +84,16 @@ func Unsigned(t *JWT) {
 	t.Sign = func([]byte) []byte { return nil }
 }
 
+// IDToken has a token be one that tells a client who has logged in, and grants nothing.
+func IDToken(t *JWT) {
+	t.Header.Set("typ", "JWT")
+	t.Claims.Set("aud", t.Claims.Get("client_id"))
+	t.Claims.Delete("client_id")
+	t.Claims.Delete("scope")
+	t.Claims.Add("nonce", rand.Text())
+	t.Claims.Add("at_hash", "77QmUPtjPfzWtF2AnpK9RQ")
+}
+
 // SignedWithPublicKey returns an edit that signs with HMAC and the server's public key as the
 // secret, which verifiers accept that let the token choose the algorithm.
 func (s *Server) SignedWithPublicKey() func(*JWT) {
