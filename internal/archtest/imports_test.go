@@ -48,6 +48,7 @@ var helpers = map[string]bool{
 	"internal/gatewaytest":  true,
 	"internal/growthtest":   true,
 	"internal/leaktest":     true,
+	"internal/oauthtest":    true,
 	"internal/proctest":     true,
 	"internal/secrettest":   true,
 	"internal/specdata":     true,
@@ -62,7 +63,8 @@ var mayUseHTTP = map[string]string{
 	"internal/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
-	"internal/wiretest": "records what passes through an http.RoundTripper",
+	"internal/oauthtest": "is an authorization server, a protected resource and a browser",
+	"internal/wiretest":  "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }

@@ -1,0 +1,188 @@
+package oauthtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// maxHops is how many redirects a browser follows.
+const maxHops = 10
+
+// A Page is one that a browser has loaded.
+type Page struct {
+	URL    string
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// A Browser is that of a person who logs in. The authorization server consents by itself, so all
+// that a browser does is follow redirects.
+type Browser struct {
+	// Client loads pages. Nil: http.DefaultClient. Its redirect policy is not used.
+	Client *http.Client
+
+	// Deliver takes the callback to the client. Nil: the browser loads it. A test that wants a
+	// wrong, a second or no callback brings its own and calls Load as often as it likes.
+	Deliver func(ctx context.Context, callback *url.URL)
+
+	ctx     context.Context
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	opened []string
+	pages  []Page
+	errs   []error
+}
+
+// NewBrowser returns a browser that is closed when the test ends.
+func NewBrowser(t testing.TB) *Browser {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &Browser{ctx: ctx}
+	t.Cleanup(func() {
+		cancel()
+		b.running.Wait()
+	})
+	return b
+}
+
+// Open opens a URL as xdg-open does: it returns at once, and the browser goes on when ctx ends.
+func (b *Browser) Open(_ context.Context, address string) error {
+	b.mu.Lock()
+	b.opened = append(b.opened, address)
+	b.mu.Unlock()
+	b.running.Go(func() {
+		callback, err := b.follow(b.ctx, address)
+		switch {
+		case err != nil:
+			b.fail(err)
+		case b.Deliver != nil:
+			b.Deliver(b.ctx, callback)
+		default:
+			_, _ = b.Load(b.ctx, callback.String()) // in Errors
+		}
+	})
+	return nil
+}
+
+// Visit opens a URL and returns the callback instead of loading it, for logins that another
+// process ends.
+func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL, err error) {
+	b.mu.Lock()
+	b.opened = append(b.opened, address)
+	b.mu.Unlock()
+	return b.follow(ctx, address)
+}
+
+// Wait returns when all that was opened has been followed to its end.
+func (b *Browser) Wait() { b.running.Wait() }
+
+// Opened returns the URLs that were opened.
+func (b *Browser) Opened() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.opened...)
+}
+
+// Pages returns what was loaded.
+func (b *Browser) Pages() []Page {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]Page(nil), b.pages...)
+}
+
+// Err returns what went wrong, nil if nothing did.
+func (b *Browser) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return errors.Join(b.errs...)
+}
+
+func (b *Browser) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errs = append(b.errs, err)
+}
+
+// follow loads pages until one redirects to the redirect URI of the request, and returns where.
+func (b *Browser) follow(ctx context.Context, address string) (*url.URL, error) {
+	asked, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	redirect := asked.Query().Get("redirect_uri")
+	for range maxHops {
+		page, err := b.Load(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		if page.Status < 300 || page.Status > 399 {
+			return nil, fmt.Errorf("oauthtest: the browser ends at a page with status %d: %s",
+				page.Status, strings.TrimSpace(page.Body))
+		}
+		base, err := url.Parse(address)
+		if err != nil {
+			return nil, err
+		}
+		next, err := base.Parse(page.Header.Get("Location"))
+		if err != nil {
+			return nil, err
+		}
+		if address = next.String(); redirect != "" && strings.HasPrefix(address, redirect) {
+			return next, nil
+		}
+	}
+	return nil, errors.New("oauthtest: the browser was redirected too often")
+}
+
+// Load loads one page and follows nothing.
+func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		b.fail(err)
+		return Page{URL: address}, err
+	}
+	return b.Do(request)
+}
+
+// Do is Load with a request that a browser does not make by itself: with another method, another
+// Host, or another site behind it.
+func (b *Browser) Do(request *http.Request) (Page, error) {
+	page, err := b.do(request)
+	if err != nil {
+		b.fail(err)
+		return page, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pages = append(b.pages, page)
+	return page, nil
+}
+
+func (b *Browser) do(request *http.Request) (Page, error) {
+	page := Page{URL: request.URL.String()}
+	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
+		return page, fmt.Errorf("oauthtest: the browser was told to open %q", page.URL)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	if b.Client != nil {
+		client.Transport = b.Client.Transport
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return page, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	page.Status, page.Header, page.Body = response.StatusCode, response.Header, string(body)
+	return page, err
+}

@@ -1,0 +1,9 @@
+package oauthtest_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
