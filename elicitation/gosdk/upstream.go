@@ -276,7 +276,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
 		conn.answers = &receipts{}
-		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers)
+		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers, over.MaxEventSize)
 		transport = &marking
 	}
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,

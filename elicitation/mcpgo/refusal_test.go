@@ -60,7 +60,7 @@ func newRefusing(t *testing.T) (*mcpgo.Downstream, *server.MCPServer) {
 const (
 	shuttingDown = `{"code":23223,"message":"The gateway is shutting down",` +
 		`"data":{"retryAfterMs":5000}}`
-	noDisk       = `{"code":-32603,"message":"no disk"}`
+	noDisk = `{"code":-32603,"message":"no disk"}`
 )
 
 // readError returns the id and the error of the response among the messages of a body, an event
