@@ -43,7 +43,8 @@
 //
 // A question that comes on the stream of a call's own HTTP request, or in a
 // result of revision 2026-07-28, belongs to that call, and any number of calls
-// may share the connection. A call that is cancelled disturbs no other. All questions of a
+// may share the connection. A call that is cancelled disturbs no other, and the upstream is told,
+// which mcp-go leaves out over HTTP. All questions of a
 // connection count against [elicitation.Options].MaxPerUpstream.
 //
 // On standard input and output, and on the standing stream of a session, mcp-go does not
