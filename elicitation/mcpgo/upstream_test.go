@@ -194,6 +194,44 @@ func TestCancelledCallsOnChildren(t *testing.T) {
 	}
 }
 
+// TestAFloodLeavesTheQueueToOthers: a user who makes more calls than may wait has some refused,
+// and another has none.
+func TestAFloodLeavesTheQueueToOthers(t *testing.T) {
+	var started atomic.Int32
+	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{Transport: children(t, &started),
+		MaxConnections: 2, MaxWaiting: 10})
+	asked, over := make(chan struct{}, 64), make(chan struct{})
+	alice := g.named(t, "alice", func(context.Context, mcp.ElicitationRequest) (
+		*mcp.ElicitationResult, error) {
+		asked <- struct{}{}
+		<-over
+		return result("decline", nil), nil
+	}, nil)
+	bob := g.named(t, "bob", accept("bob"), nil)
+	results := make(chan string, 64)
+	for range 40 {
+		go func() { results <- callNamed(t.Context(), alice, "form", "alice") }()
+	}
+	const served, waiting = 1, 5
+	for range 40 - served - waiting {
+		if got := <-results; !strings.Contains(got, "Too many calls wait for the upstream") {
+			t.Errorf("alice: got %s", got)
+		}
+	}
+	<-asked
+	for range 4 {
+		if got := callNamed(within(t), bob, "form", "bob"); got != `accept {"reason":"bob"}` {
+			t.Errorf("bob: got %s", got)
+		}
+	}
+	close(over)
+	for range served + waiting {
+		if got := <-results; got != "decline null" {
+			t.Errorf("alice: got %s", got)
+		}
+	}
+}
+
 // TestAChildDies: its call fails, and the next one gets another child; so does one after a
 // child that died without a call.
 func TestAChildDies(t *testing.T) {
