@@ -30,6 +30,9 @@ func TestDeleteFreesQuestions(t *testing.T) {
 	gatewaytest.AcceptDelete(t, serveRaw)
 }
 
+// TestFaultsOfOneCall: what becomes of the call of one user does not concern another.
+func TestFaultsOfOneCall(t *testing.T) { gatewaytest.AcceptFaults(t, serveRaw) }
+
 // serveRaw serves a gateway before an upstream that writes its messages itself.
 func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream,
 	mode gatewaytest.Mode) (url string) {
@@ -42,7 +45,7 @@ func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream
 		t.Fatal(err)
 	}
 	pass := passRaw(t, router, clients, up, mode)
-	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain} {
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain, gatewaytest.ToolFault} {
 		server.AddTool(tool(name), pass)
 	}
 	return serveDownstream(t, clients, server)

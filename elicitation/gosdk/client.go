@@ -90,7 +90,8 @@ func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
 			if !ok || question.Params == nil {
 				return next(ctx, method, req)
 			}
-			callID, id := takeTag(question.Params.Meta)
+			callID, rawID := takeTag(question.Params.Meta)
+			id := answerKey([]byte(rawID))
 			opts := &elicitation.ElicitOptions{CallID: callID, Receipt: receipts.add(callID, id)}
 			result, err := elicit(ctx, question, opts, func(params json.RawMessage,
 				opts *elicitation.ElicitOptions) (*protocol.ElicitResult, error) {

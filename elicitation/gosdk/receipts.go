@@ -1,15 +1,13 @@
 package gosdk
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // settleTimeout is how long the result of a call waits for what becomes of its answers, which
@@ -17,7 +15,7 @@ import (
 const settleTimeout = time.Second
 
 // receipts are the questions of one connection whose answers are on their way to the
-// upstream, by the id of the upstream's request as JSON. The SDK does not report whether an
+// upstream, by the [answerKey] of the id of the upstream's request. The SDK does not report whether an
 // answer arrived; the HTTP client that sends it sees it. A nil *receipts has none.
 type receipts struct {
 	mu   sync.Mutex
@@ -30,7 +28,7 @@ type pendingAnswer struct {
 	settled chan struct{} // closed when it is known whether the answer arrived
 }
 
-// add returns the receipt of a question, nil where there can be none.
+// add returns the receipt of a question, nil where there can be none. id is an [answerKey].
 func (r *receipts) add(callID, id string) *elicitation.Receipt {
 	if r == nil || id == "" {
 		return nil
@@ -93,33 +91,24 @@ func (r *receipts) wait(callID string) {
 	}
 }
 
-// sendAnswer sends what may be the answer to a question, and reports whether the upstream took
-// it. An answer that the upstream refuses does not fail for the SDK, which would end the
-// connection, and with it the calls of all who share it. That the session is gone or that
-// the gateway is not authorized does.
-func (t streamTagger) sendAnswer(base http.RoundTripper, r *http.Request) (*http.Response, error) {
-	id := answeredID(r)
-	response, err := base.RoundTrip(r)
-	if id == "" {
-		return response, err
-	}
-	if err != nil {
-		t.receipts.settle(id, err)
-		return nil, err
-	}
-	switch status := response.StatusCode; {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return response, nil // the SDK may authorize and send it again
-	case status < http.StatusMultipleChoices:
-		t.receipts.settle(id, nil)
+// reportAnswer reports whether the upstream took the answer to a question. An answer that the
+// upstream refuses does not fail for the SDK, nor does it end the connection: that the session
+// is gone the next call finds out. Where the gateway is not authorized the SDK may authorize and
+// send the answer again.
+func (t streamTagger) reportAnswer(id []byte, response *http.Response, err error) {
+	key := answerKey(id)
+	switch {
+	case err != nil:
+		t.receipts.settle(key, err)
+	case response.StatusCode == http.StatusUnauthorized,
+		response.StatusCode == http.StatusForbidden:
+	case response.StatusCode < http.StatusMultipleChoices:
+		t.receipts.settle(key, nil)
 	default:
-		t.receipts.settle(id, statusError(status))
-		if status != http.StatusNotFound {
-			response.Body.Close()
-			response.StatusCode, response.Body = http.StatusAccepted, http.NoBody
-		}
+		t.receipts.settle(key, statusError(response.StatusCode))
+		response.Body.Close()
+		response.StatusCode, response.Body = http.StatusAccepted, http.NoBody
 	}
-	return response, nil
 }
 
 // A statusError is the status with which an upstream refused an answer.
@@ -130,33 +119,12 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("elicitation: the upstream refused the answer with status %d", int(e))
 }
 
-// answeredID returns the id of the JSON-RPC response in the body of a POST, "" if it is
-// something else.
-func answeredID(r *http.Request) string {
-	if r.Method != http.MethodPost || r.GetBody == nil {
+// answerKey returns the key of a question by its id, which upstream and SDK may spell in
+// different ways.
+func answerKey(id []byte) string {
+	var value any
+	if len(id) == 0 || json.Unmarshal(id, &value) != nil {
 		return ""
 	}
-	body, err := r.GetBody()
-	if err != nil {
-		return ""
-	}
-	defer body.Close()
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return ""
-	}
-	id, isRequest := "", false
-	err = jsonx.CheckMembers(data, func(key, value []byte) error {
-		switch string(key) {
-		case "id":
-			id = string(bytes.TrimSpace(value))
-		case "method":
-			isRequest = true
-		}
-		return nil
-	})
-	if err != nil || isRequest {
-		return ""
-	}
-	return id
+	return fmt.Sprintf("%T %v", value, value)
 }

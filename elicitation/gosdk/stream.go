@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -31,25 +33,38 @@ const metaQuestion = "rondo/question"
 //
 // Questions on the standing stream of a session belong to no request. For those the router
 // knows the connection alone: see [elicitation.Router.ElicitFrom].
+//
+// The SDK ends a connection at the first response that it cannot use. Those to one request,
+// such as a status of failure or an event that is too large, fail that request alone.
 func HTTPClient(base *http.Client) *http.Client {
-	return newHTTPClient(base, nil)
+	return newHTTPClient(base, nil, 0)
 }
 
-// newHTTPClient is [HTTPClient] with the receipts of the connection, nil: there are none.
-func newHTTPClient(base *http.Client, receipts *receipts) *http.Client {
+// newHTTPClient is [HTTPClient] with the receipts of the connection, nil: there are none, and
+// the MaxEventSize of its transport.
+func newHTTPClient(base *http.Client, receipts *receipts, maxEventSize int) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
 	}
+	switch {
+	case maxEventSize == 0:
+		maxEventSize = mcp.DefaultMaxEventSize
+	case maxEventSize < 0:
+		maxEventSize = math.MaxInt
+	}
+	// The SDK counts the whole event, with what is added to it here.
+	maxEventSize -= min(64<<10, maxEventSize/8)
 	client := *base
-	client.Transport = streamTagger{client.Transport, receipts}
+	client.Transport = streamTagger{client.Transport, receipts, maxEventSize}
 	return &client
 }
 
 // A streamTagger marks what comes on the stream of a call with the call's id. A stream that
 // is resumed is one of the call's, too: the SDK resumes it with the context of the request.
 type streamTagger struct {
-	base     http.RoundTripper // nil: http.DefaultTransport
-	receipts *receipts
+	base         http.RoundTripper // nil: http.DefaultTransport
+	receipts     *receipts
+	maxEventSize int
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -58,19 +73,24 @@ func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	call := CallFromContext(r.Context())
-	if call == nil || call.Origin().CallID == "" {
-		return t.sendAnswer(base, r)
-	}
+	head := readHead(r)
 	response, err := base.RoundTrip(r)
+	if head.isResponse() {
+		t.reportAnswer(head.id, response, err)
+	}
 	if err != nil {
 		return nil, err
 	}
+	isolate(head, response)
+	tag := ""
+	if call := CallFromContext(r.Context()); call != nil {
+		tag = call.Origin().CallID
+	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if kind == "text/event-stream" {
+	if kind == "text/event-stream" && (tag != "" || head.isRequest()) {
 		response.Body = &taggedStream{
 			Closer: response.Body, lines: bufio.NewReader(response.Body),
-			tag: call.Origin().CallID,
+			tag: tag, id: head.id, limit: t.maxEventSize,
 		}
 		response.ContentLength = -1
 		response.Header.Del("Content-Length")
@@ -78,15 +98,19 @@ func (t streamTagger) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-var errEventTooLarge = errors.New("elicitation: an event of the upstream is too large")
+var errBadEvent = errors.New("elicitation: an event of the upstream cannot be read")
 
 // A taggedStream is a stream of server-sent events whose messages get a tag. All lines but
-// those of data pass unchanged and at once.
+// those of data pass unchanged and at once. An event that the SDK would not take ends the
+// stream, with an error as the response to the request whose stream it is.
 type taggedStream struct {
 	io.Closer
 	lines *bufio.Reader
-	tag   string
+	tag   string // "": none
+	id    []byte // of the request, nil: it is not known
+	limit int    // of the bytes of an event
 
+	size  int    // of the event that is being read
 	named bool   // the event has a type that is not message
 	data  []byte // of the event that is being read, its lines joined by LF
 	some  bool   // the event has a data line
@@ -111,24 +135,40 @@ func (s *taggedStream) Read(p []byte) (int, error) {
 // readLine reads one line and makes ready what follows from it.
 func (s *taggedStream) readLine() {
 	line, err := s.nextLine()
+	if s.size += len(line); s.size > s.limit {
+		s.refuseEvent()
+		return
+	}
 	if err != nil {
 		s.err = err
 	}
 	if len(line) > 0 {
 		s.addLine(line)
 	}
-	if errors.Is(err, io.EOF) && s.some {
+	if errors.Is(s.err, io.EOF) && s.some {
 		s.endEvent(nil) // the SDK reads an event that the end of the stream ends
+	}
+}
+
+// refuseEvent ends the stream in the place of the event that is being read.
+func (s *taggedStream) refuseEvent() {
+	s.some, s.err = false, errBadEvent
+	if s.id != nil {
+		// The empty line ends what has been passed on of the event.
+		s.ready = append(append(append(s.ready, "\ndata: "...),
+			encodeFailure(s.id, messageUnreadable)...), "\n\n"...)
+		s.err = io.EOF
 	}
 }
 
 func (s *taggedStream) addLine(line []byte) {
 	text := bytes.TrimRight(line, "\r\n")
-	name, value, _ := bytes.Cut(text, []byte(":"))
+	name, value, found := bytes.Cut(text, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch {
 	case len(text) == 0:
 		s.endEvent(line)
+	case !found: // has no meaning, and the SDK does not take it
 	case string(name) == "data":
 		if s.some {
 			s.data = append(s.data, '\n')
@@ -142,17 +182,15 @@ func (s *taggedStream) addLine(line []byte) {
 	}
 }
 
-// nextLine returns the next line with its end. It is valid until the next call.
+// nextLine returns the next line with its end, or as much of it as exceeds the limit. It is
+// valid until the next call.
 func (s *taggedStream) nextLine() ([]byte, error) {
 	line, err := s.lines.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
 	long := bytes.Clone(line)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		if len(long)+len(s.data) > mcp.DefaultMaxEventSize {
-			return nil, errEventTooLarge
-		}
+	for errors.Is(err, bufio.ErrBufferFull) && s.size+len(long) <= s.limit {
 		line, err = s.lines.ReadSlice('\n')
 		long = append(long, line...)
 	}
@@ -163,15 +201,21 @@ func (s *taggedStream) nextLine() ([]byte, error) {
 func (s *taggedStream) endEvent(line []byte) {
 	if s.some {
 		data := s.data
-		if !s.named {
-			data = addTag(data, s.tag)
+		if !s.named && len(data) > 0 {
+			if s.tag != "" {
+				data = addTag(data, s.tag)
+			}
+			if _, err := jsonrpc.DecodeMessage(data); err != nil {
+				s.refuseEvent()
+				return
+			}
 		}
 		for part := range bytes.SplitSeq(data, []byte("\n")) {
 			s.ready = append(append(append(s.ready, "data: "...), part...), '\n')
 		}
 	}
 	s.ready = append(s.ready, line...)
-	s.data, s.some, s.named = nil, false, false
+	s.data, s.some, s.named, s.size = nil, false, false, 0
 }
 
 // addTag returns a message with the tag in its _meta. What is not a question, progress or a

@@ -64,8 +64,9 @@ type UpstreamOptions struct {
 
 	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
 	// a time: how many there may be, how many calls may wait for one, and when one that has
-	// none is closed. An authenticated principal may use half of the connections. 0:
-	// [DefaultMaxConnections] and so on.
+	// none is closed. An authenticated principal may use half of the connections, and half of
+	// the calls that wait may be its own; principals take turns. Callers that are not
+	// authenticated leave a quarter to those who are. 0: [DefaultMaxConnections] and so on.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 }
@@ -276,7 +277,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
 		conn.answers = &receipts{}
-		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers)
+		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers, over.MaxEventSize)
 		transport = &marking
 	}
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,

@@ -238,6 +238,44 @@ func TestAUserLeavesChildrenToOthers(t *testing.T) {
 	calls.Wait()
 }
 
+// TestAFloodLeavesTheQueueToOthers: a user who makes more calls than may wait has some refused,
+// and another has none.
+func TestAFloodLeavesTheQueueToOthers(t *testing.T) {
+	var started atomic.Int32
+	g := newUpstreamGateway(t, gosdk.UpstreamOptions{Transport: children(t, &started),
+		MaxConnections: 2, MaxWaiting: 10})
+	asked, over := make(chan struct{}, 64), make(chan struct{})
+	alice := g.user(t, "alice", &mcp.ClientOptions{ElicitationHandler: func(context.Context,
+		*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		asked <- struct{}{}
+		<-over
+		return &mcp.ElicitResult{Action: "decline"}, nil
+	}})
+	bob := g.user(t, "bob", &mcp.ClientOptions{ElicitationHandler: accept("bob")})
+	results := make(chan string, 64)
+	for range 40 {
+		go func() { results <- call(t, alice, "form", "alice") }()
+	}
+	const served, waiting = 1, 5
+	for range 40 - served - waiting {
+		if got := <-results; !strings.Contains(got, "Too many calls wait for the upstream") {
+			t.Errorf("alice: got %s", got)
+		}
+	}
+	<-asked
+	for range 4 {
+		if got := call(t, bob, "form", "bob"); got != `accept {"reason":"bob"}` {
+			t.Errorf("bob: got %s", got)
+		}
+	}
+	close(over)
+	for range served + waiting {
+		if got := <-results; got != "decline null" {
+			t.Errorf("alice: got %s", got)
+		}
+	}
+}
+
 // TestAChildDies: its call fails, and the next one gets another child.
 func TestAChildDies(t *testing.T) {
 	var started atomic.Int32

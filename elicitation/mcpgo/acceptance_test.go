@@ -32,6 +32,12 @@ func TestDeleteFreesQuestions(t *testing.T) {
 	gatewaytest.AcceptDelete(t, serveRaw)
 }
 
+// TestFaultsOfOneCall: what becomes of the call of one user does not concern another. mcp-go reads
+// events of any size, and takes minutes for one of many lines.
+func TestFaultsOfOneCall(t *testing.T) {
+	gatewaytest.AcceptFaults(t, serveRaw, gatewaytest.ManyLines)
+}
+
 // serveRaw serves a gateway before an upstream that writes its messages itself.
 func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream,
 	mode gatewaytest.Mode) (url string) {
@@ -44,7 +50,7 @@ func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream
 		t.Fatal(err)
 	}
 	pass := passRaw(t, router, clients, up, mode)
-	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain} {
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain, gatewaytest.ToolFault} {
 		s.AddTool(mcp.NewTool(name), pass)
 	}
 	down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))

@@ -27,6 +27,7 @@ type upstreamConn struct {
 	client   *client.Client
 	ended    atomic.Bool
 	lastUsed atomic.Int64 // Unix time in nanoseconds
+	calls    int          // that share it; guarded by Upstream.mu
 
 	mu     sync.Mutex
 	last   int64

@@ -6,6 +6,7 @@
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
 //	clients, err := mcpgo.NewDownstream(router, s, nil)
+//	handler := clients.Handler(server.NewStreamableHTTPServer(s))
 //
 // An [Upstream] is a server on the other side, with the connections to it. A tool of the gateway
 // passes its calls on:
@@ -45,7 +46,8 @@
 //
 // A question that comes on the stream of a call's own HTTP request, or in a
 // result of revision 2026-07-28, belongs to that call, and any number of calls
-// may share the connection. A call that is cancelled disturbs no other. All questions of a
+// may share the connection. A call that is cancelled disturbs no other, and the upstream is told,
+// which mcp-go leaves out over HTTP. All questions of a
 // connection count against [elicitation.Options].MaxPerUpstream.
 //
 // On standard input and output, and on the standing stream of a session, mcp-go does not
@@ -132,8 +134,10 @@
 //   - Ids on the wire are mcp-go's, and it drops late, repeated and foreign answers by itself,
 //     so that the router does not count them; nor does it report whether the upstream got
 //     an answer that it sent.
-//   - An error of the router in what a handler of the gateway returns reaches the client as
-//     -32603 with the text alone.
+//   - mcp-go sends every error of a handler as -32603 with the text alone. [Downstream.Handler]
+//     and [Downstream.Listen] write the code and the data of the router's errors in their place.
+//     Elsewhere, as over mcp-go's SSE server and within a process, and in a response that a
+//     client fetches again from a store of events, the text alone arrives.
 //   - A notification that is sent just before a response, such as the one that a visit is
 //     finished, may be lost in mcp-go's HTTP server.
 //   - The data of a client's own error is lost, and on standard input and output its code,

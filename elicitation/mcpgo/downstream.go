@@ -90,6 +90,7 @@ func NewDownstream(
 		session server.ClientSession) {
 		d.forgetSession(session)
 	})
+	s.GetHooks().AddOnError(d.recordRefusal)
 	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
 	addTokenMiddleware(s)
 	return d, nil

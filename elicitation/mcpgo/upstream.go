@@ -62,8 +62,9 @@ type UpstreamOptions struct {
 
 	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
 	// a time: how many there may be, how many calls may wait for one, and when one that has
-	// none is closed. An authenticated principal may use half of the connections. 0:
-	// [DefaultMaxConnections] and so on.
+	// none is closed. An authenticated principal may use half of the connections, and half of
+	// the calls that wait may be its own; principals take turns. Callers that are not
+	// authenticated leave a quarter to those who are. 0: [DefaultMaxConnections] and so on.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 }
@@ -133,13 +134,17 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 }
 
 // CallTool calls a tool of the upstream for a request of a client, and returns the result, or
-// the upstream's own error. ctx must be that of mcp-go's handler.
+// the upstream's own error. ctx must be that of mcp-go's handler. Where there is no connection,
+// or it breaks, clients read only that; the error wraps the cause.
 func (u *Upstream) CallTool(ctx context.Context, request mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
 	result, err := u.tryCall(ctx, request, tool)
 	if errors.Is(err, transport.ErrSessionTerminated) {
 		// The upstream does not know the session, and so has not run the call.
 		result, err = u.tryCall(ctx, request, tool)
+	}
+	if err != nil && wireOf(err) == nil && ctx.Err() == nil {
+		err = unreachable{err}
 	}
 	return result, err
 }
@@ -173,7 +178,9 @@ func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 	if !call.Origin().ProgressToken.IsZero() {
 		on.Params.Meta = &mcp.Meta{ProgressToken: passed.token}
 	}
-	result, err := conn.client.CallTool(WithCall(UpstreamContext(ctx), call), on)
+	var wire *protocol.Error
+	result, err := conn.client.CallTool(context.WithValue(WithCall(UpstreamContext(ctx), call),
+		upstreamErrorKey{}, &wire), on)
 	_, broken := errors.AsType[*transport.Error](err)
 	if !broken {
 		call.ConfirmUpstreamEnd()
@@ -182,6 +189,9 @@ func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 		conn.ended.Store(true)
 	}
 	reuse = !broken && ctx.Err() == nil
+	if err != nil && !broken && wire != nil {
+		err = &upstreamError{wire, err}
+	}
 	return result, err
 }
 
@@ -189,8 +199,8 @@ func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 func (u *Upstream) acquire(ctx context.Context, m modes,
 	who protocol.Principal) (conn *upstreamConn, release func(reuse bool), err error) {
 	if u.shares {
-		conn, err = u.share(ctx, m)
-		return conn, func(bool) {}, err
+		conn, err = u.acquireShared(ctx, m)
+		return conn, func(bool) { u.releaseShared(conn) }, err
 	}
 	for {
 		conn, err = u.pool.Acquire(ctx, m, who)
@@ -203,7 +213,42 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 		if err != nil || conn.isAlive(ctx) {
 			return conn, func(reuse bool) { u.pool.Release(conn, m, who, reuse) }, err
 		}
-		u.pool.Release(conn, m, who, false)
+		// Where it is the call that has ended, the next one finds out about the connection.
+		gone := ctx.Err() != nil
+		u.pool.Release(conn, m, who, gone)
+		if gone {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// acquireShared returns the shared connection for the modes and counts the call on it.
+func (u *Upstream) acquireShared(ctx context.Context, m modes) (*upstreamConn, error) {
+	for {
+		conn, err := u.share(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		u.mu.Lock()
+		ended := conn.ended.Load()
+		if !ended {
+			conn.calls++
+		}
+		u.mu.Unlock()
+		if !ended {
+			return conn, nil
+		}
+	}
+}
+
+// releaseShared closes a connection that has ended when no call uses it any more.
+func (u *Upstream) releaseShared(conn *upstreamConn) {
+	u.mu.Lock()
+	conn.calls--
+	last := conn.calls == 0 && conn.ended.Load()
+	u.mu.Unlock()
+	if last {
+		go u.close(conn) // which may wait for the upstream
 	}
 }
 
@@ -217,6 +262,10 @@ type sharedConn struct {
 // share returns the connection for the modes, and opens it if there is none that is alive.
 func (u *Upstream) share(ctx context.Context, m modes) (*upstreamConn, error) {
 	u.mu.Lock()
+	if u.closed {
+		u.mu.Unlock()
+		return nil, fmt.Errorf("elicitation upstream: %w", connpool.ErrClosed)
+	}
 	s := u.shared[m]
 	if s == nil || s.hasEnded() {
 		s = &sharedConn{ready: make(chan struct{})}

@@ -3,8 +3,10 @@ package mcpgo_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
+	"github.com/rondo-mcp/rondo/internal/gatewaytest"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -191,6 +194,44 @@ func TestCancelledCallsOnChildren(t *testing.T) {
 	}
 }
 
+// TestAFloodLeavesTheQueueToOthers: a user who makes more calls than may wait has some refused,
+// and another has none.
+func TestAFloodLeavesTheQueueToOthers(t *testing.T) {
+	var started atomic.Int32
+	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{Transport: children(t, &started),
+		MaxConnections: 2, MaxWaiting: 10})
+	asked, over := make(chan struct{}, 64), make(chan struct{})
+	alice := g.named(t, "alice", func(context.Context, mcp.ElicitationRequest) (
+		*mcp.ElicitationResult, error) {
+		asked <- struct{}{}
+		<-over
+		return result("decline", nil), nil
+	}, nil)
+	bob := g.named(t, "bob", accept("bob"), nil)
+	results := make(chan string, 64)
+	for range 40 {
+		go func() { results <- callNamed(t.Context(), alice, "form", "alice") }()
+	}
+	const served, waiting = 1, 5
+	for range 40 - served - waiting {
+		if got := <-results; !strings.Contains(got, "Too many calls wait for the upstream") {
+			t.Errorf("alice: got %s", got)
+		}
+	}
+	<-asked
+	for range 4 {
+		if got := callNamed(within(t), bob, "form", "bob"); got != `accept {"reason":"bob"}` {
+			t.Errorf("bob: got %s", got)
+		}
+	}
+	close(over)
+	for range served + waiting {
+		if got := <-results; got != "decline null" {
+			t.Errorf("alice: got %s", got)
+		}
+	}
+}
+
 // TestAChildDies: its call fails, and the next one gets another child; so does one after a
 // child that died without a call.
 func TestAChildDies(t *testing.T) {
@@ -255,4 +296,101 @@ func TestUpstreamOverHTTP(t *testing.T) {
 		})
 	}
 	users.Wait()
+}
+
+// newRawGateway is a gateway before an upstream over HTTP that writes its messages itself.
+func newRawGateway(t *testing.T, raw *gatewaytest.Upstream) (up *mcpgo.Upstream, url string) {
+	t.Helper()
+	router, err := elicitation.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, err = clients.NewUpstream(mcpgo.UpstreamOptions{Name: "up",
+		Transport: func() (transport.Interface, error) { return overHTTP(t, raw.URL)(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(up.Close)
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolFault} {
+		s.AddTool(mcp.NewTool(name), func(ctx context.Context,
+			r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return up.CallTool(ctx, r, name)
+		})
+	}
+	down := httptest.NewServer(clients.Handler(server.NewStreamableHTTPServer(s, quiet)))
+	t.Cleanup(down.Close)
+	return up, down.URL + "/mcp"
+}
+
+// TestWhatTheUpstreamAnswers: the upstream's own error reaches the client as it is, and an upstream
+// that does not answer with nothing of the cause, which has its address.
+func TestWhatTheUpstreamAnswers(t *testing.T) {
+	for _, test := range []struct{ name, status, body, want string }{
+		{"its own error", "200",
+			`{"code":-32050,"message":"not\n<here>","data":{"why":["x"]}}`,
+			`{"code":-32050,"message":"not\n<here>","data":{"why":["x"]}}`},
+		{"an error without data", "200", `{"code":-32601,"message":"no tool"}`,
+			`{"code":-32601,"message":"no tool"}`},
+		{"a refused request", "500", `"oops"`,
+			`{"code":-32603,"message":"The upstream server cannot be reached"}`},
+		{"no answer", "0", "",
+			`{"code":-32603,"message":"The upstream server cannot be reached"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			raw := gatewaytest.NewUpstream(t)
+			raw.Intercept = func(w http.ResponseWriter, _ *http.Request, m *gatewaytest.Message) bool {
+				if m.Method != "tools/call" {
+					return false
+				}
+				switch test.status {
+				case "0":
+					panic(http.ErrAbortHandler)
+				case "500":
+					http.Error(w, test.body, http.StatusInternalServerError)
+				default:
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, test.body)
+				}
+				return true
+			}
+			_, url := newRawGateway(t, raw)
+			c := gatewaytest.Connect(t, url, `{"elicitation":{}}`, "", nil)
+			if got := c.Call(t, gatewaytest.ToolAsk, "{}"); !sameJSON(got, test.want) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestLostSessionsAreForgotten: an upstream that forgets its sessions again and again leaves no
+// connections behind.
+func TestLostSessionsAreForgotten(t *testing.T) {
+	raw := gatewaytest.NewUpstream(t)
+	var calls atomic.Int32
+	raw.Intercept = func(w http.ResponseWriter, _ *http.Request, m *gatewaytest.Message) bool {
+		if m.Method != "tools/call" || calls.Add(1)%2 == 1 {
+			return false
+		}
+		http.Error(w, "no session", http.StatusNotFound)
+		return true
+	}
+	up, url := newRawGateway(t, raw)
+	const answer = `{"action":"accept","content":{"why":"because"}}`
+	c := gatewaytest.Connect(t, url, `{"elicitation":{}}`, `"result":`+answer, nil)
+	const question = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}`
+	for range 10 {
+		if got := c.Call(t, gatewaytest.ToolAsk, question); got != answer {
+			t.Fatalf("got %s", got)
+		}
+	}
+	for limit := time.Now().Add(10 * time.Second); mcpgo.Connections(up) > 1; runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("%d connections are open, want 1", mcpgo.Connections(up))
+		}
+	}
 }

@@ -5,9 +5,12 @@ package connpool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
 )
 
 var (
@@ -21,7 +24,7 @@ var (
 type Options[C, K, A comparable] struct {
 	// Max is how many connections there may be, without those that are being closed.
 	Max int
-	// MaxWaiting is how many calls may wait.
+	// MaxWaiting is how many calls may wait, those of one account half of that.
 	MaxWaiting int
 	// IdleTimeout is how long a connection is kept without a call.
 	IdleTimeout time.Duration
@@ -32,20 +35,28 @@ type Options[C, K, A comparable] struct {
 	HasEnded func(conn C) bool
 }
 
-// A Pool gives connections to calls in the order in which these came, except that a call
-// whose account uses half of all connections waits until that gives one back. The zero
-// account, which is that of whoever is not known, has no such share. All methods may be
-// called concurrently.
+// A Pool gives connections to calls: to accounts in turn, and to the calls of each in the order in
+// which they came. A call whose account uses half of all connections waits until that gives one
+// back. The zero account is that of all who are not known. It has no such share, and leaves a
+// quarter to the others once one of them was seen. All methods may be called concurrently.
 type Pool[C, K, A comparable] struct {
 	opts Options[C, K, A]
 
 	mu      sync.Mutex
 	closed  bool
-	size    int // connections that are used, idle or being opened
-	closing int // connections
+	known   bool // an account was seen that is not the zero account
+	size    int  // connections that are used, idle or being opened
+	closing int  // connections
 	used    map[A]int
 	idle    []*idleConn[C, K] // the one that was used last is the last
-	waiting []*waiter[C, K, A]
+	waiting *quota.Pool[A]
+	queues  []*queue[C, K, A] // the account whose turn is next is the first; none is empty
+}
+
+// A queue has the calls of an account that wait.
+type queue[C, K, A comparable] struct {
+	account A
+	waiters []*waiter[C, K, A]
 }
 
 type idleConn[C, K comparable] struct {
@@ -68,7 +79,9 @@ type turn[C comparable] struct {
 
 // New returns an empty pool.
 func New[C, K, A comparable](opts Options[C, K, A]) *Pool[C, K, A] {
-	return &Pool[C, K, A]{opts: opts, used: make(map[A]int)}
+	most := int64(opts.MaxWaiting)
+	return &Pool[C, K, A]{opts: opts, used: make(map[A]int),
+		waiting: quota.New(quota.Options[A]{Total: most, Share: (most + 1) / 2})}
 }
 
 // Acquire waits for a connection of a kind that no other call uses. The error is the cause of
@@ -83,7 +96,7 @@ func (p *Pool[C, K, A]) Acquire(ctx context.Context, kind K, account A) (conn C,
 		if !ok {
 			return conn, ErrClosed
 		}
-		return p.openTurn(t, w)
+		return p.openTurn(ctx, t, w)
 	case <-ctx.Done():
 		p.leave(w)
 		return conn, context.Cause(ctx)
@@ -91,28 +104,62 @@ func (p *Pool[C, K, A]) Acquire(ctx context.Context, kind K, account A) (conn C,
 }
 
 func (p *Pool[C, K, A]) enqueue(w *waiter[C, K, A]) error {
+	var unknown A
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
 		return ErrClosed
-	case len(p.waiting) >= p.opts.MaxWaiting:
+	case p.waiting.Take(w.account, 1) != quota.None:
 		return ErrFull
 	}
-	p.waiting = append(p.waiting, w)
+	p.known = p.known || w.account != unknown
+	if q := p.findQueueLocked(w.account); q != nil {
+		q.waiters = append(q.waiters, w)
+	} else {
+		p.queues = append(p.queues, &queue[C, K, A]{w.account, []*waiter[C, K, A]{w}})
+	}
 	p.dispatchLocked()
 	return nil
+}
+
+// findQueueLocked returns the queue of an account, nil if none of its calls waits.
+func (p *Pool[C, K, A]) findQueueLocked(account A) *queue[C, K, A] {
+	for _, q := range p.queues {
+		if q.account == account {
+			return q
+		}
+	}
+	return nil
+}
+
+// dequeueLocked removes a call from those that wait. It reports false if it is not there.
+func (p *Pool[C, K, A]) dequeueLocked(w *waiter[C, K, A]) bool {
+	q := p.findQueueLocked(w.account)
+	if q == nil {
+		return false
+	}
+	i := slices.Index(q.waiters, w)
+	if i < 0 {
+		return false
+	}
+	q.waiters = slices.Delete(q.waiters, i, i+1)
+	if len(q.waiters) == 0 {
+		i := slices.Index(p.queues, q)
+		p.queues = slices.Delete(p.queues, i, i+1)
+	}
+	p.waiting.Give(w.account, 1)
+	return true
 }
 
 // leave gives up a wait whose turn may have come at the same moment.
 func (p *Pool[C, K, A]) leave(w *waiter[C, K, A]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.Index(p.waiting, w); i >= 0 {
-		p.waiting = slices.Delete(p.waiting, i, i+1)
+	if p.dequeueLocked(w) {
 		return
 	}
-	t, ok := <-w.turn // it is there: the turn was taken out of waiting with mu held
+	t, ok := <-w.turn // it is there: the turn was given with mu held
 	switch {
 	case !ok:
 	case t.open:
@@ -124,19 +171,49 @@ func (p *Pool[C, K, A]) leave(w *waiter[C, K, A]) {
 	}
 }
 
-// openTurn returns the connection of a turn, and opens it where there is none yet.
-func (p *Pool[C, K, A]) openTurn(t turn[C], w *waiter[C, K, A]) (C, error) {
+// openTurn returns the connection of a turn, and opens it where there is none yet. A call that
+// ends meanwhile leaves the connection to others.
+func (p *Pool[C, K, A]) openTurn(ctx context.Context, t turn[C], w *waiter[C, K, A]) (C, error) {
 	if !t.open {
 		return t.conn, nil
 	}
-	conn, err := p.opts.Open(w.kind)
-	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.size--
-		p.giveBackLocked(w.account)
+	type result struct {
+		conn C
+		err  error
 	}
-	return conn, err
+	opened := make(chan result, 1)
+	go func() {
+		conn, err := p.open(w)
+		opened <- result{conn, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.conn, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-opened; r.err == nil {
+				p.Release(r.conn, w.kind, w.account, true)
+			}
+		}()
+		var none C
+		return none, context.Cause(ctx)
+	}
+}
+
+// open opens a connection for a call whose turn it is.
+func (p *Pool[C, K, A]) open(w *waiter[C, K, A]) (conn C, err error) {
+	defer func() {
+		if reason := recover(); reason != nil { // the host's code, on a goroutine of the pool's
+			err = fmt.Errorf("opening a connection panicked: %v", reason)
+		}
+		if err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.size--
+			p.giveBackLocked(w.account)
+		}
+	}()
+	return p.opts.Open(w.kind)
 }
 
 // Release gives a connection back. One that is not to be used again, since what was left
@@ -215,23 +292,38 @@ func (p *Pool[C, K, A]) closeLocked(conn C) {
 
 // dispatchLocked gives connections to the calls that wait, as long as there are some.
 func (p *Pool[C, K, A]) dispatchLocked() {
-	for i := 0; i < len(p.waiting); {
-		w := p.waiting[i]
+	for i := 0; i < len(p.queues); {
+		q := p.queues[i]
+		w := q.waiters[0]
 		t, ok := p.takeLocked(w)
 		if !ok {
 			i++
 			continue
 		}
 		p.used[w.account]++
-		p.waiting = slices.Delete(p.waiting, i, i+1)
+		p.dequeueLocked(w)
+		if len(q.waiters) > 0 { // it is the turn of the other accounts
+			p.queues = append(slices.Delete(p.queues, i, i+1), q)
+		}
 		w.turn <- t
 	}
 }
 
+// shareLocked is how many connections an account may use.
+func (p *Pool[C, K, A]) shareLocked(account A) int {
+	var unknown A
+	switch {
+	case account != unknown:
+		return (p.opts.Max + 1) / 2
+	case p.known:
+		return p.opts.Max - p.opts.Max/4
+	}
+	return p.opts.Max
+}
+
 // takeLocked returns the turn of a call. It reports false where the call has to wait.
 func (p *Pool[C, K, A]) takeLocked(w *waiter[C, K, A]) (t turn[C], ok bool) {
-	var unknown A
-	if w.account != unknown && p.used[w.account] >= (p.opts.Max+1)/2 {
+	if p.used[w.account] >= p.shareLocked(w.account) {
 		return t, false
 	}
 	for i, kept := range slices.Backward(p.idle) {
@@ -257,10 +349,12 @@ func (p *Pool[C, K, A]) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for _, w := range p.waiting {
-		close(w.turn)
+	for _, q := range p.queues {
+		for _, w := range q.waiters {
+			close(w.turn)
+		}
 	}
-	p.waiting = nil
+	p.queues = nil
 	for len(p.idle) > 0 {
 		p.closeIdleLocked(0)
 	}

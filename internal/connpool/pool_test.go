@@ -17,8 +17,10 @@ type world struct {
 	mu             sync.Mutex
 	opened, closed []int
 	ended          map[int]bool
-	closing        time.Duration
-	fail           error
+	// How long these take.
+	opening, closing time.Duration
+	fail             error
+	panics           bool
 }
 
 func (w *world) pool(maximum, waiting int) *connpool.Pool[int, string, string] {
@@ -26,7 +28,11 @@ func (w *world) pool(maximum, waiting int) *connpool.Pool[int, string, string] {
 	return connpool.New(connpool.Options[int, string, string]{
 		Max: maximum, MaxWaiting: waiting, IdleTimeout: time.Minute,
 		Open: func(string) (int, error) {
-			if w.fail != nil {
+			time.Sleep(w.opening)
+			switch {
+			case w.panics:
+				panic("no room")
+			case w.fail != nil:
 				return 0, w.fail
 			}
 			w.opened = append(w.opened, len(w.opened)+1)
@@ -209,5 +215,103 @@ func TestTurnsAreNotLost(t *testing.T) {
 		if again := acquire(t, p, "k", ""); again != conn {
 			t.Errorf("got %d, want %d", again, conn)
 		}
+	})
+}
+
+// TestAnAccountLeavesTheQueueToOthers: one account may have half of the calls that wait.
+func TestAnAccountLeavesTheQueueToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 4)
+		acquire(t, p, "k", "alice")
+		for range 2 {
+			go func() { _, _ = p.Acquire(t.Context(), "k", "alice") }()
+		}
+		synctest.Wait()
+		if _, err := p.Acquire(t.Context(), "k", "alice"); !errors.Is(err, connpool.ErrFull) {
+			t.Errorf("alice: got %v, want ErrFull", err)
+		}
+		refused(t, p, "k", "bob") // since nobody gives one back, and not because of the queue
+		p.Close()
+	})
+}
+
+// TestAccountsTakeTurns: a call does not wait for all calls of another account that came before.
+func TestAccountsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 100)
+		conn := acquire(t, p, "k", "alice")
+		var served []string
+		call := func(account string) {
+			go func() {
+				if conn, err := p.Acquire(t.Context(), "k", account); err == nil {
+					served = append(served, account)
+					p.Release(conn, "k", account, true)
+				}
+			}()
+			synctest.Wait()
+		}
+		for _, account := range []string{"alice", "alice", "alice", "bob", "", "bob"} {
+			call(account)
+		}
+		p.Release(conn, "k", "alice", true)
+		synctest.Wait()
+		want := []string{"alice", "bob", "", "alice", "bob", "alice"}
+		if !slices.Equal(served, want) {
+			t.Errorf("served %q, want %q", served, want)
+		}
+		p.Close()
+	})
+}
+
+// TestTheUnknownLeaveSomeToTheKnown as soon as somebody is known.
+func TestTheUnknownLeaveSomeToTheKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(4, 10)
+		var conns []int
+		for range 4 {
+			conns = append(conns, acquire(t, p, "k", ""))
+		}
+		refused(t, p, "k", "alice")
+		for _, conn := range conns[:2] {
+			p.Release(conn, "k", "", true)
+		}
+		acquire(t, p, "k", "")
+		refused(t, p, "k", "")
+		acquire(t, p, "k", "alice")
+	})
+}
+
+// TestACallThatEndsWhileAConnectionOpens does not wait for it, and leaves it to others.
+func TestACallThatEndsWhileAConnectionOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 10)
+		w.opening = time.Minute
+		began := time.Now()
+		refused(t, p, "k", "alice")
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("the call waited for %v, want a second", waited)
+		}
+		time.Sleep(time.Minute)
+		if conn := acquire(t, p, "k", "bob"); conn != 1 {
+			t.Errorf("got %d, want the first", conn)
+		}
+	})
+}
+
+// TestOpeningThatPanics leaves room for others.
+func TestOpeningThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.pool(1, 10)
+		w.panics = true
+		if _, err := p.Acquire(t.Context(), "k", ""); err == nil {
+			t.Error("no error")
+		}
+		w.panics = false
+		acquire(t, p, "k", "")
 	})
 }

@@ -87,6 +87,24 @@ func (c *Client) StartCall(t testing.TB, tool, question string) *Stream {
 	return &Stream{response, bufio.NewReader(response.Body)}
 }
 
+// startGivingUp sends a call and returns a function that cancels it and waits for its end.
+func (c *Client) startGivingUp(t testing.TB, tool, question string) (giveUp func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s := c.StartCall(t, tool, question)
+		defer s.Close()
+		_, _ = io.Copy(io.Discard, s.lines)
+	}()
+	return func() {
+		t.Helper()
+		c.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+			`"params":{"requestId":2,"reason":"too slow"}}`).Body.Close()
+		<-ended
+	}
+}
+
 // Close gives the call up, if it has not ended.
 func (s *Stream) Close() { s.response.Body.Close() }
 

@@ -34,13 +34,22 @@ type Upstream struct {
 	Answered chan string
 	// RefuseAnswers has answers over HTTP refused with status 500.
 	RefuseAnswers atomic.Bool
+	// Intercept reports whether it has served a message over HTTP in place of the upstream.
+	// Nil: it has not. It is set before the first connection.
+	Intercept func(w http.ResponseWriter, r *http.Request, m *Message) bool
 
 	mu      sync.Mutex
 	outside func(string) // writes to the connection of the last call what belongs to no call
 	asked   int
-	waiting map[string]chan string  // responses by the id of the question
+	waiting map[string]chan string  // responses by the id of the question, decoded
 	streams map[string]chan message // standing streams, by session
 	last    int                     // session
+}
+
+// A Message is one that an [Upstream] has received.
+type Message struct {
+	Method     string // "": it is a response
+	ID, Params json.RawMessage
 }
 
 // A message is written on a stream; written is closed then.
@@ -99,6 +108,7 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case u.Intercept != nil && u.Intercept(w, r, &Message{m.Method, m.ID, m.Params}):
 	case m.Method == "initialize":
 		u.mu.Lock()
 		u.last++
@@ -194,8 +204,8 @@ func (u *Upstream) ask(ctx context.Context, question json.RawMessage, write func
 	response := make(chan string, 1)
 	u.mu.Lock()
 	u.asked++
-	id := fmt.Sprintf(`"question-%d"`, u.asked)
-	u.waiting[id] = response
+	u.waiting[fmt.Sprintf("<question/%d>", u.asked)] = response
+	id := fmt.Sprintf(`"<question\/%d>"`, u.asked) // which encoders spell in different ways
 	u.mu.Unlock()
 	write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id,
 		question))
@@ -208,10 +218,12 @@ func (u *Upstream) ask(ctx context.Context, question json.RawMessage, write func
 }
 
 func (u *Upstream) receive(m *envelope) {
+	var id string
+	_ = json.Unmarshal(m.ID, &id)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if response, ok := u.waiting[string(m.ID)]; ok {
-		delete(u.waiting, string(m.ID))
+	if response, ok := u.waiting[id]; ok {
+		delete(u.waiting, id)
 		response <- m.outcome()
 		select {
 		case u.Answered <- m.outcome():
