@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -35,32 +36,35 @@ func TestClientRetriesStateOnlyResult(t *testing.T) {
 // TestStateOnlyRoundsArePaced guards against a defect of another implementation: requests were
 // repeated three times in 5 ms, then given up.
 func TestStateOnlyRoundsArePaced(t *testing.T) {
-	wait := ask(`"requestState":"s"`)
-	h := newScripted(t, wait, wait, wait, wait, wait, done)
-	const pause = 20 * time.Millisecond
-	if _, err := h.call(&client.Options{MinPause: pause, MaxPause: 2 * pause}); err != nil {
-		t.Fatal(err)
-	}
-	h.wantRequests(6)
-	for i := 1; i < len(h.at); i++ {
-		// The request was sent after the answer to the one before, which this server has timed a
-		// little earlier.
-		if gap := h.at[i].Sub(h.at[i-1]); gap < pause {
-			t.Errorf("request %d came %v after the one before, want %v at least", i+1, gap, pause)
+	synctest.Test(t, func(t *testing.T) {
+		wait := ask(`"requestState":"s"`)
+		h := newScriptedOverPipes(t, wait, wait, wait, wait, wait, done)
+		const least, most = 200 * time.Millisecond, 400 * time.Millisecond
+		if _, err := h.call(&client.Options{MinPause: least, MaxPause: most}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		h.wantRequests(6)
+		for i := 1; i < len(h.at); i++ {
+			if gap := h.at[i].Sub(h.at[i-1]); gap < least || gap > most {
+				t.Errorf("request %d came %v after the one before, want %v to %v", i+1, gap, least,
+					most)
+			}
+		}
+	})
 }
 
 // TestStateOnlyRoundsHaveNoLimit guards against a defect of another implementation: polling stopped
 // after three tries.
 func TestStateOnlyRoundsHaveNoLimit(t *testing.T) {
-	wait := ask(`"requestState":"s"`)
-	h := newScripted(t, wait, wait, wait, wait, wait, wait, wait, wait, done)
-	r, err := h.call(&client.Options{MinPause: time.Millisecond, MaxPause: 2 * time.Millisecond})
-	if err != nil || textOf(r.Content) != "done" {
-		t.Errorf("got %+v, %v", r, err)
-	}
-	h.wantRequests(9)
+	synctest.Test(t, func(t *testing.T) {
+		wait := ask(`"requestState":"s"`)
+		h := newScriptedOverPipes(t, wait, wait, wait, wait, wait, wait, wait, wait, done)
+		r, err := h.call(&client.Options{MaxPause: 500 * time.Millisecond})
+		if err != nil || textOf(r.Content) != "done" {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		h.wantRequests(9)
+	})
 }
 
 // TestNeitherQuestionsNorStateIsUnusable guards against a defect of another implementation:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -21,6 +22,7 @@ import (
 type scripted struct {
 	t       testing.TB
 	url     string
+	client  *http.Client
 	replies []string // JSON text of the members beside jsonrpc and id
 
 	mu   sync.Mutex
@@ -41,7 +43,19 @@ func newScripted(t testing.TB, results ...string) *scripted {
 func newScriptedReplies(t testing.TB, replies ...string) *scripted {
 	t.Helper()
 	h := &scripted{t: t, replies: replies}
-	h.url = listen(t, h)
+	h.url, h.client = listen(t, h), &http.Client{Transport: transport(t)}
+	return h
+}
+
+// newScriptedOverPipes is like newScripted, for bubbles of synctest.
+func newScriptedOverPipes(t testing.TB, results ...string) *scripted {
+	t.Helper()
+	for i, result := range results {
+		results[i] = `"result":` + result
+	}
+	h := &scripted{t: t, replies: results}
+	ts := pipehttp.Start(t, h)
+	h.url, h.client = ts.URL, ts.Client()
 	return h
 }
 
@@ -88,7 +102,7 @@ func (h *scripted) wantRequests(n int) []object {
 // dial returns a client whose connections end with the test.
 func (h *scripted) dial(opts *client.Options) *client.Client {
 	h.t.Helper()
-	return connect(h.t, h.url, &clienthttp.Options{HTTPClient: &http.Client{Transport: transport(h.t)}}, opts)
+	return connect(h.t, h.url, &clienthttp.Options{HTTPClient: h.client}, opts)
 }
 
 // call calls a tool of the scripted server.

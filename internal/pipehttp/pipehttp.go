@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 )
@@ -27,8 +28,7 @@ type Server struct {
 // Serve starts a server, which is closed when the test ends. In a bubble of synctest it must be
 // called with the T of the bubble.
 func Serve(t testing.TB, h http.Handler) *Server {
-	s := &Server{t: t, ended: make(chan struct{}),
-		listener: &listener{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	s := &Server{t: t, ended: make(chan struct{}), listener: newListener()}
 	s.server.Handler = h
 	go func() {
 		defer close(s.ended)
@@ -38,6 +38,18 @@ func Serve(t testing.TB, h http.Handler) *Server {
 	}()
 	t.Cleanup(s.Close)
 	return s
+}
+
+// Start starts a [httptest.Server] over pipes, for tests whose helpers take one, and closes it when
+// the test ends. Only its client reaches it. The bubble of synctest is as with [Serve].
+func Start(t testing.TB, h http.Handler) *httptest.Server {
+	l := newListener()
+	ts := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	ts.Start()
+	ts.Client().Transport.(*http.Transport).DialContext =
+		func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }
+	t.Cleanup(ts.Close)
+	return ts
 }
 
 // Client returns a client with connections of its own, which lead to the server whatever the URL.
@@ -59,15 +71,7 @@ func (s *Server) Dial() net.Conn {
 // DialContext returns a connection to the server. It has the signature of
 // [net.Dialer.DialContext]; network and address are ignored.
 func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case s.listener.conns <- theirs:
-		return ours, nil
-	case <-s.listener.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return s.listener.dial(ctx)
 }
 
 // Close closes all connections, with it those of clients, and waits until the server has ended. It
@@ -82,6 +86,23 @@ type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+}
+
+func newListener() *listener {
+	return &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// dial returns the client's end of a new pipe once the server has accepted the other end.
+func (l *listener) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func (l *listener) Accept() (net.Conn, error) {

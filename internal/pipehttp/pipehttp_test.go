@@ -18,22 +18,36 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestHandlersRunInFakeTime: a response that takes an hour comes at once, an hour later.
 func TestHandlersRunInFakeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(time.Hour)
-			_, _ = io.WriteString(w, "done")
-		}))
-		began := time.Now()
-		response, err := s.Client().Get(pipehttp.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if took := time.Since(began); string(text) != "done" || err != nil || took != time.Hour {
-			t.Errorf("got %q, %v after %v", text, err, took)
-		}
-	})
+	for name, serve := range map[string]func(*testing.T, http.Handler) (string, *http.Client){
+		"Serve": func(t *testing.T, h http.Handler) (string, *http.Client) {
+			return pipehttp.URL, pipehttp.Serve(t, h).Client()
+		},
+		"Start": func(t *testing.T, h http.Handler) (string, *http.Client) {
+			ts := pipehttp.Start(t, h)
+			return ts.URL, ts.Client()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := func(w http.ResponseWriter, _ *http.Request) {
+					time.Sleep(time.Hour)
+					_, _ = io.WriteString(w, "done")
+				}
+				url, client := serve(t, http.HandlerFunc(slow))
+				began := time.Now()
+				response, err := client.Get(url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				text, err := io.ReadAll(response.Body)
+				took := time.Since(began)
+				if string(text) != "done" || err != nil || took != time.Hour {
+					t.Errorf("got %q, %v after %v", text, err, took)
+				}
+			})
+		})
+	}
 }
 
 // TestNobodyReachesAClosedServer, neither by a new connection nor by an open one.

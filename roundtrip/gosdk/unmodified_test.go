@@ -19,14 +19,22 @@ import (
 
 // listener is a client that keeps what it is told beside the result.
 type listener struct {
+	more chan struct{} // has room for one signal that said has grown
+
 	mu   sync.Mutex
 	said []string
 }
+
+func newListener() *listener { return &listener{more: make(chan struct{}, 1)} }
 
 func (l *listener) note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said = append(l.said, text)
+	select {
+	case l.more <- struct{}{}:
+	default: // the signal before has not been seen yet
+	}
 }
 
 // heard reports whether the client was told something.
@@ -41,9 +49,9 @@ func (l *listener) await(t *testing.T, text string) {
 	t.Helper()
 	for enough := within(t); !l.heard(text); {
 		select {
+		case <-l.more:
 		case <-enough.Done():
 			t.Fatalf("the client was not told %q", text)
-		case <-time.After(time.Millisecond):
 		}
 	}
 }
@@ -99,7 +107,7 @@ func TestShadowsPassEverythingElseOn(t *testing.T) {
 		}
 		return toolText(answer.Content["reason"].(string)), nil
 	}, withUnmodifiedHandlers())
-	var l listener
+	l := newListener()
 	session := l.connect(t, server, modern)
 	params := &mcp.CallToolParams{Name: "t",
 		Meta: mcp.Meta{"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}}

@@ -92,7 +92,7 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 
 // TestElicitWithoutARoundChecksURLs, where it is the SDK's own call.
 func TestElicitWithoutARoundChecksURLs(t *testing.T) {
-	who := &listener{}
+	who := newListener()
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	var err error
 	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {

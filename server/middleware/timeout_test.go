@@ -147,18 +147,21 @@ func TestTimeoutDefault(t *testing.T) {
 }
 
 func TestTimeoutIsAnOutcome(t *testing.T) {
-	r := newRig(t, middleware.Timeout(time.Millisecond))
-	server.AddTool(r.Server, server.Tool{Name: "slow"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-	response := r.call("slow", "")
-	if response.Error != nil {
-		t.Fatalf("a tool's timeout is %v, want an error result", response.Error)
-	}
-	r.wantValue(1, "rondo_requests_total", "method", "tools/call", "outcome", "timeout")
-	wantFields(t, r.entry("mcp.request"), map[string]any{"outcome": "timeout"})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, middleware.Timeout(time.Second))
+		server.AddTool(r.Server, server.Tool{Name: "slow"},
+			func(ctx context.Context, _ *server.ToolCall,
+				_ input) (protocol.CallToolOutcome, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+		response := r.call("slow", "")
+		if response.Error != nil {
+			t.Fatalf("a tool's timeout is %v, want an error result", response.Error)
+		}
+		r.wantValue(1, "rondo_requests_total", "method", "tools/call", "outcome", "timeout")
+		wantFields(t, r.entry("mcp.request"), map[string]any{"outcome": "timeout"})
+	})
 }
 
 func TestCancelledIsAnOutcome(t *testing.T) {

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -122,13 +124,15 @@ func TestWrappedBodyLimit(t *testing.T) {
 
 // TestSlowBody announces a body that never comes.
 func TestSlowBody(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{ReadTimeout: 20 * time.Millisecond})
-	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
-		"Mcp-Method: server/discover")
-	if got := rawExchange(t, ts, request[:len(request)-1]); got.status != 408 ||
-		got.code() != -32600 {
-		t.Errorf("got status %d and code %d, want 408 and -32600", got.status, got.code())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+		request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
+			"Mcp-Method: server/discover")
+		got := exchange(t, conn, bufio.NewReader(conn), request[:len(request)-1])
+		if got.status != 408 || got.code() != -32600 {
+			t.Errorf("got status %d and code %d, want 408 and -32600", got.status, got.code())
+		}
+	})
 }
 
 // TestCutBody ends the connection within the body, with the other direction
@@ -155,28 +159,30 @@ func TestCutBody(t *testing.T) {
 // TestReadTimeoutEnds holds that the time for the body does not limit the
 // request, also where another handler has read the body before.
 func TestReadTimeoutEnds(t *testing.T) {
-	gate := newGate()
-	h := servertest.NewHandler(t, gate.server(t), &serverhttp.Options{ReadTimeout: 30 * time.Millisecond})
-	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		data, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		h := servertest.NewHandler(t, gate.server(t), nil)
+		ts := pipehttp.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			data, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(data)))
+			h.ServeHTTP(w, r)
+		}))
+		done := make(chan *reply, 1)
+		go func() { done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)) }()
+		ctx := <-gate.entered
+		select {
+		case <-ctx.Done():
+			t.Error("the time for the body ended the request")
+		case <-time.After(2 * serverhttp.DefaultReadTimeout):
 		}
-		r.Body = io.NopCloser(strings.NewReader(string(data)))
-		h.ServeHTTP(w, r)
-	}))
-	done := make(chan *reply, 1)
-	go func() { done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)) }()
-	ctx := <-gate.entered
-	select {
-	case <-ctx.Done():
-		t.Error("the time for the body ended the request")
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(gate.open)
-	if got := <-done; got.status != 200 {
-		t.Errorf("got status %d, want 200", got.status)
-	}
+		close(gate.open)
+		if got := <-done; got.status != 200 {
+			t.Errorf("got status %d, want 200", got.status)
+		}
+	})
 }
 
 // FuzzBody holds that whatever is sent gets one JSON object on one line.

@@ -2,11 +2,7 @@ package serverhttp_test
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"io"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -15,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -98,61 +95,62 @@ func TestReadTimeout(t *testing.T) {
 // request before, or come too slowly. The server then closes the connection by
 // itself.
 func TestSlowSecondBody(t *testing.T) {
-	for _, trickle := range []bool{false, true} {
-		ts, _ := serve(t, newServer(t, nil),
-			&serverhttp.Options{ReadTimeout: 20 * time.Millisecond})
-		conn := dial(t, ts)
-		in := bufio.NewReader(conn)
-		request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28",
-			"Mcp-Method: server/discover")
-		if got := responseWriter(t, conn, in, request); got.status != 200 {
-			t.Fatalf("got status %d, want 200", got.status)
-		}
-		whole := len(request) - 9_000
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			ticks := time.NewTicker(time.Millisecond)
-			defer ticks.Stop()
-			for i := whole; trickle && i < len(request)-1; i++ {
-				select {
-				case <-ticks.C:
-				case <-ctx.Done():
-					return
+	for name, trickle := range map[string]bool{"stops": false, "trickles": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+				in := bufio.NewReader(conn)
+				request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28",
+					"Mcp-Method: server/discover")
+				if got := exchange(t, conn, in, request); got.status != 200 {
+					t.Fatalf("got status %d, want 200", got.status)
 				}
-				if _, err := io.WriteString(conn, request[i:i+1]); err != nil {
-					return
+				whole := len(request) - 9_000
+				began := time.Now()
+				var trickling sync.WaitGroup
+				defer trickling.Wait()
+				trickling.Go(func() {
+					for i := whole; trickle && i < len(request)-1; i++ {
+						time.Sleep(time.Second)
+						if _, err := io.WriteString(conn, request[i:i+1]); err != nil {
+							return
+						}
+					}
+				})
+				if got := exchange(t, conn, in, request[:whole]); got.status != 408 {
+					t.Errorf("got status %d, want 408", got.status)
 				}
-			}
-		}()
-		if got := responseWriter(t, conn, in, request[:whole]); got.status != 408 {
-			t.Errorf("trickling %v: got status %d, want 408", trickle, got.status)
-		}
-		cancel()
-		hangsUp(t, in)
+				if took := time.Since(began); took != serverhttp.DefaultReadTimeout {
+					t.Errorf("answered after %v, want %v", took, serverhttp.DefaultReadTimeout)
+				}
+				hangsUp(t, in)
+			})
+		})
 	}
 }
 
 // TestRefusedSlowBody refuses requests whose bodies do not come.
 func TestRefusedSlowBody(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil),
-		&serverhttp.Options{ReadTimeout: 20 * time.Millisecond, MaxBodyBytes: 1000})
 	for _, tt := range []struct {
 		name, head string
 		status     int
 	}{
 		{"media type", "Content-Type: text/plain\r\nContent-Length: 100", 415},
-		{"origin", "Content-Type: application/json\r\nOrigin: http://other.example\r\nContent-Length: 100",
-			403},
+		{"origin", "Content-Type: application/json\r\nOrigin: http://other.example\r\n" +
+			"Content-Length: 100", 403},
 		{"length", "Content-Type: application/json\r\nContent-Length: 1001", 413},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			conn := dial(t, ts)
-			in := bufio.NewReader(conn)
-			if got := responseWriter(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+
-				"\r\n\r\n{"); got.status != tt.status {
-				t.Errorf("%s: got status %d, want %d", tt.head, got.status, tt.status)
-			}
-			hangsUp(t, in)
+			synctest.Test(t, func(t *testing.T) {
+				conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil),
+					&serverhttp.Options{ReadTimeout: time.Second, MaxBodyBytes: 1000})).Dial()
+				in := bufio.NewReader(conn)
+				request := "POST / HTTP/1.1\r\nHost: localhost\r\n" + tt.head + "\r\n\r\n{"
+				if got := exchange(t, conn, in, request); got.status != tt.status {
+					t.Errorf("got status %d, want %d", got.status, tt.status)
+				}
+				hangsUp(t, in)
+			})
 		})
 	}
 }
@@ -160,65 +158,29 @@ func TestRefusedSlowBody(t *testing.T) {
 // TestUnreadResponses has a client that sends requests and reads no response.
 // Each is small, and written by net/http when its handler has returned.
 func TestUnreadResponses(t *testing.T) {
-	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, newServer(t, nil),
-		&serverhttp.Options{WriteTimeout: 50 * time.Millisecond}))
-	closed := make(chan struct{})
-	ts.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		if err := conn.(*net.TCPConn).SetWriteBuffer(4 << 10); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+		request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
+			"Mcp-Method: server/discover")
+		began := time.Now()
+		for {
+			if _, err := io.WriteString(conn, request); err != nil {
+				break
+			}
 		}
-		return ctx
-	}
-	ts.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
-			close(closed)
+		if took := time.Since(began); took != serverhttp.DefaultWriteTimeout {
+			t.Errorf("the server waits %v for a client that does not read, want %v", took,
+				serverhttp.DefaultWriteTimeout)
 		}
-	}
-	ts.Start()
-	t.Cleanup(ts.Close)
-	conn := dial(t, ts)
-	if err := errors.Join(conn.SetReadBuffer(4<<10),
-		conn.SetWriteDeadline(time.Now().Add(20*time.Second))); err != nil {
-		t.Fatal(err)
-	}
-	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28",
-		"Mcp-Method: server/discover")
-	for {
-		_, err := io.WriteString(conn, request)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("the server waits for a client that does not read")
-		}
-		if err != nil {
-			break
-		}
-	}
-	<-closed
-}
-
-// exchange writes a request as it stands and reads the response.
-func responseWriter(t *testing.T, conn net.Conn, in *bufio.Reader, request string) *reply {
-	t.Helper()
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read(t, response)
+	})
 }
 
 // hangsUp fails unless the server closes the connection.
 func hangsUp(t *testing.T, in io.Reader) {
 	t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = io.Copy(io.Discard, in)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		t.Error("the connection stays open")
+	began := time.Now()
+	_, _ = io.Copy(io.Discard, in)
+	if took := time.Since(began); took > serverhttp.DefaultReadTimeout {
+		t.Errorf("the connection stays open for %v", took)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"testing/synctest"
 )
 
 const newTools = "notifications/tools/list_changed"
@@ -75,19 +73,26 @@ func TestGetStreams(t *testing.T) {
 // TestGetStreamKeepAlive holds that a quiet stream gets comments, and that
 // writing has a deadline.
 func TestGetStreamKeepAlive(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, &serverhttp.Options{KeepAlive: time.Millisecond})
-	c := openSession(t, ts, "2025-06-18")
-	for name, f := range map[string]*flow{"GET": c.listen(""), "POST": c.callFlow(1, "wait")} {
-		buf := make([]byte, 64)
-		for comments := 0; comments < 5; {
-			n, err := f.response.Body.Read(buf)
-			if err != nil || strings.Trim(string(buf[:n]), ":\n") != "" {
-				t.Fatalf("%s: got %q, %v, want comments", name, buf[:n], err)
+	synctest.Test(t, func(t *testing.T) {
+		srv, steps := legacyServer(t, nil)
+		ts, _ := servePipes(t, srv, nil)
+		c := openSession(t, ts, "2025-06-18")
+		for name, open := range map[string]func() *flow{
+			"GET":  func() *flow { return c.listen("") },
+			"POST": func() *flow { return c.callFlow(1, "wait") },
+		} {
+			f := open()
+			buf := make([]byte, 64)
+			for comments := 0; comments < 5; {
+				n, err := f.response.Body.Read(buf)
+				if err != nil || strings.Trim(string(buf[:n]), ":\n") != "" {
+					t.Fatalf("%s: got %q, %v, want comments", name, buf[:n], err)
+				}
+				comments += strings.Count(string(buf[:n]), ":")
 			}
-			comments += strings.Count(string(buf[:n]), ":")
+			f.drop()
 		}
-	}
-	<-steps.entered
-	steps.allow <- struct{}{}
+		<-steps.entered
+		steps.allow <- struct{}{}
+	})
 }

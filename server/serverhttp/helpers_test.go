@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -198,10 +199,16 @@ func read(t testing.TB, response *http.Response) *reply {
 func rawExchange(t testing.TB, ts *httptest.Server, request string) *reply {
 	t.Helper()
 	conn := dial(t, ts)
+	return exchange(t, conn, bufio.NewReader(conn), request)
+}
+
+// exchange writes a request as it stands and reads the response.
+func exchange(t testing.TB, conn net.Conn, in *bufio.Reader, request string) *reply {
+	t.Helper()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	response, err := http.ReadResponse(in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +223,14 @@ func dial(t testing.TB, ts *httptest.Server) *net.TCPConn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.TCPConn)
+}
+
+// servePipes is serve with connections within the process, for bubbles of synctest.
+func servePipes(t testing.TB, srv *server.Server,
+	opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
+	t.Helper()
+	h := servertest.NewHandler(t, srv, opts)
+	return pipehttp.Start(t, h), h
 }
 
 // rawRequest spells a POST of body by hand. Every line of extra is a header.

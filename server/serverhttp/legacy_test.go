@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/servertest"
@@ -440,41 +441,44 @@ func TestInitializeSize(t *testing.T) {
 // TestLegacySlowReader holds that a client which reads nothing stops neither
 // its request nor the others, and takes no more memory than it may.
 func TestLegacySlowReader(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	server.AddRawTool(srv, server.Tool{Name: "flood"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
-			for range 40 {
-				if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
-					Params: params}); err != nil {
-					steps.ended <- err
-					return nil, err
+	synctest.Test(t, func(t *testing.T) {
+		srv, steps := legacyServer(t, nil)
+		server.AddRawTool(srv, server.Tool{Name: "flood"},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+				for range 40 {
+					if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
+						Params: params}); err != nil {
+						steps.ended <- err
+						return nil, err
+					}
 				}
-			}
-			steps.ended <- nil
-			return server.Text("flooded"), nil
-		})
-	const most = 2 << 20
-	ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond,
-		MaxSessionBytes: most})
-	c := openSession(t, ts, "2025-11-25")
-	conn := dial(t, ts)
-	if err := conn.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	request := rawRequest(toolCall(1, "flood"), "Mcp-Session-Id: "+c.session)
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-steps.ended; err != nil {
-		t.Errorf("the handler was stopped: %v", err)
-	}
-	if used := serverhttp.EventBytes(h); used > most {
-		t.Errorf("%d bytes are kept, want at most %d", used, most)
-	}
-	if got := c.call(2, "echo"); got.Error != nil {
-		t.Errorf("got %s", got.body)
-	}
+				steps.ended <- nil
+				return server.Text("flooded"), nil
+			})
+		const most = 2 << 20
+		ts, h := servePipes(t, srv, &serverhttp.Options{WriteTimeout: time.Second,
+			MaxSessionBytes: most})
+		c := openSession(t, ts, "2025-11-25")
+		conn, err := ts.Client().Transport.(*http.Transport).DialContext(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		request := rawRequest(toolCall(1, "flood"), "Mcp-Session-Id: "+c.session)
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-steps.ended; err != nil {
+			t.Errorf("the handler was stopped: %v", err)
+		}
+		if used := serverhttp.EventBytes(h); used > most {
+			t.Errorf("%d bytes are kept, want at most %d", used, most)
+		}
+		if got := c.call(2, "echo"); got.Error != nil {
+			t.Errorf("got %s", got.body)
+		}
+	})
 }
 
 // TestLegacyHTTP2 runs a stream, its resumption and a GET stream over HTTP/2.

@@ -10,8 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -221,21 +223,31 @@ func TestDisconnect(t *testing.T) {
 // TestDeadlineIsAnswered holds that a limit which a wrapping handler sets is
 // not taken for a client that went away.
 func TestDeadlineIsAnswered(t *testing.T) {
-	gate := newGate()
-	h := servertest.NewHandler(t, gate.server(t), nil)
-	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Millisecond)
-		defer cancel()
-		h.ServeHTTP(w, r.WithContext(ctx))
-	}))
-	got := do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
-	if got.status != 200 || len(got.Result.Content) != 1 || got.Result.Content[0].Text != "ended" {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		h := servertest.NewHandler(t, gate.server(t), nil)
+		ts := pipehttp.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+			defer cancel()
+			h.ServeHTTP(w, r.WithContext(ctx))
+		}))
+		got := do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
+		if got.status != 200 || len(got.Result.Content) != 1 || got.Result.Content[0].Text != "ended" {
+			t.Errorf("got status %d: %s", got.status, got.body)
+		}
+	})
 }
 
 // TestSlowReader has clients that read nothing, in both kinds of response.
 func TestSlowReader(t *testing.T) {
+	for _, tool := range []string{"flood", "huge"} {
+		t.Run(tool, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { checkSlowReader(t, tool) })
+		})
+	}
+}
+
+func checkSlowReader(t *testing.T, tool string) {
 	failed := make(chan error, 1)
 	srv := newServer(t, nil)
 	server.AddRawTool(srv, server.Tool{Name: "flood"},
@@ -251,34 +263,33 @@ func TestSlowReader(t *testing.T) {
 		})
 	server.AddRawTool(srv, server.Tool{Name: "huge"},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text(strings.Repeat("x", 64<<20)), nil
+			return server.Text(strings.Repeat("x", 1<<20)), nil
 		})
-	for _, tool := range []string{"flood", "huge"} {
-		t.Run(tool, func(t *testing.T) {
-			ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond})
-			conn := dial(t, ts)
-			if err := conn.SetReadBuffer(4 << 10); err != nil {
-				t.Fatal(err)
-			}
-			request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
-				"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
-			if _, err := io.WriteString(conn, request); err != nil {
-				t.Fatal(err)
-			}
-			first, err := bufio.NewReaderSize(conn, 16).ReadByte() // it has been served
-			if err != nil || first != 'H' {
-				t.Fatalf("got %q, %v", first, err)
-			}
-			// The request ends although the client never reads on.
-			if err := h.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if tool == "flood" {
-				if err := <-failed; err == nil {
-					t.Error("the handler was not told")
-				}
-			}
-		})
+	// It is over before a comment is due: what waits for a mutex stops the clock of a bubble.
+	const limit = time.Second
+	h := servertest.NewHandler(t, srv, &serverhttp.Options{WriteTimeout: limit})
+	conn := pipehttp.Serve(t, h).Dial()
+	request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
+		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReaderSize(conn, 16).ReadByte() // it has been served
+	if err != nil || first != 'H' {
+		t.Fatalf("got %q, %v", first, err)
+	}
+	// The request ends although the client never reads on.
+	began := time.Now()
+	if err := h.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took != limit {
+		t.Errorf("it ended after %v, want %v", took, limit)
+	}
+	if tool == "flood" {
+		if err := <-failed; err == nil {
+			t.Error("the handler was not told")
+		}
 	}
 }
 
@@ -326,27 +337,29 @@ func TestHTTP2(t *testing.T) {
 
 // TestKeepAlive holds that a quiet stream gets comments, JSON none.
 func TestKeepAlive(t *testing.T) {
-	gate := newGate()
-	ts, _ := serve(t, gate.server(t), &serverhttp.Options{KeepAlive: time.Millisecond})
-	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for comments := 0; comments < 3 && lines.Scan(); {
-		if lines.Text() == ":" {
-			comments++
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate()
+		ts, _ := servePipes(t, gate.server(t), nil)
+		response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	close(gate.open)
-	last := ""
-	for lines.Scan() {
-		if lines.Text() != "" {
-			last = lines.Text()
+		defer response.Body.Close()
+		lines := bufio.NewScanner(response.Body)
+		for comments := 0; comments < 3 && lines.Scan(); {
+			if lines.Text() == ":" {
+				comments++
+			}
 		}
-	}
-	if lines.Err() != nil || !strings.Contains(last, "opened") {
-		t.Errorf("the stream ends with %q, %v, want the response", last, lines.Err())
-	}
+		close(gate.open)
+		last := ""
+		for lines.Scan() {
+			if lines.Text() != "" {
+				last = lines.Text()
+			}
+		}
+		if lines.Err() != nil || !strings.Contains(last, "opened") {
+			t.Errorf("the stream ends with %q, %v, want the response", last, lines.Err())
+		}
+	})
 }

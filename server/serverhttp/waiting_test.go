@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -20,7 +21,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -150,32 +150,34 @@ func TestShutdownWaitsForWork(t *testing.T) {
 func TestHeartbeatsOfACallThatWaits(t *testing.T) {
 	for _, v := range []string{"2025-06-18", "2025-11-25"} {
 		t.Run(v, func(t *testing.T) {
-			ts, _ := serve(t, askingServer(t,
-				&server.Options{Roundtrip: roundtrip.Options{Heartbeat: 10 * time.Millisecond}}),
-				nil)
-			c := openSession(t, ts, v)
-			f := c.callFlow(1, "report")
-			f.expect(`"progress":1,"total":3,"message":"one"`)
-			question := f.expect("elicitation/create")
-			last := 1.0
-			for range 3 {
-				beat := progressOf(t, f.expect("notifications/progress"))
-				if beat.Progress <= last || beat.Progress >= 2 || *beat.Total != 3 ||
-					beat.Message != "waiting for an answer" {
-					t.Fatalf("heartbeat %+v after %v", beat, last)
+			synctest.Test(t, func(t *testing.T) {
+				ts, _ := servePipes(t, askingServer(t,
+					&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Second}}),
+					nil)
+				c := openSession(t, ts, v)
+				f := c.callFlow(1, "report")
+				f.expect(`"progress":1,"total":3,"message":"one"`)
+				question := f.expect("elicitation/create")
+				last := 1.0
+				for range 3 {
+					beat := progressOf(t, f.expect("notifications/progress"))
+					if beat.Progress <= last || beat.Progress >= 2 || *beat.Total != 3 ||
+						beat.Message != "waiting for an answer" {
+						t.Fatalf("heartbeat %+v after %v", beat, last)
+					}
+					last = beat.Progress
 				}
-				last = beat.Progress
-			}
-			c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
-			m := f.next()
-			// sent before the answer came
-			for ; strings.Contains(m.raw, "waiting for an answer"); m = f.next() {
-			}
-			if p := progressOf(t, m); p.Progress != 2 || p.Message != "two" {
-				t.Errorf("the handler's next progress went out as %+v", p)
-			}
-			f.expect("reported <nil> <nil> <nil>")
-			f.end()
+				c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+				m := f.next()
+				// sent before the answer came
+				for ; strings.Contains(m.raw, "waiting for an answer"); m = f.next() {
+				}
+				if p := progressOf(t, m); p.Progress != 2 || p.Message != "two" {
+					t.Errorf("the handler's next progress went out as %+v", p)
+				}
+				f.expect("reported <nil> <nil> <nil>")
+				f.end()
+			})
 		})
 	}
 }
@@ -197,34 +199,38 @@ func progressOf(t *testing.T, m said) reported {
 }
 
 func TestNoHeartbeatsWithoutAToken(t *testing.T) {
-	ts, _ := serve(t, askingServer(t,
-		&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
-	c := openSession(t, ts, "2025-11-25")
-	f := c.flow("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
-	question := f.expect("elicitation/create")
-	time.Sleep(20 * time.Millisecond) // in which some would go out
-	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
-	f.expect("accept Ann")
+	synctest.Test(t, func(t *testing.T) {
+		ts, _ := servePipes(t, askingServer(t,
+			&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Second}}), nil)
+		c := openSession(t, ts, "2025-11-25")
+		f := c.flow("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
+		question := f.expect("elicitation/create")
+		time.Sleep(20 * time.Second) // in which some would go out
+		c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+		f.expect("accept Ann")
+	})
 }
 
 // Heartbeats say nothing that a client which comes back must know, and a client
 // that never comes back must not fill the log with them.
 func TestHeartbeatsAreNotKept(t *testing.T) {
-	ts, h := serve(t, askingServer(t,
-		&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
-	c := openSession(t, ts, "2025-11-25")
-	f := c.callFlow(1, "ask")
-	question := f.expect("elicitation/create")
-	kept := serverhttp.EventBytes(h)
-	for range 5 {
-		f.expect("waiting for an answer")
-	}
-	f.drop()
-	time.Sleep(20 * time.Millisecond)
-	if now := serverhttp.EventBytes(h); now != kept {
-		t.Errorf("%d bytes are kept after heartbeats, %d before", now, kept)
-	}
-	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+	synctest.Test(t, func(t *testing.T) {
+		ts, h := servePipes(t, askingServer(t,
+			&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Second}}), nil)
+		c := openSession(t, ts, "2025-11-25")
+		f := c.callFlow(1, "ask")
+		question := f.expect("elicitation/create")
+		kept := serverhttp.EventBytes(h)
+		for range 5 {
+			f.expect("waiting for an answer")
+		}
+		f.drop()
+		time.Sleep(time.Minute)
+		if now := serverhttp.EventBytes(h); now != kept {
+			t.Errorf("%d bytes are kept after heartbeats, %d before", now, kept)
+		}
+		c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+	})
 }
 
 // A session that is deleted while a person is asked leaves nothing behind, and an
@@ -232,39 +238,29 @@ func TestHeartbeatsAreNotKept(t *testing.T) {
 func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
-			ts, _ := serve(t, askingServer(t,
-				&server.Options{Roundtrip: roundtrip.Options{MaxWaiting: 1}}), nil)
-			gone := openSession(t, ts, "2025-11-25")
-			f := gone.callFlow(1, tool)
-			question := f.expect("elicitation/create")
-			other := openSession(t, ts, "2025-11-25")
-			if got := other.call(1, tool); !strings.Contains(got.body, `"retryAfterMs":5000`) {
-				t.Errorf("a second call may wait: %s", got.body)
-			}
-			if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
-				t.Fatalf("delete: status %d", got.status)
-			}
-			if got := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":{"action":"accept"}}`)); got.status != 404 {
-				t.Errorf("a late answer: status %d", got.status)
-			}
-			var second *flow
-			for range 100 { // until the handler has noticed
-				response := other.post(toolCall(2, tool))
-				if response.Header.Get("Content-Type") == "text/event-stream" {
-					second = &flow{TB: t, Reader: sse.NewReader(response.Body, 0),
-						response: response, cancel: func() {}}
-					question = second.expect("elicitation/create")
-					break
+			synctest.Test(t, func(t *testing.T) {
+				ts, _ := servePipes(t, askingServer(t,
+					&server.Options{Roundtrip: roundtrip.Options{MaxWaiting: 1}}), nil)
+				gone := openSession(t, ts, "2025-11-25")
+				f := gone.callFlow(1, tool)
+				question := f.expect("elicitation/create")
+				other := openSession(t, ts, "2025-11-25")
+				if got := other.call(1, tool); !strings.Contains(got.body, `"retryAfterMs":5000`) {
+					t.Errorf("a second call may wait: %s", got.body)
 				}
-				readAll(t, response)
-				time.Sleep(time.Millisecond)
-			}
-			if second == nil {
-				t.Fatal("the room did not come back")
-			}
-			other.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
-			second.expect("accept")
-			other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`) // which is accepted and nobody's
+				if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
+					t.Fatalf("delete: status %d", got.status)
+				}
+				if got := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":{"action":"accept"}}`)); got.status != 404 {
+					t.Errorf("a late answer: status %d", got.status)
+				}
+				synctest.Wait() // until the handler has noticed
+				second := other.callFlow(2, tool)
+				question = second.expect("elicitation/create")
+				other.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+				second.expect("accept")
+				other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`) // which is accepted and nobody's
+			})
 		})
 	}
 }
