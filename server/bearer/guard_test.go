@@ -155,10 +155,12 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"claims are no object": {signRaw(t, f.signer, `[]`), "malformed"},
 		"critical header":      {signHeader(t, f.signer, "crit", []string{"exp"}), "malformed"},
 		"ID token":             {sign(t, jose.ES256, f.signer, "id+jwt", claimsOf(nil)), "type"},
-		"logout token":         {sign(t, jose.ES256, f.signer, "logout+jwt", claimsOf(nil)), "type"},
-		"opaque":               {"2YotnFZFEjr1zCsicMWpAA", "malformed"},
-		"five parts":           {"a.b.c.d.e", "malformed"},
-		"header is no JSON":    {"e30x.e30.e30", "malformed"},
+		"logout token": {
+			sign(t, jose.ES256, f.signer, "logout+jwt", claimsOf(nil)), "type",
+		},
+		"opaque":            {"2YotnFZFEjr1zCsicMWpAA", "malformed"},
+		"five parts":        {"a.b.c.d.e", "malformed"},
+		"header is no JSON": {"e30x.e30.e30", "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantRefusal(t, send(t, g, forged.token), http.StatusUnauthorized,
