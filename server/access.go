@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/scope"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -162,20 +163,11 @@ func (s *Server) accessOf(p protocol.Principal) *Access {
 
 // validateScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
 func validateScopes(scopes []string) error {
-	for _, scope := range scopes {
-		if !isScope(scope) {
+	for _, text := range scopes {
+		if !scope.Valid(text) {
 			return errors.New("scopes must be printable ASCII without space, quote and backslash, " +
 				"and not empty")
 		}
 	}
 	return nil
-}
-
-func isScope(scope string) bool {
-	for i := range len(scope) {
-		if c := scope[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return scope != ""
 }

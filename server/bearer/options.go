@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/rondo-mcp/rondo/internal/limit"
+	"github.com/rondo-mcp/rondo/internal/scope"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -202,12 +203,12 @@ func checkEndpoint(field, text string) error {
 }
 
 func (o *Options) checkScopes() error {
-	for _, scope := range slices.Concat(o.Scopes, o.Supported) {
-		if scope == "offline_access" {
+	for _, text := range slices.Concat(o.Scopes, o.Supported) {
+		if text == "offline_access" {
 			return errors.New("bearer: offline_access is for clients to ask of the " +
 				"authorization server, not for a resource server to name")
 		}
-		if !isScope(scope) {
+		if !scope.Valid(text) {
 			return errors.New("bearer: scopes must be printable ASCII without space, quote and " +
 				"backslash, and not empty")
 		}
@@ -230,16 +231,6 @@ func (o *Options) checkAlgorithms() error {
 		}
 	}
 	return nil
-}
-
-// isScope reports whether scope is a scope-token (RFC 6749, 3.3).
-func isScope(scope string) bool {
-	for i := range len(scope) {
-		if c := scope[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return scope != ""
 }
 
 // signatureAlgorithms returns the accepted algorithms as the library spells them.

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/scope"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -99,7 +99,7 @@ func (g *Guard) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serv
 }
 
 func (g *Guard) lackOfScope(anonymous bool, need []string) *serverhttp.AuthError {
-	need = union(g.opts.Scopes, need)
+	need = scope.Union(g.opts.Scopes, need)
 	if anonymous {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
 			Challenge: g.challenge("", "", need)}
@@ -122,16 +122,4 @@ func (g *Guard) challenge(code, text string, scopes []string) string {
 	add("scope", strings.Join(scopes, " "))
 	add("resource_metadata", g.metadataURL)
 	return "Bearer " + strings.Join(params, ", ")
-}
-
-// union returns the scopes of both lists in their order, each once. What is no scope is left out:
-// handlers of the host name scopes as well.
-func union(lists ...[]string) []string {
-	var all []string
-	for _, scope := range slices.Concat(lists...) {
-		if isScope(scope) && !slices.Contains(all, scope) {
-			all = append(all, scope)
-		}
-	}
-	return all
 }

@@ -1,0 +1,23 @@
+package oauth
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// A Secret is text that is never printed.
+type Secret string
+
+// Format implements [fmt.Formatter]. It prints that there is a secret, whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
+
+// LogValue implements [slog.LogValuer] as Format does.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
+
+func (s Secret) hidden() string {
+	if s == "" {
+		return "none"
+	}
+	return "hidden"
+}

@@ -1,0 +1,474 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/scope"
+)
+
+const (
+	// refreshTime is how long a refresh may take.
+	refreshTime = 30 * time.Second
+	// refreshAhead is how long before its end a token is refreshed, or a tenth of its lifetime
+	// where that is less.
+	refreshAhead = 30 * time.Second
+	// failureTime is how long it is remembered that a login was in vain: nobody is asked again
+	// for the same before.
+	failureTime = 5 * time.Minute
+	// justIssuedTime is how long a token is so young that another would be refused as well.
+	justIssuedTime = 10 * time.Second
+	// maxStepUps is how many logins for more scopes an operation may lead to in stepUpTime.
+	maxStepUps = 2
+	stepUpTime = 10 * time.Minute
+	// maxRemembered bounds what is remembered of operations and failures.
+	maxRemembered = 1000
+)
+
+// A Source has the tokens of one person for one endpoint, and gets them: it is a
+// [clienthttp.Authorizer]. Its methods may be called concurrently; whatever the number of callers,
+// one login, one refresh and one registration runs at a time.
+type Source struct {
+	opts         Options
+	endpoint     *url.URL
+	endpointText string
+	store        Store
+	guard        *guard
+
+	loading sync.Mutex // held while the login is read from the store
+
+	mu       sync.Mutex
+	loaded   bool
+	tokens   *tokens // nil: none
+	flight   *flight // that runs, nil: none
+	servers  map[string]*serverMetadata
+	stepUps  map[string][]time.Time // by operation
+	failures map[string]failure     // by what was asked for
+}
+
+// tokens are those in use. They are not changed.
+type tokens struct {
+	issuer   string // as its metadata spells it
+	resource string
+	record   *tokenRecord
+}
+
+// A failure is a login that was in vain.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+var _ clienthttp.Authorizer = (*Source)(nil)
+
+// New returns a source of tokens for an endpoint: the URL of an MCP server, https, or http to a
+// loopback host. It reads and asks nothing yet. opts may be nil.
+func New(endpoint string, opts *Options) (*Source, error) {
+	u, err := checkEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
+		guard: newGuard(u, opts.HTTPClient), servers: map[string]*serverMetadata{},
+		stepUps: map[string][]time.Time{}, failures: map[string]failure{}}
+	if s.store == nil {
+		s.store = NewMemoryStore()
+	}
+	return s, nil
+}
+
+func (s *Source) observe(e Event) {
+	if s.opts.Observe != nil {
+		s.opts.Observe(e)
+	}
+}
+
+func (s *Source) currentTokens() *tokens {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens
+}
+
+func (s *Source) pointerKey() Key { return Key{Resource: s.endpointText, Account: s.opts.Account} }
+
+func (s *Source) tokenKey(issuer, resource string) Key {
+	return Key{Issuer: issuer, Resource: resource, Account: s.opts.Account}
+}
+
+// readStored reads the login from the store, at the first request and where force says so.
+func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
+	s.mu.Lock()
+	now, loaded := s.tokens, s.loaded
+	s.mu.Unlock()
+	if loaded && !force {
+		return now, nil
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	pointer, err := load[pointerRecord](ctx, s.store, s.pointerKey())
+	if err != nil {
+		return nil, fmt.Errorf("oauth: the store: %w", err)
+	}
+	var found *tokens
+	if pointer != nil {
+		record, err := load[tokenRecord](ctx, s.store, s.tokenKey(pointer.Issuer, pointer.Resource))
+		if err != nil {
+			return nil, fmt.Errorf("oauth: the store: %w", err)
+		}
+		if record != nil && isToken(record.Access) {
+			found = &tokens{pointer.Issuer, pointer.Resource, record}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens, s.loaded = found, true
+	return found, nil
+}
+
+// keep saves a login and then uses it.
+func (s *Source) keep(ctx context.Context, issuer, resource string, record *tokenRecord) error {
+	if err := save(ctx, s.store, s.tokenKey(issuer, resource), record); err != nil {
+		return fmt.Errorf("oauth: the store: %w", err)
+	}
+	err := save(ctx, s.store, s.pointerKey(), pointerRecord{issuer, resource})
+	if err != nil {
+		return fmt.Errorf("oauth: the store: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens, s.loaded = &tokens{issuer, resource, record}, true
+	return nil
+}
+
+// Credentials implements [clienthttp.Authorizer]: it returns the token of the person, which it
+// refreshes before it ends. Where there is none the request goes out without: the refusal says
+// where to log in.
+func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
+	if r.URL == nil || r.URL.String() != s.endpoint.String() {
+		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
+	}
+	now, err := s.readStored(ctx, false)
+	if err != nil || now == nil {
+		return nil, err
+	}
+	switch left := now.record.left(); {
+	case now.record.Refresh == "":
+	case left <= 0:
+		if _, err := s.mend(ctx, now.record.Access, refreshTime, s.renew); err != nil &&
+			!isForgotten(err) {
+			return nil, err
+		}
+		if now = s.currentTokens(); now == nil {
+			return nil, nil
+		}
+	case left < now.record.ahead():
+		s.refreshInBackground(now)
+	}
+	return http.Header{"Authorization": {"Bearer " + now.record.Access}}, nil
+}
+
+// left returns how long the token is valid; a token that does not say ends when it is refused.
+func (r *tokenRecord) left() time.Duration {
+	if r.Expiry.IsZero() {
+		return maxExpiry
+	}
+	return time.Until(r.Expiry)
+}
+
+func (r *tokenRecord) ahead() time.Duration {
+	return min(refreshAhead, r.Expiry.Sub(r.Obtained)/10)
+}
+
+// Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or has the person
+// log in; after a 403 that asks for more scopes it has them log in for these. A token that was
+// replaced meanwhile is no reason for either.
+func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
+	sent, _ := strings.CutPrefix(r.Sent.Get("Authorization"), "Bearer ")
+	c := readChallenge(r.Header)
+	now, err := s.readStored(ctx, false)
+	if err != nil {
+		return false, err
+	}
+	if now != nil && now.record.Access != sent {
+		return true, nil
+	}
+	if r.Status == http.StatusUnauthorized {
+		return s.mend(ctx, sent, loginTime, func(ctx context.Context, sent string) error {
+			return s.replace(ctx, sent, c)
+		})
+	}
+	if c.code != "insufficient_scope" {
+		return false, nil // not for want of scopes
+	}
+	return s.stepUp(ctx, r, sent, c)
+}
+
+// stepUp has the person grant more scopes, unless that was tried in vain.
+func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, sent string, c challenge) (
+	bool, error) {
+	now := s.currentTokens()
+	if now == nil || len(c.scopes) == 0 {
+		return false, &ScopeError{Needed: c.scopes}
+	}
+	lack := &ScopeError{Needed: c.scopes, Granted: now.record.Granted}
+	wanted := scope.Union(now.record.Requested, c.scopes)
+	if len(wanted) == len(now.record.Requested) && s.opts.Scopes == nil {
+		return false, lack // they were asked for
+	}
+	if !s.countStepUp(r.RPC + "\x00" + r.Target) {
+		return false, lack
+	}
+	return s.mend(ctx, sent, loginTime, func(ctx context.Context, sent string) error {
+		if replaced, err := s.replacedElsewhere(ctx, sent); replaced || err != nil {
+			return err
+		}
+		err := s.logIn(ctx, want{challenge: c, stepUp: true})
+		if errors.Is(err, ErrDenied) {
+			return errors.Join(lack, err)
+		}
+		return err
+	})
+}
+
+// countStepUp reports whether an operation may lead to another login.
+func (s *Source) countStepUp(operation string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := slices.DeleteFunc(s.stepUps[operation], func(at time.Time) bool {
+		return time.Since(at) > stepUpTime
+	})
+	if len(times) >= maxStepUps || len(s.stepUps) >= maxRemembered {
+		return false
+	}
+	s.stepUps[operation] = append(times, time.Now())
+	return true
+}
+
+// replace gets another token in the place of one that the server does not accept.
+func (s *Source) replace(ctx context.Context, sent string, c challenge) error {
+	now, err := s.replacedNow(ctx, sent)
+	if err != nil || now.replaced {
+		return err
+	}
+	if now.tokens == nil {
+		return s.logIn(ctx, want{challenge: c})
+	}
+	// The server may name another authorization server by now.
+	d, err := s.discover(ctx, c)
+	if err != nil {
+		return err
+	}
+	moved := d.Issuer != now.tokens.issuer || d.Resource != now.tokens.resource
+	record := now.tokens.record
+	justIssued := time.Since(record.Obtained) < justIssuedTime && record.left() > 0
+	if !moved && record.Refresh != "" && !justIssued {
+		if err := s.renew(ctx, sent); !isForgotten(err) {
+			return err
+		}
+	} else if !moved && time.Since(record.LoggedIn) < failureTime && record.left() > 0 {
+		return fmt.Errorf("oauth: the server refuses a token that its authorization server %s has "+
+			"issued a moment ago: logging in again would not help", d.Issuer)
+	}
+	return s.logInAt(ctx, d, want{challenge: c})
+}
+
+// isForgotten reports whether an authorization server has said that a refresh token is of no use
+// any more.
+func isForgotten(err error) bool {
+	failed := (*TokenError)(nil)
+	return errors.As(err, &failed) && !failed.Retryable &&
+		(failed.Code == "invalid_grant" || failed.Code == "invalid_client")
+}
+
+// A replacement is what the store has in the place of a token.
+type replacement struct {
+	tokens   *tokens
+	replaced bool
+}
+
+// replacedNow reads the store: another process may have replaced the token.
+func (s *Source) replacedNow(ctx context.Context, sent string) (replacement, error) {
+	now, err := s.readStored(ctx, true)
+	return replacement{now, err == nil && now != nil && now.record.Access != sent}, err
+}
+
+func (s *Source) replacedElsewhere(ctx context.Context, sent string) (bool, error) {
+	now, err := s.replacedNow(ctx, sent)
+	return now.replaced, err
+}
+
+// renew refreshes the token that was sent, unless somebody else has. What the authorization server
+// says of the refresh token is final only with the code invalid_grant; then the token is asked for
+// once more in the store, for another process may have used it up.
+func (s *Source) renew(ctx context.Context, sent string) error {
+	now, err := s.replacedNow(ctx, sent)
+	if err != nil || now.replaced {
+		return err
+	}
+	old := now.tokens
+	if old == nil || old.record.Refresh == "" {
+		return nil // the request goes out with what there is, and is refused
+	}
+	server, err := s.serverOf(ctx, old.issuer)
+	if err != nil {
+		return err
+	}
+	client, err := s.knownClient(ctx, server)
+	if err != nil {
+		return err
+	}
+	if client == nil || client.id != old.record.ClientID {
+		return s.forgetRefresh(ctx, old)
+	}
+	record, err := s.refresh(ctx, server, client, old.resource, old.record)
+	s.observe(Event{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
+		Scopes: old.record.Granted, Err: err})
+	if isForgotten(err) {
+		return errors.Join(err, s.forgetRefresh(ctx, old))
+	}
+	if err != nil {
+		return err
+	}
+	return s.keep(ctx, old.issuer, old.resource, record)
+}
+
+// forgetRefresh keeps a login without its refresh token, which is of no use any more.
+func (s *Source) forgetRefresh(ctx context.Context, old *tokens) error {
+	record := *old.record
+	record.Refresh = ""
+	return s.keep(ctx, old.issuer, old.resource, &record)
+}
+
+func (s *Source) refreshInBackground(now *tokens) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flight == nil && s.tokens == now {
+		s.startLocked(context.Background(), now.record.Access, refreshTime, s.renew)
+	}
+}
+
+// logIn finds the authorization server and has the person log in.
+func (s *Source) logIn(ctx context.Context, need want) error {
+	d, err := s.discover(ctx, need.challenge)
+	if err != nil {
+		return err
+	}
+	return s.logInAt(ctx, d, need)
+}
+
+// logInAt has the person log in. What was in vain a moment ago is not asked for again.
+func (s *Source) logInAt(ctx context.Context, d *Discovery, need want) error {
+	if s.opts.Interaction == nil {
+		return &LoginRequiredError{need.challenge.scopes, need.challenge, need.stepUp}
+	}
+	asked := d.Issuer + "\x00" + joined(need.challenge.scopes)
+	if err := s.failedLately(asked); err != nil {
+		return err
+	}
+	s.observe(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
+		Scopes: need.challenge.scopes})
+	err := s.interact(ctx, d, need)
+	s.observe(Event{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
+		Scopes: need.challenge.scopes, Err: err})
+	if errors.Is(err, ErrDenied) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.failures) >= maxRemembered {
+			clear(s.failures)
+		}
+		s.failures[asked] = failure{err, time.Now()}
+	}
+	return err
+}
+
+func (s *Source) failedLately(asked string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.failures[asked]; f.err != nil && time.Since(f.at) < failureTime {
+		return f.err
+	}
+	return nil
+}
+
+// interact runs one login.
+func (s *Source) interact(ctx context.Context, d *Discovery, need want) error {
+	hint := ""
+	if known, err := s.knownClient(ctx, d.server); err != nil {
+		return err
+	} else if known != nil {
+		hint = known.redirectURI
+	}
+	receiver, err := s.opts.Interaction.Open(ctx, hint)
+	if err != nil {
+		return err
+	}
+	defer receiver.Close()
+	l, err := s.begin(ctx, d, need, receiver.RedirectURI())
+	if err != nil {
+		return err
+	}
+	check := func(callback *url.URL) error {
+		_, err := l.data.readCallback(callback, d.server)
+		return err
+	}
+	callback, err := receiver.Receive(ctx, l, check)
+	if err != nil {
+		return err
+	}
+	return s.Finish(ctx, l, callback)
+}
+
+// Partition names the login whose results a client may reuse: it changes with every login and is
+// the same for all of its tokens. Empty: nobody is logged in. It is for
+// client.CacheOptions.Partition.
+func (s *Source) Partition(ctx context.Context) string {
+	now, err := s.readStored(ctx, false)
+	if err != nil || now == nil {
+		return ""
+	}
+	return now.record.Login
+}
+
+// Logout forgets the login, and takes its tokens back where the authorization server can. They are
+// forgotten also where it returns an error.
+func (s *Source) Logout(ctx context.Context) error {
+	unlock, err := s.store.Lock(ctx, s.pointerKey())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old, err := s.readStored(ctx, true)
+	s.mu.Lock()
+	s.tokens, s.loaded = nil, true
+	clear(s.failures)
+	clear(s.stepUps)
+	s.mu.Unlock()
+	if err != nil || old == nil {
+		return err
+	}
+	err = errors.Join(s.store.Delete(ctx, s.pointerKey()),
+		s.store.Delete(ctx, s.tokenKey(old.issuer, old.resource)))
+	server, serverErr := s.serverOf(ctx, old.issuer)
+	if serverErr == nil {
+		client, clientErr := s.knownClient(ctx, server)
+		if serverErr = clientErr; clientErr == nil && client != nil {
+			serverErr = s.revoke(ctx, server, client, old.record)
+		}
+	}
+	s.observe(Event{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource, Err: serverErr})
+	return errors.Join(err, serverErr)
+}

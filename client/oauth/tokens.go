@@ -1,0 +1,218 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/scope"
+)
+
+// maxExpiry is the longest lifetime of a token that is believed.
+const maxExpiry = 10 * 365 * 24 * time.Hour
+
+// joined spells scopes as one parameter.
+func joined(scopes []string) string { return strings.Join(scopes, " ") }
+
+// exchange redeems the code of a login.
+func (s *Source) exchange(ctx context.Context, m *serverMetadata, client *clientID, l *loginData,
+	code string) (*tokenRecord, error) {
+	config := oauth2.Config{ClientID: client.id, ClientSecret: client.secret,
+		Endpoint:    oauth2.Endpoint{TokenURL: m.Token, AuthStyle: client.style()},
+		RedirectURL: l.RedirectURI}
+	got, err := config.Exchange(s.tokenContext(ctx, m), code, oauth2.VerifierOption(l.Verifier),
+		oauth2.SetAuthURLParam("resource", l.Resource))
+	if err != nil {
+		return nil, s.tokenError(ctx, m, client, err)
+	}
+	record, err := readToken(got, l.Scopes)
+	if err != nil {
+		return nil, &TokenError{Issuer: m.Issuer, Err: err}
+	}
+	record.Login, record.ClientID = rand.Text(), client.id
+	record.LoggedIn = record.Obtained
+	record.Requested = l.Scopes
+	return record, nil
+}
+
+// refresh renews a token. Scopes are those that were granted: a refresh cannot widen them.
+func (s *Source) refresh(ctx context.Context, m *serverMetadata, client *clientID,
+	resource string, old *tokenRecord) (*tokenRecord, error) {
+	config := clientcredentials.Config{ClientID: client.id, ClientSecret: client.secret,
+		TokenURL: m.Token, AuthStyle: client.style(), Scopes: old.Granted,
+		EndpointParams: url.Values{"grant_type": {"refresh_token"},
+			"refresh_token": {old.Refresh}, "resource": {resource}}}
+	got, err := config.Token(s.tokenContext(ctx, m))
+	if err != nil {
+		return nil, s.tokenError(ctx, m, client, err)
+	}
+	record, err := readToken(got, old.Granted)
+	if err != nil {
+		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: true}
+	}
+	if record.Refresh == "" {
+		record.Refresh = old.Refresh
+	}
+	record.Login, record.ClientID, record.LoggedIn = old.Login, old.ClientID, old.LoggedIn
+	record.Requested = old.Requested
+	return record, nil
+}
+
+// readToken reads the answer of a token endpoint. scopes are those that were asked for, which it
+// need not repeat.
+func readToken(got *oauth2.Token, scopes []string) (*tokenRecord, error) {
+	if !strings.EqualFold(got.TokenType, "Bearer") {
+		return nil, errors.New("the token is not of type Bearer")
+	}
+	if !isToken(got.AccessToken) {
+		return nil, errors.New("the token cannot be sent in a header")
+	}
+	if got.ExpiresIn < 0 {
+		return nil, errors.New("expires_in is negative")
+	}
+	record := &tokenRecord{Access: got.AccessToken, Refresh: got.RefreshToken,
+		Obtained: time.Now(), Granted: scopes}
+	if got.ExpiresIn > 0 {
+		lifetime := min(time.Duration(min(got.ExpiresIn, int64(maxExpiry/time.Second)))*time.Second,
+			maxExpiry)
+		record.Expiry = record.Obtained.Add(lifetime)
+	}
+	if granted, ok := got.Extra("scope").(string); ok {
+		record.Granted = scope.Parse(granted)
+	}
+	return record, nil
+}
+
+// isToken reports whether text is a b64token of RFC 6750.
+func isToken(text string) bool {
+	p := challengeParser{rest: text}
+	return p.token68() != "" && p.rest == ""
+}
+
+// tokenContext returns a context with the HTTP client of a token endpoint.
+func (s *Source) tokenContext(ctx context.Context, m *serverMetadata) context.Context {
+	client := *s.guard.client
+	client.Transport = &strictTransport{next: client.Transport}
+	return context.WithValue(ctx, oauth2.HTTPClient, &client)
+}
+
+// A strictTransport reads the answers of token endpoints: JSON without members that come twice, and
+// not more of it than a document may have.
+type strictTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t *strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := t.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	response, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocumentBytes+1))
+	response.Body.Close()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(body) > maxDocumentBytes:
+		return nil, fmt.Errorf("the answer is longer than %d bytes", maxDocumentBytes)
+	case response.StatusCode/100 == 2 && jsonx.Check(body) != nil:
+		return nil, errNotJSON
+	}
+	if after := retryAfter(response.Header); response.StatusCode/100 != 2 && after > 0 {
+		response.Header.Set("Retry-After", strconv.Itoa(int(after/time.Second)))
+	}
+	response.Header.Set("Content-Type", "application/json") // which is what it is
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
+}
+
+var errNotJSON = errors.New("the answer is not JSON")
+
+// tokenError makes an error of one of a token endpoint. Only invalid_client forgets something here:
+// a registration that the server does not know any more.
+func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID,
+	err error) error {
+	failed := &TokenError{Issuer: m.Issuer, Retryable: true}
+	refused := (*oauth2.RetrieveError)(nil)
+	if !errors.As(err, &refused) || refused.Response == nil {
+		failed.Err = withoutURL(err)
+		return failed
+	}
+	failed.Code = knownCode(refused.ErrorCode)
+	status := refused.Response.StatusCode
+	failed.Err = &statusError{status: status}
+	failed.RetryAfter = retryAfter(refused.Response.Header)
+	if status >= 500 || status == http.StatusTooManyRequests || status/100 == 2 {
+		return failed
+	}
+	failed.Retryable = failed.Code == ""
+	if failed.Code == "invalid_client" && client.dynamic {
+		if err := s.store.Delete(ctx, s.clientKey(m.Issuer)); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+// withoutURL leaves out what net/http and the library say beside the cause: it may quote the
+// server.
+func withoutURL(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return errors.New("the answer is not that of a token endpoint")
+}
+
+// retryAfter reads the header of that name, in seconds; 0: there is none.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, 24*3600)) * time.Second
+}
+
+// revoke takes the tokens of a login back, where the authorization server can (RFC 7009).
+func (s *Source) revoke(ctx context.Context, m *serverMetadata, client *clientID,
+	record *tokenRecord) error {
+	if m.Revocation == "" {
+		return nil
+	}
+	token, hint := record.Refresh, "refresh_token"
+	if token == "" {
+		token, hint = record.Access, "access_token"
+	}
+	form := url.Values{"token": {token}, "token_type_hint": {hint}}
+	if client.method != methodBasic {
+		form.Set("client_id", client.id)
+	}
+	if client.method == methodPost {
+		form.Set("client_secret", client.secret)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Revocation,
+		strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if client.method == methodBasic {
+		r.SetBasicAuth(url.QueryEscape(client.id), url.QueryEscape(client.secret))
+	}
+	_, _, err = s.guard.do(r, http.StatusOK)
+	return err
+}
