@@ -42,8 +42,8 @@ func (t *Transport) sendRequest(
 			return x, nil
 		}
 		again, err := x.reportRefused(Refusal{
-			Outgoing: o, Sent: canonicalHeader(sent), Status: x.resp.StatusCode, Header: x.resp.Header,
-			Attempt: attempt,
+			Outgoing: o, Sent: canonicalHeader(sent),
+			Status: x.resp.StatusCode, Header: x.resp.Header, Attempt: attempt,
 		})
 		switch {
 		case err != nil:
@@ -67,8 +67,11 @@ func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
 	defer humantime.Pause(x.ctx)()
 	again, err = x.transport.authorizer.Refused(x.ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, newAuthorizerError(err, r.Sent)
+	case x.ctx.Err() != nil:
+		return false, context.Cause(x.ctx)
 	}
 	return again, nil
 }

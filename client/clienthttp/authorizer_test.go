@@ -26,10 +26,11 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A scripted is an authorizer that the test plays.
+// A scripted is an authorizer that the test plays. Without functions it gives a new token each
+// time, and has refused requests sent again.
 type scripted struct {
-	credentials func(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) // nil: a token
-	refused     func(ctx context.Context, r clienthttp.Refusal) (bool, error)         // nil: again
+	credentials func(context.Context, clienthttp.Outgoing) (http.Header, error)
+	refused     func(context.Context, clienthttp.Refusal) (bool, error)
 
 	mu       sync.Mutex
 	asked    []clienthttp.Outgoing
@@ -364,7 +365,8 @@ func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
 func TestCallsThatAreRefusedTogetherShareALogin(t *testing.T) {
 	eachEra(t, func(t *testing.T, era protocol.Era) {
 		s := &stepUp{}
-		c := connect(t, newHandler(t, toolServer(t, nil), &serverhttp.Options{Authority: s}), s, era)
+		h := newHandler(t, toolServer(t, nil), &serverhttp.Options{Authority: s})
+		c := connect(t, h, s, era)
 		var calls sync.WaitGroup
 		for range 32 {
 			calls.Go(func() {
@@ -445,7 +447,9 @@ func TestARefusalThatStandsIsAStatusError(t *testing.T) {
 	}}
 	const failure = `{"jsonrpc":"2.0","id":7,"error":{"code":23226,"message":` +
 		`"Bearer secret-token-1 needs write","data":{"scopes":["write"]}}}`
-	for name, body := range map[string]string{media: failure, "text/html": "no secret-token-1 here"} {
+	for name, body := range map[string]string{
+		media: failure, "text/html": "no secret-token-1 here",
+	} {
 		t.Run(name, func(t *testing.T) {
 			a.asked = nil
 			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
