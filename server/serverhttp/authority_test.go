@@ -452,6 +452,9 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 					got.header.Get("Retry-After") != tt.retryAfter {
 					t.Errorf("%s: got status %d and %v", method, got.status, got.header)
 				}
+				if busy := got.code() == protocol.CodeBusy; busy != (tt.status == 503) {
+					t.Errorf("%s: got code %d", method, got.code())
+				}
 				if strings.Contains(got.body, "issuer") {
 					t.Errorf("the response tells why: %s", got.body)
 				}
