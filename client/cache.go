@@ -49,7 +49,7 @@ type CacheOptions struct {
 	// client serves several users. Nil: all calls share one partition, but
 	// private results are not kept at all if the peer has a method
 	// CredentialsVary that returns true, as an HTTP transport with an
-	// Authorize hook does. It may be called concurrently.
+	// Authorize hook or an Authorizer does. It may be called concurrently.
 	Partition func(context.Context) string
 }
 

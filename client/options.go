@@ -85,8 +85,9 @@ type Options struct {
 	// negative there is no wait.
 	MinPause, MaxPause time.Duration
 	// Timeout is how long the server may take over one call in total,
-	// pauses included. Time spent in handlers does not count, since people
-	// take as long as they need. 0: [DefaultTimeout], negative: no limit.
+	// pauses included. Time spent in handlers, or in a login that the
+	// transport waits for, does not count, since people take as long as
+	// they need. 0: [DefaultTimeout], negative: no limit.
 	Timeout time.Duration
 
 	// NoBusyRetry makes calls fail at once when the server is busy

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/scope"
@@ -30,7 +31,7 @@ func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 func (a *Access) Check(need ...string) error {
 	for _, scope := range need {
 		if !a.permits(scope) {
-			return &ScopeError{Need: need}
+			return &ScopeError{Need: slices.Clone(need)}
 		}
 	}
 	return nil

@@ -50,15 +50,17 @@ func TestAccessPermitsWhatWasGrantedOrIsImplied(t *testing.T) {
 }
 
 func TestAScopeErrorIsWhatTheClientGets(t *testing.T) {
-	err := fmt.Errorf("delete: %w", &server.ScopeError{Need: []string{"a", "b"}, Reason: "not yours"})
+	err := fmt.Errorf("delete: %w",
+		&server.ScopeError{Need: []string{"a", "b"}, Reason: "not yours"})
 	wire, ok := protocol.AsError(err)
 	if !ok || wire.Code != protocol.CodeInsufficientScope ||
 		wire.Message != "insufficient scope: needs a b: not yours" ||
 		string(wire.Data) != `{"scopes":["a","b"]}` {
 		t.Errorf("got %+v", wire)
 	}
-	if got, want := err.Error(), "delete: server: insufficient scope: needs a b: not yours"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	const text = "delete: server: insufficient scope: needs a b: not yours"
+	if got := err.Error(); got != text {
+		t.Errorf("got %q, want %q", got, text)
 	}
 	wire, ok = protocol.AsError((*server.ScopeError)(nil))
 	if !ok || wire.Message != "insufficient scope" || string(wire.Data) != `{"scopes":[]}` {
@@ -219,7 +221,8 @@ func ExampleTool_scopes() {
 
 // A handler checks scopes that depend on the arguments itself.
 func ExampleScopeError() {
-	deleteFile := func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	deleteFile := func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
+		error) {
 		if err := call.Access.Check("files:write", "files:delete"); err != nil {
 			return nil, err
 		}

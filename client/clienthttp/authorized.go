@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -41,8 +42,8 @@ func (t *Transport) sendRequest(
 			return x, nil
 		}
 		again, err := x.reportRefused(Refusal{
-			Outgoing: o, Sent: sent, Status: x.resp.StatusCode, Header: x.resp.Header,
-			Attempt: attempt,
+			Outgoing: o, Sent: canonicalHeader(sent),
+			Status: x.resp.StatusCode, Header: x.resp.Header, Attempt: attempt,
 		})
 		switch {
 		case err != nil:
@@ -66,8 +67,11 @@ func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
 	defer humantime.Pause(x.ctx)()
 	again, err = x.transport.authorizer.Refused(x.ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, newAuthorizerError(err, r.Sent)
+	case x.ctx.Err() != nil:
+		return false, context.Cause(x.ctx)
 	}
 	return again, nil
 }
@@ -83,6 +87,15 @@ func (x *httpExchange) bufferRefusal() {
 	}
 	_ = x.resp.Body.Close()
 	x.resp.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// canonicalHeader returns a copy of a header with canonical names.
+func canonicalHeader(header http.Header) http.Header {
+	h := make(http.Header, len(header))
+	for name, values := range header {
+		h[textproto.CanonicalMIMEHeaderKey(name)] = slices.Clone(values)
+	}
+	return h
 }
 
 // addCredentials returns the header with what an authorizer returned. Headers of the protocol
@@ -151,6 +164,9 @@ func newAuthorizerError(err error, sent http.Header) error {
 }
 
 func (e *authorizerError) Error() string { return e.text }
+
+// Format implements [fmt.Formatter]: no verb shows what is masked.
+func (e *authorizerError) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, e.text) }
 
 func (e *authorizerError) Is(target error) bool { return errors.Is(e.err, target) }
 

@@ -69,7 +69,8 @@ func (o Outgoing) text() string {
 // A Refusal is a response that refuses the credentials of a request.
 type Refusal struct {
 	Outgoing
-	// Sent are the headers that Credentials returned for the request. They are not printed.
+	// Sent are the headers that Credentials returned for the request, with canonical names.
+	// They are not printed.
 	Sent http.Header `json:"-"`
 	// Status is 401 or 403.
 	Status int

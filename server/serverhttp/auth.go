@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -59,6 +60,10 @@ func (e *AuthError) statusCode() int {
 // defaultAuthRetry is when a client may come back whose credentials cannot be checked.
 const defaultAuthRetry = 5 * time.Second
 
+func (e *AuthError) retryAfter() time.Duration {
+	return cmp.Or(max(e.RetryAfter, 0), defaultAuthRetry)
+}
+
 // responseHeader returns the header that goes with the status. The value is empty if there
 // is none.
 func (e *AuthError) responseHeader() (name, value string) {
@@ -66,7 +71,7 @@ func (e *AuthError) responseHeader() (name, value string) {
 	case http.StatusUnauthorized:
 		return "WWW-Authenticate", cmp.Or(e.Challenge, "Bearer")
 	case http.StatusServiceUnavailable:
-		return "Retry-After", retrySeconds(cmp.Or(max(e.RetryAfter, 0), defaultAuthRetry))
+		return "Retry-After", retrySeconds(e.retryAfter())
 	}
 	return "WWW-Authenticate", e.Challenge
 }
@@ -107,9 +112,15 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 	if s := refused.statusCode(); option == "Authenticate" && s != http.StatusForbidden {
 		refused = &AuthError{Challenge: refused.Challenge} // it has no other status
 	}
-	f := &fault{status: refused.statusCode(), reason: reasonOf(refused.statusCode())}
+	cause := newHookError(r, option, err)
+	if refused.statusCode() == http.StatusServiceUnavailable {
+		f := busyFault(http.StatusServiceUnavailable, event.RefusedUnverified, quota.None,
+			refused.retryAfter(), "credentials cannot be checked at the moment")
+		f.cause = cause
+		return f
+	}
+	f := &fault{status: refused.statusCode(), reason: reasonOf(refused.statusCode()), cause: cause}
 	f.header, f.value = refused.responseHeader()
-	f.cause = newHookError(r, option, err)
 	// The text of the error may tell an attacker what to try next.
 	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
 	return f
@@ -121,8 +132,6 @@ func reasonOf(status int) event.RefusalReason {
 		return event.RefusedCredentials
 	case http.StatusForbidden:
 		return event.RefusedForbidden
-	case http.StatusServiceUnavailable:
-		return event.RefusedUnverified
 	}
 	return event.RefusedUnauthenticated
 }

@@ -1,0 +1,790 @@
+package clienthttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A scripted is an authorizer that the test plays. Without functions it gives a new token each
+// time, and has refused requests sent again.
+type scripted struct {
+	credentials func(context.Context, clienthttp.Outgoing) (http.Header, error)
+	refused     func(context.Context, clienthttp.Refusal) (bool, error)
+
+	mu       sync.Mutex
+	asked    []clienthttp.Outgoing
+	refusals []clienthttp.Refusal
+}
+
+func (s *scripted) Credentials(ctx context.Context,
+	r clienthttp.Outgoing) (http.Header, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r)
+	n := len(s.asked)
+	s.mu.Unlock()
+	if s.credentials != nil {
+		return s.credentials(ctx, r)
+	}
+	return http.Header{"Authorization": {fmt.Sprintf("Bearer secret-token-%d", n)}}, nil
+}
+
+func (s *scripted) Refused(ctx context.Context, r clienthttp.Refusal) (bool, error) {
+	s.mu.Lock()
+	s.refusals = append(s.refusals, r)
+	s.mu.Unlock()
+	if s.refused != nil {
+		return s.refused(ctx, r)
+	}
+	return true, nil
+}
+
+// An arrival is a request as it came.
+type arrival struct{ method, session, lastEvent, rpc, auth, body string }
+
+// key tells requests apart, and is the same when one is sent again.
+func (a arrival) key() string {
+	return strings.Join([]string{a.method, a.session, a.lastEvent, a.body}, " ")
+}
+
+// A gate refuses what comes to a handler the first time, and lets it through when it is sent
+// again.
+type gate struct {
+	next      http.Handler
+	status    int             // of the refusal
+	challenge string          // of the refusal
+	only      string          // JSON-RPC or HTTP method that is refused; empty: all are
+	resumed   chan<- struct{} // closed when a resumption is let through; nil: nobody waits
+
+	mu   sync.Mutex
+	came []arrival
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	data, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(data)))
+	var m struct{ Method string }
+	_ = json.Unmarshal(data, &m)
+	a := arrival{r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Last-Event-Id"), m.Method,
+		r.Header.Get("Authorization"), string(data)}
+	g.mu.Lock()
+	isNew := !slices.ContainsFunc(g.came, func(b arrival) bool { return a.key() == b.key() })
+	g.came = append(g.came, a)
+	g.mu.Unlock()
+	if isNew && (g.only == "" || g.only == a.rpc || g.only == a.method) {
+		w.Header().Set("WWW-Authenticate", g.challenge)
+		answer(g.status, "text/plain", "no "+a.auth)(w, r)
+		return
+	}
+	if a.lastEvent != "" && g.resumed != nil {
+		close(g.resumed)
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *gate) arrivals() []arrival {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.came)
+}
+
+// toolServer returns a server whose tools ask, and have the client reconnect: reconnect waits
+// for resumed.
+func toolServer(t testing.TB, resumed <-chan struct{}) *server.Server {
+	t.Helper()
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.AddRawTool(srv, server.Tool{Name: "echo"},
+		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("echo " + string(call.Arguments)), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "ask"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			who, err := roundtrip.Ask[struct {
+				Name string `json:"name"`
+			}](ctx, "who", "Name?")
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("asked " + who.Name), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "reconnect"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := call.CloseStream(ctx, 10*time.Millisecond); err != nil {
+				return nil, err
+			}
+			<-resumed
+			return server.Text("reconnected"), nil
+		})
+	return srv
+}
+
+// answerAda answers the question of the tool ask.
+func answerAda(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return &protocol.ElicitResult{Action: protocol.ActionAccept,
+		Content: []byte(`{"name":"Ada"}`)}, nil
+}
+
+// connect returns a client of an era to a handler, over real connections.
+func connect(t testing.TB, h http.Handler, a clienthttp.Authorizer,
+	era protocol.Era) *client.Client {
+	t.Helper()
+	ts := httptest.NewServer(h)
+	t.Cleanup(ts.Close)
+	tr, err := clienthttp.New(ts.URL+"/mcp?key=secret-of-the-url",
+		&clienthttp.Options{Authorizer: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func newHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *serverhttp.Handler {
+	t.Helper()
+	h, err := serverhttp.New(srv, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = h.Shutdown(ctx)
+	})
+	return h
+}
+
+// asAda makes all callers one, so that state outlives a token.
+func asAda() *serverhttp.Options {
+	return &serverhttp.Options{Authenticate: func(*http.Request) (protocol.Principal, error) {
+		return protocol.Principal{Subject: "ada"}, nil
+	}}
+}
+
+// wantText calls a tool and checks what it says.
+func wantText(t testing.TB, c *client.Client, tool, want string) {
+	t.Helper()
+	result, err := c.CallTool(t.Context(), tool, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	if text, ok := result.Content[0].(*protocol.TextContent); !ok || text.Text != want {
+		t.Errorf("%s: got %+v, want %q", tool, result.Content[0], want)
+	}
+}
+
+func eachEra(t *testing.T, test func(t *testing.T, era protocol.Era)) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		t.Run(fmt.Sprint(era), func(t *testing.T) { test(t, era) })
+	}
+}
+
+func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		resumed := make(chan struct{})
+		g := &gate{next: newHandler(t, toolServer(t, resumed), asAda()), status: 401,
+			challenge: "Bearer", resumed: resumed}
+		a := &scripted{}
+		c := connect(t, g, a, era)
+		wantText(t, c, "echo", "echo {}")
+		wantText(t, c, "ask", "asked Ada")
+		want := []string{"POST tools/call"}
+		if era == protocol.Legacy {
+			wantText(t, c, "reconnect", "reconnected")
+			want = []string{"POST initialize", "POST notifications/initialized", "GET",
+				"POST tools/call", "POST answer", "GET resumed", "DELETE"}
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		sends, kinds, sessions := map[string]int{}, map[string]bool{}, map[string]bool{}
+		last := map[string]string{}
+		for _, r := range g.arrivals() {
+			sends[r.key()]++
+			kind := strings.TrimSpace(r.method + " " + r.rpc)
+			switch {
+			case r.lastEvent != "":
+				kind += " resumed"
+			case r.method == "POST" && r.rpc == "":
+				kind += " answer"
+			}
+			kinds[kind] = true
+			if r.session != "" {
+				sessions[r.session] = true
+			}
+			if r.auth == "" || r.auth == last[r.key()] {
+				t.Errorf("%s was sent with the credentials %q after %q", kind, r.auth,
+					last[r.key()])
+			}
+			last[r.key()] = r.auth
+		}
+		for key, n := range sends {
+			if n != 2 {
+				t.Errorf("sent %d times, want twice: %s", n, key)
+			}
+		}
+		for _, kind := range want {
+			if !kinds[kind] {
+				t.Errorf("there was no %s: %v", kind, kinds)
+			}
+		}
+		if len(sessions) > 1 {
+			t.Errorf("the session was lost: %v", sessions)
+		}
+		for _, r := range a.refusals {
+			if r.Status != 401 || r.Attempt != 1 || r.Header.Get("WWW-Authenticate") != "Bearer" ||
+				!strings.HasPrefix(r.Sent.Get("Authorization"), "Bearer secret-token-") ||
+				r.URL.Path != "/mcp" {
+				t.Errorf("the authorizer was told %+v", r)
+			}
+		}
+	})
+}
+
+func TestAnAuthorizerIsToldWhatIsSent(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		a := &scripted{}
+		c := connect(t, newHandler(t, toolServer(t, nil), asAda()), a, era)
+		wantText(t, c, "ask", "asked Ada")
+		_, _ = c.ReadResource(t.Context(), "test://none")
+		_ = c.Close()
+		var got []string
+		for _, o := range a.asked {
+			got = append(got, o.Method+" "+o.RPC+" "+o.Target)
+		}
+		want := []string{"POST tools/call ask", "POST resources/read test://none"}
+		if era == protocol.Legacy {
+			want = append(want, "POST initialize ", "POST notifications/initialized ", "GET  ",
+				"POST  ", "DELETE  ")
+		}
+		for _, w := range want {
+			if !slices.Contains(got, w) {
+				t.Errorf("got %q, want %q in it", got, w)
+			}
+		}
+	})
+}
+
+// A stepUp is the authority of a server and the authorizer of its client: tokens are the scopes
+// that they have, and clients ask for those of the challenge.
+type stepUp struct {
+	mu     sync.Mutex
+	scopes []string
+	logins int
+}
+
+func (s *stepUp) Identify(r *http.Request) (serverhttp.Identity, error) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer token")
+	if !ok {
+		return serverhttp.Identity{}, &serverhttp.AuthError{Challenge: `Bearer scope="read"`}
+	}
+	return serverhttp.Identity{
+		Principal: protocol.Principal{Subject: "ann"},
+		Access:    &server.Access{Scopes: strings.Split(token, ",")},
+	}, nil
+}
+
+func (s *stepUp) Challenge(_ serverhttp.Identity, lack *server.ScopeError) *serverhttp.AuthError {
+	return &serverhttp.AuthError{Status: 403, Challenge: fmt.Sprintf(
+		`Bearer error="insufficient_scope", scope=%q`, strings.Join(lack.Need, " "))}
+}
+
+func (s *stepUp) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scopes == nil {
+		return nil, nil
+	}
+	return http.Header{"authorization": {"Bearer token" + strings.Join(s.scopes, ",")}}, nil
+}
+
+func (s *stepUp) Refused(_ context.Context, r clienthttp.Refusal) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Sent.Get("Authorization") == "" && s.scopes != nil {
+		return true, nil // somebody has logged in meanwhile
+	}
+	_, challenged, _ := strings.Cut(r.Header.Get("WWW-Authenticate"), `scope="`)
+	s.scopes = append(s.scopes, strings.Fields(strings.TrimSuffix(challenged, `"`))...)
+	s.logins++
+	return true, nil
+}
+
+func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		srv := toolServer(t, nil)
+		server.AddRawTool(srv, server.Tool{Name: "write", Scopes: []string{"read", "write"}},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				return server.Text("written"), nil
+			})
+		s := &stepUp{}
+		g := &gate{next: newHandler(t, srv, &serverhttp.Options{Authority: s}), only: "none"}
+		c := connect(t, g, s, era)
+		wantText(t, c, "echo", "echo {}")
+		wantText(t, c, "write", "written")
+		wantText(t, c, "write", "written")
+		if s.logins != 2 {
+			t.Errorf("got %d logins, want one and a step-up", s.logins)
+		}
+		sessions := map[string]bool{}
+		for _, a := range g.arrivals() {
+			sessions[a.session] = true
+		}
+		if delete(sessions, ""); era == protocol.Legacy && len(sessions) != 1 {
+			t.Errorf("got the sessions %v, want one", sessions)
+		}
+	})
+}
+
+func TestCallsThatAreRefusedTogetherShareALogin(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		s := &stepUp{}
+		h := newHandler(t, toolServer(t, nil), &serverhttp.Options{Authority: s})
+		c := connect(t, h, s, era)
+		var calls sync.WaitGroup
+		for range 32 {
+			calls.Go(func() {
+				if _, err := c.CallTool(t.Context(), "echo", nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if s.logins != 1 {
+			t.Errorf("got %d logins, want one", s.logins)
+		}
+	})
+}
+
+func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
+	sent := 0
+	a := &scripted{}
+	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent++
+		answer(401, "text/plain", "no")(w, r)
+	}, &clienthttp.Options{Authorizer: a})
+	_, err := tr.Handle(t.Context(), request(), nil)
+	status, ok := errors.AsType[*clienthttp.StatusError](err)
+	if !ok || status.Status != 401 {
+		t.Errorf("got %v, want the status", err)
+	}
+	if sent != clienthttp.MaxSends || len(a.asked) != sent || len(a.refusals) != sent-1 {
+		t.Errorf("sent %d times with %d credentials and %d refusals", sent, len(a.asked),
+			len(a.refusals))
+	}
+	for i, r := range a.refusals {
+		if r.Attempt != i+1 {
+			t.Errorf("refusal %d is of attempt %d", i, r.Attempt)
+		}
+	}
+}
+
+func TestWhatIsARefusal(t *testing.T) {
+	tests := []struct {
+		name      string
+		status    int
+		challenge string
+		told      bool
+	}{
+		{"401 with a challenge", 401, "Bearer", true},
+		{"401 without one", 401, "", true},
+		{"403 with a challenge", 403, `Bearer error="insufficient_scope"`, true},
+		{"403 without one", 403, "", false},
+		{"400", 400, "Bearer", false},
+		{"503", 503, "", false},
+		{"302", 302, "Bearer", false},
+		{"200", 200, "Bearer", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
+				return false, nil
+			}}
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if tt.challenge != "" {
+					w.Header().Set("WWW-Authenticate", tt.challenge)
+				}
+				w.Header().Set("Location", "http://elsewhere.test")
+				answer(tt.status, media, result)(w, r)
+			}, &clienthttp.Options{Authorizer: a})
+			_, _ = tr.Handle(t.Context(), request(), nil)
+			if told := len(a.refusals) == 1; told != tt.told || len(a.asked) != 1 {
+				t.Errorf("told of %d refusals, asked %d times", len(a.refusals), len(a.asked))
+			}
+		})
+	}
+}
+
+func TestARefusalThatStandsIsAStatusError(t *testing.T) {
+	a := &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
+		return false, nil
+	}}
+	const failure = `{"jsonrpc":"2.0","id":7,"error":{"code":23226,"message":` +
+		`"Bearer secret-token-1 needs write","data":{"scopes":["write"]}}}`
+	for name, body := range map[string]string{
+		media: failure, "text/html": "no secret-token-1 here",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a.asked = nil
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("WWW-Authenticate", `Bearer scope="write"`)
+				answer(403, name, body)(w, r)
+			}, &clienthttp.Options{Authorizer: a})
+			_, err := tr.Handle(t.Context(), request(), nil)
+			status, ok := errors.AsType[*clienthttp.StatusError](err)
+			if !ok || status.Status != 403 || status.Header.Get("WWW-Authenticate") == "" {
+				t.Fatalf("got %v, want the status", err)
+			}
+			if e, ok := protocol.AsError(err); ok != (name == media) ||
+				ok && (e.Code != 23226 || string(e.Data) != `{"scopes":["write"]}`) {
+				t.Errorf("got the error %+v", e)
+			}
+			secrettest.Check(t, []byte("secret-token-1"), err)
+		})
+	}
+}
+
+func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
+	cause := &loginError{"the person said no to secret-token-1"}
+	fails := func(context.Context, clienthttp.Refusal) (bool, error) { return true, cause }
+	noCredentials := func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+		return nil, cause
+	}
+	for name, a := range map[string]*scripted{
+		"Refused": {refused: fails}, "Credentials": {credentials: noCredentials},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				sent++
+				answer(401, "text/plain", "no")(w, r)
+			}, &clienthttp.Options{Authorizer: a})
+			_, err := tr.Handle(t.Context(), request(), nil)
+			if login, ok := errors.AsType[*loginError](err); !ok || login != cause ||
+				!errors.Is(err, cause) {
+				t.Errorf("got %v, want the authorizer's error", err)
+			}
+			if want := len(a.refusals); sent != want {
+				t.Errorf("sent %d times, want %d", sent, want)
+			}
+			if name == "Refused" {
+				secrettest.Check(t, []byte("secret-token-1"), err)
+			}
+		})
+	}
+}
+
+// A loginError is the error of an authorizer.
+type loginError struct{ text string }
+
+func (e *loginError) Error() string { return e.text }
+
+func TestAnAuthorizerCannotSetHeadersOfTheProtocol(t *testing.T) {
+	a := &scripted{credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+		return http.Header{
+			"mcp-name": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "accept": {"forged"},
+			"content-type": {"forged"}, "Mcp-Param-X": {"forged"}, "last-event-id": {"forged"},
+			"mcp-session-id": {"forged"}, "authorization": {"Bearer b"}, "Dpop": {"proof"},
+		}, nil
+	}}
+	var got http.Header
+	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		answer(200, media, result)(w, r)
+	}, &clienthttp.Options{Authorizer: a, Header: http.Header{"Authorization": {"Bearer a"}}})
+	if _, err := tr.Handle(t.Context(), request(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range got {
+		if slices.Contains(values, "forged") {
+			t.Errorf("%s is forged", name)
+		}
+	}
+	if got.Get("Authorization") != "Bearer b" || got.Get("Dpop") != "proof" {
+		t.Errorf("got %v, want the credentials of the authorizer", got)
+	}
+}
+
+func TestAuthorizeAndAuthorizerExcludeEachOther(t *testing.T) {
+	_, err := clienthttp.New("http://server.test", &clienthttp.Options{
+		Authorize:  func(context.Context) (http.Header, error) { return nil, nil },
+		Authorizer: &scripted{},
+	})
+	if err == nil || !strings.Contains(err.Error(), "Authorizer") {
+		t.Errorf("got %v, want an error that names the options", err)
+	}
+}
+
+func TestCredentialsOfAnAuthorizerVary(t *testing.T) {
+	tr, err := clienthttp.New("http://server.test", &clienthttp.Options{Authorizer: &scripted{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tr.CredentialsVary() {
+		t.Error("caches would take all credentials for those of one user")
+	}
+}
+
+func TestCredentialsAreNotPrinted(t *testing.T) {
+	const secret = "secret-token-77"
+	u, err := url.Parse("https://server.test/mcp?key=" + secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := clienthttp.Outgoing{Method: "POST", URL: u, RPC: "tools/call", Target: "a tool"}
+	r := clienthttp.Refusal{Outgoing: o, Sent: http.Header{"Authorization": {"Bearer " + secret}},
+		Status: 403, Header: http.Header{"Set-Cookie": {secret}}, Attempt: 2}
+	// Not in fields that are not exported: package fmt does not call methods there.
+	type holder struct{ R clienthttp.Refusal }
+	for _, value := range []any{o, &o, r, &r, []clienthttp.Refusal{r}, holder{r}, &holder{r}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t", "%!"} {
+			if text := fmt.Sprintf(verb, value); strings.Contains(text, secret) {
+				t.Errorf("%T printed with %s shows the secret: %s", value, verb, text)
+			}
+		}
+		var log strings.Builder
+		slog.New(slog.NewTextHandler(&log, nil)).Info("refused", "r", value)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("refused", "r", value)
+		if text, err := json.Marshal(value); err != nil ||
+			strings.Contains(log.String()+string(text), secret) {
+			t.Errorf("%T shows the secret in logs or JSON: %s %s %v", value, log.String(), text, err)
+		}
+	}
+	if got, want := fmt.Sprintf("%+v", r), `POST tools/call "a tool": 403, attempt 2`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAPersonMayTakeLongToLogIn(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		for _, only := range []string{"tools/call", "answer"} {
+			if only == "answer" && era == protocol.Modern {
+				continue // they are calls
+			}
+			t.Run(only, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testLongLogin(t, era, only) })
+			})
+		}
+	})
+}
+
+// testLongLogin has a person take three minutes to log in for one kind of message, in a client that
+// gives a server a minute.
+func testLongLogin(t *testing.T, era protocol.Era, only string) {
+	h, err := serverhttp.New(toolServer(t, nil), asAda())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(r *http.Request) bool {
+		if r.Body == nil {
+			r.Body = http.NoBody
+		}
+		data, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(data)))
+		kind := "answer"
+		if strings.Contains(string(data), `"tools/call"`) {
+			kind = "tools/call"
+		}
+		return r.Method == "POST" && !strings.Contains(string(data), "initialize") &&
+			r.Header.Get("Authorization") == "" && kind == only
+	}
+	over := inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuse(r) {
+			answer(401, "text/plain", "no")(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})}
+	token := http.Header{}
+	a := &scripted{
+		credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+			return token.Clone(), nil
+		},
+		refused: func(ctx context.Context, _ clienthttp.Refusal) (bool, error) {
+			select {
+			case <-time.After(3 * time.Minute):
+			case <-ctx.Done():
+				return false, context.Cause(ctx)
+			}
+			token.Set("Authorization", "Bearer late")
+			return true, nil
+		},
+	}
+	tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
+		HTTPClient: &http.Client{Transport: over}, Authorizer: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(tr, &client.Options{Era: era, ElicitForm: answerAda,
+		Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, c, "ask", "asked Ada")
+	_ = c.Close()
+	_ = h.Shutdown(t.Context())
+	if len(a.refusals) != 1 {
+		t.Errorf("got %d refusals, want one", len(a.refusals))
+	}
+}
+
+func TestALoginEndsWithItsCallOrTransport(t *testing.T) {
+	for _, how := range []string{"call", "transport"} {
+		t.Run(how, func(t *testing.T) {
+			began := make(chan struct{})
+			var cause error
+			a := &scripted{refused: func(ctx context.Context, _ clienthttp.Refusal) (bool, error) {
+				close(began)
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return true, nil // which does not matter any more
+			}}
+			sent := 0
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				sent++
+				answer(401, "text/plain", "no")(w, r)
+			}, &clienthttp.Options{Authorizer: a})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			stopped := errors.New("stopped")
+			go func() {
+				<-began
+				if how == "call" {
+					cancel(stopped)
+				} else {
+					_ = tr.Close()
+				}
+			}()
+			want := stopped
+			if how == "transport" {
+				want = clienthttp.ErrClosed
+			}
+			_, err := tr.Handle(ctx, request(), nil)
+			if !errors.Is(err, want) || !errors.Is(cause, want) || sent != 1 {
+				t.Errorf("got %v with the cause %v after %d requests, want %v after one", err, cause,
+					sent, want)
+			}
+		})
+	}
+}
+
+func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened := make(chan struct{})
+		s := &legacyServer{id: "s", call: answer(200, media, result)}
+		s.listen = func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "" {
+				answer(401, "text/plain", "no")(w, r)
+				return
+			}
+			close(opened)
+			w.Header().Set("Content-Type", stream)
+			w.WriteHeader(200)
+			<-r.Context().Done()
+		}
+		var mu sync.Mutex
+		token, logins := http.Header{}, 0
+		a := &scripted{
+			credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return token.Clone(), nil
+			},
+			refused: func(context.Context, clienthttp.Refusal) (bool, error) {
+				logins++
+				return false, errors.New("the person said no")
+			},
+		}
+		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+			HTTPClient: &http.Client{Transport: inProcess{s}}, Authorizer: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
+			Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Notify(t.Context(),
+			&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if logins != 1 {
+			t.Errorf("got %d logins in an hour, want one", logins)
+		}
+		mu.Lock()
+		token.Set("Authorization", "Bearer b")
+		mu.Unlock()
+		if _, err := x.Handle(t.Context(), request(), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-opened // by what the call has shown
+		_ = x.Close()
+		_ = tr.Close()
+	})
+}
+
+func TestAResumptionThatIsRefusedEndsTheCall(t *testing.T) {
+	for _, how := range []string{"refusal stands", "authorizer fails"} {
+		t.Run(how, func(t *testing.T) {
+			s := &legacyServer{id: "s", call: events("retry: 10\n", event("e1", `{"jsonrpc":"2.0",`+
+				`"method":"notifications/message","params":{}}`)),
+				resume: answer(401, "text/plain", "no")}
+			resumptions := 0
+			a := &scripted{refused: func(_ context.Context, r clienthttp.Refusal) (bool, error) {
+				if resumptions++; how == "authorizer fails" {
+					return false, errors.New("the person said no")
+				}
+				return false, nil
+			}}
+			synctest.Test(t, func(t *testing.T) {
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+					HTTPClient: &http.Client{Transport: inProcess{s}}, Authorizer: a})
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1),
+					Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)}, &asked{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = x.Handle(t.Context(), request(), nil)
+				if !errors.Is(err, clienthttp.ErrNoResponse) || resumptions != 1 || x.Err() != nil {
+					t.Errorf("got %v after %d attempts, session %v", err, resumptions, x.Err())
+				}
+				_, isStatus := errors.AsType[*clienthttp.StatusError](err)
+				if isStatus != (how == "refusal stands") {
+					t.Errorf("got %v", err)
+				}
+				_ = x.Close()
+				_ = tr.Close()
+			})
+		})
+	}
+}
