@@ -83,14 +83,6 @@ func newProgressReporter(ctx context.Context) *progressReporter {
 	return &progressReporter{ctx: ctx, over: over}
 }
 
-// elicitOptions returns the options of the question. r may be nil.
-func (r *progressReporter) elicitOptions() *elicitation.ElicitOptions {
-	if r == nil {
-		return nil
-	}
-	return &elicitation.ElicitOptions{Progress: r.reportProgress}
-}
-
 // reportProgress sends p, if the upstream gave a token. It does not block.
 func (r *progressReporter) reportProgress(p *protocol.Progress) {
 	if p.Token.IsZero() {

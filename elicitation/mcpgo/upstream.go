@@ -49,8 +49,8 @@ type UpstreamOptions struct {
 	// Name begins the keys of the connections, which logs have as upstream_session.
 	Name string
 	// Transport returns the transport of one more connection. It is required. Connections
-	// over a [*transport.StreamableHTTP] serve any number of calls at once. One over any
-	// other, such as that of a child process, serves one call at a time. NewUpstream calls it
+	// over a [*transport.StreamableHTTP], best with an [HTTPClient], serve any number of calls
+	// at once. One over any other, such as that of a child process, serves one call at a time. NewUpstream calls it
 	// once to learn which. Calls may overlap.
 	Transport func() (transport.Interface, error)
 	// Client has the host's own options of the clients; see [NewSharedClient].
@@ -179,11 +179,13 @@ func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 		on.Params.Meta = &mcp.Meta{ProgressToken: passed.token}
 	}
 	var wire *protocol.Error
-	result, err := conn.client.CallTool(context.WithValue(WithCall(UpstreamContext(ctx), call),
-		upstreamErrorKey{}, &wire), on)
+	answers := &callAnswers{}
+	to := context.WithValue(WithCall(UpstreamContext(ctx), call), upstreamErrorKey{}, &wire)
+	result, err := conn.client.CallTool(context.WithValue(to, answersKey{}, answers), on)
 	_, broken := errors.AsType[*transport.Error](err)
 	if !broken {
 		call.ConfirmUpstreamEnd()
+		answers.book.Wait("")
 	}
 	if errors.Is(err, transport.ErrSessionTerminated) {
 		conn.ended.Store(true)

@@ -29,7 +29,8 @@ func buildUpstream(t *testing.T, router *elicitation.Router, raw *gatewaytest.Up
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := overHTTP(t, raw.URL, transport.WithHTTPBasicClient(raw.HTTPClient))
+	open := overHTTP(t, raw.URL,
+		transport.WithHTTPBasicClient(mcpgo.HTTPClient(raw.HTTPClient)))
 	if lines {
 		open = overRawLines(t, raw)
 	}
