@@ -284,7 +284,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
 		u.clientOptions(conn), conn.answers)
 	client.AddReceivingMiddleware(conn.relay)
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(u.ctx, connectTimeout)
 	defer cancel()
 	session, err := client.Connect(ctx, transport,
 		&mcp.ClientSessionOptions{ProtocolVersion: u.opts.ProtocolVersion})

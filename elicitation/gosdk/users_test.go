@@ -20,9 +20,26 @@ func TestAnImpatientUser(t *testing.T) { gatewaytest.AcceptImpatience(t, buildUp
 // TestManyPendingCalls: on one connection each call gets its own answer, and leaves nothing.
 func TestManyPendingCalls(t *testing.T) { gatewaytest.AcceptPending(t, buildUpstream) }
 
+// TestCloseWhileConnecting waits for nobody.
+func TestCloseWhileConnecting(t *testing.T) {
+	gatewaytest.AcceptClose(t, func(t *testing.T, router *elicitation.Router,
+		raw *gatewaytest.Upstream) (http.Handler, func()) {
+		handler, up := newRawGateway(t, router, raw, false)
+		return handler, up.Close
+	})
+}
+
 // buildUpstream returns a gateway before one Upstream.
 func buildUpstream(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream,
 	lines bool) http.Handler {
+	t.Helper()
+	handler, _ := newRawGateway(t, router, raw, lines)
+	return handler
+}
+
+// newRawGateway is a gateway before one Upstream that writes its messages itself.
+func newRawGateway(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream,
+	lines bool) (http.Handler, *gosdk.Upstream) {
 	t.Helper()
 	server := mcp.NewServer(impl, nil)
 	clients, err := gosdk.NewDownstream(router, server, nil)
@@ -45,5 +62,5 @@ func buildUpstream(t *testing.T, router *elicitation.Router, raw *gatewaytest.Up
 	t.Cleanup(up.Close)
 	server.AddTool(tool(gatewaytest.ToolAsk), upstreamTool(up))
 	return clients.Handler(mcp.NewStreamableHTTPHandler(
-		func(*http.Request) *mcp.Server { return server }, nil))
+		func(*http.Request) *mcp.Server { return server }, nil)), up
 }

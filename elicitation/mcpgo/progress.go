@@ -44,10 +44,8 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 		return false
 	}
 	from := session.Sender()
-	if d.opts.Principal != nil {
-		if principal := d.opts.Principal(ctx); !principal.Anonymous() {
-			from.Principal = principal
-		}
+	if principal := d.principalOf(ctx); !principal.Anonymous() {
+		from.Principal = principal
 	}
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()

@@ -86,6 +86,8 @@ type Upstream struct {
 	opts    UpstreamOptions
 	shares  bool // connections serve any number of calls
 	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+	ctx     context.Context // ends with Close, and connections that are being opened with it
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -123,6 +125,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		clients: d, opts: opts, shared: make(map[modes]*sharedConn),
 		opened: make(map[*upstreamConn]struct{}),
 	}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
 	_, u.shares = first.(*transport.StreamableHTTP) // it is not started, and so holds nothing
 	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
@@ -311,7 +314,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	if err := conn.client.Start(context.Background()); err != nil {
 		return nil, fmt.Errorf("elicitation upstream: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(u.ctx, connectTimeout)
 	defer cancel()
 	_, err = conn.client.Initialize(ctx, u.opts.Initialize)
 	u.mu.Lock()
@@ -344,6 +347,7 @@ func (u *Upstream) Close() {
 	u.closed = true
 	open := slices.Collect(maps.Keys(u.opened))
 	u.mu.Unlock()
+	u.cancel()
 	u.pool.Close()
 	var closing sync.WaitGroup
 	for _, conn := range open {
