@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/receipts"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,9 +38,9 @@ func allModes() *protocol.ElicitationCapability {
 
 func newClient(router *elicitation.Router, key elicitation.UpstreamKey,
 	modes *protocol.ElicitationCapability, impl *mcp.Implementation,
-	base *mcp.ClientOptions, receipts *receipts) *mcp.Client {
+	base *mcp.ClientOptions, answers *receipts.Book) *mcp.Client {
 	client := mcp.NewClient(impl, newClientOptions(router, key, modes, base))
-	client.AddReceivingMiddleware(receiveQuestions(router, key, receipts))
+	client.AddReceivingMiddleware(receiveQuestions(router, key, answers))
 	return client
 }
 
@@ -83,7 +84,7 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
 // that were not declared and schemas that it does not know, and answers that do not fit
 // after the router has recorded them.
 func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
-	receipts *receipts) mcp.Middleware {
+	answers *receipts.Book) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			question, ok := req.(*mcp.ElicitRequest)
@@ -91,14 +92,18 @@ func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
 				return next(ctx, method, req)
 			}
 			callID, rawID := takeTag(question.Params.Meta)
-			id := answerKey([]byte(rawID))
-			opts := &elicitation.ElicitOptions{CallID: callID, Receipt: receipts.add(callID, id)}
+			id := receipts.Key([]byte(rawID))
+			opts := &elicitation.ElicitOptions{CallID: callID}
+			if answers != nil && id != "" {
+				opts.Receipt = &elicitation.Receipt{}
+				answers.Add(callID, id, opts.Receipt)
+			}
 			result, err := elicit(ctx, question, opts, func(params json.RawMessage,
 				opts *elicitation.ElicitOptions) (*protocol.ElicitResult, error) {
 				return router.ElicitFrom(ctx, key, params, opts)
 			})
 			if err != nil {
-				receipts.settle(id, err) // there may be an answer that could not be encoded
+				answers.Settle(id, err) // there may be an answer that could not be encoded
 				return nil, err
 			}
 			return result, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/receipts"
 	"github.com/rondo-mcp/rondo/internal/sendqueue"
 )
 
@@ -20,9 +21,9 @@ type upstreamConn struct {
 	key     elicitation.UpstreamKey
 	modes   modes
 	session *mcp.ClientSession
-	answers *receipts     // nil: nobody sees whether answers arrive
-	ended   chan struct{} // closed when the session has ended
-	lists   atomic.Bool   // its changes of lists count
+	answers *receipts.Book // nil: nobody sees whether answers arrive
+	ended   chan struct{}  // closed when the session has ended
+	lists   atomic.Bool    // its changes of lists count
 
 	mu     sync.Mutex
 	last   int64

@@ -102,8 +102,9 @@
 // it drops late, repeated and foreign answers by itself, so that the router does not count
 // them. The SDK sends a question and
 // waits for its answer in one step, so that "delivered" is logged when the answer arrives.
-// Whether the upstream got an answer is known of an [Upstream] over HTTP alone; elsewhere an
-// answer counts when it arrives. Content without members is left out. Parameters of a
+// Whether the upstream got an answer is known of an [Upstream] over HTTP alone. Elsewhere an
+// answer counts when it arrives: on standard input and output, where nothing confirms a line,
+// before it is written. Content without members is left out. Parameters of a
 // question that the SDK cannot decode, such as a message that is a number, are refused
 // without the router. Clients of revision 2026-07-28 cannot be asked while a request runs;
 // questions for them are refused as for a client without the capability.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
@@ -43,13 +44,14 @@ type Downstream struct {
 
 	mu       sync.Mutex
 	sessions map[*mcp.ServerSession]*attachedSession
+	byID     map[string]*attachedSession // those that have an id
 }
 
 // An attachedSession is a session of the SDK's that is known to the router.
 type attachedSession struct {
 	*elicitation.Session
-	id   string // of the SDK's, "" where there is none
-	user string // that the SDK's auth middleware has verified, "": none
+	// opener is who opened the session, as the SDK's auth middleware has verified it.
+	opener protocol.Principal
 
 	ctx context.Context // ends with the session
 	end context.CancelCauseFunc
@@ -72,7 +74,8 @@ func NewDownstream(
 	if router == nil || server == nil {
 		return nil, errors.New("elicitation: the router or the server is nil")
 	}
-	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*attachedSession)}
+	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*attachedSession),
+		byID: make(map[string]*attachedSession)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -91,13 +94,20 @@ func NewDownstream(
 
 // tokenUser is the default of Options.Principal.
 func tokenUser(req mcp.Request) protocol.Principal {
-	extra := req.GetExtra()
-	if extra == nil || extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
+	if extra := req.GetExtra(); extra != nil {
+		return tokenPrincipal(extra.TokenInfo)
+	}
+	return protocol.Principal{}
+}
+
+// tokenPrincipal returns the principal of a token that was verified, nil: there is none.
+func tokenPrincipal(token *auth.TokenInfo) protocol.Principal {
+	if token == nil || token.UserID == "" {
 		return protocol.Principal{}
 	}
 	// Users of two issuers may have the same id.
-	issuer, _ := extra.TokenInfo.Extra["iss"].(string)
-	return protocol.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
+	issuer, _ := token.Extra["iss"].(string)
+	return protocol.Principal{Issuer: issuer, Subject: token.UserID}
 }
 
 // Begin begins the call of a client's request, such as an [*mcp.CallToolRequest], on the
@@ -163,13 +173,20 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 	if err != nil {
 		return nil, elicitation.Origin{}, err
 	}
-	attached := &attachedSession{Session: session, id: ss.ID(), user: tokenUser(req).Subject}
+	attached := &attachedSession{Session: session, opener: tokenUser(req)}
 	attached.ctx, attached.end = context.WithCancelCause(context.Background())
 	d.sessions[ss] = attached
+	id := ss.ID()
+	if id != "" {
+		d.byID[id] = attached
+	}
 	go func() {
 		_ = ss.Wait() // the host handles the reason
 		d.mu.Lock()
 		delete(d.sessions, ss)
+		if d.byID[id] == attached {
+			delete(d.byID, id)
+		}
 		d.mu.Unlock()
 		attached.detach()
 	}()

@@ -14,47 +14,39 @@ import (
 //   - A client that ends its session with DELETE while it is asked frees its questions at
 //     once, and the upstream gets [elicitation.MessageNoSession]. The SDK alone would wait
 //     for its handlers, and so for the answer.
+//   - A request for a session that another user, or one of another issuer, has opened is
+//     refused. The SDK compares the ids of users alone.
 //   - With [Options].Replicas requests for a session reach the replica that has it.
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
-	ending := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodDelete {
-			d.detachDeleted(r)
+	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session := d.findSession(r.Header.Get(replicahttp.HeaderSession))
+		if session != nil && !session.opener.Anonymous() &&
+			session.opener != tokenPrincipal(auth.TokenInfoFromContext(r.Context())) {
+			http.Error(w, "the session is that of another user", http.StatusForbidden)
+			return
+		}
+		if session != nil && r.Method == http.MethodDelete {
+			session.detach()
 		}
 		next.ServeHTTP(w, r)
 	})
 	if d.forwarder == nil {
-		return ending
+		return guarded
 	}
-	return d.forwarder.Wrap(ending, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of
 // the SDK's handler.
 const maxForwardedBody = 4 << 20
 
-// detachDeleted detaches the session that r ends. Like the SDK it refuses a caller other
-// than the one who opened the session, if that one was authenticated.
-func (d *Downstream) detachDeleted(r *http.Request) {
-	id, user := r.Header.Get(replicahttp.HeaderSession), ""
-	if id == "" {
-		return
-	}
-	if token := auth.TokenInfoFromContext(r.Context()); token != nil {
-		user = token.UserID
-	}
+// findSession returns the session with an id of the SDK's, nil if there is none.
+func (d *Downstream) findSession(id string) *attachedSession {
 	d.mu.Lock()
-	var found *attachedSession
-	for _, session := range d.sessions {
-		if session.id == id && (session.user == "" || session.user == user) {
-			found = session
-		}
-	}
-	d.mu.Unlock()
-	if found != nil {
-		found.detach()
-	}
+	defer d.mu.Unlock()
+	return d.byID[id]
 }
 
 // AnswerChallenges returns a handler that answers the challenges by which other replicas

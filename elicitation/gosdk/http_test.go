@@ -62,6 +62,24 @@ func TestDeleteByAnother(t *testing.T) {
 	}
 }
 
+// TestSessionsOfOthers: a user of another issuer with the same id is another user.
+func TestSessionsOfOthers(t *testing.T) {
+	verify := func(_ context.Context, issuer string, _ *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: "ada", Expiration: time.Now().Add(time.Hour),
+			Extra: map[string]any{"iss": issuer}}, nil
+	}
+	of := func(issuer string) http.Header {
+		return http.Header{"Authorization": {"Bearer " + issuer}}
+	}
+	build := func(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream) string {
+		served := httptest.NewServer(auth.RequireBearerToken(verify,
+			nil)(buildUpstream(t, router, up, false)))
+		t.Cleanup(served.Close)
+		return served.URL
+	}
+	gatewaytest.AcceptOwners(t, build, of("https://a.example"), of("https://b.example"))
+}
+
 // TestModernClientBeforeAnOlderUpstream: the revision in the context of a handler does not
 // reach the upstream.
 func TestModernClientBeforeAnOlderUpstream(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/receipts"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -40,9 +41,9 @@ func HTTPClient(base *http.Client) *http.Client {
 	return newHTTPClient(base, nil, 0)
 }
 
-// newHTTPClient is [HTTPClient] with the receipts of the connection, nil: there are none, and
-// the MaxEventSize of its transport.
-func newHTTPClient(base *http.Client, receipts *receipts, maxEventSize int) *http.Client {
+// newHTTPClient is [HTTPClient] with the answers of the connection, nil: nobody asks what becomes
+// of them, and the MaxEventSize of its transport.
+func newHTTPClient(base *http.Client, answers *receipts.Book, maxEventSize int) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
 	}
@@ -55,7 +56,7 @@ func newHTTPClient(base *http.Client, receipts *receipts, maxEventSize int) *htt
 	// The SDK counts the whole event, with what is added to it here.
 	maxEventSize -= min(64<<10, maxEventSize/8)
 	client := *base
-	client.Transport = streamTagger{client.Transport, receipts, maxEventSize}
+	client.Transport = streamTagger{client.Transport, answers, maxEventSize}
 	return &client
 }
 
@@ -63,7 +64,7 @@ func newHTTPClient(base *http.Client, receipts *receipts, maxEventSize int) *htt
 // is resumed is one of the call's, too: the SDK resumes it with the context of the request.
 type streamTagger struct {
 	base         http.RoundTripper // nil: http.DefaultTransport
-	receipts     *receipts
+	answers      *receipts.Book
 	maxEventSize int
 }
 

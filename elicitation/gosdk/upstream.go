@@ -19,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/connpool"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/receipts"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -198,7 +199,7 @@ func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
 	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
 	if err == nil || isAnswer(err) {
 		call.ConfirmUpstreamEnd()
-		conn.answers.wait(call.Origin().CallID)
+		conn.answers.Wait(call.Origin().CallID)
 	}
 	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
 	return result, err
@@ -276,14 +277,14 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	conn := newUpstreamConn(u, m)
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
-		conn.answers = &receipts{}
+		conn.answers = &receipts.Book{}
 		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers, over.MaxEventSize)
 		transport = &marking
 	}
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
 		u.clientOptions(conn), conn.answers)
 	client.AddReceivingMiddleware(conn.relay)
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(u.ctx, connectTimeout)
 	defer cancel()
 	session, err := client.Connect(ctx, transport,
 		&mcp.ClientSessionOptions{ProtocolVersion: u.opts.ProtocolVersion})

@@ -121,7 +121,7 @@ type elicitationHandler struct {
 // connection. Its errors are for the upstream.
 func (h *elicitationHandler) Elicit(ctx context.Context,
 	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	answer, err := h.ask(ctx, request.Params)
+	answer, err := h.ask(ctx, request.Params, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -132,28 +132,37 @@ func (h *elicitationHandler) Elicit(ctx context.Context,
 // refuse, without the router, questions that were not declared or that it cannot read.
 func (h *elicitationHandler) handleRequest(ctx context.Context,
 	r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	answer, err := h.ask(ctx, r.Params)
+	receipt, forget := expectAnswer(ctx, r.ID)
+	answer, err := h.ask(ctx, r.Params, receipt)
 	if err != nil {
+		forget(err)
 		return nil, err
 	}
 	result, err := json.Marshal(answer)
 	if err != nil {
+		forget(err)
 		return nil, errInternal()
 	}
 	return transport.NewJSONRPCResultResponse(r.ID, result), nil
 }
 
-func (h *elicitationHandler) ask(ctx context.Context, question any) (*protocol.ElicitResult, error) {
+// ask asks the client. receipt is that of the answer, nil: there is none.
+func (h *elicitationHandler) ask(ctx context.Context, question any,
+	receipt *elicitation.Receipt) (*protocol.ElicitResult, error) {
 	params, err := json.Marshal(question)
 	if err != nil {
 		return nil, errInternal()
 	}
 	progress := newProgressReporter(ctx)
 	defer progress.stopReporting()
-	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
-		return call.Elicit(ctx, params, progress.elicitOptions())
+	opts := &elicitation.ElicitOptions{Receipt: receipt}
+	if progress != nil {
+		opts.Progress = progress.reportProgress
 	}
-	return h.router.ElicitFrom(ctx, h.key, params, progress.elicitOptions())
+	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
+		return call.Elicit(ctx, params, opts)
+	}
+	return h.router.ElicitFrom(ctx, h.key, params, opts)
 }
 
 // decodeResult converts an answer to mcp-go's type.

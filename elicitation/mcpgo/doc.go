@@ -14,8 +14,8 @@
 //	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 //		Name: "files",
 //		Transport: func() (transport.Interface, error) {
-//			return transport.NewStreamableHTTP(url, transport.WithHTTPBasicClient(
-//				&http.Client{Transport: mcpgo.CompleteAnswers(nil)}))
+//			return transport.NewStreamableHTTP(url,
+//				transport.WithHTTPBasicClient(mcpgo.HTTPClient(nil)))
 //		},
 //	})
 //	defer up.Close()
@@ -132,8 +132,10 @@
 //     logged when the answer arrives; and it does not send the client a cancellation for a
 //     question that is withdrawn.
 //   - Ids on the wire are mcp-go's, and it drops late, repeated and foreign answers by itself,
-//     so that the router does not count them; nor does it report whether the upstream got
-//     an answer that it sent.
+//     so that the router does not count them.
+//   - Whether the upstream got an answer is known of an [Upstream] over an [HTTPClient] alone.
+//     Elsewhere an answer counts when it arrives: on standard input and output, where nothing
+//     confirms a line, before it is written.
 //   - mcp-go sends every error of a handler as -32603 with the text alone. [Downstream.Handler]
 //     and [Downstream.Listen] write the code and the data of the router's errors in their place.
 //     Elsewhere, as over mcp-go's SSE server and within a process, and in a response that a

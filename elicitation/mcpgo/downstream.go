@@ -19,8 +19,10 @@ import (
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
-	// Principal returns the principal of a request, from what the host has put into its
-	// context (server.WithHTTPContextFunc). Nil: all are anonymous. Calls may overlap.
+	// Principal returns the principal of a request, from what the host has put into its context:
+	// its authentication, around [Downstream.Handler], or server.WithHTTPContextFunc. Nil: all are
+	// anonymous. The handler calls it before mcp-go does, with the context of the HTTP request.
+	// Calls may overlap.
 	Principal func(ctx context.Context) protocol.Principal
 	// LogName returns the name of a session in logs and audit. Nil: a random name, since
 	// whoever knows the id of an HTTP session may be able to use it.
@@ -49,6 +51,7 @@ type Downstream struct {
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
+	openers  map[string]protocol.Principal // of sessions that were opened through Handler, by id
 }
 
 // registeredSession is a session that mcp-go has registered.
@@ -64,7 +67,8 @@ func NewDownstream(
 		return nil, errors.New("elicitation: the router or the server is nil")
 	}
 	d := &Downstream{router: router, server: s,
-		sessions: make(map[server.ClientSession]*registeredSession)}
+		sessions: make(map[server.ClientSession]*registeredSession),
+		openers:  make(map[string]protocol.Principal)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -100,6 +104,7 @@ func (d *Downstream) forgetSession(session server.ClientSession) {
 	d.mu.Lock()
 	known := d.sessions[session]
 	delete(d.sessions, session)
+	delete(d.openers, session.SessionID())
 	d.mu.Unlock()
 	if known != nil && known.session != nil {
 		known.session.Detach()
@@ -158,10 +163,15 @@ func (d *Downstream) recordClient(ctx context.Context, session server.ClientSess
 func (d *Downstream) describeClient(ctx context.Context,
 	session server.ClientSession) (info elicitation.SessionInfo, err error) {
 	info.Capabilities, info.Version, err = readClient(ctx, session)
-	if d.opts.Principal != nil {
-		info.Principal = d.opts.Principal(ctx)
-	}
+	info.Principal = d.principalOf(ctx)
 	return info, err
+}
+
+func (d *Downstream) principalOf(ctx context.Context) protocol.Principal {
+	if d.opts.Principal == nil {
+		return protocol.Principal{}
+	}
+	return d.opts.Principal(ctx)
 }
 
 // attachSession returns the router's session, and attaches it if there is none. A session
@@ -191,6 +201,9 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 	}
 	if known != nil {
 		known.session = to
+		if opener, ok := ctx.Value(openerKey{d}).(protocol.Principal); ok && !opener.Anonymous() {
+			d.openers[session.SessionID()] = opener
+		}
 	} else {
 		context.AfterFunc(ctx, to.Detach)
 	}

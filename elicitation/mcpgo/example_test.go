@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -71,8 +70,8 @@ func gatewayOfOne(ctx context.Context) error {
 	upstream, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 		Name: "inner",
 		Transport: func() (transport.Interface, error) {
-			return transport.NewStreamableHTTP(inner.URL+"/mcp", transport.WithHTTPBasicClient(
-				&http.Client{Transport: mcpgo.CompleteAnswers(nil)}))
+			return transport.NewStreamableHTTP(inner.URL+"/mcp",
+				transport.WithHTTPBasicClient(mcpgo.HTTPClient(nil)))
 		},
 	})
 	if err != nil {

@@ -1,9 +1,11 @@
 package mcpgo
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -14,22 +16,42 @@ const maxForwardedBody = 4 << 20
 //
 //   - Errors of the router that a handler of the gateway returns reach the client with their
 //     code and data.
+//   - A request for a session that another principal has opened is refused, where
+//     [Options].Principal knows both from the context of the HTTP request: mcp-go leaves a session
+//     to whoever knows its id.
 //   - With [Options].Replicas requests for a session reach the replica that has it.
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
-	refusing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			next.ServeHTTP(w, r)
+	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := d.principalOf(r.Context())
+		opener := d.findOpener(r.Header.Get(replicahttp.HeaderSession))
+		if !opener.Anonymous() && opener != from {
+			http.Error(w, "the session is that of another user", http.StatusForbidden)
 			return
 		}
-		ctx, refusals := d.withRefusals(r.Context())
+		ctx := context.WithValue(r.Context(), openerKey{d}, from)
+		if r.Method != http.MethodPost {
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		ctx, refusals := d.withRefusals(ctx)
 		next.ServeHTTP(newRefusalWriter(w, refusals), r.WithContext(ctx))
 	})
 	if d.forwarder == nil {
-		return refusing
+		return guarded
 	}
-	return d.forwarder.Wrap(refusing, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
+}
+
+// openerKey is the context key of the principal of an HTTP request to a Downstream.
+type openerKey struct{ clients *Downstream }
+
+// findOpener returns who opened the session with an id of mcp-go's, zero where that is not known.
+func (d *Downstream) findOpener(id string) protocol.Principal {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.openers[id]
 }
 
 // AnswerChallenges returns a handler that answers the challenges by which other replicas

@@ -44,10 +44,8 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 		return false
 	}
 	from := session.Sender()
-	if d.opts.Principal != nil {
-		if principal := d.opts.Principal(ctx); !principal.Anonymous() {
-			from.Principal = principal
-		}
+	if principal := d.principalOf(ctx); !principal.Anonymous() {
+		from.Principal = principal
 	}
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
@@ -81,14 +79,6 @@ func newProgressReporter(ctx context.Context) *progressReporter {
 		return nil
 	}
 	return &progressReporter{ctx: ctx, over: over}
-}
-
-// elicitOptions returns the options of the question. r may be nil.
-func (r *progressReporter) elicitOptions() *elicitation.ElicitOptions {
-	if r == nil {
-		return nil
-	}
-	return &elicitation.ElicitOptions{Progress: r.reportProgress}
 }
 
 // reportProgress sends p, if the upstream gave a token. It does not block.

@@ -75,7 +75,7 @@ func testHTTPClient(t *testing.T) *http.Client {
 	over := http.DefaultTransport.(*http.Transport).Clone()
 	over.MaxIdleConnsPerHost = 100
 	t.Cleanup(over.CloseIdleConnections)
-	return &http.Client{Transport: mcpgo.CompleteAnswers(over)}
+	return mcpgo.HTTPClient(&http.Client{Transport: over})
 }
 
 // TestOneConnectionServesManyUsers: mcp-go derives the context of a question from that of

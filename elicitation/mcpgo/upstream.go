@@ -49,8 +49,8 @@ type UpstreamOptions struct {
 	// Name begins the keys of the connections, which logs have as upstream_session.
 	Name string
 	// Transport returns the transport of one more connection. It is required. Connections
-	// over a [*transport.StreamableHTTP] serve any number of calls at once. One over any
-	// other, such as that of a child process, serves one call at a time. NewUpstream calls it
+	// over a [*transport.StreamableHTTP], best with an [HTTPClient], serve any number of calls
+	// at once. One over any other, such as that of a child process, serves one call at a time. NewUpstream calls it
 	// once to learn which. Calls may overlap.
 	Transport func() (transport.Interface, error)
 	// Client has the host's own options of the clients; see [NewSharedClient].
@@ -86,6 +86,8 @@ type Upstream struct {
 	opts    UpstreamOptions
 	shares  bool // connections serve any number of calls
 	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+	ctx     context.Context // ends with Close, and connections that are being opened with it
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -123,6 +125,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		clients: d, opts: opts, shared: make(map[modes]*sharedConn),
 		opened: make(map[*upstreamConn]struct{}),
 	}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
 	_, u.shares = first.(*transport.StreamableHTTP) // it is not started, and so holds nothing
 	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
@@ -179,11 +182,13 @@ func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 		on.Params.Meta = &mcp.Meta{ProgressToken: passed.token}
 	}
 	var wire *protocol.Error
-	result, err := conn.client.CallTool(context.WithValue(WithCall(UpstreamContext(ctx), call),
-		upstreamErrorKey{}, &wire), on)
+	answers := &callAnswers{}
+	to := context.WithValue(WithCall(UpstreamContext(ctx), call), upstreamErrorKey{}, &wire)
+	result, err := conn.client.CallTool(context.WithValue(to, answersKey{}, answers), on)
 	_, broken := errors.AsType[*transport.Error](err)
 	if !broken {
 		call.ConfirmUpstreamEnd()
+		answers.book.Wait("")
 	}
 	if errors.Is(err, transport.ErrSessionTerminated) {
 		conn.ended.Store(true)
@@ -309,7 +314,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	if err := conn.client.Start(context.Background()); err != nil {
 		return nil, fmt.Errorf("elicitation upstream: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(u.ctx, connectTimeout)
 	defer cancel()
 	_, err = conn.client.Initialize(ctx, u.opts.Initialize)
 	u.mu.Lock()
@@ -342,6 +347,7 @@ func (u *Upstream) Close() {
 	u.closed = true
 	open := slices.Collect(maps.Keys(u.opened))
 	u.mu.Unlock()
+	u.cancel()
 	u.pool.Close()
 	var closing sync.WaitGroup
 	for _, conn := range open {

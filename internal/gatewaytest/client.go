@@ -16,9 +16,11 @@ type Client struct {
 	// Asked is how many questions it got.
 	Asked atomic.Int32
 
+	lastCall     atomic.Int64 // its id
 	url, session string
 	header       http.Header
 	reply        string
+	http         *http.Client
 }
 
 // Connect opens a session with the gateway at url. declared are its capabilities. reply are
@@ -26,8 +28,13 @@ type Client struct {
 // "" leaves questions open.
 func Connect(t testing.TB, url, declared, reply string, header http.Header) *Client {
 	t.Helper()
-	c := &Client{url: url, header: header, reply: reply}
-	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+
+	return connect(t, &Client{url: url, header: header, reply: reply, http: http.DefaultClient},
+		declared)
+}
+
+func connect(t testing.TB, c *Client, declared string) *Client {
+	t.Helper()
+	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{`+
 		`"protocolVersion":"2025-11-25","capabilities":%s,`+
 		`"clientInfo":{"name":"raw","version":"1"}}}`, declared))
 	_, _ = io.Copy(io.Discard, response.Body)
@@ -75,6 +82,7 @@ func (c *Client) Answer(t testing.TB, s *Stream) {
 
 // A Stream is the response to a call.
 type Stream struct {
+	id       int64 // of the call
 	response *http.Response
 	lines    *bufio.Reader
 }
@@ -82,27 +90,38 @@ type Stream struct {
 // StartCall sends a call and returns the stream on which questions and the result come.
 func (c *Client) StartCall(t testing.TB, tool, question string) *Stream {
 	t.Helper()
-	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+
-		`"name":%q,"arguments":{"question":%s}}}`, tool, question))
-	return &Stream{response, bufio.NewReader(response.Body)}
+	return c.startCall(t, c.lastCall.Add(1), tool, question)
+}
+
+func (c *Client) startCall(t testing.TB, id int64, tool, question string) *Stream {
+	t.Helper()
+	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{`+
+		`"name":%q,"arguments":{"question":%s}}}`, id, tool, question))
+	return &Stream{id, response, bufio.NewReader(response.Body)}
 }
 
 // startGivingUp sends a call and returns a function that cancels it and waits for its end.
 func (c *Client) startGivingUp(t testing.TB, tool, question string) (giveUp func()) {
 	t.Helper()
-	ended := make(chan struct{})
+	ended, id := make(chan struct{}), c.lastCall.Add(1)
 	go func() {
 		defer close(ended)
-		s := c.StartCall(t, tool, question)
+		s := c.startCall(t, id, tool, question)
 		defer s.Close()
 		_, _ = io.Copy(io.Discard, s.lines)
 	}()
 	return func() {
 		t.Helper()
-		c.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled",`+
-			`"params":{"requestId":2,"reason":"too slow"}}`).Body.Close()
+		c.cancel(t, id)
 		<-ended
 	}
+}
+
+// cancel cancels a call that is in flight.
+func (c *Client) cancel(t testing.TB, id int64) {
+	t.Helper()
+	c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+		`"params":{"requestId":%d,"reason":"too slow"}}`, id)).Body.Close()
 }
 
 // Close gives the call up, if it has not ended.
@@ -150,7 +169,7 @@ func resultText(m envelope) string {
 
 // As returns a client that uses the same session with other headers.
 func (c *Client) As(header http.Header) *Client {
-	return &Client{url: c.url, session: c.session, header: header, reply: c.reply}
+	return &Client{url: c.url, session: c.session, header: header, reply: c.reply, http: c.http}
 }
 
 // Delete ends the session.
@@ -181,7 +200,7 @@ func (c *Client) send(t testing.TB, method, body string) *http.Response {
 		r.Header.Set("Mcp-Session-Id", c.session)
 		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := c.http.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

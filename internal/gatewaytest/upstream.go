@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
 )
 
 // The tools of an [Upstream].
@@ -28,8 +30,9 @@ const (
 // An Upstream is a server of revision 2025-11-25 that writes each message itself. It serves
 // any number of connections, over HTTP and over lines.
 type Upstream struct {
-	// URL is the endpoint over HTTP.
-	URL string
+	// URL is the endpoint over HTTP, and HTTPClient what reaches it.
+	URL        string
+	HTTPClient *http.Client
 	// Answered gets the response to each question, if somebody receives it.
 	Answered chan string
 	// RefuseAnswers has answers over HTTP refused with status 500.
@@ -60,14 +63,34 @@ type message struct {
 
 // NewUpstream returns an upstream that serves until the test ends.
 func NewUpstream(t testing.TB) *Upstream {
-	u := &Upstream{
+	u := newUpstream()
+	served := httptest.NewServer(http.HandlerFunc(u.serveHTTP))
+	t.Cleanup(served.Close)
+	u.URL, u.HTTPClient = served.URL, newHTTPClient(t)
+	return u
+}
+
+// NewPipeUpstream returns an upstream in fake time, over HTTP within the process.
+func NewPipeUpstream(t testing.TB) *Upstream {
+	u := newUpstream()
+	served := pipehttp.Serve(t, http.HandlerFunc(u.serveHTTP))
+	u.URL, u.HTTPClient = pipehttp.URL, served.Client()
+	return u
+}
+
+func newUpstream() *Upstream {
+	return &Upstream{
 		Answered: make(chan string, 1), waiting: map[string]chan string{},
 		streams: map[string]chan message{},
 	}
-	served := httptest.NewServer(http.HandlerFunc(u.serveHTTP))
-	t.Cleanup(served.Close)
-	u.URL = served.URL
-	return u
+}
+
+// newHTTPClient returns a client whose connections end with the test, or by
+// CloseIdleConnections.
+func newHTTPClient(t testing.TB) *http.Client {
+	over := http.DefaultTransport.(*http.Transport).Clone()
+	t.Cleanup(over.CloseIdleConnections)
+	return &http.Client{Transport: over}
 }
 
 // envelope is what an upstream or a client reads of any message.
