@@ -31,7 +31,6 @@ var notNarrow = map[string]bool{
 	"elicitation/mcpgo":   true,
 	"examples/everything": true,
 	"examples/gateway":    true,
-	"examples/retrofit":   true,
 	"examples/wizard":     true,
 	"internal/e2e":        true,
 	"internal/fields":     true,
