@@ -33,7 +33,6 @@ var notNarrow = map[string]bool{
 	"examples/gateway":    true,
 	"examples/wizard":     true,
 	"internal/e2e":        true,
-	"internal/fields":     true,
 	"internal/form":       true,
 	"internal/interop":    true,
 	"internal/jsonx":      true,
