@@ -143,7 +143,8 @@ func (h *elicitationHandler) handleRequest(ctx context.Context,
 	return transport.NewJSONRPCResultResponse(r.ID, result), nil
 }
 
-func (h *elicitationHandler) ask(ctx context.Context, question any) (*protocol.ElicitResult, error) {
+func (h *elicitationHandler) ask(ctx context.Context,
+	question any) (*protocol.ElicitResult, error) {
 	params, err := json.Marshal(question)
 	if err != nil {
 		return nil, errInternal()

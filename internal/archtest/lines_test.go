@@ -27,7 +27,6 @@ const (
 var notNarrow = map[string]bool{
 	"client":              true,
 	"elicitation":         true,
-	"elicitation/mcpgo":   true,
 	"examples/everything": true,
 	"examples/gateway":    true,
 	"examples/wizard":     true,
