@@ -29,7 +29,6 @@ var notNarrow = map[string]bool{
 	"elicitation":         true,
 	"examples/everything": true,
 	"examples/gateway":    true,
-	"examples/wizard":     true,
 	"internal/e2e":        true,
 	"internal/form":       true,
 	"internal/interop":    true,
