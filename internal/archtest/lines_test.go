@@ -32,7 +32,6 @@ var notNarrow = map[string]bool{
 	"internal/e2e":        true,
 	"internal/form":       true,
 	"internal/interop":    true,
-	"internal/jsonx":      true,
 	"internal/schema":     true,
 	"internal/wiretest":   true,
 	"protocol":            true,

@@ -186,7 +186,10 @@ func BenchmarkAppendCanonical(b *testing.B) {
 			err := jsonx.AppendCanonical(dst, doc)
 		return err
 	})
-	run(b, "jsontext", func(doc []byte) error { v := jsontext.Value(append(dst, doc...)); return v.Canonicalize() })
+	run(b, "jsontext", func(doc []byte) error {
+		v := jsontext.Value(append(dst, doc...))
+		return v.Canonicalize()
+	})
 }
 
 func BenchmarkAppendText(b *testing.B) {
