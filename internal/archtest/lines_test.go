@@ -33,7 +33,6 @@ var notNarrow = map[string]bool{
 	"internal/form":       true,
 	"internal/interop":    true,
 	"internal/schema":     true,
-	"internal/wiretest":   true,
 	"protocol":            true,
 	"roundtrip":           true,
 	"roundtrip/gosdk":     true,
