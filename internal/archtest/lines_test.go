@@ -28,7 +28,6 @@ var notNarrow = map[string]bool{
 	"client":              true,
 	"elicitation":         true,
 	"examples/everything": true,
-	"examples/gateway":    true,
 	"internal/e2e":        true,
 	"internal/form":       true,
 	"internal/interop":    true,
