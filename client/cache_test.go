@@ -177,13 +177,11 @@ func TestOtherResultsAreNotKept(t *testing.T) {
 	c := newClient(t, hinted(minute), nil)
 	calls := map[string]func(context.Context) error{
 		"tool": func(ctx context.Context) error {
-			_,
-				err := c.CallTool(ctx, "t", nil)
+			_, err := c.CallTool(ctx, "t", nil)
 			return err
 		},
 		"prompt": func(ctx context.Context) error {
-			_,
-				err := c.GetPrompt(ctx, "p", nil)
+			_, err := c.GetPrompt(ctx, "p", nil)
 			return err
 		},
 		"complete": func(ctx context.Context) error {

@@ -321,8 +321,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":[]`+"}\n")
 		},
 		"too long": func(_ *client.Stream, w *io.PipeWriter) {
-			_,
-				_ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
+			_, _ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
 		},
 	} {
 		t.Run("lines "+name, func(t *testing.T) {

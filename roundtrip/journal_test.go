@@ -479,8 +479,7 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context) bool{
 		"Answer": func(ctx context.Context) bool { return whyNow.Answer(ctx).Outcome == roundtrip.Accepted },
 		"State": func(ctx context.Context) bool {
-			_,
-				ok := roundtrip.State[string](ctx)
+			_, ok := roundtrip.State[string](ctx)
 			return ok
 		},
 		"RawAnswer": func(ctx context.Context) bool {

@@ -554,8 +554,7 @@ func TestTheLayoutIsAsDescribed(t *testing.T) {
 				roundtrip.ListRoots("r"), roundtrip.WithState("s"))
 		},
 		"flow style": func(ctx context.Context) (protocol.Result, error) {
-			_,
-				err := reasonOf(ctx, "a")
+			_, err := reasonOf(ctx, "a")
 			return nil, err
 		},
 		"memo": func(ctx context.Context) (protocol.Result, error) {

@@ -182,8 +182,7 @@ func BenchmarkMembers(b *testing.B) {
 func BenchmarkAppendCanonical(b *testing.B) {
 	dst := make([]byte, 0, 128<<10)
 	run(b, "jsonx", func(doc []byte) error {
-		_,
-			err := jsonx.AppendCanonical(dst, doc)
+		_, err := jsonx.AppendCanonical(dst, doc)
 		return err
 	})
 	run(b, "jsontext", func(doc []byte) error {

@@ -99,8 +99,7 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 			server := single(t, asks(result), withFunnel(roundtrip.Options{Observer: &bugs}))
 			dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, http.StatusOK)
 			if bugs.count(func(e event.Event) bool {
-				_,
-					ok := e.(event.ServerBug)
+				_, ok := e.(event.ServerBug)
 				return ok
 			}) != 1 {
 				t.Errorf("the observer saw %v, want one mistake", bugs.all())

@@ -64,8 +64,7 @@ func TestPreflight(t *testing.T) {
 		many[i] = fmt.Sprintf("mcp-param-p%d", i)
 	}
 	refuse := func(*http.Request) (protocol.Principal, error) {
-		return protocol.Principal{},
-			errors.New("no token")
+		return protocol.Principal{}, errors.New("no token")
 	}
 	const fixed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, " +
 		"MCP-Protocol-Version, Mcp-Session-Id"
