@@ -37,7 +37,6 @@ var notNarrow = map[string]bool{
 	"roundtrip/gosdk":     true,
 	"roundtrip/mcpgo":     true,
 	"server":              true,
-	"server/middleware":   true,
 	"server/serverhttp":   true,
 }
 
