@@ -30,7 +30,6 @@ var notNarrow = map[string]bool{
 	"examples/everything": true,
 	"internal/e2e":        true,
 	"internal/form":       true,
-	"internal/interop":    true,
 	"internal/schema":     true,
 	"protocol":            true,
 	"roundtrip":           true,
