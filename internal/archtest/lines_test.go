@@ -29,7 +29,6 @@ var notNarrow = map[string]bool{
 	"elicitation":         true,
 	"examples/everything": true,
 	"internal/e2e":        true,
-	"internal/schema":     true,
 	"protocol":            true,
 	"roundtrip":           true,
 	"roundtrip/gosdk":     true,
