@@ -31,7 +31,6 @@ var notNarrow = map[string]bool{
 	"protocol":          true,
 	"roundtrip":         true,
 	"roundtrip/gosdk":   true,
-	"roundtrip/mcpgo":   true,
 	"server":            true,
 	"server/serverhttp": true,
 }
