@@ -30,7 +30,6 @@ var notNarrow = map[string]bool{
 	"internal/e2e":      true,
 	"protocol":          true,
 	"roundtrip":         true,
-	"roundtrip/gosdk":   true,
 	"server":            true,
 	"server/serverhttp": true,
 }
