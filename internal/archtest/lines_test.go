@@ -28,7 +28,6 @@ var notNarrow = map[string]bool{
 	"client":            true,
 	"elicitation":       true,
 	"internal/e2e":      true,
-	"protocol":          true,
 	"roundtrip":         true,
 	"server":            true,
 	"server/serverhttp": true,
