@@ -137,7 +137,9 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}{
 		"as it is": {func(*protocol.Error) {}, true, `reference "7b1c"`},
 		"without a reference": {
-			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true,
+			func(e *protocol.Error) {
+				e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`)
+			}, true,
 			"start the call again",
 		},
 		"a hostile reference": {func(e *protocol.Error) {
@@ -154,7 +156,9 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 			false, "",
 		},
 		"another reason": {
-			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) },
+			func(e *protocol.Error) {
+				e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`)
+			},
 			false, "",
 		},
 		"no data": {func(e *protocol.Error) { e.Data = nil }, false, ""},
