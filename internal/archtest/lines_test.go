@@ -26,7 +26,6 @@ const (
 // delete a directory in the change that breaks its last long line.
 var notNarrow = map[string]bool{
 	"internal/e2e":      true,
-	"roundtrip":         true,
 	"server":            true,
 	"server/serverhttp": true,
 }
