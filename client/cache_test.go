@@ -26,15 +26,18 @@ func hinted(hints string) *fakePeer {
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
 		name := fmt.Sprintf("n%d", n.Add(1))
 		result := map[string]string{
-			protocol.MethodDiscover:              `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{}},"instructions":"` + name + `"`,
-			protocol.MethodListTools:             `"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]`,
-			protocol.MethodListPrompts:           `"prompts":[{"name":"` + name + `"}]`,
-			protocol.MethodListResources:         `"resources":[{"uri":"u:1","name":"` + name + `"}]`,
+			protocol.MethodDiscover: `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{}},"instructions":"` + name + `"`,
+			protocol.MethodListTools: `"tools":[{"name":"` + name +
+				`","inputSchema":{"type":"object"}}]`,
+			protocol.MethodListPrompts: `"prompts":[{"name":"` + name + `"}]`,
+			protocol.MethodListResources: `"resources":[{"uri":"u:1","name":"` +
+				name + `"}]`,
 			protocol.MethodListResourceTemplates: `"resourceTemplates":[{"uriTemplate":"u:{x}","name":"` + name + `"}]`,
-			protocol.MethodReadResource:          `"contents":[{"uri":"u:1","text":"` + name + `"}]`,
-			protocol.MethodCallTool:              `"content":[{"type":"text","text":"` + name + `"}]`,
-			protocol.MethodGetPrompt:             `"messages":[{"role":"user","content":{"type":"text","text":"` + name + `"}}]`,
-			protocol.MethodComplete:              `"completion":{"values":["` + name + `"]}`,
+			protocol.MethodReadResource: `"contents":[{"uri":"u:1","text":"` +
+				name + `"}]`,
+			protocol.MethodCallTool:  `"content":[{"type":"text","text":"` + name + `"}]`,
+			protocol.MethodGetPrompt: `"messages":[{"role":"user","content":{"type":"text","text":"` + name + `"}}]`,
+			protocol.MethodComplete:  `"completion":{"values":["` + name + `"]}`,
 		}[req.Method]
 		return &protocol.Response{
 			ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + result + hints + `}`),
@@ -177,13 +180,11 @@ func TestOtherResultsAreNotKept(t *testing.T) {
 	c := newClient(t, hinted(minute), nil)
 	calls := map[string]func(context.Context) error{
 		"tool": func(ctx context.Context) error {
-			_,
-				err := c.CallTool(ctx, "t", nil)
+			_, err := c.CallTool(ctx, "t", nil)
 			return err
 		},
 		"prompt": func(ctx context.Context) error {
-			_,
-				err := c.GetPrompt(ctx, "p", nil)
+			_, err := c.GetPrompt(ctx, "p", nil)
 			return err
 		},
 		"complete": func(ctx context.Context) error {
@@ -250,26 +251,35 @@ func TestCacheKeys(t *testing.T) {
 		{"cursor like a URI", list("u:1"), read("u:1", nil), 2},
 		{"trace context", read("u:1", nil), read("u:1", meta(`{"traceparent":"00-1"}`)), 1},
 		{"other metadata", read("u:1", nil), read("u:1", meta(`{"com.example/tenant":"b"}`)), 2},
-		{"other metadata first", read("u:1", meta(`{"com.example/tenant":"b"}`)), read("u:1", nil), 2},
+		{"other metadata first", read("u:1", meta(`{"com.example/tenant":"b"}`)),
+			read("u:1", nil), 2},
 		{
 			"state", read("u:1", nil),
-			read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("") }), 2,
+			read("u:1", func(p *protocol.ReadResourceParams) {
+				p.RequestState = protocol.StateText("")
+			}), 2,
 		},
 		{
 			"state first",
-			read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("s") }),
+			read("u:1", func(p *protocol.ReadResourceParams) {
+				p.RequestState = protocol.StateText("s")
+			}),
 			read("u:1", nil), 2,
 		},
 		{
 			"answers", read("u:1", nil),
 			read(
-				"u:1", func(p *protocol.ReadResourceParams) { p.InputResponses = protocol.InputResponses{} },
+				"u:1", func(p *protocol.ReadResourceParams) {
+					p.InputResponses = protocol.InputResponses{}
+				},
 			),
 			2,
 		},
 		{
 			"progress token", read("u:1", nil),
-			read("u:1", func(p *protocol.ReadResourceParams) { p.ProgressToken = protocol.StringID("p") }),
+			read("u:1", func(p *protocol.ReadResourceParams) {
+				p.ProgressToken = protocol.StringID("p")
+			}),
 			1,
 		},
 	}
@@ -333,8 +343,9 @@ func TestReadWithQuestionsIsNotCached(t *testing.T) {
 func TestRetriedReadIsNotKeptForLater(t *testing.T) {
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"for Ada only"}],"ttlMs":60000,"cacheScope":"public"}`
 	for name, interim := range map[string]string{
-		"answers": ask(`"inputRequests":{"who":` + nameForm + `},"ttlMs":60000,"cacheScope":"public"`),
-		"state":   ask(`"requestState":"s","ttlMs":60000,"cacheScope":"public"`),
+		"answers": ask(`"inputRequests":{"who":` + nameForm +
+			`},"ttlMs":60000,"cacheScope":"public"`),
+		"state": ask(`"requestState":"s","ttlMs":60000,"cacheScope":"public"`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -376,7 +387,8 @@ func TestManualRetryBypassesTheCache(t *testing.T) {
 	if err != nil || r.Contents[0].Text != "x" || len(peer.requests()) != 2 {
 		t.Fatalf("got %+v, %v after %d requests, want 2", r, err, len(peer.requests()))
 	}
-	if got := member(t, peer.requests()[1], "inputResponses") + member(t, peer.requests()[1], "requestState"); got != `{"who":{"action":"decline"}}"s"` {
+	if got := member(t, peer.requests()[1], "inputResponses") +
+		member(t, peer.requests()[1], "requestState"); got != `{"who":{"action":"decline"}}"s"` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -607,14 +619,15 @@ func TestRelearningPassesTheCache(t *testing.T) {
 
 func TestCacheOfARealServer(t *testing.T) {
 	var lists atomic.Int32
-	s := newServer(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			if request.Message.Method == protocol.MethodListTools {
-				lists.Add(1)
+	s := newServer(t,
+		&server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				if request.Message.Method == protocol.MethodListTools {
+					lists.Add(1)
+				}
+				return next(ctx, request)
 			}
-			return next(ctx, request)
-		}
-	}}})
+		}}})
 	addTool(s, "one")
 	c := newClient(t, s, nil)
 	for range 5 {

@@ -11,7 +11,8 @@
 //		return err
 //	}
 //	c, err := client.New(transport, &client.Options{
-//		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+//		ElicitForm: func(ctx context.Context,
+//			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 //			fmt.Printf("%s asks: %s\n", q.Target, q.Message)
 //			return client.Accept(map[string]any{"env": "prod"})
 //		},

@@ -146,10 +146,12 @@ func TestRefusalsGoOutWithoutContent(t *testing.T) {
 			peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 			r, err := callOnce(t, peer, &client.Options{ElicitForm: func(context.Context,
 				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				return &protocol.ElicitResult{Action: action, Content: json.RawMessage(`{"name":"Ada"}`)}, nil
+				return &protocol.ElicitResult{Action: action,
+					Content: json.RawMessage(`{"name":"Ada"}`)}, nil
 			}})
 			wantDone(t, r, err)
-			if got, want := member(t, peer.requests()[1], "inputResponses"), `{"who":{"action":"`+string(action)+`"}}`; got != want {
+			if got, want := member(t, peer.requests()[1], "inputResponses"),
+				`{"who":{"action":"`+string(action)+`"}}`; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
@@ -158,7 +160,8 @@ func TestRefusalsGoOutWithoutContent(t *testing.T) {
 
 func TestStateIsEchoedExactly(t *testing.T) {
 	for name, state := range map[string]string{
-		"plain": `"a.b-c"`, "empty": `""`, "escapes": `"\u00e9\n\"\\ \ud83d\ude00"`, "spaces": `"  x  "`,
+		"plain": `"a.b-c"`, "empty": `""`, "escapes": `"\u00e9\n\"\\ \ud83d\ude00"`,
+		"spaces": `"  x  "`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			peer := script(ask(`"inputRequests":{"who":`+nameForm+`},"requestState":`+state), done)
@@ -250,7 +253,8 @@ func TestManualRetryIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := peer.requests()[0], peer.requests()[1]
-	if got := member(t, first, "inputResponses") + member(t, first, "requestState"); got != `{"old":{"action":"decline"}}"resumed"` {
+	got := member(t, first, "inputResponses") + member(t, first, "requestState")
+	if got != `{"old":{"action":"decline"}}"resumed"` {
 		t.Errorf("first leg: got %s", got)
 	}
 	// The retry carries nothing of what is over.
@@ -337,7 +341,8 @@ func TestPauseHonoursContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		_, err := newClient(t, script(ask(`"requestState":"wait"`)), nil).CallTool(ctx, "greet", nil)
+		_, err := newClient(t, script(ask(`"requestState":"wait"`)), nil).CallTool(ctx,
+			"greet", nil)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 20*time.Millisecond {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
@@ -355,7 +360,8 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 		switch state, _ := call.RequestState.Text(); {
 		case call.InputResponses == nil:
 			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
-				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` + fmt.Sprintf("%q", req.ID)),
+				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` +
+					fmt.Sprintf("%q", req.ID)),
 			)}, nil
 		case state == "":
 			return nil, errors.New("the state got lost")
@@ -381,7 +387,8 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 	}
 	for _, req := range peer.requests() {
 		meta := metaOf(t, req)
-		if trace, _ := meta.Extra.Get(protocol.MetaTraceParent); meta.ProgressToken != protocol.StringID("mine") || string(trace) != `"00-1"` {
+		trace, _ := meta.Extra.Get(protocol.MetaTraceParent)
+		if meta.ProgressToken != protocol.StringID("mine") || string(trace) != `"00-1"` {
 			t.Errorf("got meta %s", meta.Extra)
 		}
 	}
@@ -450,7 +457,8 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 		{"once", 1, `{"retryAfterMs":1000}`, nil, 0, 2, true, time.Second},
 		{"three times", 3, `{"retryAfterMs":1000,"limit":"principal"}`, nil, 0, 4, true, 3 * time.Second},
 		{"four times", 4, `{"retryAfterMs":1000}`, nil, 0, 4, false, 3 * time.Second},
-		{"switched off", 1, `{"retryAfterMs":1000}`, &client.Options{NoBusyRetry: true}, 0, 1, false, 0},
+		{"switched off", 1, `{"retryAfterMs":1000}`, &client.Options{NoBusyRetry: true}, 0,
+			1, false, 0},
 		{"as long as may be", 1, `{"retryAfterMs":30000}`, nil, 0, 2, true, 30 * time.Second},
 		{"longer", 1, `{"retryAfterMs":30001}`, nil, 0, 1, false, 0},
 		{"for ever", 1, `{"retryAfterMs":9223372036854775807}`, nil, 0, 1, false, 0},
@@ -461,17 +469,21 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 		{"text", 1, `{"retryAfterMs":"1000"}`, nil, 0, 1, false, 0},
 		{"fraction", 1, `{"retryAfterMs":1000.5}`, nil, 0, 1, false, 0},
 		{"garbage", 1, `{"retryAfterMs":1000,`, nil, 0, 1, false, 0},
-		{"after the caller's deadline", 1, `{"retryAfterMs":5000}`, nil, 5 * time.Second, 1, false, 0},
+		{"after the caller's deadline", 1, `{"retryAfterMs":5000}`, nil, 5 * time.Second,
+			1, false, 0},
 		{
-			"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil, 5 * time.Second, 2, true,
+			"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil,
+			5 * time.Second, 2, true,
 			4999 * time.Millisecond,
 		},
 		{
-			"after the timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: 2 * time.Second}, 0, 1,
+			"after the timeout", 1, `{"retryAfterMs":2000}`,
+			&client.Options{Timeout: 2 * time.Second}, 0, 1,
 			false, 0,
 		},
 		{
-			"without a timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: -1}, 0, 2, true,
+			"without a timeout", 1, `{"retryAfterMs":2000}`,
+			&client.Options{Timeout: -1}, 0, 2, true,
 			2 * time.Second,
 		},
 	} {

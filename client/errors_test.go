@@ -137,7 +137,9 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}{
 		"as it is": {func(*protocol.Error) {}, true, `reference "7b1c"`},
 		"without a reference": {
-			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true,
+			func(e *protocol.Error) {
+				e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`)
+			}, true,
 			"start the call again",
 		},
 		"a hostile reference": {func(e *protocol.Error) {
@@ -154,7 +156,9 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 			false, "",
 		},
 		"another reason": {
-			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) },
+			func(e *protocol.Error) {
+				e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`)
+			},
 			false, "",
 		},
 		"no data": {func(e *protocol.Error) { e.Data = nil }, false, ""},
@@ -321,8 +325,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":[]`+"}\n")
 		},
 		"too long": func(_ *client.Stream, w *io.PipeWriter) {
-			_,
-				_ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
+			_, _ = io.WriteString(w, strings.Repeat("x", 2000)+"\n")
 		},
 	} {
 		t.Run("lines "+name, func(t *testing.T) {

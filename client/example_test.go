@@ -21,22 +21,24 @@ func (deployer) Handle(
 		return nil, err
 	}
 	call := params.(*protocol.CallToolParams)
-	var outcome protocol.Result = &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{
-		Key: "confirm",
-		Request: &protocol.ElicitForm{
-			Message: "Deploy to prod?",
-			Schema: json.RawMessage(
-				`{"type":"object","properties":{"reason":{"type":"string","default":"none given"}}}`,
-			),
-		},
-	}}}
+	var outcome protocol.Result = &protocol.InputRequiredResult{
+		InputRequests: protocol.InputRequests{{
+			Key: "confirm",
+			Request: &protocol.ElicitForm{
+				Message: "Deploy to prod?",
+				Schema: json.RawMessage(
+					`{"type":"object","properties":{"reason":{"type":"string","default":"none given"}}}`,
+				),
+			},
+		}}}
 	if raw := call.InputResponses.Get("confirm"); raw != nil {
 		answer, err := protocol.DecodeElicitResult(raw)
 		if err != nil {
 			return nil, err
 		}
 		text := fmt.Sprintf("%s %s", answer.Action, answer.Content)
-		outcome = &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}
+		outcome = &protocol.CallToolResult{
+			Content: []protocol.Content{&protocol.TextContent{Text: text}}}
 	}
 	result, err := protocol.EncodeResult(protocol.Latest, req.Method, outcome)
 	return &protocol.Response{ID: req.ID, Result: result}, err

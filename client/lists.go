@@ -259,7 +259,8 @@ func newEmptyList(method string) protocol.Result {
 	case protocol.MethodListResources:
 		return &protocol.ListResourcesResult{Resources: []protocol.Resource{}}
 	case protocol.MethodListResourceTemplates:
-		return &protocol.ListResourceTemplatesResult{ResourceTemplates: []protocol.ResourceTemplate{}}
+		return &protocol.ListResourceTemplatesResult{
+			ResourceTemplates: []protocol.ResourceTemplate{}}
 	}
 	return nil
 }

@@ -289,11 +289,13 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 			[]string{"resources/list", "resources/templates/list"},
 		},
 		{
-			`{"resources":{}}`, []string{"resources/list", "resources/templates/list"}, [4]int{0, 0, 1, 1},
+			`{"resources":{}}`, []string{"resources/list", "resources/templates/list"},
+			[4]int{0, 0, 1, 1},
 			[]string{"resources/list", "resources/templates/list"},
 		},
 		{`{"logging":{}}`, nil, [4]int{}, nil},
-		{`{"tools":{},"prompts":{}}`, nil, [4]int{-1, -1, 0, 0}, []string{"tools/list", "prompts/list"}},
+		{`{"tools":{},"prompts":{}}`, nil, [4]int{-1, -1, 0, 0},
+			[]string{"tools/list", "prompts/list"}},
 	} {
 		for _, way := range []string{"lines", "get stream"} {
 			t.Run(fmt.Sprintf("%s %v over %s", test.caps, test.has, way), func(t *testing.T) {

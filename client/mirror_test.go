@@ -188,7 +188,8 @@ func TestEndlessToolListEndsRelearning(t *testing.T) {
 }
 
 func TestInvalidAnnotationsHideTheTool(t *testing.T) {
-	for _, annotation := range []string{`""`, `{}`, `[]`, `null`, `1`, `"a b"`, `"a:b"`, `"é"`, `"a\n"`} {
+	for _, annotation := range []string{`""`, `{}`, `[]`, `null`, `1`, `"a b"`, `"a:b"`,
+		`"é"`, `"a\n"`} {
 		t.Run(annotation, func(t *testing.T) {
 			var rejected []string
 			c := newClient(t, sqlServer(
@@ -255,7 +256,8 @@ func TestMirrorsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range limit + extra {
-		if _, err := c.CallTool(t.Context(), fmt.Sprintf("sql%d", i), json.RawMessage(`{"region":"us"}`)); err != nil {
+		if _, err := c.CallTool(t.Context(), fmt.Sprintf("sql%d", i),
+			json.RawMessage(`{"region":"us"}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

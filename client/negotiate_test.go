@@ -56,7 +56,8 @@ func TestNegotiationOverHTTP(t *testing.T) {
 			modern, "",
 		},
 		{
-			"discovers legacy only", saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")),
+			"discovers legacy only",
+			saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")),
 			legacy, "",
 		},
 		{"refuses modern", saysJSON(400, legacyOnly), legacy, ""},
@@ -106,9 +107,11 @@ func TestNegotiationOverHTTP(t *testing.T) {
 			neither, "2027-01-01",
 		},
 		{
-			"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`), neither, "-32022",
+			"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`),
+			neither, "-32022",
 		},
-		{"header mismatch", saysJSON(400, `"error":{"code":-32020,"message":"m"}`), neither, "-32020"},
+		{"header mismatch", saysJSON(400, `"error":{"code":-32020,"message":"m"}`),
+			neither, "-32020"},
 		{"500", says(500, "", ""), neither, "500"},
 		{
 			"500 with a message", saysJSON(500, `"error":{"code":-32603,"message":"broken"}`), neither,
@@ -662,7 +665,8 @@ func TestLegacyChosen(t *testing.T) {
 		"asked for": {&legacyServer{}, client.Options{Era: protocol.Legacy}, ""},
 		"assumed":   {&legacyServer{}, client.Options{Assume: protocol.V20251125}, ""},
 		"both eras": {&legacyServer{handle: func(m legacyMessage) string {
-			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
+			return map[string]string{"server/discover": bothEras,
+				"tools/call": `"result":` + done}[m.Method]
 		}}, client.Options{}, ""},
 		"legacy only": {
 			&legacyServer{handle: func(m legacyMessage) string {

@@ -29,11 +29,14 @@ func TestNotifications(t *testing.T) {
 				Params: json.RawMessage(`{"progressToken":"other","progress":2}`),
 			},
 			{
-				Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":null,"progress":2}`),
+				Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":null,"progress":2}`),
 			},
 			{Method: protocol.NotifyProgress},
-			{Method: protocol.NotifyMessage, Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
-			{Method: protocol.NotifyMessage, Params: json.RawMessage(`{"level":"loud","data":"hello"}`)},
+			{Method: protocol.NotifyMessage,
+				Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
+			{Method: protocol.NotifyMessage,
+				Params: json.RawMessage(`{"level":"loud","data":"hello"}`)},
 			{Method: "notifications/custom", Params: json.RawMessage(`{}`)},
 		} {
 			if err := back.Notify(ctx, &n); err != nil {

@@ -169,7 +169,8 @@ func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				_, legacy, err := s.Probe(ctx, &protocol.Request{
-					ID: protocol.IntID(1), Method: protocol.MethodDiscover, Params: json.RawMessage(`{}`),
+					ID: protocol.IntID(1), Method: protocol.MethodDiscover,
+					Params: json.RawMessage(`{}`),
 				})
 				if legacy != tc.legacy || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got legacy %v, %v, want legacy %v", legacy, err, tc.legacy)

@@ -16,7 +16,8 @@ import (
 func storedCall(t testing.TB) string {
 	t.Helper()
 	c, err := client.New(script(
-		ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`),
+		ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+
+			`},"requestState":"the state of it"`),
 	), byHand())
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,8 @@ func TestHostilePendingText(t *testing.T) {
 		{"nothing asked", `"asked":{`, `"was":{`},
 		{"complete", `"input_required"`, `"complete"`},
 		{
-			"complete with content", `"resultType":"input_required"`, `"content":[],"resultType":"complete"`,
+			"complete with content", `"resultType":"input_required"`,
+			`"content":[],"resultType":"complete"`,
 		},
 		{"no questions", `"inputRequests":{`, `"_meta":{`},
 		{"unknown result", `"input_required"`, `"other"`},
@@ -131,7 +133,9 @@ func TestHostilePendingText(t *testing.T) {
 // it.
 func TestPendingLastID(t *testing.T) {
 	var p client.Pending
-	if err := json.Unmarshal([]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)), &p); err != nil {
+	if err := json.Unmarshal(
+		[]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)),
+		&p); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, &p, "in", client.Cancel())

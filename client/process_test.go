@@ -174,7 +174,8 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.Content[0].(*protocol.TextContent).Text, "eu: 2 for ada@example.com"; got != want {
+	if got, want := r.Content[0].(*protocol.TextContent).Text,
+		"eu: 2 for ada@example.com"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := fmt.Sprint(asked), "[Which region? How big in eu? Who pays for 2?]"; got != want {

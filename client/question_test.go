@@ -70,7 +70,8 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 		{"undeclared sampling", sampling, "sampling"},
 		{"undeclared roots", listRoots, "roots"},
 		{
-			"schema is no form", strings.Replace(nameForm, `"type":"integer"`, `"type":"object"`, 1), "size",
+			"schema is no form",
+			strings.Replace(nameForm, `"type":"integer"`, `"type":"object"`, 1), "size",
 		},
 		{
 			"schema type", strings.Replace(nameForm, `"type":"object",`, `"type":"array",`, 1),
@@ -80,7 +81,8 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			var prompts atomic.Int32
-			peer := script(ask(`"inputRequests":{"fine":` + nameForm + `,"bad":` + tc.question + `}`))
+			peer := script(
+				ask(`"inputRequests":{"fine":` + nameForm + `,"bad":` + tc.question + `}`))
 			_, err := callOnce(t, peer, &client.Options{
 				ElicitForm: func(ctx context.Context,
 					q *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -108,7 +110,8 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
 	var prompts atomic.Int32
 	_, err := callOnce(
-		t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)), countingForm(&prompts),
+		t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)),
+		countingForm(&prompts),
 	)
 	refused, ok := errors.AsType[*client.QuestionError](err)
 	if !ok || !errors.Is(err, client.ErrUndeclared) || refused.Kind != protocol.KindElicitURL ||
@@ -123,7 +126,8 @@ func TestAllowedURLs(t *testing.T) {
 		"https://169.254.169.254/", "https://example.com/\u00a1"} {
 		t.Run(link, func(t *testing.T) {
 			peer := script(ask(
-				`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`,
+				`"inputRequests":{"in":`+
+					strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`,
 			), done)
 			r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context,
 				q *client.URLQuestion) (*protocol.ElicitResult, error) {
@@ -213,7 +217,8 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			"name",
 		},
 		{"not an object", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`[]`)}, nil
+			return &protocol.ElicitResult{Action: protocol.ActionAccept,
+				Content: json.RawMessage(`[]`)}, nil
 		}, "", "object"},
 		{"not JSON", func() (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{
@@ -283,7 +288,8 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	for _, late := range []error{nil, failure} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`), done)
+				peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`),
+					done)
 				start := time.Now()
 				_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context,
 					q *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -302,7 +308,8 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if got := member(t, peer.requests()[1], "inputResponses"); strings.Count(got, `"Ada"`) != 2 {
+					got := member(t, peer.requests()[1], "inputResponses")
+					if strings.Count(got, `"Ada"`) != 2 {
 						t.Errorf("got %s, want two answers", got)
 					}
 					return
@@ -385,7 +392,8 @@ func TestUnusableModelAndRoots(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"q":`+listRoots+`}`), done)
 		r, err := callOnce(t, peer, roots())
 		wantDone(t, r, err)
-		if got, want := member(t, peer.requests()[1], "inputResponses"), `{"q":{"roots":[]}}`; got != want {
+		if got, want := member(t, peer.requests()[1], "inputResponses"),
+			`{"q":{"roots":[]}}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -497,7 +505,8 @@ func TestDeclaredCapabilities(t *testing.T) {
 			if got := string(meta[protocol.MetaProtocolVersion]); got != `"2026-07-28"` {
 				t.Errorf("got version %s", got)
 			}
-			if got := string(meta[protocol.MetaClientInfo]); !strings.Contains(got, `"rondo-client"`) {
+			got := string(meta[protocol.MetaClientInfo])
+			if !strings.Contains(got, `"rondo-client"`) {
 				t.Errorf("got info %s", got)
 			}
 		})

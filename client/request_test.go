@@ -38,7 +38,8 @@ func TestUnusableResponses(t *testing.T) {
 			return &protocol.Response{ID: id, Result: json.RawMessage(`{"content":"x"}`)}
 		}},
 		{"duplicate member", func(id protocol.ID) *protocol.Response {
-			return &protocol.Response{ID: id, Result: json.RawMessage(`{"content":[],"content":[]}`)}
+			return &protocol.Response{ID: id,
+				Result: json.RawMessage(`{"content":[],"content":[]}`)}
 		}},
 		{"no JSON", func(id protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: id, Result: json.RawMessage(`{`)}
@@ -200,7 +201,8 @@ func FuzzResult(f *testing.F) {
 		done,
 		ask(`"requestState":"s"`),
 		ask(`"inputRequests":{"who":` + nameForm + `},"requestState":""`),
-		ask(`"inputRequests":{"in":` + visitURL + `,"say":` + sampling + `,"dirs":` + listRoots + `}`),
+		ask(`"inputRequests":{"in":` + visitURL + `,"say":` + sampling + `,"dirs":` +
+			listRoots + `}`),
 		ask(`"inputRequests":{"who":null}`),
 	}
 	for _, seed := range seeds {

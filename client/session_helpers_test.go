@@ -240,7 +240,9 @@ func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client
 			switch {
 			case m.Method == "tools/call":
 				calls.Go(func() {
-					write(s.result(m, func(message string) legacyMessage { return s.ask(ctx, message, write) }))
+					write(s.result(m, func(message string) legacyMessage {
+						return s.ask(ctx, message, write)
+					}))
 				})
 			case m.Method != "" && m.ID != nil:
 				if text := s.reply(m); !strings.Contains(text, `"silence"`) {
@@ -354,7 +356,8 @@ func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
 	if s.inMemory {
 		tr, err := clienthttp.New(
-			"http://server.test/mcp", &clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()},
+			"http://server.test/mcp",
+			&clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()},
 		)
 		if err != nil {
 			t.Fatal(err)

@@ -53,7 +53,8 @@ func TestLegacyPushes(t *testing.T) {
 		},
 		{"unknown method", "elicitation/destroy", "{}", allHandlers(), "-32601"},
 		{
-			"unknown mode", "elicitation/create", `{"mode":"telepathy",` + nameParams[1:], allHandlers(),
+			"unknown mode", "elicitation/create", `{"mode":"telepathy",` + nameParams[1:],
+			allHandlers(),
 			"-32602",
 		},
 		{"no form", "elicitation/create", `{"message":"Who?"}`, allHandlers(), "-32602"},
@@ -151,7 +152,8 @@ func TestLegacyPushesByRevision(t *testing.T) {
 		{"form of 2025-03-26", "2025-03-26", "elicitation/create", nameParams, "-32601"},
 		{"form of 2025-06-18", "2025-06-18", "elicitation/create", nameParams, accepted},
 		{"URL of 2025-06-18", "2025-06-18", "elicitation/create", url, "-32602"},
-		{"roots of 2024-11-05", "2024-11-05", "roots/list", "", `{"roots":[{"uri":"file:///work"}]}`},
+		{"roots of 2024-11-05", "2024-11-05", "roots/list", "",
+			`{"roots":[{"uri":"file:///work"}]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			overEach(t, func(t *testing.T, way string) {
@@ -306,7 +308,8 @@ func (e *early) OpenSession(
 func (e *early) Handle(
 	ctx context.Context, req *protocol.Request, back protocol.Back,
 ) (*protocol.Response, error) {
-	if err := e.back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyCancelled, Params: json.RawMessage(`{"requestId":` + e.withdraw + `}`)}); err != nil {
+	if err := e.back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyCancelled,
+		Params: json.RawMessage(`{"requestId":` + e.withdraw + `}`)}); err != nil {
 		return nil, err
 	}
 	answer, err := back.(protocol.BackCaller).Call(ctx, &protocol.Request{

@@ -205,12 +205,15 @@ func TestURLElicitationRequired(t *testing.T) {
 			0, "javascript",
 		},
 		{
-			"a form", func(int) string { return strings.ReplaceAll(need("a"), `"url"`, `"form"`) }, "accept",
+			"a form", func(int) string {
+				return strings.ReplaceAll(need("a"), `"url"`, `"form"`)
+			}, "accept",
 			1, 0, "-32042",
 		},
 		{"no id", func(int) string { return need("") }, "accept", 1, 0, "elicitationId"},
 		{
-			"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1, 0, "-32042",
+			"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1,
+			0, "-32042",
 		},
 		{"empty", func(int) string { return need() }, "accept", 1, 0, "-32042"},
 	}

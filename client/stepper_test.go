@@ -46,7 +46,8 @@ func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
 	result, p, err := c.Begin(
-		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)},
+		t.Context(),
+		&protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)},
 	)
 	if err != nil || result != nil || p == nil {
 		t.Fatalf("got %v, %v, %v, want a pending call", result, p, err)
@@ -167,7 +168,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			if p.Round() != 3 {
 				t.Errorf("got round %d, want 3", p.Round())
 			}
-			answer(t, p, "dirs", protocol.ListRootsResult{Roots: []protocol.Root{{URI: "file:///src"}}})
+			answer(t, p, "dirs",
+				protocol.ListRootsResult{Roots: []protocol.Root{{URI: "file:///src"}}})
 			result, next, err := c.Resume(t.Context(), move(p))
 			if _, ok := result.(*protocol.CallToolResult); !ok || next != nil || err != nil {
 				t.Fatalf("got %T, %v, %v", result, next, err)
@@ -212,8 +214,10 @@ func TestStepperThroughAllKinds(t *testing.T) {
 // absent.
 func TestStoredStateIsExact(t *testing.T) {
 	for name, state := range map[string]string{
-		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`, "line ends": "\"a\\r\\n\\u2028\\u0000b\"",
-		"html": `"<&>'\\\""`, "beyond ASCII": `"é😀\u0301"`, "escaped": `"\u00e9\ud83d\ude00\/"`, "long": `"` + strings.Repeat("x", 60_000) + `"`,
+		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`,
+		"line ends": "\"a\\r\\n\\u2028\\u0000b\"",
+		"html":      `"<&>'\\\""`, "beyond ASCII": `"é😀\u0301"`,
+		"escaped": `"\u00e9\ud83d\ude00\/"`, "long": `"` + strings.Repeat("x", 60_000) + `"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			members := `"inputRequests":{"who":` + nameForm + `}`
@@ -294,7 +298,8 @@ func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 
 func TestPendingAnswersAreChecked(t *testing.T) {
 	c := newClient(t, script(ask(
-		`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+listRoots+`}`,
+		`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+
+			listRoots+`}`,
 	)), byHand())
 	p := begin(t, c)
 	raw := func(s string) json.Marshaler { return json.RawMessage(s) }
@@ -349,7 +354,8 @@ func TestResumeNeedsEveryAnswer(t *testing.T) {
 	c := newClient(t, peer, byHand())
 	p := begin(t, c)
 	answer(t, p, "who", client.Decline())
-	if _, _, err := c.Resume(t.Context(), p); err == nil || !strings.Contains(err.Error(), `"in"`) ||
+	if _, _, err := c.Resume(t.Context(), p); err == nil ||
+		!strings.Contains(err.Error(), `"in"`) ||
 		len(peer.requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(peer.requests()))
 	}
@@ -546,7 +552,8 @@ func TestStepperPacesStateOnlyRounds(t *testing.T) {
 			t.Fatalf("got %v, %v", result, err)
 		}
 		last := peer.requests()[5]
-		if got := member(t, last, "inputResponses") + member(t, last, "requestState"); got != `"busy"` {
+		got := member(t, last, "inputResponses") + member(t, last, "requestState")
+		if got != `"busy"` {
 			t.Errorf("got %s, want the last state alone", got)
 		}
 	})
@@ -575,10 +582,12 @@ func TestBeginSendsManualRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := peer.requests()
-	if got := member(t, sent[0], "inputResponses") + member(t, sent[0], "requestState"); got != `{"old":{"action":"decline"}}"s0"` {
+	got := member(t, sent[0], "inputResponses") + member(t, sent[0], "requestState")
+	if got != `{"old":{"action":"decline"}}"s0"` {
 		t.Errorf("first: got %s", got)
 	}
-	if got := member(t, sent[1], "inputResponses") + member(t, sent[1], "requestState"); got != `{"who":{"action":"decline"}}` {
+	if got := member(t, sent[1], "inputResponses") +
+		member(t, sent[1], "requestState"); got != `{"who":{"action":"decline"}}` {
 		t.Errorf("second: got %s", got)
 	}
 	if len(p.InputResponses) != 1 || p.Version != "" {
@@ -706,7 +715,8 @@ func ExampleClient_Begin() {
 		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
 	)
 	opts := &client.Options{
-		Manual: &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+		Manual: &protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true}},
 	}
 
 	// A web server takes the order and stores what there is to ask.

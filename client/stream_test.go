@@ -393,7 +393,8 @@ func TestStreamCancellation(t *testing.T) {
 	t.Run("while a notification is handled", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			a := s.start(ctx, request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})})
+			a := s.start(ctx, request(1, "a", `"progressToken":1`),
+				&inFlight{hold: make(chan struct{})})
 			s.send(progress("1"), progress("1"))
 			synctest.Wait()
 			cancel(quit)
@@ -602,7 +603,8 @@ func TestOverrun(t *testing.T) {
 	t.Run("call", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 			a := s.start(
-				t.Context(), request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})},
+				t.Context(), request(1, "a", `"progressToken":1`),
+				&inFlight{hold: make(chan struct{})},
 			)
 			for range 2000 {
 				s.send(progress("1"))
@@ -640,7 +642,8 @@ func TestOverrun(t *testing.T) {
 			)
 			for range 10 {
 				s.send(
-					strings.Replace(changed("1"), `"_meta"`, `"x":"`+strings.Repeat("x", 400)+`","_meta"`, 1),
+					strings.Replace(changed("1"), `"_meta"`,
+						`"x":"`+strings.Repeat("x", 400)+`","_meta"`, 1),
 				)
 			}
 			s.expectCancelled("1")
@@ -660,8 +663,9 @@ func TestStreamRefusesToSend(t *testing.T) {
 			},
 			"two messages": {ID: protocol.IntID(1), Method: "a",
 				Params: json.RawMessage("{}}\n{")},
-			"array":          {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
-			"duplicate keys": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`{"a":1,"a":2}`)},
+			"array": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
+			"duplicate keys": {ID: protocol.IntID(1), Method: "a",
+				Params: json.RawMessage(`{"a":1,"a":2}`)},
 		} {
 			if resp, err := s.Handle(t.Context(), req, nil); err == nil {
 				t.Errorf("%s: got %+v, want an error", name, resp)

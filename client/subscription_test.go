@@ -58,7 +58,8 @@ func listening(
 		if end != nil {
 			return end(ctx, req)
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"resultType":"complete"}`)}, nil
+		return &protocol.Response{ID: req.ID,
+			Result: json.RawMessage(`{"resultType":"complete"}`)}, nil
 	}}
 }
 
@@ -108,7 +109,9 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"toolsListChanged":true}}`},
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyPromptsChanged, bare},
-		}, []client.Event{client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
+		},
+			[]client.Event{
+				client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
 		{"not honoured", []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{}}`},
 			{protocol.NotifyToolsChanged, bare},
@@ -121,7 +124,9 @@ func TestListenEvents(t *testing.T) {
 				protocol.NotifyAcknowledged,
 				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`,
 			},
-		}, []client.Event{client.Acknowledged{Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
+		},
+			[]client.Event{client.Acknowledged{
+				Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
 		{"updated what", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyResourceUpdated, bare},
@@ -206,7 +211,8 @@ func TestListenEnds(t *testing.T) {
 			isResponseError},
 		{
 			"malformed acknowledgment", nil,
-			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError,
+			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack},
+			isResponseError,
 		},
 		{
 			"malformed and waiting", untilDone,
@@ -386,9 +392,11 @@ func TestEventsDropCachedResults(t *testing.T) {
 			"resources", frame{protocol.NotifyResourcesChanged, bare},
 			"resources/list resources/templates/list",
 		},
-		{"updated", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`}, "resources/read"},
+		{"updated", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
+			"resources/read"},
 		{
-			"updated a part", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
+			"updated a part",
+			frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
 			"resources/read",
 		},
 		{"updated another", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:2"}`}, ""},

@@ -38,7 +38,8 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 			r.Cleanup(c.End)
 			c.ConfirmUpstreamEnd()
 		}, false},
-		{"on another connection", func(r *rig, o elicitation.Origin) { r.abandon(o, "other") }, false},
+		{"on another connection",
+			func(r *rig, o elicitation.Origin) { r.abandon(o, "other") }, false},
 		{"of many clients", func(r *rig, _ elicitation.Origin) {
 			for i := range 100 {
 				s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
@@ -103,7 +104,8 @@ func TestOneUserWhoCancelsEverything(t *testing.T) {
 			for range 500 {
 				r.abandon(elicitation.Origin{Session: ann}, "up").ConfirmUpstreamEnd()
 			}
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
+			call := r.begin(elicitation.Origin{Session: s},
+				elicitation.ViaFrames(r.answers(s, yes)), "up")
 			if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
 				t.Errorf("minute %d: %v", minute, err)
 			}
@@ -121,7 +123,8 @@ func TestAbandonedCallsAgeByClient(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		sc := &screen{t: t}
 		ann := r.attach(elicitation.SessionInfo{ID: "alice", Principal: alice()})
-		s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob(), Via: elicitation.ViaFrames(sc)})
+		s := r.attach(elicitation.SessionInfo{ID: "bob", Principal: bob(),
+			Via: elicitation.ViaFrames(sc)})
 		sc.answer = r.answers(s, yes).answer
 		late := r.abandon(elicitation.Origin{Session: ann}, "up")
 		time.Sleep(elicitation.DefaultMaxTimeout / 2)

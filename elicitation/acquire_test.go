@@ -80,7 +80,9 @@ func TestAcquireUpstreamGivesUp(t *testing.T) {
 		_, err = r.AcquireUpstream(t.Context(), "up")
 		refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
 			"Too many calls wait for the connection")
-		if e, ok := errors.AsType[*elicitation.Error](err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || !strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
+		if e, ok := errors.AsType[*elicitation.Error](err); !ok ||
+			e.RetryAfter != elicitation.DefaultRetryAfter ||
+			!strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
 			t.Errorf("the refusal %v does not tell when to come back", err)
 		}
 		r.wantEvents("rejected")

@@ -43,7 +43,8 @@ func TestReplyAtAnotherReplica(t *testing.T) {
 	} {
 		rigs[1].complete(test.from, result(id, test.reply), test.want)
 	}
-	if outcome.Result == nil || string(outcome.Result.Content) != `{"ok":true,"n":9007199254740993}` {
+	if outcome.Result == nil ||
+		string(outcome.Result.Content) != `{"ok":true,"n":9007199254740993}` {
 		t.Errorf("outcome is %+v", outcome)
 	}
 	rigs[2].complete(s.Sender(), result(id, yes), elicitation.Duplicate)
@@ -95,7 +96,8 @@ func TestURLCompletionAtAnotherReplica(t *testing.T) {
 	rigs, buses := fleet(t)
 	stream := &screen{t: t}
 	s := rigs[0].attach(elicitation.SessionInfo{ID: "s1", Notify: stream})
-	call := rigs[0].begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(rigs[0].answers(s, `{"action":"accept"}`)), "up")
+	call := rigs[0].begin(elicitation.Origin{Session: s},
+		elicitation.ViaFrames(rigs[0].answers(s, `{"action":"accept"}`)), "up")
 	defer call.End()
 	for _, id := range []string{"1", "2", "3"} {
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id),
@@ -371,21 +373,24 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 	_, second, _ := r.offerAnother(s)
 	stream := &screen{t: t}
 	s2 := r.attach(elicitation.SessionInfo{ID: "s2", Notify: stream})
-	call := r.begin(elicitation.Origin{Session: s2}, elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
+	call := r.begin(elicitation.Origin{Session: s2},
+		elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 		nil); err != nil {
 		t.Fatal(err)
 	}
 	key := "v.0123456789abcdef0123456789abcdef"
-	from := fmt.Sprintf(`"session":%q,"issuer":%q,"subject":%q`, s.ID(), s.Sender().Principal.Issuer, s.Sender().Principal.Subject)
+	from := fmt.Sprintf(`"session":%q,"issuer":%q,"subject":%q`, s.ID(),
+		s.Sender().Principal.Issuer, s.Sender().Principal.Subject)
 	for _, message := range []string{
 		fmt.Sprintf(`{"do":"complete",%s,"frame":{"jsonrpc":"2.0","id":%s,"result":%s}}`, from, second.Request().ID, yes),
 		fmt.Sprintf(`{"do":"progress",%s,"frame":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}}`, from, second.Request().ID),
 		`{"do":"visited","upstream":"up","visit":"1"}`,
 	} {
 		answer, err := other.SendTo(t.Context(), owner.Name(), key, []byte(message))
-		if err != nil || !strings.Contains(string(answer), fmt.Sprintf(`"disposition":%d`, elicitation.Invalid)) {
+		if err != nil || !strings.Contains(string(answer),
+			fmt.Sprintf(`"disposition":%d`, elicitation.Invalid)) {
 			t.Errorf("%s: %s, %v", message, answer, err)
 		}
 	}

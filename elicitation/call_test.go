@@ -33,7 +33,8 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		defer cancelled.End()
 		cancel()
 		synctest.Wait()
-		refused(t, ask(cancelled), elicitation.ReasonNoSession, -32601, "No client session available")
+		refused(t, ask(cancelled), elicitation.ReasonNoSession, -32601,
+			"No client session available")
 	})
 
 	open := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
@@ -110,7 +111,8 @@ func TestRefusalsOfBegin(t *testing.T) {
 		code                int64
 	}{
 		{"the session is gone", "No client session available", "",
-			func(_ *rig, s *elicitation.Session) { s.Detach() }, elicitation.ReasonNoSession, -32601},
+			func(_ *rig, s *elicitation.Session) { s.Detach() },
+			elicitation.ReasonNoSession, -32601},
 		{"the router shuts down", "The gateway is shutting down", `{"retryAfterMs":5000}`,
 			func(r *rig, _ *elicitation.Session) { _ = r.Shutdown(r.Context()) },
 			elicitation.ReasonShutdown, protocol.CodeBusy},

@@ -23,14 +23,16 @@ type gatewayPair struct {
 	farCall   *elicitation.Call
 }
 
-func newGatewayPair(t *testing.T, near, far elicitation.Options, declared protocol.ClientCapabilities,
+func newGatewayPair(t *testing.T, near, far elicitation.Options,
+	declared protocol.ClientCapabilities,
 	sc *screen) *gatewayPair {
 	g := &gatewayPair{near: newRig(t, near), far: newRig(t, far), screen: sc}
 	g.client = g.near.attach(elicitation.SessionInfo{ID: "client", Principal: alice(),
 		Capabilities: declared})
 	g.middle = g.far.attach(elicitation.SessionInfo{ID: "middle", Principal: alice(),
 		Capabilities: caps(true, true)})
-	g.nearCall = g.near.begin(elicitation.Origin{Session: g.client}, elicitation.ViaFrames(sc), "far")
+	g.nearCall = g.near.begin(elicitation.Origin{Session: g.client},
+		elicitation.ViaFrames(sc), "far")
 	t.Cleanup(g.nearCall.End)
 	g.farCall = g.far.begin(elicitation.Origin{Session: g.middle},
 		elicitation.ViaFrames(elicitation.DeliverFunc(g.receive)), "upstream")
@@ -77,7 +79,8 @@ func TestTwoGatewaysInARow(t *testing.T) {
 			g.near.HandleReply(context.Background(), g.client.Sender(), result(q.ID, yes))
 		}},
 		{name: "answer after progress", want: "accept",
-			near: elicitation.Options{Timeout: time.Minute}, far: elicitation.Options{Timeout: time.Minute},
+			near: elicitation.Options{Timeout: time.Minute},
+			far:  elicitation.Options{Timeout: time.Minute},
 			answer: func(g *gatewayPair, q *protocol.Request) {
 				for n := range 3 {
 					time.Sleep(50 * time.Second)
@@ -86,8 +89,9 @@ func TestTwoGatewaysInARow(t *testing.T) {
 				}
 				g.near.HandleReply(context.Background(), g.client.Sender(), result(q.ID, yes))
 			}},
-		{name: "no elicitation", declared: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
-			want: "Client does not support elicitation", code: -32601},
+		{name: "no elicitation",
+			declared: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
+			want:     "Client does not support elicitation", code: -32601},
 		{name: "no such mode", declared: caps(false, true),
 			want: "Client does not support form elicitation", code: -32602},
 		{name: "timeout of the near one", near: elicitation.Options{Timeout: time.Second},
@@ -97,7 +101,9 @@ func TestTwoGatewaysInARow(t *testing.T) {
 		{name: "the client leaves", want: "No client session available", code: -32601,
 			answer: func(g *gatewayPair, _ *protocol.Request) { g.client.Detach() }},
 		{name: "a secret that the far one allows",
-			far: elicitation.Options{AllowSecrets: func(elicitation.UpstreamKey) bool { return true }},
+			far: elicitation.Options{AllowSecrets: func(elicitation.UpstreamKey) bool {
+				return true
+			}},
 			question: json.RawMessage(`{"message":"m","requestedSchema":{"type":"object",
 				"properties":{"pin":{"type":"string"}}}}`),
 			want: `Invalid elicitation request: requestedSchema: "pin" looks like a secret ("pin"), ` +
@@ -155,7 +161,8 @@ func TestWithdrawalThroughTwoGateways(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		refused(t, <-done, elicitation.ReasonCancelled, protocol.CodeFlowEnded, "Elicitation cancelled")
+		refused(t, <-done, elicitation.ReasonCancelled, protocol.CodeFlowEnded,
+			"Elicitation cancelled")
 		synctest.Wait()
 		if n := len(sc.notifications(protocol.NotifyCancelled)); n != 1 {
 			t.Errorf("the client was told %d times", n)

@@ -139,7 +139,8 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 		if !shared {
 			up = elicitation.UpstreamKey(fmt.Sprint("up ", i))
 		}
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: sessions[i%users]}, via, up)
+		call, err := router.Begin(t.Context(),
+			elicitation.Origin{Session: sessions[i%users]}, via, up)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,8 @@ func TestFailedDelivery(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	cause := errors.New("no GET stream at https://client.example/mcp?key=canary")
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t, fail: cause}),
+	call := r.begin(elicitation.Origin{Session: s},
+		elicitation.ViaFrames(&screen{t: t, fail: cause}),
 		"up")
 	defer call.End()
 	_, err := call.Elicit(t.Context(), form("m"), nil)

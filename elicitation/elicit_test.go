@@ -233,7 +233,8 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 				}
 			}
 		}
-		if d, _ := r.HandleReply(t.Context(), a.session.Sender(), reply); d != elicitation.Accepted {
+		d, _ := r.HandleReply(t.Context(), a.session.Sender(), reply)
+		if d != elicitation.Accepted {
 			t.Fatalf("reply is %v", d)
 		}
 	}

@@ -26,8 +26,8 @@ const (
 // Six reasons are special cases of another and are found as that one, too: ReasonMode of
 // ReasonCapability, ReasonTooLarge, ReasonSecret and ReasonURLPolicy of
 // ReasonInvalidQuestion, ReasonStreamLost of ReasonDelivery, ReasonInvalidContent of
-// ReasonInvalidReply. A question that was cancelled [BySession] is found as ReasonNoSession, one that was
-// cancelled [ByShutdown] as ReasonShutdown.
+// ReasonInvalidReply. A question that was cancelled [BySession] is found as ReasonNoSession, one
+// that was cancelled [ByShutdown] as ReasonShutdown.
 type Reason string
 
 // Error returns the reason as logs and metrics have it.

@@ -27,7 +27,8 @@ func TestErrorIsItsReason(t *testing.T) {
 		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
 		elicitation.ReasonBus, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
 		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
-		elicitation.ReasonInvalidContent, elicitation.ReasonAnswerLost, elicitation.ReasonTimeout, elicitation.ReasonCancelled,
+		elicitation.ReasonInvalidContent, elicitation.ReasonAnswerLost, elicitation.ReasonTimeout,
+		elicitation.ReasonCancelled,
 	}
 	for _, reason := range all {
 		t.Run(string(reason), func(t *testing.T) {

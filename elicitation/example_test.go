@@ -15,7 +15,8 @@ import (
 )
 
 // canBeAsked is what the clients of these examples declare.
-var canBeAsked = protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
+var canBeAsked = protocol.ClientCapabilities{
+	Elicitation: &protocol.ElicitationCapability{Form: true}}
 
 // A stream is where a gateway writes what goes to one request of a client.
 type stream struct {
@@ -163,7 +164,8 @@ func ExampleRouter_ElicitFrom() {
 			return json.RawMessage(`{"action":"accept","content":{}}`), nil
 		})
 		call, err := router.Begin(ctx,
-			elicitation.Origin{Session: session, CallID: "call of " + who}, elicitation.ViaAsker(ask),
+			elicitation.Origin{Session: session, CallID: "call of " + who},
+			elicitation.ViaAsker(ask),
 			"shared connection")
 		if err != nil {
 			panic(err)
@@ -220,7 +222,8 @@ func ExampleSessionInfo_via() {
 	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
 	for n := range 2 {
 		name := fmt.Sprint("request ", n+1)
-		call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, on(name), "shared connection")
+		call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, on(name),
+			"shared connection")
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -249,7 +252,8 @@ func ExampleRouter_HasAbandonedCalls() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.Via{}, "connection-1")
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.Via{},
+		"connection-1")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -282,7 +286,8 @@ func ExampleReceipt() {
 		func()) (json.RawMessage, error) {
 		return json.RawMessage(`{"action":"accept","content":{}}`), nil
 	})
-	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.ViaAsker(ask), "up")
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann},
+		elicitation.ViaAsker(ask), "up")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -359,7 +364,8 @@ func ExampleNewHub() {
 		return
 	}
 
-	reply := &protocol.Response{ID: offered.Request().ID, Result: json.RawMessage(`{"action":"accept","content":{}}`)}
+	reply := &protocol.Response{ID: offered.Request().ID,
+		Result: json.RawMessage(`{"action":"accept","content":{}}`)}
 	disposition, err := b.HandleReply(ctx, elicitation.Sender{Session: "session-1"}, reply)
 	fmt.Println("b says:", disposition, err)
 	// Output:
@@ -375,10 +381,10 @@ func ExampleOptionsFromEnv() {
 	opts, err := elicitation.OptionsFromEnv(lookup)
 	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, opts.MaxPerUpstream, err)
 
-	env["ELICITATION_CLEANUP_INTERVAL"] = "never"
+	env["ELICITATION_MAX_CONCURRENT"] = "many"
 	_, err = elicitation.OptionsFromEnv(lookup)
 	fmt.Println(err)
 	// Output:
 	// 2m0s 250 40 125 <nil>
-	// elicitation options: ELICITATION_CLEANUP_INTERVAL: must be a duration such as "90s" or "2m", got "never"
+	// elicitation options: ELICITATION_MAX_CONCURRENT: must be a number above 0, got "many"
 }

@@ -120,7 +120,8 @@ func checkAnswer(t *testing.T, o elicitation.Outcome, strict bool) {
 // client as the same question, under the router's id.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{
-		string(form("m")), string(urlQuestion("m", "https://id.example/", "1")), `{"message":"m","requestedSchema":{}}`,
+		string(form("m")), string(urlQuestion("m", "https://id.example/", "1")),
+		`{"message":"m","requestedSchema":{}}`,
 		`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"enum":["x"],"type":"string"}}},"_meta":{"progressToken":"t","k":{}}}`,
 		`{"message":"m","requestedSchema":{"type":"object","properties":{}},"x\u0022":1,"task":{},"elicitationId":5}`, `{}`, `null`, ``,
 	} {

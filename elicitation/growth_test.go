@@ -17,7 +17,8 @@ func TestGrowth(t *testing.T) {
 	reply := json.RawMessage(yes)
 	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 		if request, ok := m.(*protocol.Request); ok {
-			_, err := r.HandleReply(ctx, s.Sender(), &protocol.Response{ID: request.ID, Result: reply})
+			_, err := r.HandleReply(ctx, s.Sender(),
+				&protocol.Response{ID: request.ID, Result: reply})
 			return err
 		}
 		return nil
@@ -31,12 +32,20 @@ func TestGrowth(t *testing.T) {
 	const head = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}`
 	t.Run("questions", func(t *testing.T) {
 		growthtest.Test(t, growthtest.Reader{Read: elicit, BytesPerByte: 150, ObjectsPerByte: 3},
-			growthtest.Input{Name: "message", Make: growthtest.Repeat(`{"mode":"form","message":"`, `x`, `","requestedSchema":`+schema+`}`)},
-			growthtest.Input{Name: "title", Make: growthtest.Repeat(head+`,"f":{"type":"string","title":"`, `x`, `"}}}}`)},
-			growthtest.Input{Name: "values", Make: growthtest.Repeat(head+`,"f":{"type":"string","enum":[`, `"value",`, `1]}}}}`)},
-			growthtest.Input{Name: "wrong required", Make: growthtest.Repeat(head+`},"required":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "pattern", Make: growthtest.Repeat(head+`,"f":{"type":"string","pattern":"`, `(?i)[b-\\x{10ffff}]`, `"}}}}`)},
-			growthtest.Input{Name: "beyond the grammar", Make: growthtest.Repeat(head+`},"allOf":[`, `1,`, `1]}}`)},
+			growthtest.Input{Name: "message", Make: growthtest.Repeat(`{"mode":"form","message":"`,
+				`x`, `","requestedSchema":`+schema+`}`)},
+			growthtest.Input{Name: "title",
+				Make: growthtest.Repeat(head+`,"f":{"type":"string","title":"`, `x`, `"}}}}`)},
+			growthtest.Input{Name: "values",
+				Make: growthtest.Repeat(head+`,"f":{"type":"string","enum":[`,
+					`"value",`, `1]}}}}`)},
+			growthtest.Input{Name: "wrong required",
+				Make: growthtest.Repeat(head+`},"required":[`, `1,`, `1]}}`)},
+			growthtest.Input{Name: "pattern",
+				Make: growthtest.Repeat(head+`,"f":{"type":"string","pattern":"`,
+					`(?i)[b-\\x{10ffff}]`, `"}}}}`)},
+			growthtest.Input{Name: "beyond the grammar",
+				Make: growthtest.Repeat(head+`},"allOf":[`, `1,`, `1]}}`)},
 			growthtest.Input{Name: "URL", Make: growthtest.Repeat(`{"mode":"url","message":"m","elicitationId":"e","url":"https://a.example/`, `a/`, `"}`)},
 			growthtest.Input{Name: "unknown member", Make: growthtest.Repeat(`{"mode":"form","message":"m","requestedSchema":`+schema+`,"x":[`, `1,`, `1]}`)},
 		)
@@ -50,9 +59,12 @@ func TestGrowth(t *testing.T) {
 			BytesPerByte: 40, ObjectsPerByte: 0.6,
 		},
 			growthtest.Input{Name: "unknown fields", Make: growthtest.Repeat(`{"action":"accept","content":{"ok":true,"x":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "wrong type", Make: growthtest.Repeat(`{"action":"accept","content":{"ok":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "no object", Make: growthtest.Repeat(`{"action":"accept","content":[`, `1,`, `1]}`)},
-			growthtest.Input{Name: "decline with much beside it", Make: growthtest.Repeat(`{"action":"decline","_meta":{"x":[`, `1,`, `1]}}`)},
+			growthtest.Input{Name: "wrong type",
+				Make: growthtest.Repeat(`{"action":"accept","content":{"ok":[`, `1,`, `1]}}`)},
+			growthtest.Input{Name: "no object",
+				Make: growthtest.Repeat(`{"action":"accept","content":[`, `1,`, `1]}`)},
+			growthtest.Input{Name: "decline with much beside it",
+				Make: growthtest.Repeat(`{"action":"decline","_meta":{"x":[`, `1,`, `1]}}`)},
 		)
 	})
 }

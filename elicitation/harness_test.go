@@ -248,7 +248,8 @@ func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) f
 				continue
 			}
 			found = true
-			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	if !found {
@@ -332,7 +333,8 @@ type auditFunc func(elicitation.Event)
 func (f auditFunc) Audit(e elicitation.Event) { f(e) }
 
 // offerAnother is one more question for a session.
-func (r *rig) offerAnother(s *elicitation.Session) (*elicitation.Call, *elicitation.Offered, *elicitation.Outcome) {
+func (r *rig) offerAnother(
+	s *elicitation.Session) (*elicitation.Call, *elicitation.Offered, *elicitation.Outcome) {
 	r.Helper()
 	outcome := &elicitation.Outcome{}
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "more")

@@ -340,10 +340,10 @@ func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
 func TestProgressThatNobodyWants(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	session := r.attach(elicitation.SessionInfo{})
-	deaf := elicitation.AskFunc(func(context.Context, elicitation.Question, func()) (json.RawMessage,
-		error) {
-		return nil, nil
-	})
+	deaf := elicitation.AskFunc(
+		func(context.Context, elicitation.Question, func()) (json.RawMessage, error) {
+			return nil, nil
+		})
 	fails := sdkClient{0, func(context.Context, *protocol.Progress) error {
 		t.Error("progress was delivered")
 		return nil

@@ -152,7 +152,8 @@ func TestSecretsStayOut(t *testing.T) {
 				func()) (json.RawMessage, error) {
 				return nil, fmt.Errorf("cannot use %s", reply)
 			})
-			for _, via := range []elicitation.Via{elicitation.ViaFrames(sc), elicitation.ViaAsker(sdk)} {
+			for _, via := range []elicitation.Via{elicitation.ViaFrames(sc),
+				elicitation.ViaAsker(sdk)} {
 				call := r.begin(elicitation.Origin{Session: s}, via, "up")
 				for _, q := range questions {
 					_, err := call.Elicit(t.Context(), q, nil)
@@ -197,7 +198,8 @@ func TestRedactor(t *testing.T) {
 	if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := call.Elicit(t.Context(), json.RawMessage(`{"message":"`+canary+`"}`), nil); err == nil {
+	_, err := call.Elicit(t.Context(), json.RawMessage(`{"message":"`+canary+`"}`), nil)
+	if err == nil {
 		t.Error("a question without a schema was asked")
 	}
 	if _, err := r.ElicitFrom(t.Context(), "other", form(canary), nil); err == nil {
@@ -232,7 +234,9 @@ func TestMessagesInLogs(t *testing.T) {
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 			defer call.End()
 			message, _ := json.Marshal(test.message)
-			if _, err := call.Offer(t.Context(), json.RawMessage(`{"requestedSchema":{},"message":`+string(message)+`}`), nil, func(elicitation.Outcome) {}); err != nil {
+			if _, err := call.Offer(t.Context(),
+				json.RawMessage(`{"requestedSchema":{},"message":`+string(message)+`}`), nil,
+				func(elicitation.Outcome) {}); err != nil {
 				t.Fatal(err)
 			}
 			got := r.logs.All()[0].ContextMap()["message"].(string)
@@ -263,10 +267,11 @@ func TestCausesAreLogged(t *testing.T) {
 			&json.UnsupportedValueError{Str: "secret"})),
 			"error of type *json.UnsupportedValueError"},
 		{"an answer that cannot be read", func(sc *screen) elicitation.Via {
-			return elicitation.ViaAsker(elicitation.AskFunc(func(context.Context, elicitation.Question,
-				func()) (json.RawMessage, error) {
-				return json.RawMessage(`{"secret":`), nil
-			}))
+			return elicitation.ViaAsker(
+				elicitation.AskFunc(func(context.Context, elicitation.Question,
+					func()) (json.RawMessage, error) {
+					return json.RawMessage(`{"secret":`), nil
+				}))
 		}, "the result is not strict JSON"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -310,7 +315,8 @@ func TestNamesInLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := r.logs.All()[0].ContextMap()
-	if f["downstream_session"] != `alice's\nlaptop` || f["upstream_session"] != `up\n1` || f["call_id"] != `c\n1` {
+	if f["downstream_session"] != `alice's\nlaptop` || f["upstream_session"] != `up\n1` ||
+		f["call_id"] != `c\n1` {
 		t.Errorf("the log has %v", f)
 	}
 }

@@ -197,9 +197,14 @@ func (m *model) offer() {
 	case c.over || c.session.gone:
 		want = elicitation.ReasonNoSession
 	case m.pending(func(*modelQuestion) bool { return true }) >= o.MaxPending,
-		m.pending(func(q *modelQuestion) bool { return q.call.session.who == c.session.who }) >= m.share(c.session.who),
-		m.pending(func(q *modelQuestion) bool { return q.call.session == c.session }) >= o.MaxPerSession,
-		c.up != "" && m.pending(func(q *modelQuestion) bool { return q.call.up == c.up }) >= o.MaxPerUpstream:
+		m.pending(func(q *modelQuestion) bool {
+			return q.call.session.who == c.session.who
+		}) >= m.share(c.session.who),
+		m.pending(func(q *modelQuestion) bool {
+			return q.call.session == c.session
+		}) >= o.MaxPerSession,
+		c.up != "" &&
+			m.pending(func(q *modelQuestion) bool { return q.call.up == c.up }) >= o.MaxPerUpstream:
 		want = elicitation.ReasonCapacity
 	}
 	q := &modelQuestion{call: c, upID: protocol.IntID(int64(len(m.questions))), born: time.Now(),

@@ -23,7 +23,8 @@ func TestOriginModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &originModel{rig: newRig(t, elicitation.Options{SweepInterval: 24 * time.Hour}),
+				m := &originModel{rig: newRig(t,
+					elicitation.Options{SweepInterval: 24 * time.Hour}),
 					rand: rand.New(rand.NewPCG(seed, 1))}
 				for range 4 {
 					m.addSession()

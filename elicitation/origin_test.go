@@ -28,9 +28,11 @@ func TestElicitFrom(t *testing.T) {
 		{"both", "shared", &elicitation.ElicitOptions{CallID: "second", RelatedID: two}, "s2"},
 		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", RelatedID: two},
 			"no_session"},
-		{"related id of no call", "shared", &elicitation.ElicitOptions{RelatedID: protocol.IntID(2)},
+		{"related id of no call", "shared",
+			&elicitation.ElicitOptions{RelatedID: protocol.IntID(2)},
 			"no_session"},
-		{"the only call is not the related one", "alone", &elicitation.ElicitOptions{RelatedID: one},
+		{"the only call is not the related one", "alone",
+			&elicitation.ElicitOptions{RelatedID: one},
 			"no_session"},
 		{"unknown connection", "other", nil, "no_session"},
 		{"no connection", "", nil, "no_session"},
@@ -117,7 +119,8 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 				s2 := r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				first := r.beginIn(ctx, elicitation.Origin{Session: s1, RelatedID: protocol.IntID(1)},
+				first := r.beginIn(ctx,
+					elicitation.Origin{Session: s1, RelatedID: protocol.IntID(1)},
 					elicitation.ViaFrames(r.answers(s1, yes)), "up")
 				sc := r.answers(s2, yes)
 				second := r.begin(elicitation.Origin{Session: s2, RelatedID: protocol.IntID(2)},
@@ -203,7 +206,8 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	}{{"up 0", false}, {"up 4999", true}} {
 		t.Run(string(test.up), func(t *testing.T) {
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
-			_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil, func(elicitation.Outcome) {})
+			_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil,
+				func(elicitation.Outcome) {})
 			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
 				t.Errorf("%s: error is %v", test.up, err)
 			}
@@ -273,7 +277,8 @@ func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {
 		declared *protocol.ClientCapabilities
 		want     elicitation.Reason
 	}{
-		{nil, ""}, {&none, elicitation.ReasonCapability}, {&link, elicitation.ReasonMode}, {nil, ""},
+		{nil, ""}, {&none, elicitation.ReasonCapability},
+		{&link, elicitation.ReasonMode}, {nil, ""},
 	} {
 		call := r.begin(elicitation.Origin{Session: s, Capabilities: test.declared,
 			CallID: fmt.Sprint(i)}, elicitation.ViaFrames(sc), "up")

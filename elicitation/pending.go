@@ -161,7 +161,8 @@ func (c *Call) openQuestion(
 // admitQuestion reads a question and decides whether this client may be asked it.
 // Capabilities come before the parameters: a client that declared nothing causes no
 // work.
-func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*parsedQuestion, *Error) {
+func (c *Call) admitQuestion(ctx context.Context,
+	params json.RawMessage) (*parsedQuestion, *Error) {
 	r := c.router
 	if refused := c.checkUsable(ctx); refused != nil {
 		return nil, refused

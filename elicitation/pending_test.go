@@ -34,7 +34,8 @@ func TestCancellation(t *testing.T) {
 		kind    error
 	}{
 		{"upstream's context", func(s *scene) { s.server() }, "upstream", protocol.CodeFlowEnded,
-			"Elicitation cancelled", "the server withdrew the question", elicitation.ReasonCancelled},
+			"Elicitation cancelled", "the server withdrew the question",
+			elicitation.ReasonCancelled},
 		{"upstream's notification", func(s *scene) {
 			if s.CancelUpstream("up", protocol.StringID("7")) ||
 				s.CancelUpstream("other", protocol.IntID(7)) ||
@@ -102,7 +103,8 @@ func TestCancellation(t *testing.T) {
 					c.RequestID != sc.requests()[0].ID || c.Reason != test.reason {
 					t.Errorf("the client was told %s", told[0].Params)
 				}
-				s.complete(s.session.Sender(), result(sc.requests()[0].ID, yes), elicitation.Expired)
+				s.complete(s.session.Sender(), result(sc.requests()[0].ID, yes),
+					elicitation.Expired)
 				s.wantEvents("created delivered cancelled")
 				if n := s.value("elicitation_cancelled_total", "by", test.by); n != 1 {
 					t.Errorf("cancelled{%s} is %v", test.by, n)
@@ -381,7 +383,8 @@ func TestProgressExtends(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, id := time.Now(), offered.Request().ID
-		if d, _ := r.HandleProgress(t.Context(), elicitation.Sender{Session: "s2", Principal: alice()},
+		if d, _ := r.HandleProgress(t.Context(),
+			elicitation.Sender{Session: "s2", Principal: alice()},
 			progress(id, 1)); d != elicitation.WrongSession {
 			t.Errorf("a stranger's progress is %v", d)
 		}
@@ -395,7 +398,8 @@ func TestProgressExtends(t *testing.T) {
 			if i == 3 {
 				want = elicitation.Expired // 200 s, and the maximum is 180 s
 			}
-			if d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, float64(i))); d != want {
+			d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, float64(i)))
+			if d != want {
 				t.Errorf("after %v progress is %v, want %v", time.Since(began), d, want)
 			}
 		}

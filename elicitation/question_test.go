@@ -64,7 +64,8 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 		{"token is no id", `{"message":"m","requestedSchema":{},"_meta":{"progressToken":1.5}}`, "invalid_question"},
 		{"schema too deep", `{"message":"m","requestedSchema":` + deep + `}`, "too_large"},
 		{"schema too large", `{"message":"m","requestedSchema":` + long + `}`, "too_large"},
-		{"message too large", `{"message":"` + strings.Repeat("x", 200<<10) + `","requestedSchema":{}}`, "too_large"},
+		{"message too large",
+			`{"message":"` + strings.Repeat("x", 200<<10) + `","requestedSchema":{}}`, "too_large"},
 		{"url without URL", `{"mode":"url","message":"m","elicitationId":"e"}`, "invalid_question"},
 		{"javascript", `{"mode":"url","message":"m","url":"javascript:alert(1)","elicitationId":"e"}`, "url_policy"},
 		{"plain http", `{"mode":"url","message":"m","url":"http://id.example/","elicitationId":"e"}`, "url_policy"},
@@ -220,7 +221,8 @@ func TestProgressTokenByRevision(t *testing.T) {
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 			defer call.End()
-			params := json.RawMessage(`{"message":"m","requestedSchema":` + schema + test.meta + `}`)
+			params := json.RawMessage(
+				`{"message":"m","requestedSchema":` + schema + test.meta + `}`)
 			o, err := call.Offer(t.Context(), params, nil, nil)
 			if err != nil {
 				t.Fatal(err)

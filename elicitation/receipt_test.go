@@ -32,7 +32,9 @@ func TestAnswersCountWhenTheUpstreamHasThem(t *testing.T) {
 			r.Fail(context.Canceled)
 			r.Confirm()
 		}, "error", "context canceled"},
-		{"never reported", func(*elicitation.Receipt) { time.Sleep(elicitation.DefaultDeliveryTimeout) },
+		{"never reported", func(*elicitation.Receipt) {
+			time.Sleep(elicitation.DefaultDeliveryTimeout)
+		},
 			"error", "elicitation: nothing said that the upstream got the answer"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,7 +56,8 @@ func TestAnswersCountWhenTheUpstreamHasThem(t *testing.T) {
 				}
 				id := sc.requests()[0].ID
 				r.complete(s.Sender(), result(id, yes), elicitation.Duplicate)
-				if d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, 1)); d != elicitation.Duplicate {
+				d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, 1))
+				if d != elicitation.Duplicate {
 					t.Errorf("progress is %v", d)
 				}
 				test.report(&receipt)
@@ -91,7 +94,9 @@ func TestNothingElseEndsAnAnsweredQuestion(t *testing.T) {
 		{"the call ends", func(c *elicitation.Call, _ *elicitation.Offered, _ func()) { c.End() }},
 		{"the upstream's request ends",
 			func(_ *elicitation.Call, _ *elicitation.Offered, cancel func()) { cancel() }},
-		{"it is withdrawn", func(_ *elicitation.Call, o *elicitation.Offered, _ func()) { o.Cancel() }},
+		{"it is withdrawn", func(_ *elicitation.Call, o *elicitation.Offered, _ func()) {
+			o.Cancel()
+		}},
 		{"its delivery fails", func(_ *elicitation.Call, o *elicitation.Offered, _ func()) {
 			o.FailDelivery(context.Canceled)
 		}},
@@ -111,7 +116,8 @@ func TestNothingElseEndsAnAnsweredQuestion(t *testing.T) {
 				defer cancel()
 				var receipt elicitation.Receipt
 				var outcomes []elicitation.Outcome
-				offered, err := call.Offer(ctx, form("m"), &elicitation.ElicitOptions{Receipt: &receipt},
+				offered, err := call.Offer(ctx, form("m"),
+					&elicitation.ElicitOptions{Receipt: &receipt},
 					func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
 				if err != nil {
 					t.Fatal(err)

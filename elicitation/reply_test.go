@@ -36,7 +36,8 @@ func TestRepliesOfStrangers(t *testing.T) {
 		{"nobody", elicitation.Sender{Session: "s1"}, result(id, yes), elicitation.WrongPrincipal},
 		{"error from elsewhere", elicitation.Sender{Session: "s2", Principal: bob()},
 			&protocol.Response{ID: id, Error: protocol.Errorf(1, "no")}, elicitation.WrongSession},
-		{"garbage from elsewhere", elicitation.Sender{Session: "s2", Principal: bob()}, result(id, `{}`), elicitation.WrongSession},
+		{"garbage from elsewhere", elicitation.Sender{Session: "s2", Principal: bob()},
+			result(id, `{}`), elicitation.WrongSession},
 		{"made up", s.Sender(), result(protocol.StringID(strings.Repeat("a", 32)), yes),
 			elicitation.Unknown},
 		{"cut", s.Sender(), result(bare, yes), elicitation.Unknown},
@@ -80,7 +81,8 @@ func TestMalformedReplies(t *testing.T) {
 		{"content twice", `{"action":"accept","content":{"ok":true},"content":{"ok":false}}`},
 		{"wrapped", `{"method":"elicitation/create","result":{"action":"accept"}}`},
 		{"not UTF-8", "{\"action\":\"accept\",\"content\":{\"a\":\"\xff\"}}"},
-		{"too deep", `{"action":"accept","content":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`},
+		{"too deep", `{"action":"accept","content":` + strings.Repeat(`{"a":`, 70) + "1" +
+			strings.Repeat("}", 70) + `}`},
 		{"too large", `{"action":"accept","content":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -173,14 +175,17 @@ func TestValidation(t *testing.T) {
 		warns bool
 	}{
 		{"warn", elicitation.ValidateWarn, bad, elicitation.Accepted, true},
-		{"warn, absent content", elicitation.ValidateWarn, `{"action":"accept"}`, elicitation.Accepted, true},
+		{"warn, absent content", elicitation.ValidateWarn, `{"action":"accept"}`,
+			elicitation.Accepted, true},
 		{"warn, fits", elicitation.ValidateWarn, yes, elicitation.Accepted, false},
 		{"off", elicitation.ValidateOff, bad, elicitation.Accepted, false},
 		{"enforce", elicitation.ValidateEnforce, bad, elicitation.Invalid, true},
-		{"enforce, absent content", elicitation.ValidateEnforce, `{"action":"accept"}`, elicitation.Invalid, true},
+		{"enforce, absent content", elicitation.ValidateEnforce, `{"action":"accept"}`,
+			elicitation.Invalid, true},
 		{"enforce, fits", elicitation.ValidateEnforce, yes, elicitation.Accepted, false},
 		{"enforce, more than was asked", elicitation.ValidateEnforce, `{"action":"accept","content":{"Ok":false,"n":1.0,"ok":true}}`, elicitation.Accepted, false},
-		{"enforce, decline", elicitation.ValidateEnforce, `{"action":"decline"}`, elicitation.Accepted, false},
+		{"enforce, decline", elicitation.ValidateEnforce, `{"action":"decline"}`,
+			elicitation.Accepted, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{Validation: test.how})
@@ -300,7 +305,8 @@ func TestClientErrorTooLarge(t *testing.T) {
 			})
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaAsker(asks), "asks")
 			_, err := call.Elicit(t.Context(), form("m"), nil)
-			refused(t, err, elicitation.ReasonInvalidReply, -32603, "The client's answer is not valid")
+			refused(t, err, elicitation.ReasonInvalidReply, -32603,
+				"The client's answer is not valid")
 			call.End()
 			r.settled()
 		})

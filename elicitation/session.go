@@ -51,8 +51,9 @@ type Session struct {
 }
 
 // Attach makes a session known. Hosts call it when a client has connected, with what it has
-// declared then, so that [Router.Sessions] lists who can be asked what. It is an error when the id is taken or the version
-// unknown, and an [*Error] that is [ReasonShutdown] after [Router.Shutdown].
+// declared then, so that [Router.Sessions] lists who can be asked what. It is an error when the id
+// is taken or the version unknown, and an [*Error] that is [ReasonShutdown] after
+// [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()

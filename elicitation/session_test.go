@@ -33,8 +33,9 @@ func TestSessionsAreListed(t *testing.T) {
 	list := func() (got []string) {
 		for _, s := range r.Sessions() {
 			info := s.Info()
-			got = append(got, fmt.Sprint(info.ID, " ", info.Principal.Subject, " ", info.Version, " ",
-				info.Capabilities.Elicitation != nil && info.Capabilities.Elicitation.URL))
+			got = append(got,
+				fmt.Sprint(info.ID, " ", info.Principal.Subject, " ", info.Version, " ",
+					info.Capabilities.Elicitation != nil && info.Capabilities.Elicitation.URL))
 		}
 		return got
 	}
@@ -74,7 +75,8 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 		{"url, url", `{"elicitation":{"url":{}}}`, "", url, "", 0, ""},
 		{"both, url", `{"elicitation":{"form":{},"url":{}}}`, "", url, "", 0, ""},
 		{"June, form", `{"elicitation":{}}`, protocol.V20250618, plain, "", 0, ""},
-		{"June, url", `{"elicitation":{"form":{},"url":{}}}`, protocol.V20250618, url, link, -32602, "mode"},
+		{"June, url", `{"elicitation":{"form":{},"url":{}}}`, protocol.V20250618, url, link,
+			-32602, "mode"},
 		{"March", `{"elicitation":{}}`, protocol.V20250326, plain, none, -32601, "capability"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -140,7 +142,8 @@ func TestUpstreamCapabilities(t *testing.T) {
 		{"empty object", `{"sampling":{},"roots":{},"elicitation":{}}`, "", `{"elicitation":{"form":{}}}`},
 		{"URL mode", `{"elicitation":{"url":{}}}`, "", `{"elicitation":{"url":{}}}`},
 		{"URL mode before its revision", `{"elicitation":{"url":{}}}`, protocol.V20250618, `{}`},
-		{"both modes", `{"elicitation":{"form":{},"url":{}}}`, "", `{"elicitation":{"form":{},"url":{}}}`},
+		{"both modes", `{"elicitation":{"form":{},"url":{}}}`, "",
+			`{"elicitation":{"form":{},"url":{}}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})

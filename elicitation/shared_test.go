@@ -140,7 +140,8 @@ func TestQuestionOfSeveralCallsEndsWithTheLast(t *testing.T) {
 		end  func(r *rig, last *elicitation.Call, cancel func())
 		by   elicitation.CancelledBy
 	}{
-		{"End", func(_ *rig, last *elicitation.Call, _ func()) { last.End() }, elicitation.ByCallEnd},
+		{"End", func(_ *rig, last *elicitation.Call, _ func()) { last.End() },
+			elicitation.ByCallEnd},
 		{"the client's cancellation",
 			func(_ *rig, _ *elicitation.Call, cancel func()) { cancel() }, elicitation.ByClient},
 		{"the session", func(_ *rig, last *elicitation.Call, _ func()) {
@@ -164,7 +165,8 @@ func TestQuestionOfSeveralCallsEndsWithTheLast(t *testing.T) {
 				for i := range calls {
 					watched := waiting.WithWatch(ctx, func(waiting bool) { waits[i] = waiting })
 					if i == 0 {
-						watched = waiting.WithWatch(t.Context(), func(waiting bool) { waits[i] = waiting })
+						watched = waiting.WithWatch(t.Context(),
+							func(waiting bool) { waits[i] = waiting })
 					}
 					calls[i] = r.beginIn(watched, elicitation.Origin{Session: s}, r.unused(), "up")
 					defer calls[i].End()
@@ -244,7 +246,8 @@ func TestQuestionOfSeveralCallsPausesTheirTimeLimits(t *testing.T) {
 func TestOfferForSeveralCalls(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	sc := &screen{t: t}
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice(), Via: elicitation.ViaFrames(sc)})
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice(),
+		Via: elicitation.ViaFrames(sc)})
 	a := r.begin(elicitation.Origin{Session: s, CallID: "a"}, r.unused(), "up")
 	b := r.begin(elicitation.Origin{Session: s, CallID: "b"}, r.unused(), "up")
 	var outcome elicitation.Outcome
@@ -290,9 +293,11 @@ func TestManyCallsOnOneConnection(t *testing.T) {
 						t.Errorf("the call %q was asked %q", own, got)
 					}
 					content, err := json.Marshal(map[string]any{"ok": true, "own": own})
-					return json.RawMessage(`{"action":"accept","content":` + string(content) + `}`), err
+					return json.RawMessage(`{"action":"accept","content":` + string(content) + `}`),
+						err
 				})
-				call := r.begin(elicitation.Origin{Session: s, CallID: own}, elicitation.ViaAsker(ask), "up")
+				call := r.begin(elicitation.Origin{Session: s, CallID: own},
+					elicitation.ViaAsker(ask), "up")
 				defer call.End()
 				answer, err := r.ElicitFrom(t.Context(), "up", form(own),
 					&elicitation.ElicitOptions{CallID: own})

@@ -43,7 +43,9 @@ func TestShutdownWithStuckHost(t *testing.T) {
 					_, err := call.Offer(t.Context(), form("m"), nil, func(o elicitation.Outcome) {
 						refused(t, o.Err, elicitation.ReasonShutdown, protocol.CodeBusy,
 							"The gateway is shutting down")
-						if e, ok := errors.AsType[*elicitation.Error](o.Err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || string(e.Wire.Data) != `{"retryAfterMs":5000}` {
+						if e, ok := errors.AsType[*elicitation.Error](o.Err); !ok ||
+							e.RetryAfter != elicitation.DefaultRetryAfter ||
+							string(e.Wire.Data) != `{"retryAfterMs":5000}` {
 							t.Errorf("got %+v, want when to ask again", o.Err)
 						}
 						if n == 0 {
@@ -81,7 +83,8 @@ func TestShutdown(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Shutdown(t.Context()) }()
 		synctest.Wait()
-		if _, err := r.Attach(elicitation.SessionInfo{}); !errors.Is(err, elicitation.ReasonShutdown) {
+		if _, err := r.Attach(elicitation.SessionInfo{}); !errors.Is(err,
+			elicitation.ReasonShutdown) {
 			t.Errorf("Attach: %v", err)
 		}
 		if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{},
@@ -89,11 +92,14 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("Begin: %v", err)
 		}
 		_, err := offered.Call().Offer(t.Context(), form("m"), nil, nil)
-		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy, "The gateway is shutting down")
+		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
+			"The gateway is shutting down")
 		_, err = r.ElicitFrom(t.Context(), "up", form("m"), nil)
-		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy, "The gateway is shutting down")
+		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
+			"The gateway is shutting down")
 		_, err = r.AcquireUpstream(t.Context(), "up")
-		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy, "The gateway is shutting down")
+		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
+			"The gateway is shutting down")
 		// What was pending may still be answered.
 		r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
 		if err := <-done; err != nil || outcome.Result == nil {

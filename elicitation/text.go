@@ -36,7 +36,8 @@ func (p *pendingQuestion) explainFailure(err *Error) string {
 // by the operating system's number, or else by the type of what lies at its root.
 func describeErrorKind(err error) string {
 	for _, known := range [...]error{
-		errStuck, errAnswerLost, errNoReceipt, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
+		errStuck, errAnswerLost, errNoReceipt, context.DeadlineExceeded, context.Canceled, io.EOF,
+		io.ErrUnexpectedEOF,
 		io.ErrClosedPipe, net.ErrClosed, os.ErrDeadlineExceeded,
 	} {
 		if errors.Is(err, known) {

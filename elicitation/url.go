@@ -297,7 +297,8 @@ func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Dispositio
 //
 // The second result, an [*Error], says that the client cannot be told; its Wire
 // is what the client gets instead. wire is not changed.
-func (c *Call) RelayURLRequired(ctx context.Context, wire *protocol.Error) (*protocol.Error, error) {
+func (c *Call) RelayURLRequired(ctx context.Context,
+	wire *protocol.Error) (*protocol.Error, error) {
 	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {
 		return wire, nil
 	}

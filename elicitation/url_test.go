@@ -99,7 +99,8 @@ func TestDetachForgetsURLElicitations(t *testing.T) {
 	for _, n := range []int{2, 3, 10} {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
+		call := r.begin(elicitation.Origin{Session: s},
+			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		for i := range n {
 			if _, err := call.Elicit(t.Context(),
 				urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
@@ -140,7 +141,8 @@ func TestStuckURLCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t, stuck: true}})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
+		call := r.begin(elicitation.Origin{Session: s},
+			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 			nil); err != nil {
 			t.Fatal(err)
@@ -217,8 +219,10 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 		{"declined", `{"action":"decline"}`, func(*elicitation.Session) {}, elicitation.Unknown},
 		{"cancelled", `{"action":"cancel"}`, func(*elicitation.Session) {}, elicitation.Unknown},
 		{"session gone", `{"action":"accept"}`, (*elicitation.Session).Detach, elicitation.Unknown},
-		{"too late", `{"action":"accept"}`, func(*elicitation.Session) { time.Sleep(2 * time.Hour) }, elicitation.Expired},
-		{"in time", `{"action":"accept"}`, func(*elicitation.Session) { time.Sleep(30 * time.Minute) }, elicitation.Accepted},
+		{"too late", `{"action":"accept"}`,
+			func(*elicitation.Session) { time.Sleep(2 * time.Hour) }, elicitation.Expired},
+		{"in time", `{"action":"accept"}`,
+			func(*elicitation.Session) { time.Sleep(30 * time.Minute) }, elicitation.Accepted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -368,7 +372,8 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}),
 		r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
 	pause := func() func() {
-		call := r.begin(elicitation.Origin{Session: s2}, elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
+		call := r.begin(elicitation.Origin{Session: s2},
+			elicitation.ViaFrames(r.answers(s2, `{"action":"accept"}`)), "up")
 		defer call.End()
 		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"),
 			nil); err != nil {
@@ -398,7 +403,8 @@ func TestURLClaimsOnTheBus(t *testing.T) {
 		s := r.attach(elicitation.SessionInfo{Notify: &screen{t: t}})
 		var call *elicitation.Call
 		clock := func() func() { pause(call); return func() {} }
-		call = r.begin(elicitation.Origin{Session: s, PauseTimeout: clock}, elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
+		call = r.begin(elicitation.Origin{Session: s, PauseTimeout: clock},
+			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
 		_, err := call.Elicit(t.Context(), urlQuestion("m", url, id), nil)
 		return err
 	}

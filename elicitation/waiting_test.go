@@ -17,17 +17,18 @@ const plainForm = `{"message":"Sure?","requestedSchema":{"type":"object","proper
 
 // thinking is the Via of a client whose person answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
-	return elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
-		delivered func()) (json.RawMessage, error) {
-		delivered()
-		asked <- struct{}{}
-		select {
-		case <-answer:
-			return json.RawMessage(`{"action":"accept","content":{"ok":true}}`), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}))
+	return elicitation.ViaAsker(
+		elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,
+			delivered func()) (json.RawMessage, error) {
+			delivered()
+			asked <- struct{}{}
+			select {
+			case <-answer:
+				return json.RawMessage(`{"action":"accept","content":{"ok":true}}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}))
 }
 
 // beginCall begins a call under ctx for a client that can be asked.
@@ -37,7 +38,8 @@ func beginCall(t *testing.T, ctx context.Context, via elicitation.Via) *elicitat
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := r.Attach(elicitation.SessionInfo{Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}})
+	s, err := r.Attach(elicitation.SessionInfo{Capabilities: protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}

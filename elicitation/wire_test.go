@@ -100,7 +100,8 @@ func (e entry) and(more ...any) entry {
 
 // question is an entry of a question that exists.
 func question(event string, ms float64, more ...any) entry {
-	return entry{"event": "elicitation." + event, "request_id": "ID", "action": "", "mode": "elicitation.form",
+	return entry{"event": "elicitation." + event, "request_id": "ID", "action": "",
+		"mode":        "elicitation.form",
 		"duration_ms": ms}.and(more...)
 }
 
@@ -163,7 +164,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			metrics: map[string]float64{"timeout_total": 1}},
 		{name: "unknown mapping",
 			run: func(w *wired) string {
-				return w.ask(w.t.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c9"})
+				return w.ask(w.t.Context(), "up", askDeploy,
+					&elicitation.ElicitOptions{CallID: "c9"})
 			},
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "",
@@ -178,11 +180,13 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 		{name: "after the end of the call",
 			run: func(w *wired) string {
 				w.call.End()
-				return w.ask(w.t.Context(), "up", askDeploy, &elicitation.ElicitOptions{CallID: "c1"})
+				return w.ask(w.t.Context(), "up", askDeploy,
+					&elicitation.ElicitOptions{CallID: "c1"})
 			},
 			upstream: noSession,
-			logs:     []entry{rejected(elicitation.ReasonNoSession, -32601, "downstream_session", "")},
-			metrics:  map[string]float64{"rejected_total{no_session}": 1}},
+			logs: []entry{rejected(elicitation.ReasonNoSession, -32601,
+				"downstream_session", "")},
+			metrics: map[string]float64{"rejected_total{no_session}": 1}},
 		{name: "two calls",
 			run: func(w *wired) string {
 				other := w.attach(elicitation.SessionInfo{ID: "s2"})
@@ -204,9 +208,11 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			logs: []entry{
 				question("created", 0, "candidates", int64(2), "call_id", nil),
 				question("delivered", 0, "candidates", int64(2), "call_id", nil),
-				question("completed", 0, "candidates", int64(2), "call_id", nil, "action", "decline")},
+				question("completed", 0, "candidates", int64(2), "call_id", nil, "action",
+					"decline")},
 			metrics: map[string]float64{"completed_total{decline}": 1}},
-		{name: "client without elicitation", caps: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
+		{name: "client without elicitation",
+			caps:     protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
 			run:      func(w *wired) string { return w.ask(w.t.Context(), "up", askDeploy, nil) },
 			upstream: fmt.Sprintf(failedWith, -32601, "Client does not support elicitation"),
 			logs:     []entry{rejected(elicitation.ReasonCapability, -32601)},
@@ -218,7 +224,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			metrics:  map[string]float64{"rejected_total{mode}": 1}},
 		{name: "too many", opts: elicitation.Options{MaxPerSession: 1},
 			run: func(w *wired) string {
-				if _, err := w.call.Offer(w.t.Context(), json.RawMessage(askDeploy), nil, nil); err != nil {
+				_, err := w.call.Offer(w.t.Context(), json.RawMessage(askDeploy), nil, nil)
+				if err != nil {
 					w.t.Fatal(err)
 				}
 				return w.ask(w.t.Context(), "up", askDeploy, nil)
@@ -371,7 +378,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			upstream: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":`+
 				`"Too many calls wait for the connection","data":{"retryAfterMs":5000,"limit":"queue"}}}`,
 				protocol.CodeBusy), // here the client
-			logs: []entry{rejected(elicitation.ReasonCapacity, int64(protocol.CodeBusy), "message", "",
+			logs: []entry{rejected(elicitation.ReasonCapacity, int64(protocol.CodeBusy),
+				"message", "",
 				"downstream_session", "", "call_id", nil, "upstream_session", "queue",
 				"error", "limit: queue")},
 			metrics: map[string]float64{"rejected_total{capacity}": 1}},
@@ -380,7 +388,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &wired{rig: newRig(t, test.opts), t: t, screen: &screen{t: t}}
 				via := elicitation.ViaFrames(w.screen)
-				w.session = w.attach(elicitation.SessionInfo{ID: "s1", Capabilities: test.caps, Via: via})
+				w.session = w.attach(elicitation.SessionInfo{ID: "s1",
+					Capabilities: test.caps, Via: via})
 				w.call = w.begin(elicitation.Origin{Session: w.session, CallID: "c1"}, via, "up")
 				defer w.call.End()
 				got := test.run(w)
@@ -440,7 +449,8 @@ func (w *wired) wantClient(want []string, id string) {
 		got = append(got, strings.ReplaceAll(encode(w.t, m), `"`+id+`"`, "ID"))
 	}
 	if !slices.Equal(got, want) {
-		w.t.Errorf("the client gets\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		w.t.Errorf("the client gets\n%s\nwant\n%s", strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 

@@ -43,7 +43,8 @@ func TestDecodeElicitResult(t *testing.T) {
 		{`{"action":"accept","content":{"a":1,"a":2}}`, "", ``},
 		{`{"action":"accept","_meta":[]}`, "", ``},
 		{`{"method":"elicitation/create","result":{"action":"accept","content":{}}}`, "", ``},
-		{`{}`, "", ``}, {`[]`, "", ``}, {`null`, "", ``}, {`"accept"`, "", ``}, {``, "", ``}, {`{"action":"accept"`, "", ``},
+		{`{}`, "", ``}, {`[]`, "", ``}, {`null`, "", ``}, {`"accept"`, "", ``}, {``, "", ``},
+		{`{"action":"accept"`, "", ``},
 		{`{"action":"accept"}{"action":"decline"}`, "", ``},
 	} {
 		t.Run(test.raw, func(t *testing.T) {
@@ -74,11 +75,16 @@ func TestEncodeElicitResult(t *testing.T) {
 		result protocol.ElicitResult
 		want   string // empty: an error
 	}{
-		{"accepted", protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}, `{"action":"accept","content":{"a":1}}`},
-		{"declined", protocol.ElicitResult{Action: protocol.ActionDecline, Content: content}, `{"action":"decline"}`},
-		{"cancelled", protocol.ElicitResult{Action: protocol.ActionCancel, Content: content}, `{"action":"cancel"}`},
-		{"content that is an array", protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`[]`)}, ``},
-		{"content that is cut off", protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"a":`)}, ``},
+		{"accepted", protocol.ElicitResult{Action: protocol.ActionAccept, Content: content},
+			`{"action":"accept","content":{"a":1}}`},
+		{"declined", protocol.ElicitResult{Action: protocol.ActionDecline, Content: content},
+			`{"action":"decline"}`},
+		{"cancelled", protocol.ElicitResult{Action: protocol.ActionCancel, Content: content},
+			`{"action":"cancel"}`},
+		{"content that is an array", protocol.ElicitResult{Action: protocol.ActionAccept,
+			Content: json.RawMessage(`[]`)}, ``},
+		{"content that is cut off", protocol.ElicitResult{Action: protocol.ActionAccept,
+			Content: json.RawMessage(`{"a":`)}, ``},
 		{"no action", protocol.ElicitResult{Content: content}, ``},
 		{"unknown action", protocol.ElicitResult{Action: "ok"}, ``},
 	} {
@@ -221,7 +227,8 @@ func TestResponsesGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	responses := p.(*protocol.CallToolParams).InputResponses
-	want := protocol.InputResponses{{"b", json.RawMessage("null")}, {"a", json.RawMessage(`{"x":1.0}`)}, {"", json.RawMessage("5")}}
+	want := protocol.InputResponses{{"b", json.RawMessage("null")},
+		{"a", json.RawMessage(`{"x":1.0}`)}, {"", json.RawMessage("5")}}
 	if !reflect.DeepEqual(responses, want) {
 		t.Errorf("got %q, want %q", responses, want)
 	}

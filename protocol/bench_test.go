@@ -36,7 +36,8 @@ func BenchmarkDecodeRequest(b *testing.B) {
 
 func BenchmarkEncodeResult(b *testing.B) {
 	for name, r := range map[string]protocol.Result{
-		"Text": &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "deployed v1.2.3 to production"}}},
+		"Text": &protocol.CallToolResult{Content: []protocol.Content{
+			&protocol.TextContent{Text: "deployed v1.2.3 to production"}}},
 		"InputRequired": &protocol.InputRequiredResult{
 			InputRequests: protocol.InputRequests{{Key: "confirm", Request: &protocol.ElicitForm{
 				Message: "Deploy v1.2.3 to production?",

@@ -41,14 +41,18 @@ func TestMissing(t *testing.T) {
 		missing  map[string]string // what is not listed is not missing
 	}{
 		{`{}`, map[string]string{
-			"form": `{"elicitation":{}}`, "url": `{"elicitation":{"url":{}}}`, "sampling": `{"sampling":{}}`, "context": `{"sampling":{}}`,
-			"tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`, "roots": `{"roots":{}}`,
+			"form": `{"elicitation":{}}`, "url": `{"elicitation":{"url":{}}}`,
+			"sampling": `{"sampling":{}}`, "context": `{"sampling":{}}`,
+			"tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`,
+			"roots": `{"roots":{}}`,
 		}},
 		{`{"elicitation":{},"sampling":{},"roots":{}}`, map[string]string{
-			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`,
+			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`,
+			"choice": `{"sampling":{"tools":{}}}`,
 		}},
 		{`{"elicitation":{"form":{}},"sampling":{"context":{}},"roots":{"listChanged":true}}`, map[string]string{
-			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`,
+			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`,
+			"choice": `{"sampling":{"tools":{}}}`,
 		}},
 		{`{"elicitation":{"url":{}},"sampling":{"tools":{}}}`, map[string]string{
 			"form": `{"elicitation":{"form":{}}}`, "roots": `{"roots":{}}`,
@@ -56,11 +60,14 @@ func TestMissing(t *testing.T) {
 		{`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`, nil},
 		// A vendor's setting is no mode: the declaration still means forms.
 		{`{"elicitation":{"applyDefaults":true},"sampling":{},"roots":{}}`, map[string]string{
-			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`,
+			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`,
+			"choice": `{"sampling":{"tools":{}}}`,
 		}},
 		{`{"Elicitation":{},"SAMPLING":{},"root":{}}`, map[string]string{
-			"form": `{"elicitation":{}}`, "url": `{"elicitation":{"url":{}}}`, "sampling": `{"sampling":{}}`, "context": `{"sampling":{}}`,
-			"tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`, "roots": `{"roots":{}}`,
+			"form": `{"elicitation":{}}`, "url": `{"elicitation":{"url":{}}}`,
+			"sampling": `{"sampling":{}}`, "context": `{"sampling":{}}`,
+			"tools": `{"sampling":{"tools":{}}}`, "choice": `{"sampling":{"tools":{}}}`,
+			"roots": `{"roots":{}}`,
 		}},
 	} {
 		t.Run(test.declared, func(t *testing.T) {
@@ -80,7 +87,8 @@ func TestMissing(t *testing.T) {
 						spelled(t, again), kind)
 				}
 				if lacks := c.Lacks(missing); lacks.IsZero() != missing.IsZero() {
-					t.Errorf("%s lacks %s of %s", test.declared, spelled(t, lacks), spelled(t, missing))
+					t.Errorf("%s lacks %s of %s", test.declared, spelled(t, lacks),
+						spelled(t, missing))
 				}
 			}
 		})
@@ -95,15 +103,20 @@ func TestLacksAndUnion(t *testing.T) {
 		{`{}`, `{}`, `{}`, `{}`},
 		{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`, `{"elicitation":{"form":{}}}`},
 		{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`, `{}`, `{"elicitation":{"form":{}}}`},
-		{`{"elicitation":{"form":{}}}`, `{"elicitation":{"form":{},"url":{}}}`, `{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{},"url":{}}}`},
-		{`{"elicitation":{"url":{}}}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`, `{"elicitation":{"form":{},"url":{}}}`},
+		{`{"elicitation":{"form":{}}}`, `{"elicitation":{"form":{},"url":{}}}`,
+			`{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{},"url":{}}}`},
+		{`{"elicitation":{"url":{}}}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`,
+			`{"elicitation":{"form":{},"url":{}}}`},
 		{`{}`, `{"sampling":{}}`, `{"sampling":{}}`, `{"sampling":{}}`},
-		{`{"sampling":{}}`, `{"sampling":{"tools":{}}}`, `{"sampling":{"tools":{}}}`, `{"sampling":{"tools":{}}}`},
+		{`{"sampling":{}}`, `{"sampling":{"tools":{}}}`, `{"sampling":{"tools":{}}}`,
+			`{"sampling":{"tools":{}}}`},
 		{`{"sampling":{"tools":{}}}`, `{"sampling":{"context":{}}}`, `{"sampling":{"context":{}}}`, `{"sampling":{"context":{},"tools":{}}}`},
 		{`{"sampling":{"tools":{}}}`, `{"sampling":{}}`, `{}`, `{"sampling":{"tools":{}}}`},
 		{`{}`, `{"roots":{"listChanged":true}}`, `{"roots":{}}`, `{"roots":{"listChanged":true}}`},
-		{`{"extensions":{"a":{"v":1}}}`, `{"extensions":{"a":{"v":2},"b":{}}}`, `{"extensions":{"b":{}}}`, `{"extensions":{"a":{"v":2},"b":{}}}`},
-		{`{"experimental":{"a":{}}}`, `{"experimental":{"a":{}}}`, `{}`, `{"experimental":{"a":{}}}`},
+		{`{"extensions":{"a":{"v":1}}}`, `{"extensions":{"a":{"v":2},"b":{}}}`,
+			`{"extensions":{"b":{}}}`, `{"extensions":{"a":{"v":2},"b":{}}}`},
+		{`{"experimental":{"a":{}}}`, `{"experimental":{"a":{}}}`, `{}`,
+			`{"experimental":{"a":{}}}`},
 	} {
 		t.Run(test.have+"_and_"+test.needed, func(t *testing.T) {
 			have, needed := capabilities(t, test.have), capabilities(t, test.needed)
@@ -136,7 +149,8 @@ func TestElicitationWithoutAMode(t *testing.T) {
 
 func TestCapabilitiesAreKept(t *testing.T) {
 	for _, raw := range []string{
-		`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{},"url":{}}}`,
+		`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`,
+		`{"elicitation":{"form":{},"url":{}}}`,
 		`{"sampling":{}}`, `{"sampling":{"context":{},"tools":{}}}`, `{"roots":{}}`, `{"roots":{"listChanged":true}}`,
 		`{"experimental":{"x":{"a":[1.0,"\u00e9"]}},"extensions":{"a":{},"b":{"n":9007199254740993}}}`,
 	} {
@@ -152,11 +166,15 @@ func TestCapabilitiesAreKept(t *testing.T) {
 
 func TestMalformedCapabilities(t *testing.T) {
 	for _, raw := range []string{
-		``, `null`, `[]`, `"elicitation"`, `{"elicitation":null}`, `{"elicitation":true}`, `{"elicitation":[]}`,
-		`{"elicitation":{"form":true}}`, `{"elicitation":{"form":null}}`, `{"elicitation":{"url":[]}}`,
+		``, `null`, `[]`, `"elicitation"`, `{"elicitation":null}`, `{"elicitation":true}`,
+		`{"elicitation":[]}`,
+		`{"elicitation":{"form":true}}`, `{"elicitation":{"form":null}}`,
+		`{"elicitation":{"url":[]}}`,
 		`{"elicitation":{},"elicitation":{"url":{}}}`, `{"elicitation":{"url":{},"\u0075rl":{}}}`,
-		`{"sampling":false}`, `{"sampling":{"tools":null}}`, `{"roots":null}`, `{"roots":{"listChanged":"yes"}}`,
-		`{"experimental":[]}`, `{"experimental":{"a":1}}`, `{"extensions":{"a":null}}`, `{"extensions":null}`,
+		`{"sampling":false}`, `{"sampling":{"tools":null}}`, `{"roots":null}`,
+		`{"roots":{"listChanged":"yes"}}`,
+		`{"experimental":[]}`, `{"experimental":{"a":1}}`, `{"extensions":{"a":null}}`,
+		`{"extensions":null}`,
 	} {
 		if c, err := protocol.DecodeClientCapabilities([]byte(raw)); err == nil || !c.IsZero() {
 			t.Errorf("%s: got %s, error %v", raw, c, err)

@@ -34,7 +34,8 @@ func TestContentIsDowngraded(t *testing.T) {
 			blocks := []protocol.Content{text, link, audio}
 			got := encoded(t, tt.version, protocol.MethodCallTool,
 				&protocol.CallToolResult{Content: blocks})
-			if want := `"content":[` + textBlock + "," + tt.link + "," + tt.audio + `]`; !strings.Contains(got, want) {
+			want := `"content":[` + textBlock + "," + tt.link + "," + tt.audio + `]`
+			if !strings.Contains(got, want) {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 			if blocks[1] != link || blocks[2] != audio {
@@ -44,7 +45,8 @@ func TestContentIsDowngraded(t *testing.T) {
 				{Role: protocol.User, Content: link}}
 			got = encoded(t, tt.version, protocol.MethodGetPrompt,
 				&protocol.GetPromptResult{Messages: messages})
-			if want := `"content":` + tt.link + `}`; !strings.Contains(got, want) || messages[1].Content != link {
+			if want := `"content":` + tt.link + `}`; !strings.Contains(got, want) ||
+				messages[1].Content != link {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})

@@ -22,13 +22,15 @@ func TestErrorData(t *testing.T) {
 		{"resource not found", protocol.ResourceNotFound("file:///<a>"), `{"code":-32602,"message":"resource not found: \"file:///<a>\"","data":{"uri":"file:///<a>"}}`},
 		{"no data", protocol.Errorf(7, "%d", 8), `{"code":7,"message":"8"}`},
 		{"null", protocol.Errorf(7, "m").WithData(nil), `{"code":7,"message":"m","data":null}`},
-		{"data that JSON cannot say", protocol.Errorf(7, "m").WithData(math.Inf(1)), `{"code":7,"message":"m"}`},
+		{"data that JSON cannot say", protocol.Errorf(7, "m").WithData(math.Inf(1)),
+			`{"code":7,"message":"m"}`},
 		{"data that JSON cannot say after data that it can", protocol.Errorf(7, "m").WithData(1).WithData(func() {}), `{"code":7,"message":"m"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			raw, err := protocol.AppendMessage(nil,
 				&protocol.Response{ID: protocol.IntID(1), Error: test.err})
-			if want := `{"jsonrpc":"2.0","id":1,"error":` + test.want + `}`; err != nil || string(raw) != want {
+			want := `{"jsonrpc":"2.0","id":1,"error":` + test.want + `}`
+			if err != nil || string(raw) != want {
 				t.Errorf("got  %s, %v\nwant %s", raw, err, want)
 			}
 		})
@@ -50,15 +52,19 @@ func TestRequiredCapabilities(t *testing.T) {
 		want string // empty: none
 	}{
 		{"one", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{"elicitation":{}}}`)}, `{"elicitation":{}}`},
-		{"none", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, `{}`},
-		{"null", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":null}`)}, ``},
+		{"none", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{}}`)},
+			`{}`},
+		{"null", &protocol.Error{Code: code,
+			Data: json.RawMessage(`{"requiredCapabilities":null}`)}, ``},
 		{"array", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":["elicitation"]}`)}, ``},
-		{"name in another case", &protocol.Error{Code: code, Data: json.RawMessage(`{"RequiredCapabilities":{}}`)}, ``},
+		{"name in another case",
+			&protocol.Error{Code: code, Data: json.RawMessage(`{"RequiredCapabilities":{}}`)}, ``},
 		{"name twice", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{},"requiredCapabilities":{}}`)}, ``},
 		{"cut off", &protocol.Error{Code: code, Data: json.RawMessage(`{`)}, ``},
 		{"null data", &protocol.Error{Code: code, Data: json.RawMessage(`null`)}, ``},
 		{"no data", &protocol.Error{Code: code}, ``},
-		{"another code", &protocol.Error{Code: -32003, Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, ``},
+		{"another code", &protocol.Error{Code: -32003,
+			Data: json.RawMessage(`{"requiredCapabilities":{}}`)}, ``},
 		{"no error", nil, ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -78,13 +84,16 @@ func TestSupportedVersions(t *testing.T) {
 		want []protocol.Version
 	}{
 		{"ours", protocol.UnsupportedVersion("x", protocol.Versions()), protocol.Versions()},
-		{"one", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a"]}`)}, []protocol.Version{"a"}},
-		{"number among them", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a",5]}`)}, nil},
+		{"one", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a"]}`)},
+			[]protocol.Version{"a"}},
+		{"number among them",
+			&protocol.Error{Code: code, Data: json.RawMessage(`{"supported":["a",5]}`)}, nil},
 		{"text", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":"a"}`)}, nil},
 		{"null", &protocol.Error{Code: code, Data: json.RawMessage(`{"supported":null}`)}, nil},
 		{"array", &protocol.Error{Code: code, Data: json.RawMessage(`[]`)}, nil},
 		{"no data", &protocol.Error{Code: code}, nil},
-		{"another code", &protocol.Error{Code: -32004, Data: json.RawMessage(`{"supported":["a"]}`)}, nil},
+		{"another code",
+			&protocol.Error{Code: -32004, Data: json.RawMessage(`{"supported":["a"]}`)}, nil},
 		{"no error", nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

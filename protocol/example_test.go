@@ -9,7 +9,8 @@ import (
 )
 
 func ExampleEncodeResult() {
-	done := &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "deployed"}}}
+	done := &protocol.CallToolResult{
+		Content: []protocol.Content{&protocol.TextContent{Text: "deployed"}}}
 	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
 		data, err := protocol.EncodeResult(version, protocol.MethodCallTool, done)
 		fmt.Println(string(data), err)

@@ -40,7 +40,8 @@ func FuzzDecodeMessage(f *testing.F) {
 		add(&protocol.Response{Error: e})
 	}
 	add(&protocol.Notification{Method: protocol.NotifyToolsChanged})
-	add(&protocol.Notification{Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":1,"progress":0.5}`)})
+	add(&protocol.Notification{Method: protocol.NotifyProgress,
+		Params: json.RawMessage(`{"progressToken":1,"progress":0.5}`)})
 	seeded(f, n)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := protocol.DecodeMessage(raw)
@@ -214,7 +215,8 @@ func FuzzHeaderValue(f *testing.F) {
 		}
 		// What decodes has one value, which encodes to something that decodes alike.
 		if value, err := protocol.DecodeHeaderValue(s); err == nil {
-			if again, err := protocol.DecodeHeaderValue(protocol.EncodeHeaderValue(value)); err != nil || again != value {
+			again, err := protocol.DecodeHeaderValue(protocol.EncodeHeaderValue(value))
+			if err != nil || again != value {
 				t.Fatalf("%q is %q and then %q, %v", s, value, again, err)
 			}
 		}

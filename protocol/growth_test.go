@@ -53,11 +53,14 @@ func TestParamsGrowth(t *testing.T) {
 		name, method, head, part, tail string
 		refused                        bool
 	}{
-		{"answers", protocol.MethodCallTool, `{"name":"t","inputResponses":{"a":[`, `{"action":"accept"},`, `0]}}`, false},
+		{"answers", protocol.MethodCallTool, `{"name":"t","inputResponses":{"a":[`,
+			`{"action":"accept"},`, `0]}}`, false},
 		{"experimental", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"a":{"b":[`, `{},`, `0]}}}}`, false},
 		{"icons", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1","icons":[`, `{"src":"x"},`, `{"src":"y"}]}}`, false},
 		{"no icons", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1","icons":[`, `{"src":"x"},`, `1]}}`, true},
-		{"extensions", protocol.MethodCallTool, meta + `{"extensions":{"a":{"b":[`, `{},`, `0]}}}}}`, true}, // without a name
+		// without a name
+		{"extensions", protocol.MethodCallTool, meta + `{"extensions":{"a":{"b":[`, `{},`,
+			`0]}}}}}`, true},
 		{"uris", protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[`, `"a",`, `"b"]}}`, false},
 		{"no uris", protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[`, `"a",`, `1]}}`, true},
 		{"context", protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"`, `x`, `"}}`, false},
@@ -87,8 +90,10 @@ func TestResultGrowth(t *testing.T) {
 	}{
 		{"tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `{"name":"t","inputSchema":{"type":"object"}}]}`, false},
 		{"no tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `1]}`, true},
-		{"content", protocol.MethodCallTool, `{"resultType":"complete","content":[`, `{"type":"text","text":"x"},`, `{"type":"text","text":"y"}]}`, false},
-		{"no content", protocol.MethodCallTool, `{"resultType":"complete","content":[`, `{"type":"text","text":"x"},`, `{"type":"text"}]}`, true},
+		{"content", protocol.MethodCallTool, `{"resultType":"complete","content":[`,
+			`{"type":"text","text":"x"},`, `{"type":"text","text":"y"}]}`, false},
+		{"no content", protocol.MethodCallTool, `{"resultType":"complete","content":[`,
+			`{"type":"text","text":"x"},`, `{"type":"text"}]}`, true},
 		{"structured content", protocol.MethodCallTool, `{"resultType":"complete","content":[],"structuredContent":{"a":[`, `1,`, `1]}}`, false},
 		{"long state", protocol.MethodCallTool, `{"resultType":"input_required","requestState":"`, `x`, `"}`, false},
 		{"a large form", protocol.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `},"_meta":{"x":[`, `1,`, `1]}}`, false},

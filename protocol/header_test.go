@@ -35,7 +35,8 @@ func TestHeaderValues(t *testing.T) {
 			if got := protocol.EncodeHeaderValue(test.value); got != test.header {
 				t.Errorf("%q encodes as %q, want %q", test.value, got, test.header)
 			}
-			if got, err := protocol.DecodeHeaderValue(test.header); err != nil || got != test.value {
+			if got, err := protocol.DecodeHeaderValue(test.header); err != nil ||
+				got != test.value {
 				t.Errorf("%q decodes as %q, %v; want %q", test.header, got, err, test.value)
 			}
 		})

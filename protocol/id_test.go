@@ -67,8 +67,9 @@ func TestIDsAreMapKeys(t *testing.T) {
 	if err != nil || same != protocol.StringID("1") {
 		t.Errorf(`an escaped "1" is %s (error %v), want the id "1"`, same, err)
 	}
-	if same, _ := protocol.ParseID([]byte(`9007199254740993`)); same != protocol.IntID(9007199254740993) {
-		t.Errorf("parsed %s differs from IntID", same)
+	parsed, _ := protocol.ParseID([]byte(`9007199254740993`))
+	if parsed != protocol.IntID(9007199254740993) {
+		t.Errorf("parsed %s differs from IntID", parsed)
 	}
 }
 

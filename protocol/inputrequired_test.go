@@ -29,7 +29,8 @@ func TestInputRequiredRefusals(t *testing.T) {
 		word   string
 	}{
 		{"neither field", ask(), "at least one"},
-		{"empty list of questions", &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{}}, "at least one"},
+		{"empty list of questions",
+			&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{}}, "at least one"},
 		{"duplicate key", ask(protocol.KeyedRequest{"a", roots}, protocol.KeyedRequest{"b", roots},
 			protocol.KeyedRequest{"a", roots}), "twice"},
 		{"duplicate among many", &protocol.InputRequiredResult{InputRequests: many}, "twice"},
@@ -37,7 +38,8 @@ func TestInputRequiredRefusals(t *testing.T) {
 		// Encoded, both would read U+FFFD: two members of one name.
 		{"key that is not UTF-8", ask(protocol.KeyedRequest{"a\xff", roots},
 			protocol.KeyedRequest{"a\xfe", roots}), "UTF-8"},
-		{"state that is not UTF-8", &protocol.InputRequiredResult{RequestState: protocol.StateText("\xff")}, "UTF-8"},
+		{"state that is not UTF-8",
+			&protocol.InputRequiredResult{RequestState: protocol.StateText("\xff")}, "UTF-8"},
 		{"nil question", ask(protocol.KeyedRequest{"a", nil}), "nil"},
 		{"typed nil form", ask(protocol.KeyedRequest{"a", (*protocol.ElicitForm)(nil)}), "nil"},
 		{"typed nil URL", ask(protocol.KeyedRequest{"a", (*protocol.ElicitURL)(nil)}), "nil"},
@@ -48,8 +50,12 @@ func TestInputRequiredRefusals(t *testing.T) {
 			forgedQuestion{&protocol.ElicitForm{Schema: schema}}}), "unknown type"},
 		{"form without a schema", ask(protocol.KeyedRequest{"a",
 			&protocol.ElicitForm{Message: "m"}}), "requestedSchema"},
-		{"form whose schema is no object", ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Schema: json.RawMessage(`true`)}}), "requestedSchema"},
-		{"form whose schema is cut short", ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Schema: json.RawMessage(`{"a":`)}}), "requestedSchema"},
+		{"form whose schema is no object",
+			ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Schema: json.RawMessage(`true`)}}),
+			"requestedSchema"},
+		{"form whose schema is cut short",
+			ask(protocol.KeyedRequest{"a", &protocol.ElicitForm{Schema: json.RawMessage(`{"a":`)}}),
+			"requestedSchema"},
 		{"URL without a URL", ask(protocol.KeyedRequest{"a", &protocol.ElicitURL{Message: "m"}}),
 			"url"},
 		{"sampling without a role", ask(protocol.KeyedRequest{"a",
@@ -65,8 +71,12 @@ func TestInputRequiredRefusals(t *testing.T) {
 		{"sampling tool without a schema",
 			ask(protocol.KeyedRequest{"a",
 				&protocol.CreateMessage{Tools: []protocol.Tool{{Name: "t"}}}}), "inputSchema"},
-		{"sampling metadata that is no object", ask(protocol.KeyedRequest{"a", &protocol.CreateMessage{Metadata: json.RawMessage(`[]`)}}), "metadata"},
-		{"meta that is no object", &protocol.InputRequiredResult{RequestState: protocol.StateText("s"), Meta: protocol.Meta(`1`)}, "_meta"},
+		{"sampling metadata that is no object",
+			ask(protocol.KeyedRequest{"a",
+				&protocol.CreateMessage{Metadata: json.RawMessage(`[]`)}}), "metadata"},
+		{"meta that is no object",
+			&protocol.InputRequiredResult{RequestState: protocol.StateText("s"),
+				Meta: protocol.Meta(`1`)}, "_meta"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			data, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool,
@@ -117,7 +127,8 @@ func TestRequestStatePresence(t *testing.T) {
 		present   bool
 	}{
 		{"none", `{"resultType":"input_required",` + roots + `}`, "", false},
-		{"empty beside questions", `{"resultType":"input_required",` + roots + `,"requestState":""}`, "", true},
+		{"empty beside questions",
+			`{"resultType":"input_required",` + roots + `,"requestState":""}`, "", true},
 		{"empty", `{"resultType":"input_required","requestState":""}`, "", true},
 		{"text", `{"resultType":"input_required","requestState":"a\u0000\"\ud83d\ude00"}`, "a\x00\"\U0001f600", true},
 	} {
@@ -205,7 +216,8 @@ func TestMalformedInputRequired(t *testing.T) {
 		`{"inputRequests":{"a":{"method":"roots/list"}},"requestState":7}`,
 	} {
 		t.Run(raw, func(t *testing.T) {
-			whole := `{"resultType":"input_required"` + strings.Replace(strings.Replace(raw, "{", ",", 1), ",}", "}", 1)
+			whole := `{"resultType":"input_required"` +
+				strings.Replace(strings.Replace(raw, "{", ",", 1), ",}", "}", 1)
 			if r, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool,
 				[]byte(whole)); err == nil || r != nil {
 				t.Errorf("%s decoded as %#v, error %v", whole, r, err)
@@ -285,13 +297,15 @@ func TestQuestionSpellings(t *testing.T) {
 		{"form, 2025-06-18", protocol.V20250618, form, `{"message":"m","requestedSchema":{}}`},
 		{"URL, 2026-07-28", protocol.V20260728, named, `{"mode":"url","message":"m","url":"https://a"}`},
 		{"URL, 2025-11-25", protocol.V20251125, named, `{"mode":"url","message":"m","url":"https://a","elicitationId":"e"}`},
-		{"URL without id, 2025-11-25", protocol.V20251125, url, ``}, // elicitationId is required there
-		{"URL, 2025-06-18", protocol.V20250618, named, ``},          // would be taken for a form
+		// elicitationId is required there
+		{"URL without id, 2025-11-25", protocol.V20251125, url, ``},
+		{"URL, 2025-06-18", protocol.V20250618, named, ``}, // would be taken for a form
 		{"roots", protocol.V20260728, &protocol.ListRoots{}, `{}`},
 		{"nil", protocol.V20260728, nil, ``},
 		{"sampling", protocol.V20260728, &protocol.CreateMessage{MaxTokens: 1,
 			Messages: []protocol.SamplingMessage{
-				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"}}},
+				{Role: protocol.User,
+					Content: []protocol.Content{&protocol.TextContent{Text: "a"}}},
 				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "a"},
 					&protocol.TextContent{Text: "b"}}},
 			}}, `{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"maxTokens":1}`},
@@ -304,7 +318,8 @@ func TestQuestionSpellings(t *testing.T) {
 				}
 				return
 			}
-			if want := `{"method":"` + test.q.Kind().Method() + `","params":` + test.want + `}`; err != nil || string(got) != want {
+			if want := `{"method":"` + test.q.Kind().Method() + `","params":` + test.want +
+				`}`; err != nil || string(got) != want {
 				t.Errorf("%s %T:\n got %s, %v\nwant %s", test.version, test.q, got, err, want)
 			}
 		})
@@ -316,7 +331,8 @@ func TestAppendInputParams(t *testing.T) {
 	encoded := 0
 	meta := protocol.Meta(`{"a":1}`)
 	for _, q := range []protocol.InputRequest{
-		&protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{"type":"object","properties":{}}`), Meta: meta},
+		&protocol.ElicitForm{Message: "m",
+			Schema: json.RawMessage(`{"type":"object","properties":{}}`), Meta: meta},
 		&protocol.ElicitURL{Message: "m", URL: "https://example.com/", ElicitationID: "e",
 			Meta: meta},
 		&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{}, Meta: meta},
@@ -333,7 +349,8 @@ func TestAppendInputParams(t *testing.T) {
 			continue
 		}
 		encoded++
-		want := `before{"method":"` + q.Kind().Method() + `","params":` + string(params[len("before"):]) + `}`
+		want := `before{"method":"` + q.Kind().Method() + `","params":` +
+			string(params[len("before"):]) + `}`
 		if string(whole) != want {
 			t.Errorf("%T: got %s, want %s", q, whole, want)
 		}

@@ -14,11 +14,13 @@ func TestDecodeMessage(t *testing.T) {
 		raw  string
 		want protocol.Message
 	}{
-		{`{"jsonrpc":"2.0","id":1,"method":"m"}`, &protocol.Request{ID: protocol.IntID(1), Method: "m"}},
+		{`{"jsonrpc":"2.0","id":1,"method":"m"}`,
+			&protocol.Request{ID: protocol.IntID(1), Method: "m"}},
 		{` {"params":{"a":[1.0]},"method":"m","id":"x","jsonrpc":"2.0"} `, &protocol.Request{ID: protocol.StringID("x"), Method: "m", Params: json.RawMessage(`{"a":[1.0]}`)}},
 		{`{"jsonrpc":"2.0","method":"m","params":{}}`, &protocol.Notification{Method: "m", Params: json.RawMessage(`{}`)}},
 		{`{"jsonrpc":"2.0","method":"\u006d"}`, &protocol.Notification{Method: "m"}},
-		{`{"jsonrpc":"2.0","id":1,"result":{}}`, &protocol.Response{ID: protocol.IntID(1), Result: json.RawMessage(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"result":{}}`,
+			&protocol.Response{ID: protocol.IntID(1), Result: json.RawMessage(`{}`)}},
 		{`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`, &protocol.Response{ID: protocol.IntID(1), Error: protocol.Errorf(-1, "")}},
 		{`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m"}}`, &protocol.Response{Error: protocol.Errorf(-1, "m")}},
 		{`{"jsonrpc":"2.0","error":{"code":-1,"message":"m","data":null}}`, &protocol.Response{Error: &protocol.Error{Code: -1, Message: "m", Data: json.RawMessage("null")}}},
@@ -70,7 +72,8 @@ func TestMalformedMessages(t *testing.T) {
 		{"id fraction", `{"jsonrpc":"2.0","id":1.5,"method":"m"}`, invalid, ""},
 		{"id boolean", `{"jsonrpc":"2.0","id":true,"method":"m"}`, invalid, ""},
 		{"id object", `{"jsonrpc":"2.0","id":{},"method":"m"}`, invalid, ""},
-		{"id too long", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 600) + `","method":"m"}`, invalid, ""},
+		{"id too long", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 600) + `","method":"m"}`,
+			invalid, ""},
 		{"params array", `{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, invalid, "1"},
 		{"params null", `{"jsonrpc":"2.0","id":1,"method":"m","params":null}`, invalid, "1"},
 		{"notification with params string", `{"jsonrpc":"2.0","method":"m","params":"p"}`, invalid, ""},
@@ -141,12 +144,13 @@ func TestAppendMessageRefuses(t *testing.T) {
 		"nil response":     (*protocol.Response)(nil),
 		"forged request": struct{ *protocol.Request }{&protocol.Request{ID: id,
 			Method: "m"}},
-		"request without id":        &protocol.Request{Method: "m"},
-		"request with array params": &protocol.Request{ID: id, Method: "m", Params: json.RawMessage(`[]`)},
-		"empty params":              &protocol.Notification{Method: "m", Params: json.RawMessage{}},
-		"response with nothing":     &protocol.Response{ID: id},
-		"response with null":        &protocol.Response{ID: id, Result: json.RawMessage(`null`)},
-		"result without id":         &protocol.Response{Result: json.RawMessage(`{}`)},
+		"request without id": &protocol.Request{Method: "m"},
+		"request with array params": &protocol.Request{ID: id, Method: "m",
+			Params: json.RawMessage(`[]`)},
+		"empty params":          &protocol.Notification{Method: "m", Params: json.RawMessage{}},
+		"response with nothing": &protocol.Response{ID: id},
+		"response with null":    &protocol.Response{ID: id, Result: json.RawMessage(`null`)},
+		"result without id":     &protocol.Response{Result: json.RawMessage(`{}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := protocol.AppendMessage([]byte("before"), m)

@@ -40,7 +40,8 @@ func TestMetaWith(t *testing.T) {
 		{``, "k", 1, `{"k":1}`},
 		{`{}`, "k", "<é>", `{"k":"<é>"}`},
 		{`{"a": "\u00e9", "b":1.0}`, "k", nil, `{"a":"\u00e9","b":1.0,"k":null}`},
-		{`{"k":1,"b":9007199254740993}`, "k", json.RawMessage(`{"x":2}`), `{"b":9007199254740993,"k":{"x":2}}`},
+		{`{"k":1,"b":9007199254740993}`, "k", json.RawMessage(`{"x":2}`),
+			`{"b":9007199254740993,"k":{"x":2}}`},
 		{`{"\u006b":1}`, "k", 2, `{"k":2}`},
 		{`{"a":1}`, `quo"te`, true, `{"a":1,"quo\"te":true}`},
 		{`[]`, "k", 1, ``},
@@ -53,7 +54,8 @@ func TestMetaWith(t *testing.T) {
 			before := protocol.Meta(test.meta)
 			got, err := before.With(test.key, test.v)
 			if (err != nil) != (test.want == "") || string(got) != test.want {
-				t.Errorf("%s with %s: got %s, %v; want %s", test.meta, test.key, got, err, test.want)
+				t.Errorf("%s with %s: got %s, %v; want %s", test.meta, test.key, got,
+					err, test.want)
 			}
 			if string(before) != test.meta {
 				t.Errorf("%s was changed to %s", test.meta, before)

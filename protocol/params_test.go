@@ -18,7 +18,8 @@ func TestMalformedParams(t *testing.T) {
 		meta     = `"io.modelcontextprotocol/`
 	)
 	for _, test := range []struct{ method, raw string }{
-		{tool, ``}, {tool, `{}`}, {tool, `{"name":""}`}, {tool, `{"name":null}`}, {tool, `{"Name":"t"}`}, {tool, `{"name":["t"]}`},
+		{tool, ``}, {tool, `{}`}, {tool, `{"name":""}`}, {tool, `{"name":null}`},
+		{tool, `{"Name":"t"}`}, {tool, `{"name":["t"]}`},
 		{tool, `{"name":"t","arguments":null}`},
 		{tool, `{"name":"t","arguments":[]}`},
 		{tool, `{"name":"t","arguments":"{}"}`},
@@ -32,10 +33,13 @@ func TestMalformedParams(t *testing.T) {
 		{tool, `{"name":"t","requestState":["s"]}`},
 		{tool, `{"name":"t","_meta":null}`},
 		{tool, `{"name":"t","_meta":[]}`},
-		{prompt, `{}`}, {prompt, `{"name":"p","arguments":[]}`}, {prompt, `{"name":"p","arguments":{"a":1}}`}, {prompt, `{"name":"p","arguments":{"a":null}}`},
+		{prompt, `{}`}, {prompt, `{"name":"p","arguments":[]}`},
+		{prompt, `{"name":"p","arguments":{"a":1}}`},
+		{prompt, `{"name":"p","arguments":{"a":null}}`},
 		{prompt, `{"name":"p","inputResponses":[]}`},
 		{prompt, `{"name":"p","requestState":5}`},
-		{resource, `{}`}, {resource, `{"uri":5}`}, {resource, `{"uri":""}`}, {resource, `{"URI":"a"}`},
+		{resource, `{}`}, {resource, `{"uri":5}`}, {resource, `{"uri":""}`},
+		{resource, `{"URI":"a"}`},
 		{resource, `{"uri":"a","inputResponses":null}`},
 		{resource, `{"uri":"a","requestState":true}`},
 		{list, `{"cursor":5}`}, {list, `{"cursor":null}`},
@@ -145,16 +149,20 @@ func TestEncodeParamsRefuses(t *testing.T) {
 		return &protocol.CallToolParams{Name: "t", Retry: protocol.Retry{InputResponses: list}}
 	}
 	for name, p := range map[string]protocol.Params{
-		"arguments that are no object": &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(`[]`)},
-		"arguments cut short":          &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(`{"a"`)},
-		"answer that is no JSON":       retry(answer("a", `{`)),
-		"answer without a result":      retry(answer("a", ``)),
-		"two answers at one key":       retry(answer("a", `{}`), answer("a", `{}`)),
-		"key that is not UTF-8":        retry(answer("\xff", `{}`)),
+		"arguments that are no object": &protocol.CallToolParams{Name: "t",
+			Arguments: json.RawMessage(`[]`)},
+		"arguments cut short": &protocol.CallToolParams{Name: "t",
+			Arguments: json.RawMessage(`{"a"`)},
+		"answer that is no JSON":  retry(answer("a", `{`)),
+		"answer without a result": retry(answer("a", ``)),
+		"two answers at one key":  retry(answer("a", `{}`), answer("a", `{}`)),
+		"key that is not UTF-8":   retry(answer("\xff", `{}`)),
 		"state that is not UTF-8": &protocol.ReadResourceParams{URI: "u",
 			Retry: protocol.Retry{RequestState: protocol.StateText("\xff")}},
-		"meta that is no object": &protocol.DiscoverParams{RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`[]`)}},
-		"meta with duplicates":   &protocol.DiscoverParams{RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)}},
+		"meta that is no object": &protocol.DiscoverParams{
+			RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`[]`)}},
+		"meta with duplicates": &protocol.DiscoverParams{
+			RequestMeta: protocol.RequestMeta{Extra: protocol.Meta(`{"a":1,"a":2}`)}},
 	} {
 		if raw, err := protocol.EncodeParams(p); err == nil {
 			t.Errorf("%s: encoded as %s", name, raw)

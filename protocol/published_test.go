@@ -70,11 +70,16 @@ var published = map[string]recode{
 	"ToolListChangedNotification":           message,
 	"SubscriptionsAcknowledgedNotification": acknowledged,
 
-	"AudioContent":         inside(resultOf(protocol.MethodCallTool), `{"resultType":"complete","content":[`, `]}`),
-	"EmbeddedResource":     inside(resultOf(protocol.MethodCallTool), `{"resultType":"complete","content":[`, `]}`),
-	"ImageContent":         inside(resultOf(protocol.MethodCallTool), `{"resultType":"complete","content":[`, `]}`),
-	"ResourceLink":         inside(resultOf(protocol.MethodCallTool), `{"resultType":"complete","content":[`, `]}`),
-	"TextContent":          inside(resultOf(protocol.MethodCallTool), `{"resultType":"complete","content":[`, `]}`),
+	"AudioContent": inside(resultOf(protocol.MethodCallTool),
+		`{"resultType":"complete","content":[`, `]}`),
+	"EmbeddedResource": inside(resultOf(protocol.MethodCallTool),
+		`{"resultType":"complete","content":[`, `]}`),
+	"ImageContent": inside(resultOf(protocol.MethodCallTool),
+		`{"resultType":"complete","content":[`, `]}`),
+	"ResourceLink": inside(resultOf(protocol.MethodCallTool),
+		`{"resultType":"complete","content":[`, `]}`),
+	"TextContent": inside(resultOf(protocol.MethodCallTool),
+		`{"resultType":"complete","content":[`, `]}`),
 	"ToolResultContent":    inside(createMessage, `{"maxTokens":1,"messages":[{"role":"user","content":`, `}]}`),
 	"ToolUseContent":       inside(createMessage, `{"maxTokens":1,"messages":[{"role":"assistant","content":`, `}]}`),
 	"SamplingMessage":      inside(createMessage, `{"maxTokens":1,"messages":[`, `]}`),
@@ -88,8 +93,9 @@ var published = map[string]recode{
 	"ClientCapabilities": clientCapabilities,
 	"ServerCapabilities": plain[protocol.ServerCapabilities],
 
-	"InputRequests":              inside(resultOf(protocol.MethodCallTool), `{"resultType":"input_required","inputRequests":`, `}`),
-	"InputResponses":             inside(params(protocol.MethodCallTool), `{"name":"n","inputResponses":`, `}`),
+	"InputRequests": inside(resultOf(protocol.MethodCallTool), `{"resultType":"input_required","inputRequests":`, `}`),
+	"InputResponses": inside(params(protocol.MethodCallTool),
+		`{"name":"n","inputResponses":`, `}`),
 	"CreateMessageRequest":       inside(resultOf(protocol.MethodCallTool), `{"resultType":"input_required","inputRequests":{"key":`, `}}`),
 	"ElicitRequest":              inside(resultOf(protocol.MethodCallTool), `{"resultType":"input_required","inputRequests":{"key":`, `}}`),
 	"ListRootsRequest":           listRoots,
@@ -103,10 +109,11 @@ var published = map[string]recode{
 	"HeaderMismatchError":                  message,
 	"MissingRequiredClientCapabilityError": missingCapability,
 	"UnsupportedProtocolVersionError":      unsupportedVersion,
-	"InternalError":                        inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
-	"InvalidParamsError":                   inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
-	"MethodNotFoundError":                  inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
-	"ParseError":                           inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
+	"InternalError": inside(message,
+		`{"jsonrpc":"2.0","id":1,"error":`, `}`),
+	"InvalidParamsError":  inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
+	"MethodNotFoundError": inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
+	"ParseError":          inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
 }
 
 // notModelled are the types that this package has no Go type for, and why.
@@ -346,8 +353,11 @@ func question(method string) recode {
 	}
 }
 
-func createMessage(raw []byte) ([]byte, error) { return question(protocol.MethodCreateMessage)(raw) }
-func elicit(raw []byte) ([]byte, error)        { return question(protocol.MethodElicit)(raw) }
+func createMessage(raw []byte) ([]byte, error) {
+	return question(protocol.MethodCreateMessage)(raw)
+}
+
+func elicit(raw []byte) ([]byte, error) { return question(protocol.MethodElicit)(raw) }
 
 func listRoots(raw []byte) ([]byte, error) {
 	whole := `{"resultType":"input_required","inputRequests":{"key":` + string(raw) + `}}`

@@ -66,28 +66,41 @@ func TestEncodeResultRefuses(t *testing.T) {
 		{"typed nil block", protocol.MethodCallTool,
 			&protocol.CallToolResult{Content: []protocol.Content{(*protocol.TextContent)(nil)}}},
 		{"forged block", protocol.MethodCallTool,
-			&protocol.CallToolResult{Content: []protocol.Content{forgedBlock{&protocol.TextContent{}}}}},
-		{"raw block that is no object", protocol.MethodCallTool, &protocol.CallToolResult{Content: []protocol.Content{&protocol.OtherContent{Raw: json.RawMessage(`1`)}}}},
+			&protocol.CallToolResult{
+				Content: []protocol.Content{forgedBlock{&protocol.TextContent{}}}}},
+		{"raw block that is no object", protocol.MethodCallTool,
+			&protocol.CallToolResult{
+				Content: []protocol.Content{&protocol.OtherContent{Raw: json.RawMessage(`1`)}}}},
 		{"link with a type of its own", protocol.MethodCallTool,
 			&protocol.CallToolResult{Content: []protocol.Content{&protocol.ResourceLink{
-				Resource: protocol.Resource{URI: "u", Name: "n", Extra: map[string]json.RawMessage{"type": json.RawMessage(`"text"`)}},
+				Resource: protocol.Resource{URI: "u", Name: "n",
+					Extra: map[string]json.RawMessage{"type": json.RawMessage(`"text"`)}},
 			}}}},
-		{"structured content cut short", protocol.MethodCallTool, &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)}},
+		{"structured content cut short", protocol.MethodCallTool,
+			&protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)}},
 		{"structured content empty", protocol.MethodCallTool,
 			&protocol.CallToolResult{StructuredContent: json.RawMessage{}}},
-		{"structured content with duplicates", protocol.MethodCallTool, &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":1,"a":2}`)}},
-		{"meta that is no object", protocol.MethodCallTool, &protocol.CallToolResult{Meta: protocol.Meta(`[]`)}},
+		{"structured content with duplicates", protocol.MethodCallTool,
+			&protocol.CallToolResult{StructuredContent: json.RawMessage(`{"a":1,"a":2}`)}},
+		{"meta that is no object", protocol.MethodCallTool,
+			&protocol.CallToolResult{Meta: protocol.Meta(`[]`)}},
 		{"message without a role", protocol.MethodGetPrompt,
-			&protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Content: &protocol.TextContent{}}}}},
+			&protocol.GetPromptResult{
+				Messages: []protocol.PromptMessage{{Content: &protocol.TextContent{}}}}},
 		{"message without content", protocol.MethodGetPrompt,
 			&protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User}}}},
 		{"tool without a schema", protocol.MethodListTools,
 			&protocol.ListToolsResult{Tools: []protocol.Tool{{Name: "a"}}}},
-		{"tool with a null schema", protocol.MethodListTools, &protocol.ListToolsResult{Tools: []protocol.Tool{{Name: "a", InputSchema: json.RawMessage(`null`)}}}},
-		{"tool without a name", protocol.MethodListTools, &protocol.ListToolsResult{Tools: []protocol.Tool{{InputSchema: json.RawMessage(`{}`)}}}},
+		{"tool with a null schema", protocol.MethodListTools,
+			&protocol.ListToolsResult{
+				Tools: []protocol.Tool{{Name: "a", InputSchema: json.RawMessage(`null`)}}}},
+		{"tool without a name", protocol.MethodListTools,
+			&protocol.ListToolsResult{
+				Tools: []protocol.Tool{{InputSchema: json.RawMessage(`{}`)}}}},
 		{"tool with an extra name", protocol.MethodListTools,
 			&protocol.ListToolsResult{Tools: []protocol.Tool{{
-				Name: "a", InputSchema: json.RawMessage(`{}`), Extra: map[string]json.RawMessage{"name": json.RawMessage(`"b"`)},
+				Name: "a", InputSchema: json.RawMessage(`{}`),
+				Extra: map[string]json.RawMessage{"name": json.RawMessage(`"b"`)},
 			}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,7 +161,8 @@ func TestModernSpelling(t *testing.T) {
 				Name: "t"}}},
 			`{"resultType":"complete","content":[{"type":"tool_use","id":"1","name":"t","input":{}}]}`},
 		{"empty text with annotations", protocol.MethodCallTool,
-			&protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Annotations: &protocol.Annotations{}}}},
+			&protocol.CallToolResult{Content: []protocol.Content{
+				&protocol.TextContent{Annotations: &protocol.Annotations{}}}},
 			`{"resultType":"complete","content":[{"type":"text","text":"","annotations":{}}]}`},
 		{"structured null", protocol.MethodCallTool,
 			&protocol.CallToolResult{StructuredContent: json.RawMessage(`null`)},
@@ -197,11 +211,14 @@ func TestResultType(t *testing.T) {
 		{"complete", protocol.Latest, `{"resultType":"complete","content":[]}`, "complete"},
 		{"complete with questions", protocol.Latest, `{"resultType":"complete","content":[],` + asks + `}`, "complete"},
 		{"absent with questions", protocol.Latest, `{"content":[],` + asks + `}`, "complete"},
-		{"input required", protocol.Latest, `{"resultType":"input_required",` + asks + `}`, "input_required"},
+		{"input required", protocol.Latest, `{"resultType":"input_required",` + asks + `}`,
+			"input_required"},
 		{"input required with content", protocol.Latest, `{"resultType":"input_required","content":[{"type":"text","text":"x"}],` + asks + `}`, "input_required"},
 		{"legacy ignores it", protocol.V20251125, `{"resultType":"input_required","content":[],` + asks + `}`, "complete"},
-		{"legacy ignores its kind", protocol.V20250618, `{"resultType":7,"content":[]}`, "complete"},
-		{"later revision", "2027-01-01", `{"resultType":"input_required",` + asks + `}`, "input_required"},
+		{"legacy ignores its kind", protocol.V20250618, `{"resultType":7,"content":[]}`,
+			"complete"},
+		{"later revision", "2027-01-01", `{"resultType":"input_required",` + asks + `}`,
+			"input_required"},
 		{"unknown", protocol.Latest, `{"resultType":"task","content":[]}`, ""},
 		{"wrong case", protocol.Latest, `{"resultType":"Complete","content":[]}`, ""},
 		{"empty", protocol.Latest, `{"resultType":"","content":[]}`, ""},
@@ -230,7 +247,8 @@ func TestUnknownResultTypeIsTyped(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools,
 		protocol.MethodPing} {
-		_, err := protocol.DecodeResult(protocol.Latest, method, []byte(`{"resultType":"`+long+`"}`))
+		_, err := protocol.DecodeResult(protocol.Latest, method,
+			[]byte(`{"resultType":"`+long+`"}`))
 		unknown, ok := errors.AsType[*protocol.UnknownResultTypeError](err)
 		if !ok || unknown.ResultType != long {
 			t.Errorf("%s: error %v, want an *UnknownResultTypeError", method, err)

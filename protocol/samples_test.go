@@ -19,10 +19,12 @@ func samples() []sample {
 	cache := protocol.CacheHints{TTLMillis: 60000, Scope: protocol.CachePublic}
 	out := []sample{
 		{"tool full", "CallToolResult", protocol.MethodCallTool, &protocol.CallToolResult{
-			Content: allContent(), StructuredContent: json.RawMessage(`{"a":[1,2.50,null]}`), IsError: true, Meta: meta,
+			Content: allContent(), StructuredContent: json.RawMessage(`{"a":[1,2.50,null]}`),
+			IsError: true, Meta: meta,
 		}},
 		{"tool minimal", "CallToolResult", protocol.MethodCallTool, &protocol.CallToolResult{}},
-		{"tool scalar", "CallToolResult", protocol.MethodCallTool, &protocol.CallToolResult{StructuredContent: json.RawMessage(`[7]`)}},
+		{"tool scalar", "CallToolResult", protocol.MethodCallTool,
+			&protocol.CallToolResult{StructuredContent: json.RawMessage(`[7]`)}},
 		{"prompt full", "GetPromptResult", protocol.MethodGetPrompt, &protocol.GetPromptResult{
 			Description: "d", Meta: meta,
 			Messages: []protocol.PromptMessage{
@@ -81,7 +83,9 @@ func listSamples(cache protocol.CacheHints, meta protocol.Meta) []sample {
 		LastModified: "2025-01-12T15:00:58Z"}
 	return []sample{
 		{"tools full", "ListToolsResult", protocol.MethodListTools, &protocol.ListToolsResult{
-			Tools: []protocol.Tool{fullTool(), {Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)}}, NextCursor: next, Cache: cache, Meta: meta,
+			Tools: []protocol.Tool{fullTool(),
+				{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)}}, NextCursor: next,
+			Cache: cache, Meta: meta,
 		}},
 		{"tools minimal", "ListToolsResult", protocol.MethodListTools, &protocol.ListToolsResult{}},
 		{"prompts full", "ListPromptsResult", protocol.MethodListPrompts,
@@ -183,11 +187,13 @@ func questions() protocol.InputRequests {
 				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "q"}},
 					Meta: meta},
 				{Role: protocol.Assistant, Content: []protocol.Content{
-					&protocol.ToolUse{ID: "1", Name: "t", Input: json.RawMessage(`{"a":1}`), Meta: meta},
+					&protocol.ToolUse{ID: "1", Name: "t", Input: json.RawMessage(`{"a":1}`),
+						Meta: meta},
 					&protocol.ToolUse{ID: "2", Name: "t"},
 				}},
 				{Role: protocol.User, Content: []protocol.Content{
-					&protocol.ToolResult{ToolUseID: "1", Content: allContent(), StructuredContent: json.RawMessage(`{"x":1}`), IsError: true, Meta: meta},
+					&protocol.ToolResult{ToolUseID: "1", Content: allContent(),
+						StructuredContent: json.RawMessage(`{"x":1}`), IsError: true, Meta: meta},
 					&protocol.ToolResult{ToolUseID: "2"},
 				}},
 			},
@@ -196,7 +202,8 @@ func questions() protocol.InputRequests {
 			ModelPreferences: &protocol.ModelPreferences{Hints: []protocol.ModelHint{{Name: "m"},
 				{}}, CostPriority: ptr(0.0), SpeedPriority: ptr(1.0),
 				IntelligencePriority: ptr(0.5)},
-			Metadata: json.RawMessage(`{"a":1}`), Tools: []protocol.Tool{fullTool()}, ToolChoice: &protocol.ToolChoice{Mode: "auto"}, Meta: meta,
+			Metadata: json.RawMessage(`{"a":1}`), Tools: []protocol.Tool{fullTool()},
+			ToolChoice: &protocol.ToolChoice{Mode: "auto"}, Meta: meta,
 		}},
 		{"sampling minimal", &protocol.CreateMessage{MaxTokens: 1}},
 		{"roots", &protocol.ListRoots{Meta: meta}},
@@ -231,12 +238,15 @@ func requests() map[string][]protocol.Params {
 		RequestState: protocol.StateText("")}
 	return map[string][]protocol.Params{
 		protocol.MethodCallTool: {
-			&protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(`{"n":9007199254740993}`), Retry: retry, RequestMeta: full},
+			&protocol.CallToolParams{Name: "t",
+				Arguments: json.RawMessage(`{"n":9007199254740993}`), Retry: retry,
+				RequestMeta: full},
 			&protocol.CallToolParams{Name: "t", RequestMeta: least},
 			&protocol.CallToolParams{Name: "t", Retry: empty, RequestMeta: least},
 		},
 		protocol.MethodGetPrompt: {
-			&protocol.GetPromptParams{Name: "p", Arguments: json.RawMessage(`{"a":"b"}`), Retry: retry, RequestMeta: full},
+			&protocol.GetPromptParams{Name: "p", Arguments: json.RawMessage(`{"a":"b"}`),
+				Retry: retry, RequestMeta: full},
 			&protocol.GetPromptParams{Name: "p", RequestMeta: least},
 		},
 		protocol.MethodReadResource: {
@@ -277,7 +287,8 @@ func answers() map[string][]json.Marshaler {
 	meta := protocol.Meta(`{"k":1}`)
 	return map[string][]json.Marshaler{
 		"ElicitResult": {
-			&protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"s":"a","n":1,"b":true,"l":["x"]}`), Meta: meta},
+			&protocol.ElicitResult{Action: protocol.ActionAccept,
+				Content: json.RawMessage(`{"s":"a","n":1,"b":true,"l":["x"]}`), Meta: meta},
 			&protocol.ElicitResult{Action: protocol.ActionAccept},
 			&protocol.ElicitResult{Action: protocol.ActionDecline},
 			&protocol.ElicitResult{Action: protocol.ActionCancel},

@@ -59,7 +59,9 @@ func TestPushCannot(t *testing.T) {
 		{"modern", func(c *roundtrip.Call) { c.Version = protocol.V20260728 }, form,
 			"InputRequired"},
 		{"no session", func(c *roundtrip.Call) { c.Push = nil }, form, "InputRequired"},
-		{"no capability", func(c *roundtrip.Call) { c.Capabilities = protocol.ClientCapabilities{} }, form, "elicitation"},
+		{"no capability", func(c *roundtrip.Call) {
+			c.Capabilities = protocol.ClientCapabilities{}
+		}, form, "elicitation"},
 		{"no elicitation", func(c *roundtrip.Call) { c.Version = protocol.V20250326 }, form,
 			"2025-03-26"},
 		{"no URLs", func(c *roundtrip.Call) { c.Version = protocol.V20250618 },
@@ -80,7 +82,8 @@ func TestPushCannot(t *testing.T) {
 		})
 	}
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
-	for _, q := range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil), &protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
+	for _, q := range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil),
+		&protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
 		if _, err := c.funnel.Push(t.Context(), c.call, q); err == nil {
 			t.Errorf("question %#v was asked", q)
 		}
@@ -174,7 +177,8 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 // would wait for the person, who may not know of it.
 func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Legacy: roundtrip.LegacyReplay}, nil)
+		c, h := newLegacy(t, protocol.V20251125,
+			roundtrip.Options{Legacy: roundtrip.LegacyReplay}, nil)
 		h.answer = func(ctx context.Context, q protocol.InputRequest,
 			extend func()) (json.RawMessage, error) {
 			if q.Kind() == protocol.KindElicitForm {

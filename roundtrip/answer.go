@@ -138,7 +138,8 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 			return errors.New("an unsolicited answer needs a typed form to be read")
 		case !a.unsolicited && a.digest != f.Digest():
 			return errChangedForm
-		case a.checked && !a.unsolicited: // an unsolicited one may have been checked against an older form
+		case a.checked && !a.unsolicited:
+			// an unsolicited one may have been checked against an older form
 			return nil
 		}
 		content, err := f.Accept(a.content)

@@ -42,7 +42,8 @@ func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption
 
 // Ask asks the question with a message for the person, as the function [Ask]
 // does.
-func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...QuestionOption) (T, error) {
+func (q *FormQuestion[T]) Ask(ctx context.Context, message string,
+	opts ...QuestionOption) (T, error) {
 	return q.newAsk(message, opts).ask(ctx)
 }
 

@@ -35,9 +35,11 @@ var whyNow = roundtrip.MustQuestion[Confirmation]("why")
 // TestAskEveryKind asks all there is to ask, typed and raw.
 func TestAskEveryKind(t *testing.T) {
 	sampling := &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
-		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}
+		{Role: protocol.User,
+			Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":7}}}`)
-	p := person{"raw": `{"action":"accept","content":{}}`, "again": `{"action":"accept","content":{}}`, "no": declined, "gone": cancelled}
+	p := person{"raw": `{"action":"accept","content":{}}`,
+		"again": `{"action":"accept","content":{}}`, "no": declined, "gone": cancelled}
 	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
 		why, err := whyNow.Ask(ctx, "why now?")
 		if err != nil {
@@ -59,7 +61,8 @@ func TestAskEveryKind(t *testing.T) {
 			return nil, err
 		}
 		var bare []string
-		for key, q := range map[string]protocol.InputRequest{"bare form": &protocol.ElicitForm{Message: "again raw", Schema: schema}} {
+		for key, q := range map[string]protocol.InputRequest{
+			"bare form": &protocol.ElicitForm{Message: "again raw", Schema: schema}} {
 			result, err := roundtrip.AskRequest(ctx, key, q)
 			if err != nil {
 				return nil, err
@@ -220,19 +223,20 @@ func TestInvalidAnswersAreAskedAgain(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := person{"k": tc.answer}
-			inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
-				reason, err := reasonOf(ctx, "k")
-				if err != nil {
-					return nil, err
-				}
-				return say(reason)
-			}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
-				if err != nil || !strings.HasPrefix(show(result), tc.want) ||
-					j.traffic() != tc.questions {
-					t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer,
-						show(result), err, j.traffic(), tc.want, tc.questions)
-				}
-			})
+			inEveryMode(t, roundtrip.Options{}, p,
+				func(ctx context.Context) (protocol.Result, error) {
+					reason, err := reasonOf(ctx, "k")
+					if err != nil {
+						return nil, err
+					}
+					return say(reason)
+				}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
+					if err != nil || !strings.HasPrefix(show(result), tc.want) ||
+						j.traffic() != tc.questions {
+						t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer,
+							show(result), err, j.traffic(), tc.want, tc.questions)
+					}
+				})
 		})
 	}
 }
@@ -310,17 +314,25 @@ func TestAskMistakes(t *testing.T) {
 			return roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"),
 				whyNow.Into(new(Confirmation), "?"))
 		}, []string{`key "why"`, "two questions"}},
-		{"nil sampling", func(ctx context.Context) error { _, err := roundtrip.AskMessage(ctx, "k", nil); return err }, []string{`question "k"`}},
-		{"nil request", func(ctx context.Context) error { _, err := roundtrip.AskRequest(ctx, "k", nil); return err }, []string{`"k"`}},
+		{"nil sampling", func(ctx context.Context) error {
+			_, err := roundtrip.AskMessage(ctx, "k", nil)
+			return err
+		}, []string{`question "k"`}},
+		{"nil request", func(ctx context.Context) error {
+			_, err := roundtrip.AskRequest(ctx, "k", nil)
+			return err
+		}, []string{`"k"`}},
 		{"typed nil request", func(ctx context.Context) error {
 			_, err := roundtrip.AskRequest(ctx, "k", (*protocol.ElicitForm)(nil))
 			return err
 		}, []string{`"k"`}},
 		{"bad request", func(ctx context.Context) error {
-			_, err := roundtrip.AskRequest(ctx, "k", &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`[]`)})
+			_, err := roundtrip.AskRequest(ctx, "k",
+				&protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`[]`)})
 			return err
 		}, []string{`question "k"`}},
-		{"no URL", func(ctx context.Context) error { return roundtrip.AskURL(ctx, "k", "m", "") }, []string{`"k"`, "url"}},
+		{"no URL", func(ctx context.Context) error { return roundtrip.AskURL(ctx, "k", "m", "") },
+			[]string{`"k"`, "url"}},
 		{"memo twice", func(ctx context.Context) error {
 			one := func(context.Context) (int, error) { return 1, nil }
 			_, err := roundtrip.Memo(ctx, "m", one)

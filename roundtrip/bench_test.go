@@ -22,7 +22,8 @@ type Deployment struct {
 // leg that completes, and one that neither asks nor resumes.
 func BenchmarkDo(b *testing.B) {
 	question := roundtrip.MustQuestion[Deployment]("deploy")
-	done := &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
+	done := &protocol.CallToolResult{
+		Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := question.AcceptedContent(ctx); ok {
 			return done, nil
@@ -154,7 +155,8 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 // BenchmarkDo, which is the same in guard style.
 func BenchmarkAsk(b *testing.B) {
 	question := roundtrip.MustQuestion[Deployment]("deploy")
-	done := &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
+	done := &protocol.CallToolResult{
+		Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if _, err := question.Ask(ctx, "Deploy?"); err != nil {
 			return nil, err

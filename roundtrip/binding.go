@@ -58,7 +58,8 @@ func (e *exchange) rejectPrincipal(c *claims.Claims) *rejection {
 
 // reportAnonymous reports the first state that is bound to no caller.
 func (e *exchange) reportAnonymous(ctx context.Context, c *claims.Claims) {
-	if c.Principal.Anonymous() && !e.funnel.silent && e.funnel.anonymous.CompareAndSwap(false, true) {
+	if c.Principal.Anonymous() && !e.funnel.silent &&
+		e.funnel.anonymous.CompareAndSwap(false, true) {
 		e.observe(ctx, event.AnonymousState{Where: e.where})
 	}
 }

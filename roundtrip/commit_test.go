@@ -83,8 +83,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 			return &protocol.CallToolResult{StructuredContent: json.RawMessage(`{}`)}, nil
 		},
 		"question": func(ctx context.Context) (protocol.Result, error) {
-			_,
-				err := reasonOf(ctx, "a")
+			_, err := reasonOf(ctx, "a")
 			return nil, err
 		},
 		"guard style": func(context.Context) (protocol.Result,
@@ -92,8 +91,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 			return ask(whyNow.Elicit("?"))
 		},
 		"ignored": func(ctx context.Context) (protocol.Result, error) {
-			_,
-				_ = reasonOf(ctx, "a")
+			_, _ = reasonOf(ctx, "a")
 			return say("done")
 		},
 		"journal": func(ctx context.Context) (protocol.Result, error) {

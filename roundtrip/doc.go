@@ -14,7 +14,8 @@
 //
 //	var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 //
-//	func deploy(ctx context.Context, call *server.ToolCall, in DeployInput) (protocol.CallToolOutcome, error) {
+//	func deploy(ctx context.Context, call *server.ToolCall,
+//		in DeployInput) (protocol.CallToolOutcome, error) {
 //		switch answer := confirm.Answer(ctx); answer.Outcome {
 //		case roundtrip.Accepted:
 //			return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil

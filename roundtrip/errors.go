@@ -107,7 +107,8 @@ func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	if after <= 0 {
 		after = defaultQuotaRetry
 	}
-	r.observe(ctx, event.QuotaExceeded{Where: r.where, Resource: full.Resource, Limit: full.Limit, RetryAfter: after})
+	r.observe(ctx, event.QuotaExceeded{Where: r.where, Resource: full.Resource, Limit: full.Limit,
+		RetryAfter: after})
 	whose, what := "", "send the request again"
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"

@@ -36,7 +36,8 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 		}
 		asked, ok := result.(*protocol.InputRequiredResult)
 		if !ok {
-			fmt.Println("done:", result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text)
+			fmt.Println("done:",
+				result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text)
 			return
 		}
 		call.State, call.Responses = asked.RequestState, nil
@@ -164,16 +165,16 @@ func ExampleAcceptedContent() {
 		Sure bool `json:"sure"`
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		if consent, ok := roundtrip.AcceptedContent[Consent](ctx, "delete"); !ok || !consent.Sure {
-			return roundtrip.InputRequired(roundtrip.Elicit[Consent]("delete",
+		if consent, ok := roundtrip.AcceptedContent[Consent](ctx, "wipe"); !ok || !consent.Sure {
+			return roundtrip.InputRequired(roundtrip.Elicit[Consent]("wipe",
 				"Delete everything?")), nil
 		}
 		return done("deleted")
 	}
-	play(handler, map[string]string{"delete": `{"action":"decline"}`})
+	play(handler, map[string]string{"wipe": `{"action":"decline"}`})
 	// Output:
 	// asked: Delete everything?
-	// done: declined: delete; the person does not want this: do not call again unless they ask for it
+	// done: declined: wipe; the person does not want this: do not call again unless they ask for it
 }
 
 // State is the author's own, sealed beside the answers. It replaces what was
@@ -228,7 +229,8 @@ func ExampleElicitSchema() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		answer := roundtrip.RawAnswer(ctx, "seats")
 		if answer.Outcome != roundtrip.Accepted {
-			return roundtrip.InputRequired(roundtrip.ElicitSchema("seats", "How many?", schema)), nil
+			return roundtrip.InputRequired(
+				roundtrip.ElicitSchema("seats", "How many?", schema)), nil
 		}
 		return done(string(answer.Content))
 	}
@@ -271,12 +273,13 @@ func ExampleFunnel_Do() {
 		return done(fmt.Sprint("went ahead in round ", roundtrip.Number(ctx)))
 	}
 	call := roundtrip.Call{
-		Version:      protocol.V20260728,
-		Method:       protocol.MethodCallTool,
-		Target:       "deploy",
-		Arguments:    json.RawMessage(`{"env":"prod"}`),
-		Principal:    protocol.Principal{Issuer: "https://issuer.example", Subject: "ada"},
-		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+		Version:   protocol.V20260728,
+		Method:    protocol.MethodCallTool,
+		Target:    "deploy",
+		Arguments: json.RawMessage(`{"env":"prod"}`),
+		Principal: protocol.Principal{Issuer: "https://issuer.example", Subject: "ada"},
+		Capabilities: protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true}},
 	}
 	first, err := funnel.Do(context.Background(), call, handler)
 	if err != nil {
@@ -287,7 +290,8 @@ func ExampleFunnel_Do() {
 
 	retry := call
 	retry.State = first.(*protocol.InputRequiredResult).RequestState
-	retry.Responses = protocol.InputResponses{{Key: "ok", Result: json.RawMessage(`{"action":"accept"}`)}}
+	retry.Responses = protocol.InputResponses{
+		{Key: "ok", Result: json.RawMessage(`{"action":"accept"}`)}}
 	second, err := funnel.Do(context.Background(), retry, handler)
 	if err != nil {
 		fmt.Println(err)
@@ -318,8 +322,9 @@ func ExampleKeyringFromEnv() {
 		fmt.Println(err)
 		return
 	}
-	_, err = roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
-		Audience: "https://mcp.example"})
+	_, err = roundtrip.NewFunnel(
+		&roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
+			Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 
 	_, err = keys.KeyringFromEnv(os.LookupEnv, "EXAMPLE_OTHER_KEYS")

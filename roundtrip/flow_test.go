@@ -73,7 +73,8 @@ var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Resu
 			ctx.Err()
 	},
 	"a URL error": func(context.Context, error) (protocol.Result, error) {
-		return nil, &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{{Message: "m", URL: "https://x.example"}}}
+		return nil, &protocol.URLElicitationRequiredError{
+			Elicitations: []*protocol.ElicitURL{{Message: "m", URL: "https://x.example"}}}
 	},
 }
 
@@ -95,7 +96,9 @@ func TestPendingIsOutOfBand(t *testing.T) {
 						return completes(method)
 					})
 				c.call.Method = method
-				c.call.CheckOutput = func(json.RawMessage) error { return errors.New("never checked in a round that asks") }
+				c.call.CheckOutput = func(json.RawMessage) error {
+					return errors.New("never checked in a round that asks")
+				}
 				c.ask("k")
 				c.call.CheckOutput = nil
 				c.answer("k", accepted)

@@ -85,13 +85,21 @@ func TestServerBugs(t *testing.T) {
 		{"empty key", asks(roundtrip.ListRoots("")), []string{"empty key"}},
 		{"key that is not UTF-8", asks(roundtrip.ListRoots("\xff")), []string{"UTF-8"}},
 		{"zero question", asks(roundtrip.Question{}), []string{"empty key"}},
-		{"CreateMessage(nil)", asks(roundtrip.CreateMessage("k", nil)), []string{`"k"`, "nil request"}},
-		{"CreateMessage(typed nil)", asks(roundtrip.CreateMessage("k", noQuestion)), []string{`"k"`, "nil request"}},
-		{"CreateMessage with junk", asks(roundtrip.CreateMessage("k", &protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})), []string{`"k"`, "role"}},
+		{"CreateMessage(nil)", asks(roundtrip.CreateMessage("k", nil)),
+			[]string{`"k"`, "nil request"}},
+		{"CreateMessage(typed nil)", asks(roundtrip.CreateMessage("k", noQuestion)),
+			[]string{`"k"`, "nil request"}},
+		{"CreateMessage with junk",
+			asks(roundtrip.CreateMessage("k",
+				&protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})),
+			[]string{`"k"`, "role"}},
 		{"URL is empty", asks(roundtrip.ElicitURL("k", "?", "")), []string{`"k"`, "url"}},
-		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")), []string{`"k"`, `"inner"`}},
-		{"form of no struct", asks(roundtrip.Elicit[[]string]("k", "?")), []string{`"k"`, "struct"}},
-		{"secret", asks(roundtrip.Elicit[secretive]("k", "?")), []string{`"k"`, `"password"`, "URL"}},
+		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")),
+			[]string{`"k"`, `"inner"`}},
+		{"form of no struct", asks(roundtrip.Elicit[[]string]("k", "?")),
+			[]string{`"k"`, "struct"}},
+		{"secret", asks(roundtrip.Elicit[secretive]("k", "?")),
+			[]string{`"k"`, `"password"`, "URL"}},
 		{"raw form that is no JSON", raw(`{`), []string{`"k"`, "not valid"}},
 		{"raw form that is no object", raw(`[]`), []string{`"k"`, "object"}},
 		{"raw form, nested", raw(`{"type":"object","properties":{"a":{"type":"object"}}}`), []string{`"k"`, `"a"`}},
@@ -100,18 +108,31 @@ func TestServerBugs(t *testing.T) {
 		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), []string{`"apiKey"`, "URL"}},
 		{"state that does not encode", asks(roundtrip.WithState(make(chan int))),
 			[]string{"state"}},
-		{"hand-built with a nil question", returns(&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
+		{"hand-built with a nil question",
+			returns(&protocol.InputRequiredResult{
+				InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
 		{"hand-built with a forged question", returns(&protocol.InputRequiredResult{
-			InputRequests: protocol.InputRequests{{Key: "k", Request: forgedQuestion{&protocol.ElicitForm{}}}}}, nil), []string{`"k"`, "unknown type"}},
+			InputRequests: protocol.InputRequests{
+				{Key: "k", Request: forgedQuestion{&protocol.ElicitForm{}}}}}, nil),
+			[]string{`"k"`, "unknown type"}},
 		{"hand-built with a broken form", returns(&protocol.InputRequiredResult{
-			InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Schema: json.RawMessage(`7`)}}}}, nil), []string{`"k"`, "object"}},
+			InputRequests: protocol.InputRequests{
+				{Key: "k", Request: &protocol.ElicitForm{Schema: json.RawMessage(`7`)}}}}, nil),
+			[]string{`"k"`, "object"}},
 		{"hand-built with broken _meta", returns(&protocol.InputRequiredResult{
-			InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ListRoots{Meta: protocol.Meta(`[]`)}}}}, nil), []string{`"k"`, "_meta"}},
-		{"changed: key repeated", changed(func(r *protocol.InputRequiredResult) { r.InputRequests = append(r.InputRequests, r.InputRequests[0]) }), []string{"twice"}},
+			InputRequests: protocol.InputRequests{
+				{Key: "k", Request: &protocol.ListRoots{Meta: protocol.Meta(`[]`)}}}}, nil),
+			[]string{`"k"`, "_meta"}},
+		{"changed: key repeated",
+			changed(func(r *protocol.InputRequiredResult) {
+				r.InputRequests = append(r.InputRequests, r.InputRequests[0])
+			}), []string{"twice"}},
 		{"changed: question taken out",
 			changed(func(r *protocol.InputRequiredResult) { r.InputRequests[0].Request = nil }),
 			[]string{"nil"}},
-		{"changed: nothing left", changed(func(r *protocol.InputRequiredResult) { r.InputRequests = nil }), []string{"at least one"}},
+		{"changed: nothing left",
+			changed(func(r *protocol.InputRequiredResult) { r.InputRequests = nil }),
+			[]string{"at least one"}},
 		{"-32042 by hand", returns(nil,
 			protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), []string{"-32042"}},
 	} {
@@ -132,12 +153,13 @@ func TestBugEndsTheFlow(t *testing.T) {
 		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
-					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-				}
-				return fail(ctx)
-			})
+			c := newClient(t, roundtrip.Options{},
+				func(ctx context.Context) (protocol.Result, error) {
+					if roundtrip.Number(ctx) == 1 {
+						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+					}
+					return fail(ctx)
+				})
 			c.ask("k")
 			_, _ = c.answer("k", accepted).send()
 			if end := one[event.FlowEnded](t, c.events); end.How != event.EndFailed ||
@@ -202,7 +224,8 @@ func TestMistakenTagsAreBugsOfTheServer(t *testing.T) {
 	handler := func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.Elicit[mistaken]("k", "?"))
 	}
-	contains(t, newClient(t, roundtrip.Options{}, handler).bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
+	contains(t, newClient(t, roundtrip.Options{}, handler).bug(), `"k"`, "mistaken.Amount",
+		`minumum:"1"`)
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
 	contains(t, c.bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
 	if h.traffic() != 0 {
@@ -215,9 +238,12 @@ func TestMustQuestionPanics(t *testing.T) {
 		build func()
 		want  []string
 	}{
-		"inexpressible": {func() { roundtrip.MustQuestion[nested]("k") }, []string{`"k"`, `"inner"`}},
-		"secret":        {func() { roundtrip.MustQuestion[secretive]("k") }, []string{`"k"`, `"password"`}},
-		"mistaken tag":  {func() { roundtrip.MustQuestion[mistaken]("k") }, []string{`"k"`, "roundtrip_test.mistaken.Amount", `minumum:"1"`, "minimum"}},
+		"inexpressible": {func() { roundtrip.MustQuestion[nested]("k") },
+			[]string{`"k"`, `"inner"`}},
+		"secret": {func() { roundtrip.MustQuestion[secretive]("k") },
+			[]string{`"k"`, `"password"`}},
+		"mistaken tag": {func() { roundtrip.MustQuestion[mistaken]("k") },
+			[]string{`"k"`, "roundtrip_test.mistaken.Amount", `minumum:"1"`, "minimum"}},
 		"empty key": {func() { roundtrip.MustQuestion[Confirmation]("") },
 			[]string{"empty key"}},
 	} {
@@ -405,7 +431,8 @@ func TestCheckOutput(t *testing.T) {
 		handler roundtrip.Handler
 		bug     bool
 	}{
-		{"fits", returns(&protocol.CallToolResult{StructuredContent: json.RawMessage(`{}`)}, nil), false},
+		{"fits", returns(&protocol.CallToolResult{StructuredContent: json.RawMessage(`{}`)}, nil),
+			false},
 		{"absent", returns(&protocol.CallToolResult{}, nil), true},
 		{"error result", returns(&protocol.CallToolResult{IsError: true}, nil), false},
 		{"plain error", returns(nil, errors.New("no")), false},
@@ -448,7 +475,8 @@ func TestHandBuilt(t *testing.T) {
 		return say(fmt.Sprintf("%s %v %s %v", state, form.Outcome, form.Content, roots))
 	})
 	asked := c.ask("form", "roots")
-	if text, _ := asked.RequestState.Text(); strings.Contains(text, "upstream") || string(asked.Meta) != `{"a":1}` {
+	text, _ := asked.RequestState.Text()
+	if strings.Contains(text, "upstream") || string(asked.Meta) != `{"a":1}` {
 		t.Errorf("state %q, _meta %s", text, asked.Meta)
 	}
 	retry := c.call
@@ -479,9 +507,11 @@ func TestGate(t *testing.T) {
 	}{
 		{"form to nobody", `{}`, []roundtrip.Item{form}, `{"elicitation":{"form":{}}}`},
 		{"form to {}", `{"elicitation":{}}`, []roundtrip.Item{form}, ""},
-		{"form to url only", `{"elicitation":{"url":{}}}`, []roundtrip.Item{form}, `{"elicitation":{"form":{}}}`},
+		{"form to url only", `{"elicitation":{"url":{}}}`, []roundtrip.Item{form},
+			`{"elicitation":{"form":{}}}`},
 		{"url to {}", `{"elicitation":{}}`, []roundtrip.Item{url}, `{"elicitation":{"url":{}}}`},
-		{"tools to plain sampling", `{"sampling":{}}`, []roundtrip.Item{tools}, `{"sampling":{"tools":{}}}`},
+		{"tools to plain sampling", `{"sampling":{}}`, []roundtrip.Item{tools},
+			`{"sampling":{"tools":{}}}`},
 		{"several, all missing", `{}`, []roundtrip.Item{form, url, tools, roots}, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`},
 		{"several, some missing", `{"elicitation":{},"roots":{}}`, []roundtrip.Item{form, sample, roots, url}, `{"elicitation":{"url":{}},"sampling":{}}`},
 		{"state only", `{}`, []roundtrip.Item{roundtrip.WithState(1)}, ""},

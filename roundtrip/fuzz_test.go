@@ -108,7 +108,8 @@ func FuzzAnswers(f *testing.F) {
 		f.Fatal(err)
 	}
 	state := first.(*protocol.InputRequiredResult).RequestState
-	seedsOrFail(f, []string{accepted, declined, cancelled, sampled, rooted, `null`, `[]`, `{}`, `{"ACTION":"accept"}`,
+	seedsOrFail(f, []string{accepted, declined, cancelled, sampled, rooted, `null`, `[]`, `{}`,
+		`{"ACTION":"accept"}`,
 		`{"action":"decline","Action":"accept","content":{"reason":"now"}}`, `{"action":"accept","content":{"reason":"now"},"roots":[]}`,
 		`{"action":"decline","action":"accept"}`, `{"method":"elicitation/create","result":{}}`, "\xff"})
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -28,7 +28,8 @@ func guard(question func() roundtrip.Question) roundtrip.Handler {
 func TestNoNagging(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	raw := func() roundtrip.Question {
-		return roundtrip.ElicitSchema("confirm", "Sure?", json.RawMessage(`{"type":"object","properties":{}}`))
+		return roundtrip.ElicitSchema("confirm", "Sure?",
+			json.RawMessage(`{"type":"object","properties":{}}`))
 	}
 	nonce := 0
 	url := func() roundtrip.Question {
@@ -67,7 +68,8 @@ func TestNoNagging(t *testing.T) {
 			c := newClient(t, roundtrip.Options{}, guard(form))
 			c.call.Method = method
 			c.ask("confirm")
-			if e := c.answer("confirm", declined).fails(protocol.CodeRefused); withoutAdvice(e.Message) != "declined: confirm" {
+			e := c.answer("confirm", declined).fails(protocol.CodeRefused)
+			if withoutAdvice(e.Message) != "declined: confirm" {
 				t.Errorf("message %q", e.Message)
 			}
 		})

@@ -50,7 +50,8 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	if spent.Outcome != nil {
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
 			spent.Outcome); err == nil {
-			r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+			r.observe(ctx,
+				event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
 			return result, nil
 		}
 	}

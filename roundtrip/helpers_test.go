@@ -396,7 +396,8 @@ func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtr
 
 // wants is a check for a text, the number of questions and, where the handler
 // is replayed, of runs.
-func wants(text string, questions, runs int) func(*testing.T, mode, *journey, protocol.Result, error) {
+func wants(text string,
+	questions, runs int) func(*testing.T, mode, *journey, protocol.Result, error) {
 	return func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
 		t.Helper()
 		if err != nil || show(result) != text {
@@ -477,7 +478,8 @@ func willing(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMess
 	return nil, fmt.Errorf("unknown question %T", q)
 }
 
-func says(text string) func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+func says(text string) func(context.Context, protocol.InputRequest,
+	func()) (json.RawMessage, error) {
 	return func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
 		return json.RawMessage(text), nil
 	}

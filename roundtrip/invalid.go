@@ -72,8 +72,9 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 		}
 		if a.fault != nil && !a.faultReported {
 			a.faultReported = true
-			events = append(events, event.AnswerInvalid{Where: p.where, Key: a.key, Field: a.fault.Field,
-				Rule: event.Rule(a.fault.Rule)})
+			events = append(events,
+				event.AnswerInvalid{Where: p.where, Key: a.key, Field: a.fault.Field,
+					Rule: event.Rule(a.fault.Rule)})
 		}
 	}
 	return events

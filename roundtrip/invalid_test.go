@@ -93,7 +93,8 @@ func inEveryStyle(t *testing.T, test func(t *testing.T, m mode, handler roundtri
 // changes nothing about which question it is.
 func TestRepeatedQuestionSaysWhy(t *testing.T) {
 	inEveryStyle(t, func(t *testing.T, m mode, handler roundtrip.Handler) {
-		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":5}`, `{"amount":5,"agree":true}`}}
+		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":5}`,
+			`{"amount":5,"agree":true}`}}
 		got, events := s.play(t, m, handler)
 		if got != "paid 5" {
 			t.Errorf("got %q", got)
@@ -130,7 +131,8 @@ func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
 	inEveryStyle(t, func(t *testing.T, m mode, handler roundtrip.Handler) {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
 		got, events := s.play(t, m, handler)
-		contains(t, got, "error: not asking again", `3 answers to "pay"`, `the rule "minimum"`, "Amount must be at least 0.01")
+		contains(t, got, "error: not asking again", `3 answers to "pay"`, `the rule "minimum"`,
+			"Amount must be at least 0.01")
 		if n := len(s.messages); n != roundtrip.MaxInvalidAnswers {
 			t.Errorf("asked %d times, want %d", n, roundtrip.MaxInvalidAnswers)
 		}
@@ -150,7 +152,8 @@ func TestValidAnswersAreNotCounted(t *testing.T) {
 					"How much?"); err != nil {
 					return nil, err
 				}
-				s.contents = append(s.contents, `{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`)
+				s.contents = append(s.contents, `{"amount":0,"agree":true}`,
+					`{"amount":1,"agree":true}`)
 			}
 			return say("paid")
 		})

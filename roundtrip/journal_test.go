@@ -269,7 +269,8 @@ func TestIgnoredAskAsksTheNext(t *testing.T) {
 				t.Errorf("got %q, %v after %d questions, want %d", show(result), err, j.traffic(),
 					want)
 			}
-			if last := j.human.asked[len(j.human.asked)-1].(*protocol.ElicitForm).Message; last != "b in eu" {
+			last := j.human.asked[len(j.human.asked)-1].(*protocol.ElicitForm).Message
+			if last != "b in eu" {
 				t.Errorf("asked %q last", last)
 			}
 		})
@@ -477,10 +478,11 @@ func TestFlowVersionLists(t *testing.T) {
 // knows which version.
 func TestFlowVersionAfterAnswers(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context) bool{
-		"Answer": func(ctx context.Context) bool { return whyNow.Answer(ctx).Outcome == roundtrip.Accepted },
+		"Answer": func(ctx context.Context) bool {
+			return whyNow.Answer(ctx).Outcome == roundtrip.Accepted
+		},
 		"State": func(ctx context.Context) bool {
-			_,
-				ok := roundtrip.State[string](ctx)
+			_, ok := roundtrip.State[string](ctx)
 			return ok
 		},
 		"RawAnswer": func(ctx context.Context) bool {

@@ -42,7 +42,8 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 	}
 	for style, handler := range styles {
 		for _, answer := range []string{accepted, declined, cancelled} {
-			inEveryMode(t, roundtrip.Options{}, person{"confirm": answer, "visit": `{"action":"accept"}`}, handler,
+			inEveryMode(t, roundtrip.Options{},
+				person{"confirm": answer, "visit": `{"action":"accept"}`}, handler,
 				func(t *testing.T, m mode, j *journey, _ protocol.Result, _ error) {
 					list := all[event.Answered](j.events)
 					if len(list) != 2 {
@@ -152,7 +153,9 @@ func TestIgnoredDecline(t *testing.T) {
 		{"declined and ignored", declined, deletes(func(context.Context) {}), true},
 		{"cancelled and ignored", cancelled, deletes(func(context.Context) {}), true},
 		{"accepted and not read", accepted, deletes(func(context.Context) {}), false},
-		{"looked at", declined, deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "confirm") }), false},
+		{"looked at", declined, deletes(func(ctx context.Context) {
+			roundtrip.Answer[Confirmation](ctx, "confirm")
+		}), false},
 		{"looked at as another kind", declined,
 			deletes(func(ctx context.Context) { roundtrip.Visited(ctx, "confirm") }), false},
 		{"another is looked at", declined,

@@ -109,7 +109,8 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	r.state, r.memos, r.version = c.State, c.Memos, c.Version
 	r.id, r.identified = c.Flow, true
 	if !r.funnel.silent {
-		r.observe(ctx, event.Resumed{Where: r.where, Waited: time.Since(c.Issued), StateBytes: stateBytes})
+		r.observe(ctx,
+			event.Resumed{Where: r.where, Waited: time.Since(c.Issued), StateBytes: stateBytes})
 	}
 }
 
@@ -176,8 +177,8 @@ func (r *run) restartFlow() {
 }
 
 // checkBinding returns which property of the call but its principal differs from the one
-// that the state was sealed for, empty for none. The digest of the arguments comes last, because it costs the
-// most.
+// that the state was sealed for, empty for none. The digest of the arguments comes last, because it
+// costs the most.
 func (e *exchange) checkBinding(c *claims.Claims) event.Reason {
 	switch {
 	case c.Method != e.call.Method:

@@ -146,7 +146,8 @@ func TestStateOverTheCap(t *testing.T) {
 	long := strings.Repeat("lorem ", 500)
 	c.answer("essay", `{"action":"accept","content":{"reason":"`+long+`"}}`, "note", accepted)
 	bug := c.bug()
-	contains(t, bug, `answer "essay" 30`, "over the limit of 2000", `answer "note"`, "WithState 5 bytes")
+	contains(t, bug, `answer "essay" 30`, "over the limit of 2000", `answer "note"`,
+		"WithState 5 bytes")
 	if strings.Index(bug, "essay") > strings.Index(bug, "note") {
 		t.Errorf("%q does not name the largest first", bug)
 	}
@@ -167,7 +168,8 @@ func TestVisitsCarryNoContent(t *testing.T) {
 		})
 	c.ask("visit", "form")
 	junk := strings.Repeat("x", 2000)
-	c.answer("visit", `{"action":"accept","content":{"a":"`+junk+`"}}`, "form", `{"action":"decline","content":{"a":"`+junk+`"}}`).ask("more")
+	c.answer("visit", `{"action":"accept","content":{"a":"`+junk+`"}}`, "form",
+		`{"action":"decline","content":{"a":"`+junk+`"}}`).ask("more")
 }
 
 // timed asks once, with the limits given, and then completes.
@@ -311,7 +313,10 @@ func TestForeignSealer(t *testing.T) {
 			"over the limit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
+			c := newClient(t,
+				roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) {
+					return tc.text, tc.err
+				}}}, consent)
 			contains(t, c.bug(), tc.want)
 		})
 	}
@@ -321,11 +326,15 @@ func TestForeignSealer(t *testing.T) {
 		"junk": event.ReasonVersion, "\x01": event.ReasonVersion,
 		strings.Repeat("\xff", 100): event.ReasonVersion,
 	} {
-		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return []byte(junk), nil }}}, consent)
+		c := newClient(t,
+			roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) {
+				return []byte(junk), nil
+			}}}, consent)
 		c.call.State = protocol.StateText("x")
 		frozen(t, c, reason)
 	}
-	c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return nil, down }}}, consent)
+	c := newClient(t, roundtrip.Options{
+		Sealer: &fakeSealer{open: func(string) ([]byte, error) { return nil, down }}}, consent)
 	c.call.State = protocol.StateText("x")
 	frozen(t, c, event.ReasonSealer)
 	if r := one[event.StateRejected](t, c.events); !errors.Is(r.Err, down) {
@@ -422,13 +431,15 @@ func TestOldSealsNewOpens(t *testing.T) {
 			opts := roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: honest().Audience}
 			c := newClient(t, opts, flowVectorHandler)
 			c.call.State = protocol.StateText(seal(t, ring(t, key), flow))
-			if got := c.answer("confirm", accepted, "extra", `{"action":"accept"}`).done(); got != flowVectorResult {
+			got := c.answer("confirm", accepted, "extra", `{"action":"accept"}`).done()
+			if got != flowVectorResult {
 				t.Errorf("flow style, sealed with %s:\n got %s\nwant %s", key, got,
 					flowVectorResult)
 			}
 			c = newClient(t, opts, vectorHandler)
 			c.call.State = protocol.StateText(seal(t, ring(t, key), guard))
-			c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`, "visit", cancelled)
+			c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`,
+				"visit", cancelled)
 			if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 				t.Errorf("guard style, sealed with %s:\n got %s\nwant %s", key, got, want)
 			}

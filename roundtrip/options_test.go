@@ -62,7 +62,8 @@ func TestFormOptionWhereNoFormIsMade(t *testing.T) {
 	c.fails(protocol.CodeInternalError)
 	raw := json.RawMessage(`{"type":"object","properties":{"password":{"type":"string"}}}`)
 	c = newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.ElicitSchema("k", "?", raw, roundtrip.AllowSecrets(), roundtrip.AskAgain()))
+		return ask(roundtrip.ElicitSchema("k", "?", raw, roundtrip.AllowSecrets(),
+			roundtrip.AskAgain()))
 	})
 	c.ask("k")
 }
@@ -74,7 +75,8 @@ func TestNewQuestion(t *testing.T) {
 	if _, err := roundtrip.NewQuestion[Confirmation](""); err == nil {
 		t.Error("an empty key is taken")
 	}
-	if _, err := roundtrip.NewQuestion[int]("k"); err == nil || !strings.Contains(err.Error(), `"k"`) {
+	_, err := roundtrip.NewQuestion[int]("k")
+	if err == nil || !strings.Contains(err.Error(), `"k"`) {
 		t.Errorf("error %v does not name the key", err)
 	}
 }

@@ -239,7 +239,8 @@ func (r *run) unreadRefusals() (unread []*answer) {
 // code does not exist. Each question's key is the elicitation's id where that
 // is there and free, otherwise url-elicitation-N with the first free N from
 // its position on; the id itself is not sent.
-func (r *run) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
+func (r *run) convertURLs(
+	e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
 	if r.funnel.opts.RefuseURLErrors {
 		return nil, errors.New("handler returned a URL elicitation error, which the funnel is " +
 			"told to refuse")

@@ -48,8 +48,10 @@ func TestTextsSayWhatToDo(t *testing.T) {
 		{name: "no session", handler: payFlow, want: "connect with one", live: true,
 			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Push = nil }},
 		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28",
-			live:   true,
-			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.Legacy = roundtrip.LegacyRefuse }},
+			live: true,
+			change: func(o *roundtrip.Options, _ *roundtrip.Call) {
+				o.Legacy = roundtrip.LegacyRefuse
+			}},
 		{name: "old revision", handler: payFlow, want: "use a client of a later revision",
 			live: true,
 			change: func(_ *roundtrip.Options,
@@ -120,8 +122,9 @@ func TestInvalidResultBesideAQuestion(t *testing.T) {
 	for name, wrong := range map[string]*protocol.InputRequiredResult{
 		"key twice": {InputRequests: protocol.InputRequests{{Key: "a",
 			Request: &protocol.ListRoots{}}, {Key: "a", Request: &protocol.ListRoots{}}}},
-		"no form": {InputRequests: protocol.InputRequests{{Key: "a", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(`[]`)}}}},
-		"nil":     {InputRequests: protocol.InputRequests{{Key: "a"}}},
+		"no form": {InputRequests: protocol.InputRequests{{Key: "a",
+			Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(`[]`)}}}},
+		"nil": {InputRequests: protocol.InputRequests{{Key: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{},

@@ -66,7 +66,9 @@ func TestLegacyAllKinds(t *testing.T) {
 					roundtrip.ElicitURL("url", "Sign in", "https://id.example"),
 					roundtrip.CreateMessage("model",
 						&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
-							{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}),
+							{Role: protocol.User,
+								Content: []protocol.Content{
+									&protocol.TextContent{Text: "Capital?"}}}}}),
 					roundtrip.ListRoots("roots"))
 			}
 			message, _ := roundtrip.Sampled(ctx, "model")
@@ -144,7 +146,8 @@ func TestLegacyGateComesBeforeTraffic(t *testing.T) {
 					roundtrip.ListRoots("roots"),
 					roundtrip.ElicitURL("login", "Sign in", "https://id.example"))
 			})
-		c.call.Capabilities = protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
+		c.call.Capabilities = protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true}}
 		contains(t, c.done(), "error: ", "elicitation.url", "roots")
 		if h.traffic() != 0 {
 			t.Fatalf("%d questions were shown", h.traffic())
@@ -167,9 +170,11 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 			words  string
 		}{
 			{"no capability", roundtrip.Options{},
-				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} }, "elicitation"},
+				func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} },
+				"elicitation"},
 			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
-			{"shim off", roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, func(*client) {}, "2026-07-28"},
+			{"shim off", roundtrip.Options{Legacy: roundtrip.LegacyRefuse}, func(*client) {},
+				"2026-07-28"},
 			{"2025-03-26", roundtrip.Options{},
 				func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no " +
 					"elicitation"},
@@ -501,7 +506,8 @@ func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
 			func(context.Context) (protocol.Result, error) {
-				return ask(roundtrip.Elicit[Confirmation]("confirm", "?", roundtrip.AnswerWithin(time.Minute)))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "?",
+					roundtrip.AnswerWithin(time.Minute)))
 			})
 		h.answer = func(ctx context.Context, q protocol.InputRequest,
 			extend func()) (json.RawMessage, error) {
@@ -535,7 +541,8 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 				case second != roundtrip.Accepted:
 					return ask(roundtrip.Elicit[Confirmation]("second", "?"))
 				case third != roundtrip.Accepted:
-					return ask(roundtrip.Elicit[Confirmation]("third", "?", roundtrip.AnswerWithin(time.Minute)))
+					return ask(roundtrip.Elicit[Confirmation]("third", "?",
+						roundtrip.AnswerWithin(time.Minute)))
 				}
 				return say("done")
 			})
@@ -653,7 +660,9 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 		change(m)
 		return roundtrip.CreateMessage("s", m)
 	}
-	tools := sampling(func(m *protocol.CreateMessage) { m.ToolChoice = &protocol.ToolChoice{Mode: "auto"} })
+	tools := sampling(func(m *protocol.CreateMessage) {
+		m.ToolChoice = &protocol.ToolChoice{Mode: "auto"}
+	})
 	blocks := sampling(func(m *protocol.CreateMessage) {
 		m.Messages[0].Content = append(m.Messages[0].Content, m.Messages[0].Content[0])
 	})
@@ -710,7 +719,8 @@ func TestLegacyOldestRevisions(t *testing.T) {
 					roundtrip.CreateMessage("model", &protocol.CreateMessage{
 						MaxTokens: 5, IncludeContext: "thisServer",
 						Messages: []protocol.SamplingMessage{
-							{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+							{Role: protocol.User,
+								Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
 			})
 		// These revisions have no sub-capabilities, so context may be asked for.
 		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{},
@@ -729,7 +739,8 @@ func TestLegacyOldestRevisions(t *testing.T) {
 			}
 			return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
 				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
-					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+					{Role: protocol.User,
+						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
 		})
 	c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}
 	if c.done() != "done" || strings.Contains(h.wire[0], "includeContext") {
@@ -792,17 +803,25 @@ func TestLegacyErrorCodes(t *testing.T) {
 		code, want int64
 		v          protocol.Version
 	}{
-		{"header mismatch", protocol.CodeHeaderMismatch, protocol.CodeInternalError, protocol.V20251125},
-		{"unsupported version", protocol.CodeUnsupportedProtocolVersion, protocol.CodeInternalError, protocol.V20250618},
-		{"missing capability", protocol.CodeMissingRequiredClientCapability, protocol.CodeCannotAsk, protocol.V20251125},
-		{"URL required", protocol.CodeURLElicitationRequired, protocol.CodeInternalError, protocol.V20250618},
-		{"resource not found", protocol.CodeResourceNotFound, protocol.CodeResourceNotFound, protocol.V20241105},
-		{"invalid params", protocol.CodeInvalidParams, protocol.CodeInvalidParams, protocol.V20241105},
+		{"header mismatch", protocol.CodeHeaderMismatch, protocol.CodeInternalError,
+			protocol.V20251125},
+		{"unsupported version", protocol.CodeUnsupportedProtocolVersion, protocol.CodeInternalError,
+			protocol.V20250618},
+		{"missing capability", protocol.CodeMissingRequiredClientCapability, protocol.CodeCannotAsk,
+			protocol.V20251125},
+		{"URL required", protocol.CodeURLElicitationRequired, protocol.CodeInternalError,
+			protocol.V20250618},
+		{"resource not found", protocol.CodeResourceNotFound, protocol.CodeResourceNotFound,
+			protocol.V20241105},
+		{"invalid params", protocol.CodeInvalidParams, protocol.CodeInvalidParams,
+			protocol.V20241105},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, _ := newLegacy(t, tc.v, roundtrip.Options{}, returns(nil, protocol.Errorf(tc.code, "m")))
+			c, _ := newLegacy(t, tc.v, roundtrip.Options{},
+				returns(nil, protocol.Errorf(tc.code, "m")))
 			c.fails(tc.want)
-			if bugs := all[event.ServerBug](c.events); (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
+			bugs := all[event.ServerBug](c.events)
+			if (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
 				t.Errorf("code %d: bugs %v", tc.code, bugs)
 			}
 		})

@@ -35,7 +35,8 @@ func TestRoundCap(t *testing.T) {
 				if got := asked[n-1].RoundsLeft; got != tc.want-n {
 					t.Errorf("cap %d: RoundsLeft is %d in round %d", tc.want, got, n)
 				}
-				if asked[n-1].Round != n || asked[n-1].Flow == "" || asked[n-1].Flow != asked[0].Flow {
+				if asked[n-1].Round != n || asked[n-1].Flow == "" ||
+					asked[n-1].Flow != asked[0].Flow {
 					t.Errorf("event of round %d says %+v", n, asked[n-1].Where)
 				}
 			}

@@ -152,7 +152,8 @@ func askedQuestions(questions []Question) []event.AskedQuestion {
 	for i := range questions {
 		q := &questions[i]
 		kind := q.request.Kind()
-		list[i] = event.AskedQuestion{Key: q.key, Kind: kind, Digest: claims.DigestQuestion(kind, q.key, q.formDigest(), q.mark)}
+		list[i] = event.AskedQuestion{Key: q.key, Kind: kind,
+			Digest: claims.DigestQuestion(kind, q.key, q.formDigest(), q.mark)}
 	}
 	return list
 }

@@ -26,8 +26,9 @@ func TestSharedKeys(t *testing.T) {
 	}
 	noted.list = nil
 	for _, sealer := range []keys.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer, Sealing: roundtrip.SealWithSharedKey,
-			Audience: "test", Observer: &noted}); err != nil {
+		if _, err := roundtrip.NewFunnel(
+			&roundtrip.Options{Sealer: sealer, Sealing: roundtrip.SealWithSharedKey,
+				Audience: "test", Observer: &noted}); err != nil {
 			t.Error(err)
 		}
 	}

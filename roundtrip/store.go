@@ -27,7 +27,8 @@ const handleLayout = 0x81
 const handleBytes = 32
 
 // storeState puts claims into the store and returns the sealed handle.
-func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims.Claims) (string, error) {
+func (e *exchange) storeState(ctx context.Context, plaintext []byte,
+	c *claims.Claims) (string, error) {
 	if len(plaintext) > e.funnel.opts.MaxStoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; "+
 			"largest parts: %s",

@@ -74,7 +74,8 @@ func large(ctx context.Context) (protocol.Result, error) {
 // TestStateStore takes a flow past the cap. What goes over the wire stays
 // small, what the store sees says nothing.
 func TestStateStore(t *testing.T) {
-	for name, kept := range map[string]store.StateStore{"memory": store.NewMemoryStateStore(0), "shelf": newShelf()} {
+	for name, kept := range map[string]store.StateStore{"memory": store.NewMemoryStateStore(0),
+		"shelf": newShelf()} {
 		t.Run(name, func(t *testing.T) {
 			opts := roundtrip.Options{StateStore: kept, Guard: store.NewMemoryGuard(0)}
 			inEveryMode(t, opts, person{"a": form("one"), "b": form("two")}, large,

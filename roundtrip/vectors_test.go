@@ -125,8 +125,16 @@ func vectors(t testing.TB) []vector {
 	sealedFor := func(p protocol.Principal) func(*roundtrip.VectorClaims) {
 		return func(c *roundtrip.VectorClaims) { c.Call.Principal = p }
 	}
-	by := func(p protocol.Principal) func(*vector) { return func(v *vector) { v.call.Principal = p } }
-	token := func(f func(string) string) func(*vector) { return func(v *vector) { v.token = f(v.token) } }
+	by := func(p protocol.Principal) func(*vector) {
+		return func(v *vector) {
+			v.call.Principal = p
+		}
+	}
+	token := func(f func(string) string) func(*vector) {
+		return func(v *vector) {
+			v.token = f(v.token)
+		}
+	}
 	arguments := func(raw string) func(*vector) {
 		return func(v *vector) { v.call.Arguments = json.RawMessage(raw) }
 	}
@@ -145,7 +153,8 @@ func vectors(t testing.TB) []vector {
 	add("arguments in another order and spelling", "ok", "1h30m", sealedArguments(`{"a":1,"b":{"c":[1e2,-0.50],"d":"é/"}}`),
 		arguments(" {\"b\" : {\"d\":\"\\u00e9\\/\", \"c\":[1e2 ,-0.50]},\n\"\\u0061\":1} "))
 	add("numbers that no quantity needs, spelled the same", "ok", "1h30m", sealedArguments(`{"n":[1e99999,-0,1E+5]}`), arguments(`{"n":[1e99999,-0,1E+5]}`))
-	add("no arguments and empty ones", "ok", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Arguments = nil }, arguments(`{ }`))
+	add("no arguments and empty ones", "ok", "1h30m",
+		func(c *roundtrip.VectorClaims) { c.Call.Arguments = nil }, arguments(`{ }`))
 
 	add("empty", "malformed", "1h30m", nil, token(func(string) string { return "" }))
 	add("not a token", "malformed", "1h30m", nil, token(func(string) string { return "%%%" }))
@@ -218,16 +227,22 @@ func vectors(t testing.TB) []vector {
 	add("other audience", "other_audience", "1h30m", nil,
 		func(v *vector) { v.aud = "https://other.example" })
 	add("other arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"dev"}`))
-	add("further arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"prod","force":true}`))
+	add("further arguments", "other_arguments", "1h30m", nil,
+		arguments(`{"env":"prod","force":true}`))
 	add("arguments gone", "other_arguments", "1h30m", nil, arguments(``))
 	add("argument in another case", "other_arguments", "1h30m", nil, arguments(`{"Env":"prod"}`))
-	add("2^53 and 2^53+1", "other_arguments", "1h30m", sealedArguments(`{"n":9007199254740992}`), arguments(`{"n":9007199254740993}`))
+	add("2^53 and 2^53+1", "other_arguments", "1h30m", sealedArguments(`{"n":9007199254740992}`),
+		arguments(`{"n":9007199254740993}`))
 	for _, spelling := range []string{"1.0", "1e0", "1E0", "10e-1", "-1", "[1]"} {
-		add("1 and "+spelling, "other_arguments", "1h30m", sealedArguments(`{"n":1}`), arguments(`{"n":`+spelling+`}`))
+		add("1 and "+spelling, "other_arguments", "1h30m", sealedArguments(`{"n":1}`),
+			arguments(`{"n":`+spelling+`}`))
 	}
-	add("0 and -0", "other_arguments", "1h30m", sealedArguments(`{"n":{"m":[0]}}`), arguments(`{"n":{"m":[-0]}}`))
-	add("1e5 and 1E5", "other_arguments", "1h30m", sealedArguments(`{"n":1e5}`), arguments(`{"n":1E5}`))
-	add("number and string", "other_arguments", "1h30m", sealedArguments(`{"n":1}`), arguments(`{"n":"1"}`))
+	add("0 and -0", "other_arguments", "1h30m", sealedArguments(`{"n":{"m":[0]}}`),
+		arguments(`{"n":{"m":[-0]}}`))
+	add("1e5 and 1E5", "other_arguments", "1h30m", sealedArguments(`{"n":1e5}`),
+		arguments(`{"n":1E5}`))
+	add("number and string", "other_arguments", "1h30m", sealedArguments(`{"n":1}`),
+		arguments(`{"n":"1"}`))
 	add("arguments that are no JSON", "other_arguments", "1h30m", nil, arguments(`{`))
 	return out
 }
@@ -294,7 +309,8 @@ func (v vector) check(t *testing.T) {
 		vectorHandler)
 	c.call = v.call
 	c.call.State = protocol.StateText(v.token)
-	c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`, "visit", cancelled)
+	c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`,
+		"visit", cancelled)
 	if v.want == "ok" {
 		if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -554,8 +570,7 @@ func TestTheLayoutIsAsDescribed(t *testing.T) {
 				roundtrip.ListRoots("r"), roundtrip.WithState("s"))
 		},
 		"flow style": func(ctx context.Context) (protocol.Result, error) {
-			_,
-				err := reasonOf(ctx, "a")
+			_, err := reasonOf(ctx, "a")
 			return nil, err
 		},
 		"memo": func(ctx context.Context) (protocol.Result, error) {
@@ -583,7 +598,8 @@ func TestTheLayoutIsAsDescribed(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if want := sha256.Sum256([]byte(`{"a":"/","b":[1.0,-0,1E5]}`)); !bytes.Equal(arguments, want[:]) {
+			want := sha256.Sum256([]byte(`{"a":"/","b":[1.0,-0,1E5]}`))
+			if !bytes.Equal(arguments, want[:]) {
 				t.Errorf("the digest of the arguments is %x, want %x", arguments, want)
 			}
 		})

@@ -72,7 +72,8 @@ func newWaitQuotas(o *Options) waitQuotas {
 			Share: limit(int64(o.MaxWaitingPerPrincipal), DefaultMaxWaitingPerPrincipal),
 			Local: protocol.LocalPrincipal(),
 		}),
-		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes, Share: quota.ShareOf(bytes),
+		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes,
+			Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[SessionKey]{
 			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
@@ -117,7 +118,8 @@ func (e *waitRefusedError) Unwrap() error { return e.wire }
 const resourceWaiting = "waiting"
 
 func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
-	p.observe(ctx, event.QuotaExceeded{Where: p.where, Resource: resourceWaiting, Limit: string(limit), RetryAfter: waitRetryAfter})
+	p.observe(ctx, event.QuotaExceeded{Where: p.where, Resource: resourceWaiting,
+		Limit: string(limit), RetryAfter: waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }

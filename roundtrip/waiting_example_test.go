@@ -27,8 +27,9 @@ func ExampleWatchWaiting() {
 	handle := func(ctx context.Context) error {
 		call := roundtrip.Call{
 			Version: protocol.V20251125, Method: protocol.MethodCallTool, Target: "delete",
-			Push:         accepting{},
-			Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+			Push: accepting{},
+			Capabilities: protocol.ClientCapabilities{
+				Elicitation: &protocol.ElicitationCapability{Form: true}},
 		}
 		_, err := funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 			fmt.Println("the handler works")

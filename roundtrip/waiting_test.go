@@ -147,7 +147,8 @@ var ann, bob = protocol.Principal{Issuer: "https://id.example",
 func wantBusy(t testing.TB, err error, limit string) {
 	t.Helper()
 	e, ok := protocol.AsError(err)
-	if want := fmt.Sprintf(`{"retryAfterMs":5000,"limit":%q}`, limit); !ok || e.Code != protocol.CodeBusy || string(e.Data) != want {
+	want := fmt.Sprintf(`{"retryAfterMs":5000,"limit":%q}`, limit)
+	if !ok || e.Code != protocol.CodeBusy || string(e.Data) != want {
 		t.Errorf("got %v, want busy with data %s", err, want)
 	}
 }
@@ -166,10 +167,13 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 			[]roundtrip.Call{{Principal: ann, Session: roundtrip.SessionKeyOf(1)}},
 			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(2)}, "principal"},
 		{"of one session", roundtrip.Options{MaxWaitingPerSession: 1},
-			[]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)}, {Session: roundtrip.SessionKeyOf(2)}}, roundtrip.Call{Session: roundtrip.SessionKeyOf(1)}, "session"},
+			[]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)},
+				{Session: roundtrip.SessionKeyOf(2)}},
+			roundtrip.Call{Session: roundtrip.SessionKeyOf(1)}, "session"},
 		{"of anonymous callers where others authenticate", roundtrip.Options{MaxWaiting: 4},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
-		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40}, []roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
+		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40},
+			[]roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
 			roundtrip.Call{Arguments: json.RawMessage(`{"a":"123456"}`)}, "server"},
 	} {
 		if c.name == "of anonymous callers where others authenticate" {
@@ -515,7 +519,10 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 							t.Errorf("got the error %v, after which clients call a tool again by "+
 								"themselves", err)
 						}
-						if method != protocol.MethodCallTool && way.name != "pushed by the host" && (!failed || e.Code != protocol.CodeBusy || e.Message != waiting.ErrClosing.Error() || string(e.Data) != `{"retryAfterMs":1000}`) {
+						if method != protocol.MethodCallTool && way.name != "pushed by the host" &&
+							(!failed || e.Code != protocol.CodeBusy ||
+								e.Message != waiting.ErrClosing.Error() ||
+								string(e.Data) != `{"retryAfterMs":1000}`) {
 							t.Errorf("got %v, want busy and when to call again", err)
 						}
 						if ctx.Err() != nil {

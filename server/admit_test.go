@@ -25,15 +25,26 @@ func TestAdmit(t *testing.T) {
 		{"empty _meta", "tools/list", `{"_meta":{}}`, -32602, version},
 		{"discover without _meta", "server/discover", `{}`, -32602, version},
 		{"no version", "tools/list", `{"_meta":{"` + capabilities + `":{}}}`, -32602, version},
-		{"no capabilities", "tools/list", `{"_meta":{"` + version + `":"2026-07-28"}}`, -32602, capabilities},
-		{"null capabilities", "tools/list", `{"_meta":{"` + version + `":"2026-07-28","` + capabilities + `":null}}`, -32602, "clientCapabilities"},
+		{"no capabilities", "tools/list", `{"_meta":{"` + version + `":"2026-07-28"}}`, -32602,
+			capabilities},
+		{"null capabilities", "tools/list",
+			`{"_meta":{"` + version + `":"2026-07-28","` + capabilities + `":null}}`, -32602,
+			"clientCapabilities"},
 		{"null _meta", "tools/list", `{"_meta":null}`, -32602, "_meta"},
-		{"version not a string", "tools/list", `{"_meta":{"` + version + `":20260728}}`, -32602, version},
-		{"wrong case of a key", "tools/list", `{"_meta":{"` + strings.ToUpper(version) + `":"2026-07-28"}}`, -32602, version},
-		{"future version", "tools/list", `{"_meta":{"` + version + `":"2099-01-01","` + capabilities + `":{}}}`, -32022, "2099-01-01"},
-		{"legacy version", "tools/list", `{"_meta":{"` + version + `":"2025-11-25","` + capabilities + `":{}}}`, -32022, "2025-11-25"},
-		{"future version, bad params", "tools/call", `{"_meta":{"` + version + `":"2099-01-01"},"name":5}`, -32022, "2099-01-01"},
-		{"future version, unknown method", "x/y", `{"_meta":{"` + version + `":"2099-01-01"}}`, -32022, "2099-01-01"},
+		{"version not a string", "tools/list", `{"_meta":{"` + version + `":20260728}}`,
+			-32602, version},
+		{"wrong case of a key", "tools/list",
+			`{"_meta":{"` + strings.ToUpper(version) + `":"2026-07-28"}}`, -32602, version},
+		{"future version", "tools/list",
+			`{"_meta":{"` + version + `":"2099-01-01","` + capabilities + `":{}}}`, -32022,
+			"2099-01-01"},
+		{"legacy version", "tools/list",
+			`{"_meta":{"` + version + `":"2025-11-25","` + capabilities + `":{}}}`, -32022,
+			"2025-11-25"},
+		{"future version, bad params", "tools/call",
+			`{"_meta":{"` + version + `":"2099-01-01"},"name":5}`, -32022, "2099-01-01"},
+		{"future version, unknown method", "x/y", `{"_meta":{"` + version + `":"2099-01-01"}}`,
+			-32022, "2099-01-01"},
 		{"unknown method", "x/y", "{" + goodMeta + "}", -32601, "x/y"},
 		{"unknown method without _meta", "x/y", "{}", -32602, version},
 		{"wrong case of a method", "Tools/list", "{" + goodMeta + "}", -32601, "Tools/list"},
@@ -44,18 +55,24 @@ func TestAdmit(t *testing.T) {
 		{"set level", "logging/setLevel", "{" + goodMeta + "}", -32601, "logging/setLevel"},
 		{"subscribe", "resources/subscribe", "{" + goodMeta + "}", -32601, "resources/subscribe"},
 		{"feature not offered", "prompts/list", "{" + goodMeta + "}", -32601, "prompts/list"},
-		{"feature not offered, bad params", "prompts/get", "{" + goodMeta + `,"name":4}`, -32601, "prompts/get"},
+		{"feature not offered, bad params", "prompts/get", "{" + goodMeta + `,"name":4}`, -32601,
+			"prompts/get"},
 		{"bad params", "tools/call", "{" + goodMeta + `,"name":5}`, -32602, "name"},
 		{"no name", "tools/call", "{" + goodMeta + `}`, -32602, "name"},
-		{"arguments not an object", "tools/call", "{" + goodMeta + `,"name":"x","arguments":[]}`, -32602, "arguments"},
-		{"arguments null", "tools/call", "{" + goodMeta + `,"name":"x","arguments":null}`, -32602, "arguments"},
+		{"arguments not an object", "tools/call", "{" + goodMeta + `,"name":"x","arguments":[]}`,
+			-32602, "arguments"},
+		{"arguments null", "tools/call", "{" + goodMeta + `,"name":"x","arguments":null}`, -32602,
+			"arguments"},
 		{"params not an object", "tools/list", `[]`, -32600, "params"},
 		{"params null", "tools/list", `null`, -32600, "params"},
 		{"params not JSON", "tools/list", `{"a":`, -32700, "parse error"},
-		{"duplicate member", "tools/call", "{" + goodMeta + `,"name":"x","name":"y"}`, -32700, "parse error"},
+		{"duplicate member", "tools/call", "{" + goodMeta + `,"name":"x","name":"y"}`, -32700,
+			"parse error"},
 		{"invalid UTF-8", "tools/call", "{" + goodMeta + ",\"name\":\"\xff\"}", -32700,
 			"parse error"},
-		{"nested too deep", "tools/call", "{" + goodMeta + `,"name":"x","arguments":{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, -32700, "parse error"},
+		{"nested too deep", "tools/call",
+			"{" + goodMeta + `,"name":"x","arguments":{"a":` + strings.Repeat("[", 99) +
+				strings.Repeat("]", 99) + `}}`, -32700, "parse error"},
 	}
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
@@ -93,7 +110,8 @@ func TestNilRequest(t *testing.T) {
 func TestFirstRefusalCounts(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("x"), nil))
-	req := &protocol.Request{ID: protocol.StringID("a"), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
+	req := &protocol.Request{ID: protocol.StringID("a"), Method: protocol.MethodCallTool,
+		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
 	admitted := h.Admit(req, server.Delivery{Principal: protocol.LocalPrincipal()})
 	request := admitted.Request()
 	if request.Refusal() != nil || request.Target != "x" || request.Version != protocol.V20260728 ||
@@ -153,18 +171,20 @@ func TestMiddlewareMisbehaves(t *testing.T) {
 		{name: "returns a result of another method", result: &protocol.ListToolsResult{}},
 		{name: "returns a typed nil", result: (*protocol.DiscoverResult)(nil)},
 		{name: "returns a plain error", err: context.DeadlineExceeded},
-		{name: "returns what cannot be encoded", result: &protocol.DiscoverResult{Meta: protocol.Meta(`{`)}},
+		{name: "returns what cannot be encoded",
+			result: &protocol.DiscoverResult{Meta: protocol.Meta(`{`)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
-				return func(context.Context, *server.Request) (protocol.Result, error) {
-					if tt.panics {
-						panic("boom")
+			h := newHarness(t, &server.Options{
+				Middleware: []server.Middleware{func(server.Handler) server.Handler {
+					return func(context.Context, *server.Request) (protocol.Result, error) {
+						if tt.panics {
+							panic("boom")
+						}
+						return tt.result, tt.err
 					}
-					return tt.result, tt.err
-				}
-			}}})
+				}}})
 			r := h.send(protocol.MethodDiscover, "")
 			r.refused(protocol.CodeInternalError)
 			if tt.err != nil && strings.Contains(r.raw, tt.err.Error()) {

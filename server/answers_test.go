@@ -40,12 +40,14 @@ func TestAnswersOfTheWrongShapeAreAskedForAgain(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
 	for _, state := range []string{`5`, `null`, `{}`, `["x"]`} {
-		h.call("ask", "", `"requestState":`+state).refused(protocol.CodeInvalidParams, "requestState")
+		h.call("ask", "", `"requestState":`+state).refused(protocol.CodeInvalidParams,
+			"requestState")
 	}
 }
 
 func TestAcceptedContentMustFitTheForm(t *testing.T) {
-	for _, content := range []string{`{"n":"not a number","evil":1}`, `{"n":1.5}`, `{"n":null}`, `{}`, `[]`} {
+	for _, content := range []string{`{"n":"not a number","evil":1}`, `{"n":1.5}`, `{"n":null}`,
+		`{}`, `[]`} {
 		_, second := answerCount(t, `"n":{"action":"accept","content":`+content+`}`)
 		second.asks("n")
 	}
@@ -109,7 +111,8 @@ func TestAnyAnswerIsSurvived(t *testing.T) {
 		h.call("greet", "", answers(answer), first.state()).asks("user_name")
 	}
 	first := h.call("greet", "")
-	h.call("greet", "", answers(`"user_name":{"action":"decline"}`), first.state()).failed("declined: user_name")
+	h.call("greet", "", answers(`"user_name":{"action":"decline"}`),
+		first.state()).failed("declined: user_name")
 	first = h.call("greet", "")
 	h.call("greet", "", answers(`"user_name":{"action":"accept","content":{"name":"Ann"}}`), first.state()).text("hello Ann")
 	if h.events.panicked() {
@@ -163,7 +166,8 @@ func TestInvalidAnswersAreAskedForAgain(t *testing.T) {
 func TestRetryMembersOfTheWrongTypeAreRefused(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	for _, member := range []string{`"inputResponses":[]`, `"inputResponses":"x"`, `"inputResponses":null`, `"requestState":1`} {
+	for _, member := range []string{`"inputResponses":[]`, `"inputResponses":"x"`,
+		`"inputResponses":null`, `"requestState":1`} {
 		h.call("ask", "", member).refused(protocol.CodeInvalidParams, strings.Split(member, `"`)[1])
 	}
 }
@@ -186,7 +190,8 @@ func TestDeclineThenCancel(t *testing.T) {
 			runs = 0
 			first := h.call("nag", "")
 			first.asks("ok")
-			h.call("nag", "", answers(`"ok":{"action":"`+action+`"}`), first.state()).failed(refusal)
+			h.call("nag", "", answers(`"ok":{"action":"`+action+`"}`),
+				first.state()).failed(refusal)
 			if runs != 2 {
 				t.Errorf("%s: the handler ran %d times, want once a leg", action, runs)
 			}
@@ -243,7 +248,8 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 	}, func(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
 		return &protocol.GetPromptResult{Description: look(ctx)}, nil
 	})
-	meta := fmt.Sprintf(`"_meta":{"%s":"2026-07-28","%s":{}}`, protocol.MetaProtocolVersion, protocol.MetaClientCapabilities)
+	meta := fmt.Sprintf(`"_meta":{"%s":"2026-07-28","%s":{}}`, protocol.MetaProtocolVersion,
+		protocol.MetaClientCapabilities)
 
 	outer := newHarness(t, nil)
 	var tool, prompt, completion reply

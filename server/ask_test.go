@@ -127,7 +127,8 @@ func TestTriedPushesDegrade(t *testing.T) {
 				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
 			_, sample := call.TryCreateMessage(ctx,
 				&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
+					{Role: protocol.User,
+						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
 			_, roots := call.TryListRoots(ctx)
 			for _, err := range []error{form, url, sample, roots} {
 				if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
@@ -274,7 +275,8 @@ func TestUndecodablePushedAnswers(t *testing.T) {
 	c.initialize("2025-11-25", allCapabilities)
 	// what such a client says is no message of the protocol
 	c.answer = func(req *protocol.Request) *protocol.Response {
-		go c.session.Deliver(&protocol.Response{ID: req.ID, Result: json.RawMessage(`{"action":5}`)})
+		go c.session.Deliver(&protocol.Response{ID: req.ID,
+			Result: json.RawMessage(`{"action":5}`)})
 		return nil
 	}
 	if got := c.call("t", "{}"); !strings.HasPrefix(got,
@@ -313,7 +315,8 @@ func TestPushAPI(t *testing.T) {
 			}
 			message, err := call.CreateMessage(ctx,
 				&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
+					{Role: protocol.User,
+						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
 			if err != nil {
 				return nil, err
 			}

@@ -124,7 +124,8 @@ func TestAwaitInASession(t *testing.T) {
 				if len(c.asked()) != 1 || json.Unmarshal(c.asked()[0].Params, &asked) != nil {
 					t.Fatalf("asked %v", c.asked())
 				}
-				if told := c.noted(protocol.NotifyElicitationCompleted); len(told) != 1 || told[0] != fmt.Sprintf(`{"elicitationId":%q}`, asked.ID) {
+				told := c.noted(protocol.NotifyElicitationCompleted)
+				if len(told) != 1 || told[0] != fmt.Sprintf(`{"elicitationId":%q}`, asked.ID) {
 					t.Errorf("told %v, want the end of %s", told, asked.ID)
 				}
 			})

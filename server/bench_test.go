@@ -110,10 +110,11 @@ func BenchmarkHandle(b *testing.B) {
 		server.AddTool(s, server.Tool{Name: fmt.Sprintf("tool-%d", i)}, deploy)
 	}
 	for name, req := range map[string]*protocol.Request{
-		"call":       benchRequest(protocol.MethodCallTool, `,"name":"echo","arguments":{"env":"prod"}`),
-		"structured": benchRequest(protocol.MethodCallTool, `,"name":"double","arguments":{"n":21}`),
-		"list":       benchRequest(protocol.MethodListTools, ""),
-		"discover":   benchRequest(protocol.MethodDiscover, ""),
+		"call": benchRequest(protocol.MethodCallTool, `,"name":"echo","arguments":{"env":"prod"}`),
+		"structured": benchRequest(protocol.MethodCallTool,
+			`,"name":"double","arguments":{"n":21}`),
+		"list":     benchRequest(protocol.MethodListTools, ""),
+		"discover": benchRequest(protocol.MethodDiscover, ""),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

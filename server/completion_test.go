@@ -36,8 +36,10 @@ func TestCompletion(t *testing.T) {
 	tests := []struct{ name, members, want string }{
 		{"prompt", ofPrompt + typed, `{"values":["v1","v2"],"total":2`},
 		{"template", ofTemplate + typed, `{"values":["v1","v2"],"total":2`},
-		{"nothing typed", ofPrompt + `,"argument":{"name":"a","value":""}`, `{"values":["1","2"],"total":2`},
-		{"known arguments", ofPrompt + typed + `,"context":{"arguments":{"b":"w"}}`, `{"values":["v1","v2","w"],"total":3`},
+		{"nothing typed", ofPrompt + `,"argument":{"name":"a","value":""}`,
+			`{"values":["1","2"],"total":2`},
+		{"known arguments", ofPrompt + typed + `,"context":{"arguments":{"b":"w"}}`,
+			`{"values":["v1","v2","w"],"total":3`},
 		{"prompt without suggestions", `"ref":{"type":"ref/prompt","name":"plain"}` + typed, `{"values":[]`},
 		{"template without suggestions", `"ref":{"type":"ref/resource","uri":"y:{id}"}` + typed, `{"values":[]`},
 		{"resource", `"ref":{"type":"ref/resource","uri":"z:z"}` + typed, `{"values":[]`},
@@ -55,7 +57,8 @@ func TestCompletion(t *testing.T) {
 	})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if r := h.send(protocol.MethodComplete, tt.members); !strings.Contains(r.raw, `"completion":`+tt.want) {
+			r := h.send(protocol.MethodComplete, tt.members)
+			if !strings.Contains(r.raw, `"completion":`+tt.want) {
 				t.Errorf("got %s, want %s", r.raw, tt.want)
 			}
 		})
@@ -98,16 +101,21 @@ func TestCompletionFails(t *testing.T) {
 		{"unknown template", `"ref":{"type":"ref/resource","uri":"q:{id}"}` + typed, protocol.CodeInvalidParams, "q:{id}"},
 		{"name of a template", `"ref":{"type":"ref/resource","uri":"x"}` + typed, protocol.CodeInvalidParams, "x"},
 		{"prompt as a resource", `"ref":{"type":"ref/resource","uri":"p"}` + typed, protocol.CodeInvalidParams, "p"},
-		{"unknown type", `"ref":{"type":"ref/tool","name":"p"}` + typed, protocol.CodeInvalidParams, "ref/tool"},
+		{"unknown type", `"ref":{"type":"ref/tool","name":"p"}` + typed, protocol.CodeInvalidParams,
+			"ref/tool"},
 		{"no type", `"ref":{"name":"p"}` + typed, protocol.CodeInvalidParams, "ref"},
 		{"no name", `"ref":{"type":"ref/prompt"}` + typed, protocol.CodeInvalidParams, "ref"},
 		{"null", `"ref":null` + typed, protocol.CodeInvalidParams, "ref"},
 		{"no ref", strings.TrimPrefix(typed, ","), protocol.CodeInvalidParams, "ref"},
 		{"no argument", ofPrompt, protocol.CodeInvalidParams, "argument"},
-		{"argument without name", ofPrompt + `,"argument":{"value":"v"}`, protocol.CodeInvalidParams, "argument"},
-		{"value not a string", ofPrompt + `,"argument":{"name":"a","value":5}`, protocol.CodeInvalidParams, "argument"},
-		{"context not an object", ofPrompt + typed + `,"context":[]`, protocol.CodeInvalidParams, "context"},
-		{"known not strings", ofPrompt + typed + `,"context":{"arguments":{"b":1}}`, protocol.CodeInvalidParams, "arguments"},
+		{"argument without name", ofPrompt + `,"argument":{"value":"v"}`,
+			protocol.CodeInvalidParams, "argument"},
+		{"value not a string", ofPrompt + `,"argument":{"name":"a","value":5}`,
+			protocol.CodeInvalidParams, "argument"},
+		{"context not an object", ofPrompt + typed + `,"context":[]`,
+			protocol.CodeInvalidParams, "context"},
+		{"known not strings", ofPrompt + typed + `,"context":{"arguments":{"b":1}}`,
+			protocol.CodeInvalidParams, "arguments"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			completing(t, nil, never).send(protocol.MethodComplete, tt.members).refused(tt.code,

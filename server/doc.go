@@ -14,7 +14,8 @@
 //
 //	var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 //
-//	func deploy(ctx context.Context, call *server.ToolCall, in Deploy) (protocol.CallToolOutcome, error) {
+//	func deploy(ctx context.Context, call *server.ToolCall,
+//		in Deploy) (protocol.CallToolOutcome, error) {
 //		switch answer := confirm.Answer(ctx); answer.Outcome {
 //		case roundtrip.Accepted:
 //			return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
@@ -32,7 +33,7 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys the service."}, deploy)
+//		server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys."}, deploy)
 //		handler, err := serverhttp.New(srv, nil)
 //		if err != nil {
 //			log.Fatal(err)
@@ -94,9 +95,9 @@
 // same process, so that a Server is the peer of a client without anything in
 // between; closing that client closes its peer, the Server. Transports call
 // [Server.Admit] with what they know of the sender (a [Delivery]), may refuse what
-// comes back (an [Admission]), and then call [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio]
-// and [Server.ServeStream] for lines of text. [Middleware] wraps every request of
-// all transports, refusals included.
+// comes back (an [Admission]), and then call [Server.Serve]. Package serverhttp does this for HTTP,
+// [Server.ServeStdio] and [Server.ServeStream] for lines of text. [Middleware] wraps every request
+// of all transports, refusals included.
 //
 // # Options
 //

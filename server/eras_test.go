@@ -59,8 +59,9 @@ func styles() map[string]rawTool {
 			error) {
 			reply := roundtrip.RawAnswer(ctx, "raw")
 			if reply.Outcome == roundtrip.Missing {
-				return roundtrip.InputRequired(roundtrip.ElicitSchema("raw", "Where?", json.RawMessage(
-					`{"type":"object","properties":{"region":{"type":"string"},"size":{"type":"integer","default":4}},"required":["region"]}`))), nil
+				return roundtrip.InputRequired(
+					roundtrip.ElicitSchema("raw", "Where?", json.RawMessage(
+						`{"type":"object","properties":{"region":{"type":"string"},"size":{"type":"integer","default":4}},"required":["region"]}`))), nil
 			}
 			return server.Text(reply.Outcome.String() + " " + string(reply.Content)), nil
 		},

@@ -29,7 +29,8 @@ type Cluster struct {
 
 // provision asks two questions, the second of which depends on the first. It
 // is the same function in every round.
-func provision(ctx context.Context, call *server.ToolCall, in Cluster) (protocol.CallToolOutcome, error) {
+func provision(ctx context.Context, call *server.ToolCall,
+	in Cluster) (protocol.CallToolOutcome, error) {
 	where, ok := region.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(region.Elicit("Which region?")), nil
@@ -52,10 +53,12 @@ func Example_dependentQuestions() {
 	server.AddTool(srv, server.Tool{Name: "provision"}, provision)
 
 	c, err := client.New(srv, &client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context,
+			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			fmt.Println("asked:", q.Message)
 			answers := map[string]string{"region": `{"name":"eu"}`, "size": `{}`}
-			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: []byte(answers[q.Key])}, nil
+			return &protocol.ElicitResult{Action: protocol.ActionAccept,
+				Content: []byte(answers[q.Key])}, nil
 		},
 	})
 	if err != nil {

@@ -206,7 +206,8 @@ func ExampleAddResource() {
 	server.AddResource(srv, server.Resource{
 		URI: "shop://opening-hours", Name: "opening hours", MIMEType: "text/plain",
 	}, func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "nine to five"}}}, nil
+		return &protocol.ReadResourceResult{
+			Contents: []protocol.ResourceContents{{Text: "nine to five"}}}, nil
 	})
 
 	result := handle(srv, protocol.MethodReadResource,
@@ -232,7 +233,8 @@ func ExampleAddResourceTemplate() {
 		if call.Variables["department"] != "tea" {
 			return nil, protocol.ResourceNotFound(call.URI)
 		}
-		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "a cup of " + call.Variables["item"]}}}, nil
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{
+			{Text: "a cup of " + call.Variables["item"]}}}, nil
 	})
 
 	result := handle(srv, protocol.MethodReadResource,

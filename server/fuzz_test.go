@@ -43,7 +43,8 @@ func FuzzHandle(f *testing.F) {
 		benchRequest(protocol.MethodReadResource, `,"uri":"x:%20/b"`),
 		benchRequest(protocol.MethodListTools, `,"cursor":"x"`),
 		benchRequest(protocol.MethodDiscover, ""),
-		{Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25"}`)},
+		{Method: protocol.MethodInitialize,
+			Params: json.RawMessage(`{"protocolVersion":"2025-11-25"}`)},
 	}
 	for _, seed := range seeds {
 		if len(seed.Params) == 0 || seed.Method == "" {
@@ -96,7 +97,8 @@ func FuzzTemplates(f *testing.F) {
 			return // such a URI does not arrive
 		}
 		h.variables = nil
-		if _, err := s.Handle(t.Context(), benchRequest(protocol.MethodReadResource, `,"uri":`+string(raw)), nil); err != nil {
+		if _, err := s.Handle(t.Context(),
+			benchRequest(protocol.MethodReadResource, `,"uri":`+string(raw)), nil); err != nil {
 			t.Fatal(err)
 		}
 		if h.variables == nil {

@@ -115,7 +115,8 @@ func (h *harness) raw(ctx context.Context, method, params string) reply {
 // serveDelivered serves a request as a transport does: it has a response also when ctx has ended.
 func (h *harness) serveDelivered(ctx context.Context, req *protocol.Request,
 	back protocol.Back) *protocol.Response {
-	return h.Serve(ctx, h.Admit(req, server.Delivery{Principal: server.PrincipalFrom(ctx), Back: back}))
+	return h.Serve(ctx,
+		h.Admit(req, server.Delivery{Principal: server.PrincipalFrom(ctx), Back: back}))
 }
 
 func (h *harness) read(req *protocol.Request, response *protocol.Response) reply {

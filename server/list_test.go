@@ -125,7 +125,8 @@ func TestCursorsOfAnotherList(t *testing.T) {
 		l.add(h.Server, "b")
 	}
 	next := h.send(lists[0].method, "").result["nextCursor"]
-	h.send(lists[1].method, fmt.Sprintf(`"cursor":%q`, next)).refused(protocol.CodeInvalidParams, "cursor")
+	h.send(lists[1].method, fmt.Sprintf(`"cursor":%q`, next)).refused(
+		protocol.CodeInvalidParams, "cursor")
 }
 
 func TestCacheHintsOfLists(t *testing.T) {
@@ -210,7 +211,8 @@ func TestConcurrentChanges(t *testing.T) {
 				lists[0].add(h.Server, name)
 				req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools,
 					Params: json.RawMessage("{" + goodMeta + "}")}
-				if r, err := h.Handle(t.Context(), req, nil); err != nil || !strings.Contains(string(r.Result), `"`+name+`"`) {
+				r, err := h.Handle(t.Context(), req, nil)
+				if err != nil || !strings.Contains(string(r.Result), `"`+name+`"`) {
 					t.Errorf("%s is registered and not listed: %v", name, err)
 				}
 				h.RemoveTool(name)
@@ -301,11 +303,13 @@ func TestDefinitionsAreRelayed(t *testing.T) {
 			Meta:  meta, MIMEType: "text/plain", Annotations: annotations}, readNothing)
 	const common, where = `"title":"T","description":"d"`, `"annotations":{"audience":["user"],"priority":0.5}`
 	for method, parts := range map[string][]string{
-		protocol.MethodListTools:             {common, icon, `"_meta":` + string(meta), `"annotations":{"title":"a","readOnlyHint":true}`},
-		protocol.MethodListPrompts:           {common, icon, `"_meta":` + string(meta), `"arguments":[{"name":"a","title":"A","description":"e","required":true}]`},
-		protocol.MethodListResources:         {common, icon, `"_meta":` + string(meta), where, `"mimeType":"text/plain"`, `"size":0`},
-		protocol.MethodListResourceTemplates: {common, icon, `"_meta":` + string(meta), where, `"mimeType":"text/plain"`},
-		protocol.MethodDiscover:              {`"name":"s"`, icon},
+		protocol.MethodListTools:   {common, icon, `"_meta":` + string(meta), `"annotations":{"title":"a","readOnlyHint":true}`},
+		protocol.MethodListPrompts: {common, icon, `"_meta":` + string(meta), `"arguments":[{"name":"a","title":"A","description":"e","required":true}]`},
+		protocol.MethodListResources: {common, icon, `"_meta":` + string(meta), where,
+			`"mimeType":"text/plain"`, `"size":0`},
+		protocol.MethodListResourceTemplates: {common, icon, `"_meta":` + string(meta), where,
+			`"mimeType":"text/plain"`},
+		protocol.MethodDiscover: {`"name":"s"`, icon},
 	} {
 		r := h.send(method, "")
 		for _, part := range parts {

@@ -53,16 +53,16 @@ type Options struct {
 	// negative: not at all.
 	DiscoverTTL time.Duration
 	// Visible decides what a principal may see: it is asked for every tool,
-	// prompt, resource and template, by its name, URI or template. What is hidden is neither listed nor found, and nobody
-	// is told of its updates; that a list changed is announced to everybody who
-	// listens for it. Lists are then never shared between principals in caches.
-	// Calls may overlap; it is asked for a whole list at a time and must be
-	// quick. Nil: everybody sees everything.
+	// prompt, resource and template, by its name, URI or template. What is hidden is neither listed
+	// nor found, and nobody is told of its updates; that a list changed is announced to everybody
+	// who listens for it. Lists are then never shared between principals in caches. Calls may
+	// overlap; it is asked for a whole list at a time and must be quick. Nil: everybody sees
+	// everything.
 	Visible func(p protocol.Principal, kind Kind, name string) bool
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
-	// DefaultMaxSubscriptions, negative: no limit. One authenticated principal may have a quarter of
-	// them; anonymous clients together may have all where the transport does not
-	// authenticate, and else all but a quarter.
+	// DefaultMaxSubscriptions, negative: no limit. One authenticated principal may have a quarter
+	// of them; anonymous clients together may have all where the transport does not authenticate,
+	// and else all but a quarter.
 	MaxSubscriptions int
 	// ShutdownWaitsForPeople has shutdowns wait for requests whose questions are
 	// with clients, as they do for requests that run: of the server, and of the

@@ -29,7 +29,8 @@ func TestNumbersOfStreamOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"MaxLineBytes": false, "MaxInFlight": false, "Grace": false,
 	}, func(opts *server.StreamOptions) error {
-		return newHarness(t, nil).ServeStream(t.Context(), strings.NewReader(ping), io.Discard, opts)
+		return newHarness(t, nil).ServeStream(t.Context(), strings.NewReader(ping),
+			io.Discard, opts)
 	})
 }
 

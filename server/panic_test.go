@@ -95,7 +95,8 @@ func TestPanicOutsideHandlers(t *testing.T) {
 			back = call.Call
 			panic("in the handler")
 		})
-	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` + goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
+	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` +
+		goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
 		t.Run(method, func(t *testing.T) {
 			req := &protocol.Request{ID: protocol.IntID(3), Method: method,
 				Params: json.RawMessage(params)}
@@ -125,14 +126,16 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		return srv.Serve(t.Context(), in)
 	}
 	const hello = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`
-	if r := send(protocol.MethodInitialize, hello+`bad"}}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError || x.Version() != "" {
+	r := send(protocol.MethodInitialize, hello+`bad"}}`)
+	if r.Error == nil || r.Error.Code != protocol.CodeInternalError || x.Version() != "" {
 		t.Errorf("initialize: got %+v, session opened in %q, want an internal error and none", r,
 			x.Version())
 	}
 	if r := send(protocol.MethodInitialize, hello+`good"}}`); r.Error != nil {
 		t.Errorf("initialize once more: %v", r.Error)
 	}
-	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError {
+	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil ||
+		r.Error.Code != protocol.CodeInternalError {
 		t.Errorf("got %+v, want an internal error", r)
 	}
 	if r := send(protocol.MethodPing, `{}`); r.Error != nil || server.Running(x) != 0 {
@@ -158,7 +161,8 @@ func TestPanicOfTheTransport(t *testing.T) {
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			panic("in the handler")
 		})
-	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)},
+	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
+		Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)},
 		server.Delivery{
 			Principal: protocol.LocalPrincipal(),
 			Panicked:  func(_ context.Context, p event.HandlerPanicked) { panic(p.Value) },

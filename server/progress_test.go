@@ -209,7 +209,8 @@ func TestLogData(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"},
 		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
-			for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}}, json.RawMessage(`{"b":1}`)} {
+			for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}},
+				json.RawMessage(`{"b":1}`)} {
 				if err := c.Log(ctx, protocol.LevelInfo, "db", data); err != nil {
 					t.Errorf("%v: %v", data, err)
 				}

@@ -31,7 +31,8 @@ func TestPrompts(t *testing.T) {
 	h.send(protocol.MethodGetPrompt, `"name":"review","arguments":{"Code":"x"}`).refused(protocol.CodeInvalidParams, "code")
 	h.send(protocol.MethodGetPrompt, `"name":"review","arguments":{"code":5}`).refused(protocol.CodeInvalidParams, "code")
 	h.send(protocol.MethodGetPrompt, `"name":"review","arguments":{"code":null}`).refused(protocol.CodeInvalidParams, "code")
-	h.send(protocol.MethodGetPrompt, `"name":"nowhere"`).refused(protocol.CodeInvalidParams, "unknown prompt", "nowhere")
+	h.send(protocol.MethodGetPrompt, `"name":"nowhere"`).refused(protocol.CodeInvalidParams,
+		"unknown prompt", "nowhere")
 }
 
 func TestErrorsOfPrompts(t *testing.T) {
@@ -46,8 +47,10 @@ func TestErrorsOfPrompts(t *testing.T) {
 	add("protocol", nil, protocol.Errorf(1234, "no"))
 	add("nil", nil, nil)
 	add("typed nil", (*protocol.GetPromptResult)(nil), nil)
-	add("nil content", &protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User}}}, nil)
-	add("asks", nil, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.ListRoots("r"))})
+	add("nil content",
+		&protocol.GetPromptResult{Messages: []protocol.PromptMessage{{Role: protocol.User}}}, nil)
+	add("asks", nil,
+		&server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.ListRoots("r"))})
 	send := func(name string) reply { return h.send(protocol.MethodGetPrompt, `"name":"`+name+`"`) }
 	send("plain").refused(protocol.CodeHandlerError, "out of ideas")
 	send("protocol").refused(1234, "no")

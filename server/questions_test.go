@@ -45,7 +45,9 @@ func asksCount(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 
 func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	h := newHarness(t, nil)
-	later := func() *protocol.InputRequiredResult { return roundtrip.InputRequired(roundtrip.WithState(7)) }
+	later := func() *protocol.InputRequiredResult {
+		return roundtrip.InputRequired(roundtrip.WithState(7))
+	}
 	server.AddRawTool(h.Server, server.Tool{Name: "later"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if n, ok := roundtrip.State[int](ctx); ok && n == 7 {
@@ -69,7 +71,8 @@ func TestTypedToolsMayReturnStateWithoutQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddToolOut(h.Server, server.Tool{Name: "later"},
 		func(context.Context, *server.ToolCall, none) (count, error) {
-			return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.WithState(7))}
+			return count{}, &server.InputRequiredError{
+				Result: roundtrip.InputRequired(roundtrip.WithState(7))}
 		})
 	first := h.call("later", "")
 	first.asks()
@@ -124,10 +127,14 @@ func TestQuestionsNeedTheirCapability(t *testing.T) {
 		missing      string
 	}{
 		{"form to a client that declares nothing", []roundtrip.Item{form}, `{}`, `{"elicitation":{"form":{}}}`},
-		{"form to a client with URL mode only", []roundtrip.Item{form}, `{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{}}}`},
-		{"URL to a client with form mode only", []roundtrip.Item{url}, `{"elicitation":{}}`, `{"elicitation":{"url":{}}}`},
-		{"tools to plain sampling", []roundtrip.Item{sample}, `{"sampling":{}}`, `{"sampling":{"tools":{}}}`},
-		{"all that is missing in one error", []roundtrip.Item{form, url, roundtrip.ListRoots("r")}, `{"elicitation":{}}`,
+		{"form to a client with URL mode only", []roundtrip.Item{form},
+			`{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{}}}`},
+		{"URL to a client with form mode only", []roundtrip.Item{url}, `{"elicitation":{}}`,
+			`{"elicitation":{"url":{}}}`},
+		{"tools to plain sampling", []roundtrip.Item{sample}, `{"sampling":{}}`,
+			`{"sampling":{"tools":{}}}`},
+		{"all that is missing in one error", []roundtrip.Item{form, url, roundtrip.ListRoots("r")},
+			`{"elicitation":{}}`,
 			`{"elicitation":{"url":{}},"roots":{}}`},
 	}
 	for _, tt := range tests {
@@ -172,10 +179,12 @@ func TestForgedOutcomesAreBugs(t *testing.T) {
 
 func TestInvalidQuestionsAreBugs(t *testing.T) {
 	for name, question := range map[string]protocol.InputRequest{
-		"nil": nil, "typed nil": (*protocol.ElicitForm)(nil), "invalid schema": &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{`)},
+		"nil": nil, "typed nil": (*protocol.ElicitForm)(nil),
+		"invalid schema": &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := askers(t, &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k", Request: question}}})
+			h := askers(t, &protocol.InputRequiredResult{
+				InputRequests: protocol.InputRequests{{Key: "k", Request: question}}})
 			for _, send := range askingMethods {
 				send(h).refused(protocol.CodeInternalError)
 			}
@@ -306,7 +315,8 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	server.AddResource(h.Server, server.Resource{URI: "x:", Name: "x"},
 		func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 			if a, ok := roundtrip.AcceptedContent[confirmation](ctx, "ok"); ok && a.OK {
-				return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "secret"}}}, nil
+				return &protocol.ReadResourceResult{
+					Contents: []protocol.ResourceContents{{Text: "secret"}}}, nil
 			}
 			return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("ok", "Show it?")), nil
 		})
@@ -315,7 +325,8 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 			if a, ok := roundtrip.AcceptedContent[count](ctx, "n"); ok {
 				return count{a.N * 2}, nil
 			}
-			return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))}
+			return count{}, &server.InputRequiredError{
+				Result: roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))}
 		})
 	first := h.send(protocol.MethodReadResource, `"uri":"x:"`)
 	first.asks("ok")
@@ -385,12 +396,13 @@ func TestMiddlewareCannotAsk(t *testing.T) {
 		{"built by hand", `{}`, built, "does not support: elicitation.form"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
-				return func(context.Context, *server.Request) (protocol.Result,
-					error) {
-					return tc.result, nil
-				}
-			}}})
+			h := newHarness(t, &server.Options{
+				Middleware: []server.Middleware{func(server.Handler) server.Handler {
+					return func(context.Context, *server.Request) (protocol.Result,
+						error) {
+						return tc.result, nil
+					}
+				}}})
 			server.AddRawTool(h.Server, server.Tool{Name: "t"}, asksCount)
 			h.capabilities = tc.capabilities
 			h.call("t", "").refused(protocol.CodeInternalError)
@@ -463,9 +475,10 @@ func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 				if request.Message.Method != protocol.MethodCallTool {
 					return next(ctx, request)
 				}
-				e, err := (&protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{
-					{Message: "Sign in", URL: link, ElicitationID: "login"},
-				}}).Legacy()
+				e, err := (&protocol.URLElicitationRequiredError{
+					Elicitations: []*protocol.ElicitURL{
+						{Message: "Sign in", URL: link, ElicitationID: "login"},
+					}}).Legacy()
 				return nil, errors.Join(err, e)
 			}
 		}},
@@ -487,7 +500,8 @@ func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 			if r.Error == nil || r.Error.Code != tt.code {
 				t.Fatalf("%s: got %v, %s, want %d", link, r.Error, r.Result, tt.code)
 			}
-			if named := strings.Contains(r.Error.Message, `"login"`); named != (tt.code == protocol.CodeInternalError) {
+			named := strings.Contains(r.Error.Message, `"login"`)
+			if named != (tt.code == protocol.CodeInternalError) {
 				t.Errorf("%s: the client gets %v", link, r.Error)
 			}
 		})

@@ -13,7 +13,8 @@ import (
 // tells returns a handler that answers with its name and its variables.
 func tells(name string) server.ResourceHandler {
 	return func(_ context.Context, c *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: fmt.Sprint(name, c.Variables)}}}, nil
+		return &protocol.ReadResourceResult{
+			Contents: []protocol.ResourceContents{{Text: fmt.Sprint(name, c.Variables)}}}, nil
 	}
 }
 
@@ -98,7 +99,8 @@ func TestResourceResults(t *testing.T) {
 	if shared.Contents[0].URI != "" {
 		t.Error("the author's result was changed")
 	}
-	if r = h.readURI("cached:"); r.result["ttlMs"] != 5.0 || r.result["cacheScope"] != "public" || !strings.Contains(r.raw, `"contents":[]`) {
+	if r = h.readURI("cached:"); r.result["ttlMs"] != 5.0 || r.result["cacheScope"] != "public" ||
+		!strings.Contains(r.raw, `"contents":[]`) {
 		t.Errorf("result is %s", r.raw)
 	}
 	h.readURI("gone:").refused(protocol.CodeInvalidParams, "gone:")
@@ -151,10 +153,12 @@ func TestLongURIsMatchNoTemplate(t *testing.T) {
 	server.AddResourceTemplate(h.Server,
 		server.ResourceTemplate{URITemplate: "x:{+rest}", Name: "x"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "read"}}}, nil
+			return &protocol.ReadResourceResult{
+				Contents: []protocol.ResourceContents{{Text: "read"}}}, nil
 		})
 	read := func(length int) reply {
-		return h.send(protocol.MethodReadResource, fmt.Sprintf(`"uri":"x:%s"`, strings.Repeat("a", length-2)))
+		return h.send(protocol.MethodReadResource,
+			fmt.Sprintf(`"uri":"x:%s"`, strings.Repeat("a", length-2)))
 	}
 	if r := read(16 << 10); r.err != nil {
 		t.Errorf("16 KiB: %s", r.raw)

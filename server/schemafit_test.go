@@ -67,9 +67,10 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		{object(name+`,"by":{"type":"object","additionalProperties":{"type":"object","required":["cents"]}},"any":{"type":["string","integer"]},"raw":{"type":"array"},"site":{"type":"string"},"quote":{"type":"string"}`, ""), ""},
 		{object(name+`,"seats":{"type":"number"}`, ""), ""}, // some numbers fit
 		{object(name+`,"seats":{"enum":[1,2,3,null]}`, ""), ""},
-		{object(name+`,"admin":false`, ""), ""},                                       // forbids it
-		{object(name, `,"required":["name"],"additionalProperties":false`), ""},       // owner cannot be set, on purpose
-		{object(`"name":{"$ref":"#/$defs/n"}`, `,"$defs":{"n":{"minLength":1}}`), ""}, // where the bound may be
+		{object(name+`,"admin":false`, ""), ""},                                 // forbids it
+		{object(name, `,"required":["name"],"additionalProperties":false`), ""}, // owner cannot be set, on purpose
+		// where the bound may be
+		{object(`"name":{"$ref":"#/$defs/n"}`, `,"$defs":{"n":{"minLength":1}}`), ""},
 		{`{"type":"object"}`, ""},
 		{object(name+`,"adress":{"type":"string"}`, ""), "adress"},
 		{object(name+`,"Seats":{"type":"integer"}`, ""), "Seats"},
@@ -131,7 +132,8 @@ func TestLargeBoundsAreListedExactly(t *testing.T) {
 			return server.Text(fmt.Sprint(in.Max)), nil
 		})
 	list := h.send(protocol.MethodListTools, "").raw
-	for _, want := range []string{`"maximum":9007199254740993`, `"maximum":18446744073709551615`, `"maximum":100.5`, `"minimum":-9007199254740993`} {
+	for _, want := range []string{`"maximum":9007199254740993`, `"maximum":18446744073709551615`,
+		`"maximum":100.5`, `"minimum":-9007199254740993`} {
 		if !strings.Contains(list, want) {
 			t.Errorf("list lacks %s: %s", want, list)
 		}

@@ -56,11 +56,15 @@ func registered(s *server.Server, register func(*server.Server)) (said any) {
 // into the field is accepted by both or by none, and means the same.
 func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 	const email = `"a@example.com"`
-	texts := []string{"", `""`, `"a"`, `"ab"`, `"abc"`, `"é"`, `" a"`, `1`, `true`, `["a"]`, `{}`, email, `"https://example.com/"`, `"2026-02-29"`, `"2024-02-29"`, `"2026-01-01T00:00:00Z"`}
+	texts := []string{"", `""`, `"a"`, `"ab"`, `"abc"`, `"é"`, `" a"`, `1`, `true`, `["a"]`, `{}`,
+		email, `"https://example.com/"`, `"2026-02-29"`, `"2024-02-29"`, `"2026-01-01T00:00:00Z"`}
 	// Whole numbers spelled as 1.0 or -0 are left out: forms normalize them and arguments are as
 	// they were sent.
-	numbers := []string{"", "0", "1", "1.5", "-1", "127", "128", "1000", "9007199254740992", "9007199254740993", "9007199254740994", "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e400", `"1"`, "true"}
-	lists := []string{"", `[]`, `["a"]`, `["a","b"]`, `["a","a"]`, `["a","b","c"]`, `["d"]`, `[1]`, `"a"`}
+	numbers := []string{"", "0", "1", "1.5", "-1", "127", "128", "1000", "9007199254740992",
+		"9007199254740993", "9007199254740994", "9223372036854775807", "9223372036854775808",
+		"18446744073709551615", "18446744073709551616", "1e400", `"1"`, "true"}
+	lists := []string{"", `[]`, `["a"]`, `["a","b"]`, `["a","a"]`, `["a","b","c"]`, `["d"]`,
+		`[1]`, `"a"`}
 	for _, tt := range []taggedField{
 		tagged[struct {
 			V string `json:"v" title:"T" jsonschema:"what it is"`

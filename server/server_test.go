@@ -20,10 +20,11 @@ func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
 		"plain with a sealer": {Roundtrip: roundtrip.Options{Sealing: roundtrip.Unsealed,
 			Sealer: keys.EphemeralKeyring()}},
-		"no shared key":     {Roundtrip: roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}},
-		"no name":           {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
-		"nil middleware":    {Middleware: []server.Middleware{nil}},
-		"extension no JSON": {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
+		"no shared key":  {Roundtrip: roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}},
+		"no name":        {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
+		"nil middleware": {Middleware: []server.Middleware{nil}},
+		"extension no JSON": {Capabilities: protocol.ServerCapabilities{
+			Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
 	} {
 		if _, err := server.New(opts); err == nil {
 			t.Errorf("%s: no error", name)
@@ -43,11 +44,13 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 	}
 	shared := &protocol.CallToolResult{Meta: protocol.Meta(`{"mine":1}`)}
 	server.AddRawTool(h.Server, server.Tool{Name: "meta"}, outcome(shared, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "empty meta"}, outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
+	server.AddRawTool(h.Server, server.Tool{Name: "empty meta"},
+		outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{}`)}, nil))
 	own := protocol.Meta(`{"` + protocol.MetaServerInfo + `":{"name":"gateway","version":"1"}}`)
 	server.AddRawTool(h.Server, server.Tool{Name: "own"},
 		outcome(&protocol.CallToolResult{Meta: own}, nil))
-	server.AddRawTool(h.Server, server.Tool{Name: "bad"}, outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
+	server.AddRawTool(h.Server, server.Tool{Name: "bad"},
+		outcome(&protocol.CallToolResult{Meta: protocol.Meta(`{"a":`)}, nil))
 	replies := []reply{h.send(protocol.MethodDiscover, ""), h.call("meta", ""), h.call("meta", ""),
 		h.call("empty meta", ""), h.call("listed", "")}
 	for _, l := range lists {
@@ -174,7 +177,8 @@ func TestShutdown(t *testing.T) {
 		req := &protocol.Request{ID: protocol.IntID(9), Method: protocol.MethodDiscover}
 		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil ||
 			r.Error.Code != protocol.CodeBusy ||
-			r.Error.Message != "the server is closing, call again" || string(r.Error.Data) != `{"retryAfterMs":1000}` {
+			r.Error.Message != "the server is closing, call again" ||
+			string(r.Error.Data) != `{"retryAfterMs":1000}` {
 			t.Errorf("a request while shutting down: %+v", r)
 		}
 		done.Wait()
@@ -247,7 +251,8 @@ func TestNotify(t *testing.T) {
 			return server.Text("x"), c.Notify(ctx, &protocol.Notification{Method: "x/y"})
 		})
 	var way back
-	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
+	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
+		Params: json.RawMessage("{" + goodMeta + `,"name":"x"}`)}
 	if _, err := h.Handle(t.Context(), req, &way); err != nil || len(way) != 1 ||
 		way[0].Method != "x/y" {
 		t.Errorf("notifications are %v, %v", way, err)

@@ -43,11 +43,12 @@ type visitor struct {
 func (h *harness) visit(v protocol.Version) *visitor {
 	h.Helper()
 	c := &visitor{T: h.T, h: h, version: v, news: make(chan *protocol.Notification, 100)}
-	c.session = h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
-		c.add(wiretest.Server, m)
-		c.news <- m.(*protocol.Notification)
-		return nil
-	})
+	c.session = h.NewSession(protocol.LocalPrincipal(),
+		func(_ context.Context, m protocol.Message) error {
+			c.add(wiretest.Server, m)
+			c.news <- m.(*protocol.Notification)
+			return nil
+		})
 	h.Cleanup(func() {
 		c.session.Close()
 		wiretest.Conform(c.T, string(c.version), c.log.Messages())
@@ -178,7 +179,8 @@ func (c *visitor) noted(method string) (params []string) {
 // failure, or the code of an error.
 func (c *visitor) call(name, arguments string) string {
 	c.Helper()
-	return told(c.request(protocol.MethodCallTool, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)))
+	return told(c.request(protocol.MethodCallTool,
+		fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)))
 }
 
 func told(r *protocol.Response) string {
@@ -202,7 +204,9 @@ func told(r *protocol.Response) string {
 }
 
 func answering(result string) func(*protocol.Request) *protocol.Response {
-	return func(*protocol.Request) *protocol.Response { return &protocol.Response{Result: json.RawMessage(result)} }
+	return func(*protocol.Request) *protocol.Response {
+		return &protocol.Response{Result: json.RawMessage(result)}
+	}
 }
 
 func TestSessionNegotiation(t *testing.T) {
@@ -241,16 +245,18 @@ func TestSessionLifecycle(t *testing.T) {
 	c := h.visit(protocol.V20251125)
 	for _, method := range []string{protocol.MethodListTools, protocol.MethodSetLevel,
 		protocol.MethodDiscover, "unheard/of"} {
-		if r := c.h.Serve(t.Context(),
-			c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
-				Method: method}, server.Delivery{})); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
+		early := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method},
+			server.Delivery{})
+		if r := c.h.Serve(t.Context(), early); r.Error == nil ||
+			r.Error.Code != protocol.CodeInvalidRequest {
 			t.Errorf("%s before initialize: got %v", method, r.Error)
 		}
 	}
 	if r := c.request(protocol.MethodPing, ""); string(r.Result) != "{}" {
 		t.Errorf("ping before initialize: %s, %v", r.Result, r.Error)
 	}
-	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)},
+	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1),
+		Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)},
 		server.Delivery{})
 	if r := c.h.Serve(t.Context(), bad); r.Error == nil ||
 		r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
@@ -259,12 +265,14 @@ func TestSessionLifecycle(t *testing.T) {
 	if r := c.initialize("2025-11-25", `{}`); r.Error != nil {
 		t.Fatal(r.Error)
 	}
-	if r := c.initialize("2025-11-25", `{}`); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
+	r := c.initialize("2025-11-25", `{}`)
+	if r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
 		t.Errorf("second initialize: got %s, %v", r.Result, r.Error)
 	}
 	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of",
 		protocol.MethodListPrompts, protocol.MethodSubscribe} {
-		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage(`{"uri":"a"}`)},
+		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method,
+			Params: json.RawMessage(`{"uri":"a"}`)},
 			server.Delivery{})
 		if r := c.h.Serve(t.Context(), in); r.Error == nil ||
 			r.Error.Code != protocol.CodeMethodNotFound {
@@ -272,7 +280,8 @@ func TestSessionLifecycle(t *testing.T) {
 		}
 	}
 	c.session.Close()
-	if r := c.request(protocol.MethodListTools, ""); r.Error == nil || r.Error.Code != protocol.CodeBusy || string(r.Error.Data) != `{"retryAfterMs":1000}` {
+	if r := c.request(protocol.MethodListTools, ""); r.Error == nil ||
+		r.Error.Code != protocol.CodeBusy || string(r.Error.Data) != `{"retryAfterMs":1000}` {
 		t.Errorf("after Close: got %s, %v", r.Result, r.Error)
 	}
 	if r := c.h.Serve(t.Context(), c.session.Admit(nil, server.Delivery{})); r.Error == nil {
@@ -287,20 +296,22 @@ func TestSessionLifecycle(t *testing.T) {
 // TestSessionOpensOrNot: an initialize that fails after all leaves no session.
 func TestSessionOpensOrNot(t *testing.T) {
 	fail := true
-	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			if fail {
-				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
+	h := newHarness(t,
+		&server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				if fail {
+					return nil, protocol.Errorf(protocol.CodeBusy, "not now")
+				}
+				return next(ctx, request)
 			}
-			return next(ctx, request)
-		}
-	}}})
+		}}})
 	c := h.visit(protocol.V20250618)
 	if r := c.initialize("2025-06-18", `{}`); r.Error == nil || c.session.Version() != "" {
 		t.Errorf("got %v, open in %q", r.Error, c.session.Version())
 	}
 	fail = false
-	if r := c.initialize("2025-06-18", `{}`); r.Error != nil || c.session.Version() != "2025-06-18" {
+	r := c.initialize("2025-06-18", `{}`)
+	if r.Error != nil || c.session.Version() != "2025-06-18" {
 		t.Errorf("got %v, open in %q", r.Error, c.session.Version())
 	}
 }
@@ -320,14 +331,19 @@ func TestSessionModernOnly(t *testing.T) {
 func full(t *testing.T, opts *server.Options) *harness {
 	h := newHarness(t, opts)
 	h.plain()
-	server.AddRawTool(h.Server, server.Tool{Name: "list", OutputSchema: json.RawMessage(`{"type":"array"}`)},
-		outcome(&protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "[1]"}}, StructuredContent: json.RawMessage(`[1]`)}, nil))
+	server.AddRawTool(h.Server,
+		server.Tool{Name: "list", OutputSchema: json.RawMessage(`{"type":"array"}`)},
+		outcome(
+			&protocol.CallToolResult{
+				Content:           []protocol.Content{&protocol.TextContent{Text: "[1]"}},
+				StructuredContent: json.RawMessage(`[1]`)}, nil))
 	server.AddPrompt(h.Server, server.Prompt{Name: "p",
 		Complete: func(context.Context, *server.CompleteCall) ([]string, error) {
 			return []string{"ab", "ac"}, nil
 		}, Arguments: []protocol.PromptArgument{{Name: "arg"}}},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-			return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText("hello")}}, nil
+			return &protocol.GetPromptResult{
+				Messages: []protocol.PromptMessage{server.UserText("hello")}}, nil
 		})
 	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "r"}},
@@ -350,7 +366,9 @@ func TestSessionMethods(t *testing.T) {
 			t.Run(fmt.Sprint(v, wrapped), func(t *testing.T) {
 				opts := &server.Options{PageSize: 1}
 				if wrapped { // lists are not cached then
-					opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler { return next }}
+					opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler {
+						return next
+					}}
 				}
 				c := full(t, opts).enter(v, allCapabilities)
 				for _, tc := range []struct{ method, params, want string }{
@@ -365,8 +383,10 @@ func TestSessionMethods(t *testing.T) {
 					{protocol.MethodListResources, "", `{"resources":[{"uri":"test://r","name":"r"}]}`},
 					{protocol.MethodListResourceTemplates, "", `{"resourceTemplates":[{"uriTemplate":"test://t/{x}","name":"t"}]}`},
 					{protocol.MethodReadResource, `{"uri":"test://r"}`, `{"contents":[{"uri":"test://r","text":"r"}]}`},
-					{protocol.MethodReadResource, `{"uri":"test://none"}`, `code -32002 {"uri":"test://none"}`},
-					{protocol.MethodReadResource, `{"uri":"test://t/1"}`, `code -32002 {"uri":"test://t/1"}`},
+					{protocol.MethodReadResource, `{"uri":"test://none"}`,
+						`code -32002 {"uri":"test://none"}`},
+					{protocol.MethodReadResource, `{"uri":"test://t/1"}`,
+						`code -32002 {"uri":"test://t/1"}`},
 					{protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"arg","value":"a"}}`, `{"completion":{"values":["ab","ac"],"total":2}}`},
 					{protocol.MethodSetLevel, `{"level":"debug"}`, "{}"},
 					{protocol.MethodSubscribe, `{"uri":"test://r"}`, "{}"},
@@ -384,7 +404,8 @@ func TestSessionMethods(t *testing.T) {
 					}
 				}
 				for _, bad := range []struct{ method, params string }{
-					{protocol.MethodSetLevel, `{"level":"loud"}`}, {protocol.MethodSubscribe, `{}`}, {protocol.MethodCallTool, ``},
+					{protocol.MethodSetLevel, `{"level":"loud"}`}, {protocol.MethodSubscribe, `{}`},
+					{protocol.MethodCallTool, ``},
 				} {
 					in := c.session.Admit(&protocol.Request{ID: protocol.IntID(99),
 						Method: bad.method, Params: json.RawMessage(bad.params)},
@@ -410,14 +431,16 @@ func TestSessionCapabilities(t *testing.T) {
 			Info: protocol.Implementation{Name: "s", Version: "1", Title: "S",
 				Description: "d", WebsiteURL: "https://s.example",
 				Icons: []protocol.Icon{{Src: "https://s.example/i"}}},
-			Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/x": json.RawMessage(`{}`)}},
+			Capabilities: protocol.ServerCapabilities{
+				Extensions: map[string]json.RawMessage{"com.example/x": json.RawMessage(`{}`)}},
 		})
 		r := h.visit(v).initialize(string(v), `{}`)
 		text := string(r.Result)
 		for word, since := range map[string]protocol.Version{
 			`"tools":{"listChanged":true}`: "2024", `"resources":{"listChanged":true,"subscribe":true}`: "2024", `"logging":{}`: "2024",
-			`"completions":{}`: protocol.V20250326, `"title":"S"`: protocol.V20250618, `"description":"d"`: protocol.V20251125,
-			"icons": protocol.V20251125, "websiteUrl": protocol.V20251125,
+			`"completions":{}`: protocol.V20250326, `"title":"S"`: protocol.V20250618,
+			`"description":"d"`: protocol.V20251125,
+			"icons":             protocol.V20251125, "websiteUrl": protocol.V20251125,
 			"extensions": protocol.V20260728, "_meta": protocol.V20260728,
 		} {
 			if got, want := strings.Contains(text, word), v >= since; got != want {
@@ -499,7 +522,8 @@ func TestSessionLogLevel(t *testing.T) {
 // was declared or subscribed to.
 func TestSessionNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
+		h := newHarness(t, &server.Options{
+			Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
 			Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
 				return name != "test://hidden"
 			}})
@@ -569,11 +593,12 @@ func TestSessionNewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := full(t, nil)
 		sent, hold := make(chan protocol.Message, 100), make(chan struct{})
-		x := h.NewSession(protocol.LocalPrincipal(), func(_ context.Context, m protocol.Message) error {
-			<-hold
-			sent <- m
-			return errors.New("nobody listens")
-		})
+		x := h.NewSession(protocol.LocalPrincipal(),
+			func(_ context.Context, m protocol.Message) error {
+				<-hold
+				sent <- m
+				return errors.New("nobody listens")
+			})
 		defer x.Close()
 		params := json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 		h.Serve(t.Context(), x.Admit(&protocol.Request{ID: protocol.IntID(1),
@@ -645,7 +670,8 @@ func TestSessionCancel(t *testing.T) {
 			t.Errorf("%d running", n)
 		}
 		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
-		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request().Message.ID)) // a string: another id
+		// a string: another id
+		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request().Message.ID))
 		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%s}`, in.Request().Message.ID))
 		if r := <-done; r != nil {
 			t.Errorf("answered %s, %v", r.Result, r.Error)
@@ -695,7 +721,8 @@ func TestSessionProgressExtends(t *testing.T) {
 			}
 			for i := range 3 {
 				time.Sleep(9 * time.Minute)
-				c.notify(protocol.NotifyProgress, fmt.Sprintf(`{"progressToken":%q,"progress":%d}`, params.Meta.ProgressToken, i))
+				c.notify(protocol.NotifyProgress,
+					fmt.Sprintf(`{"progressToken":%q,"progress":%d}`, params.Meta.ProgressToken, i))
 				c.notify(protocol.NotifyProgress, `{"progressToken":"another","progress":1}`)
 			}
 			return &protocol.Response{Result: json.RawMessage(acceptedNow)}
@@ -837,7 +864,8 @@ func TestSessionNeeds(t *testing.T) {
 		"client that does" {
 		t.Errorf("got %q", got)
 	}
-	if r := c.request(protocol.MethodGetPrompt, `{"name":"needy"}`); r.Error == nil || r.Error.Code != protocol.CodeCannotAsk {
+	r := c.request(protocol.MethodGetPrompt, `{"name":"needy"}`)
+	if r.Error == nil || r.Error.Code != protocol.CodeCannotAsk {
 		t.Errorf("got %s, %v", r.Result, r.Error)
 	}
 }
@@ -872,7 +900,8 @@ func TestSessionPrincipal(t *testing.T) {
 		"tools/call 2025-06-18 i ada"}; !slices.Equal(seen, want) {
 		t.Errorf("middleware saw %q, want %q", seen, want)
 	}
-	if got := h.enter(protocol.V20250618, `{"elicitation":{}}`).call("ask", "{}"); got != "code -32602" {
+	got := h.enter(protocol.V20250618, `{"elicitation":{}}`).call("ask", "{}")
+	if got != "code -32602" {
 		t.Errorf("somebody else got %q", got)
 	}
 }
@@ -883,10 +912,12 @@ func TestSessionWithoutNews(t *testing.T) {
 	c := &visitor{T: t, h: h, version: protocol.V20251125}
 	c.session = h.NewSession(protocol.LocalPrincipal(), nil)
 	defer c.session.Close()
-	if r := c.initialize("2025-11-25", `{}`); strings.Contains(string(r.Result), "listChanged") || strings.Contains(string(r.Result), "subscribe") {
+	if r := c.initialize("2025-11-25", `{}`); strings.Contains(string(r.Result), "listChanged") ||
+		strings.Contains(string(r.Result), "subscribe") {
 		t.Errorf("news are promised: %s", r.Result)
 	}
-	if r := c.request(protocol.MethodSubscribe, `{"uri":"test://r"}`); r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound {
+	r := c.request(protocol.MethodSubscribe, `{"uri":"test://r"}`)
+	if r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound {
 		t.Errorf("subscribe: got %s, %v", r.Result, r.Error)
 	}
 	h.RemoveTool("x")
@@ -945,15 +976,16 @@ func TestSessionUnsubscribedNews(t *testing.T) {
 func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-				<-hold
-				if ctx.Err() != nil {
-					return nil, context.Cause(ctx)
+		h := newHarness(t, &server.Options{
+			Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+				return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+					<-hold
+					if ctx.Err() != nil {
+						return nil, context.Cause(ctx)
+					}
+					return next(ctx, request)
 				}
-				return next(ctx, request)
-			}
-		}}})
+			}}})
 		c := h.visit(protocol.V20251125)
 		done := make(chan *protocol.Response)
 		go func() { done <- c.initialize("2025-11-25", `{}`) }()
@@ -974,7 +1006,8 @@ func TestMalformedInitialize(t *testing.T) {
 		{"version", `{"protocolVersion":5,"capabilities":{}}`, "protocolVersion: "},
 		{"null capabilities", `{` + version + `,"capabilities":null}`, "capabilities: "},
 		{"array of capabilities", `{` + version + `,"capabilities":[]}`, "capabilities: "},
-		{"elicitation", `{` + version + `,"capabilities":{"elicitation":true}}`, "capabilities: elicitation: "},
+		{"elicitation", `{` + version + `,"capabilities":{"elicitation":true}}`,
+			"capabilities: elicitation: "},
 		{"sampling", `{` + version + `,"capabilities":{"sampling":{"tools":1}}}`, "capabilities: sampling: tools: "},
 		{"roots", `{` + version + `,"capabilities":{"roots":{"listChanged":"yes"}}}`, "capabilities: roots: listChanged: "},
 		{"client info", `{` + version + `,"clientInfo":"c"}`, "clientInfo: "},
@@ -984,7 +1017,8 @@ func TestMalformedInitialize(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			x := newHarness(t, nil).NewSession(protocol.LocalPrincipal(), nil)
-			in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+			in := x.Admit(&protocol.Request{ID: protocol.IntID(1),
+				Method: protocol.MethodInitialize,
 				Params: json.RawMessage(tc.params)}, server.Delivery{})
 			e := in.Request().Refusal()
 			if e == nil || e.Code != protocol.CodeInvalidParams ||

@@ -137,7 +137,9 @@ func TestStdioBothEras(t *testing.T) {
 		c.say(askLine)
 		question := questionID(t, c.expect(`"method":"elicitation/create"`))
 
-		modern := strings.Replace(line(`"m1"`, "tools/call", `"name":"ask"`), protocol.MetaClientCapabilities+`":{}`, protocol.MetaClientCapabilities+`":{"elicitation":{}}`, 1)
+		modern := strings.Replace(line(`"m1"`, "tools/call", `"name":"ask"`),
+			protocol.MetaClientCapabilities+`":{}`,
+			protocol.MetaClientCapabilities+`":{"elicitation":{}}`, 1)
 		c.say(modern)
 		c.expect(`"id":"m1"`, `"resultType":"input_required"`)
 		c.say(`{"jsonrpc":"2.0","id":"m2","method":"server/discover","params":{"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` + protocol.MetaClientCapabilities + `":{}}}}`)

@@ -33,7 +33,9 @@ func line(id, method, members string) string {
 		protocol.MetaLogLevel, id, members)
 }
 
-func callLine(id, tool string) string { return line(id, "tools/call", fmt.Sprintf(`"name":%q`, tool)) }
+func callLine(id, tool string) string {
+	return line(id, "tools/call", fmt.Sprintf(`"name":%q`, tool))
+}
 
 func cancelLine(id string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`
@@ -270,7 +272,8 @@ func TestStreamInput(t *testing.T) {
 		{"duplicate member", `{"jsonrpc":"2.0","id":7,"id":8,"method":"tools/list"}` + "\n", []string{"!-32700"}},
 		{"responses", `{"jsonrpc":"2.0","id":7,"result":{}}` + "\n" + `{"jsonrpc":"2.0","error":{"code":1,"message":""}}` + "\n", nil},
 		{"notifications", `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","method":"x","params":{}}` + "\n", nil},
-		{"too long", `{"long":"` + long + "\"}\n" + callLine("1", "x") + "\n", []string{"!-32600", "1+"}},
+		{"too long", `{"long":"` + long + "\"}\n" + callLine("1", "x") + "\n",
+			[]string{"!-32600", "1+"}},
 		{"too long and the last", long, []string{"!-32600"}},
 		{"unknown method", line("1", "tools/eat", "") + "\n", []string{"1!-32601"}},
 		{"legacy client", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n", []string{"0+"}},
@@ -278,9 +281,11 @@ func TestStreamInput(t *testing.T) {
 		{"cancelled without id", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}` + "\n" + callLine("1", "x"), []string{"1+"}},
 		{"cancelled with a null id", cancelLine("null") + "\n" + callLine("1", "x"),
 			[]string{"1+"}},
-		{"cancelled with an unknown id", cancelLine(`"1"`) + "\n" + callLine("1", "x"), []string{"1+"}},
+		{"cancelled with an unknown id", cancelLine(`"1"`) + "\n" + callLine("1", "x"),
+			[]string{"1+"}},
 		{"cancelled with an object", cancelLine(`{}`) + "\n" + callLine("1", "x"), []string{"1+"}},
-		{"cancelled as a request", strings.Replace(cancelLine("1"), `"method"`, `"id":9,"method"`, 1), []string{"9!-32602"}},
+		{"cancelled as a request", strings.Replace(cancelLine("1"), `"method"`, `"id":9,"method"`,
+			1), []string{"9!-32602"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -460,7 +465,8 @@ func TestStreamKeepsOrder(t *testing.T) {
 				t.Fatalf("got %+v, want progress %d", n, i+1)
 			}
 			n, _ = w.next().(*protocol.Notification)
-			if n == nil || n.Method != protocol.NotifyMessage || !strings.Contains(string(n.Params), fmt.Sprintf(`"data":%d`, i)) {
+			if n == nil || n.Method != protocol.NotifyMessage ||
+				!strings.Contains(string(n.Params), fmt.Sprintf(`"data":%d`, i)) {
 				t.Fatalf("got %+v, want log message %d", n, i)
 			}
 		}
@@ -514,10 +520,12 @@ func TestMistakesOfHandlersAreAnswered(t *testing.T) {
 		"nil questions": outcome((*protocol.InputRequiredResult)(nil), nil),
 		"nil content": outcome(&protocol.CallToolResult{Content: []protocol.Content{nil}},
 			nil),
-		"typed nil content":  outcome(&protocol.CallToolResult{Content: []protocol.Content{(*protocol.TextContent)(nil)}}, nil),
-		"meta is no object":  outcome(&protocol.CallToolResult{Meta: protocol.Meta(`[`)}, nil),
-		"structured, broken": outcome(&protocol.CallToolResult{StructuredContent: json.RawMessage("{\"a\":\"\n\"}")}, nil),
-		"nil error":          outcome(nil, (*protocol.Error)(nil)),
+		"typed nil content": outcome(&protocol.CallToolResult{
+			Content: []protocol.Content{(*protocol.TextContent)(nil)}}, nil),
+		"meta is no object": outcome(&protocol.CallToolResult{Meta: protocol.Meta(`[`)}, nil),
+		"structured, broken": outcome(
+			&protocol.CallToolResult{StructuredContent: json.RawMessage("{\"a\":\"\n\"}")}, nil),
+		"nil error": outcome(nil, (*protocol.Error)(nil)),
 		"error, broken data": outcome(nil,
 			&protocol.Error{Code: 1, Message: "\xff", Data: json.RawMessage("{\n")}),
 		"panic": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
@@ -790,13 +798,16 @@ func TestBrokenInput(t *testing.T) {
 
 func TestStreamSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}, Prompts: &protocol.ListCapability{}}})
+		h := newHarness(t,
+			&server.Options{Capabilities: protocol.ServerCapabilities{
+				Tools: &protocol.ListCapability{}, Prompts: &protocol.ListCapability{}}})
 		w := h.serve(t.Context(), nil)
 		const listen = "subscriptions/listen"
 		expect := func(method, id string) {
 			t.Helper()
 			n, ok := w.next().(*protocol.Notification)
-			if !ok || n.Method != method || !strings.Contains(string(n.Params), `"`+protocol.MetaSubscriptionID+`":`+id+`}`) {
+			if !ok || n.Method != method ||
+				!strings.Contains(string(n.Params), `"`+protocol.MetaSubscriptionID+`":`+id+`}`) {
 				t.Fatalf("got %+v, want %s of %s", n, method, id)
 			}
 		}
@@ -822,7 +833,8 @@ func TestStreamSubscriptions(t *testing.T) {
 		if !ok || n.Method != protocol.NotifyCancelled || string(n.Params) != `{"requestId":"1"}` {
 			t.Fatalf("got %+v, want notifications/cancelled", n)
 		}
-		if r := w.response(`"1"`); !strings.Contains(string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`) {
+		r := w.response(`"1"`)
+		if !strings.Contains(string(r.Result), `"`+protocol.MetaSubscriptionID+`":"1"`) {
 			t.Errorf("got %s, want the id in _meta", r.Result)
 		}
 		if err := <-w.ended; err != nil {
@@ -931,10 +943,12 @@ func BenchmarkServeStream(b *testing.B) {
 // FuzzServeStream sends arbitrary bytes. Whatever comes back is a message.
 func FuzzServeStream(f *testing.F) {
 	seeds := []string{
-		callLine("1", "x"), line("1", "tools/list", ""), line("1", "server/discover", ""), line(`"a"`, "prompts/list", ""),
+		callLine("1", "x"), line("1", "tools/list", ""), line("1", "server/discover", ""),
+		line(`"a"`, "prompts/list", ""),
 		line("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a"]}`),
 		callLine("1", "x") + "\n" + cancelLine("1") + "\n" + callLine("1", "x"),
-		"garbage\n\n[]\n" + callLine("1", "missing"), `{"jsonrpc":"2.0","id":1,"result":{}}`, cancelLine("null"),
+		"garbage\n\n[]\n" + callLine("1", "missing"), `{"jsonrpc":"2.0","id":1,"result":{}}`,
+		cancelLine("null"),
 		strings.Repeat("x", 3000) + "\n" + callLine("2", "x"),
 	}
 	for _, seed := range seeds {

@@ -77,7 +77,8 @@ func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error 
 	if err := json.Unmarshal(n.Params, &p); err != nil {
 		l.h.Errorf("parameters are %q: %v", n.Params, err)
 	}
-	if want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + l.id + `}`; !strings.HasPrefix(string(n.Params), want) {
+	want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + l.id + `}`
+	if !strings.HasPrefix(string(n.Params), want) {
 		l.h.Errorf("parameters are %s, want %s first", n.Params, want)
 	}
 	l.got = append(l.got, strings.TrimSpace(strings.TrimPrefix(n.Method, "notifications/")+" "+
@@ -106,7 +107,8 @@ func (l *listening) wants(want ...string) {
 func (l *listening) endsWell() {
 	l.h.Helper()
 	r := <-l.done
-	if r.result["resultType"] != "complete" || !strings.Contains(r.raw, `"`+protocol.MetaSubscriptionID+`":`+l.id) {
+	if r.result["resultType"] != "complete" ||
+		!strings.Contains(r.raw, `"`+protocol.MetaSubscriptionID+`":`+l.id) {
 		l.h.Errorf("subscription %s ended with %s, want a result with its id", l.id, r.raw)
 	}
 }
@@ -140,23 +142,28 @@ func TestAcknowledgment(t *testing.T) {
 		{"large id", `9007199254740993`, ``, declaresAll(), ``},
 		{"huge id", `-123456789012345678901234567890`, ``, declaresAll(), ``},
 		{"id of quotes", `"a\"b\\ \u0001"`, ``, declaresAll(), ``},
-		{"everything", `2`, everyList + `,"resourceSubscriptions":["x:a"]`, declaresAll(), everyList + `,"resourceSubscriptions":["x:a"]`},
+		{"everything", `2`, everyList + `,"resourceSubscriptions":["x:a"]`, declaresAll(),
+			everyList + `,"resourceSubscriptions":["x:a"]`},
 		{"false", `2`, `"toolsListChanged":false,"promptsListChanged":true`, declaresAll(), `"promptsListChanged":true`},
 		{"unknown type", `2`, `"tasksChanged":true,"toolsListChanged":true`, declaresAll(), `"toolsListChanged":true`},
 		{"wrong case", `2`, `"ToolsListChanged":true`, declaresAll(), ``},
-		{"what is not offered", `2`, everyList + `,"resourceSubscriptions":["x:a"]`, offersTools, `"toolsListChanged":true`},
+		{"what is not offered", `2`, everyList + `,"resourceSubscriptions":["x:a"]`, offersTools,
+			`"toolsListChanged":true`},
 		{"nothing is offered", `2`, everyList, protocol.ServerCapabilities{}, ``},
 		{"twice", `2`, `"resourceSubscriptions":["x:b","x:a","x:b"]`, declaresAll(), `"resourceSubscriptions":["x:b","x:a"]`},
 		{"resources that nobody knows", `2`, `"resourceSubscriptions":["","nowhere"]`, declaresAll(), `"resourceSubscriptions":["","nowhere"]`},
-		{"as many as may be", `2`, `"resourceSubscriptions":[` + fits + `]`, declaresAll(), `"resourceSubscriptions":[` + fits + `]`},
-		{"one more", `2`, `"resourceSubscriptions":[` + strings.Join(many, ",") + `]`, declaresAll(), `"resourceSubscriptions":[` + fits + `]`},
+		{"as many as may be", `2`, `"resourceSubscriptions":[` + fits + `]`, declaresAll(),
+			`"resourceSubscriptions":[` + fits + `]`},
+		{"one more", `2`, `"resourceSubscriptions":[` + strings.Join(many, ",") + `]`,
+			declaresAll(), `"resourceSubscriptions":[` + fits + `]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, &server.Options{Capabilities: tt.offers})
 				l := h.listen(t.Context(), tt.id, tt.filter)
-				want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + tt.id + `},"notifications":{` + tt.want + `}}`
+				want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + tt.id +
+					`},"notifications":{` + tt.want + `}}`
 				if len(l.raw) != 1 || l.got[0] != "subscriptions/acknowledged" || l.raw[0] != want {
 					t.Errorf("sent %q %.300s, want the acknowledgment %.300s", l.got, l.raw, want)
 				}
@@ -180,8 +187,10 @@ func TestListenRefuses(t *testing.T) {
 		{"no URI", `"notifications":{"resourceSubscriptions":["x:a",5]}`, protocol.CodeInvalidParams, "resourceSubscriptions"},
 		{"duplicate", `"notifications":{"toolsListChanged":true,"toolsListChanged":false}`, protocol.CodeParseError, ""},
 		{"too long", `"notifications":{"resourceSubscriptions":["` + strings.Repeat("x", server.MaxListenBytes) + `"]}`, protocol.CodeInvalidParams, "longer than"},
-		{"level that does not exist", `"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` + protocol.MetaClientCapabilities + `":{},"` +
-			protocol.MetaLogLevel + `":"loud"}`, protocol.CodeInvalidParams, "loud"},
+		{"level that does not exist",
+			`"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` +
+				protocol.MetaClientCapabilities + `":{},"` +
+				protocol.MetaLogLevel + `":"loud"}`, protocol.CodeInvalidParams, "loud"},
 	}
 	h := newHarness(t, &server.Options{Capabilities: declaresAll()})
 	for _, tt := range tests {
@@ -205,7 +214,8 @@ func TestListenRefuses(t *testing.T) {
 		})
 	}
 	// Without a way back nothing can ever be sent.
-	h.send(protocol.MethodListen, `"notifications":{}`).refused(protocol.CodeInvalidRequest, "notifications")
+	h.send(protocol.MethodListen, `"notifications":{}`).refused(protocol.CodeInvalidRequest,
+		"notifications")
 }
 
 // TestListenSendsWhatWasAskedFor changes everything under subscriptions to
@@ -366,7 +376,8 @@ func TestMaxSubscriptions(t *testing.T) {
 		}
 		first.stop()
 		(<-first.done).refused(protocol.CodeInternalError)
-		fourth := h.listen(t.Context(), `4`, everyList, func(l *listening) { l.broken = errors.New("gone") })
+		fourth := h.listen(t.Context(), `4`, everyList,
+			func(l *listening) { l.broken = errors.New("gone") })
 		(<-fourth.done).refused(protocol.CodeInternalError)
 		fifth := h.listen(t.Context(), `5`, everyList)
 		lists[0].add(h.Server, "a")
@@ -390,15 +401,19 @@ func TestListenKeepsSilence(t *testing.T) {
 				return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1),
 					c.Progress(ctx, 1, 2, ""))
 			})
-		logsAndProgress := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel + `":"debug","progressToken":1}`
+		logsAndProgress := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel +
+			`":"debug","progressToken":1}`
 		l := &listening{h: h, id: `1`, done: make(chan reply, 1)}
 		go func() {
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen, Params: json.RawMessage("{" + logsAndProgress + `,"notifications":{` + everyList + `}}`)}
+			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen,
+				Params: json.RawMessage(
+					"{" + logsAndProgress + `,"notifications":{` + everyList + `}}`)}
 			response, _ := h.Handle(t.Context(), req, l)
 			l.done <- h.read(req, response)
 		}()
 		h.call("x", "").text("x")
-		req := &protocol.Request{ID: protocol.IntID(2), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + logsAndProgress + `,"name":"x"}`)}
+		req := &protocol.Request{ID: protocol.IntID(2), Method: protocol.MethodCallTool,
+			Params: json.RawMessage("{" + logsAndProgress + `,"name":"x"}`)}
 		var way back
 		if _, _ = h.Handle(t.Context(), req, &way); len(way) != 2 {
 			t.Errorf("the call was sent %v, want a message and progress", way)

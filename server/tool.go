@@ -62,8 +62,9 @@ type tool struct {
 	acceptUnsolicited bool
 	input             *schema.Schema
 	check             func(structured json.RawMessage) error // nil without an output schema
-	headers           headers.Table                          // arguments that are mirrored into headers
-	handle            func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
+	// arguments that are mirrored into headers
+	headers headers.Table
+	handle  func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
 func (t *tool) entryKey() string { return t.definition.Name }

@@ -126,7 +126,8 @@ func TestSchemasAreListed(t *testing.T) {
 	h := newHarness(t, nil)
 	input := `{ "type": "object", "x-order": [3, 1.0], "$schema": "https://json-schema.org/draft/2020-12/schema",
 		"properties": {"n": {"type":"integer","minimum":1}} }`
-	server.AddTool(h.Server, server.Tool{Name: "explicit", InputSchema: json.RawMessage(input), OutputSchema: json.RawMessage(`{"type":"array"}`)},
+	server.AddTool(h.Server, server.Tool{Name: "explicit", InputSchema: json.RawMessage(input),
+		OutputSchema: json.RawMessage(`{"type":"array"}`)},
 		func(context.Context, *server.ToolCall, count) (protocol.CallToolOutcome, error) {
 			return server.Structured([]int{1})
 		})
@@ -138,7 +139,8 @@ func TestSchemasAreListed(t *testing.T) {
 		t.Errorf("schema is not relayed as it is: %s", r.raw)
 	}
 	for _, want := range []string{
-		`"outputSchema":{"type":"array"}`, `"description":"what to buy"`, `"required":["item"]`, `"required":["n"]`, `"contentEncoding":"base64"`,
+		`"outputSchema":{"type":"array"}`, `"description":"what to buy"`, `"required":["item"]`,
+		`"required":["n"]`, `"contentEncoding":"base64"`,
 	} {
 		if !strings.Contains(r.raw, want) {
 			t.Errorf("list lacks %s: %s", want, r.raw)
@@ -158,7 +160,8 @@ func TestOutputIsChecked(t *testing.T) {
 		good   bool
 	}{
 		{"good", &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":1}`)}, true},
-		{"wrong type", &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":"x"}`)}, false},
+		{"wrong type",
+			&protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":"x"}`)}, false},
 		{"absent", &protocol.CallToolResult{}, false},
 		{"not JSON", &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":`)}, false},
 		{"failed", &protocol.CallToolResult{IsError: true}, true},
@@ -183,9 +186,10 @@ func TestOutputIsChecked(t *testing.T) {
 
 func TestOutputWithoutJSON(t *testing.T) {
 	h := newHarness(t, nil)
-	server.AddToolOut(h.Server, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{}`)}, func(context.Context, *server.ToolCall, none) (any, error) {
-		return make(chan int), nil
-	})
+	server.AddToolOut(h.Server, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{}`)},
+		func(context.Context, *server.ToolCall, none) (any, error) {
+			return make(chan int), nil
+		})
 	h.call("x", "").refused(protocol.CodeInternalError)
 	h.wantBug("structured content")
 }
@@ -247,8 +251,9 @@ func TestToolCall(t *testing.T) {
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},`+
 			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"traceparent":"00-x"},"name":"x","arguments":{"a":1}}`)
 	trace, _ := got.Meta.Extra.Get(protocol.MetaTraceParent)
-	if got.Name != "x" || string(got.Arguments) != `{"a":1}` || got.Version != protocol.V20260728 || got.Principal != alice ||
-		got.Capabilities().Roots == nil || got.ClientInfo().Name != "c" || string(trace) != `"00-x"` {
+	if got.Name != "x" || string(got.Arguments) != `{"a":1}` || got.Version != protocol.V20260728 ||
+		got.Principal != alice || got.Capabilities().Roots == nil ||
+		got.ClientInfo().Name != "c" || string(trace) != `"00-x"` {
 		t.Errorf("call is %+v", got)
 	}
 	h.call("x", "")
@@ -269,7 +274,8 @@ func TestBadTools(t *testing.T) {
 			nil)
 	})
 	for schema, word := range map[string]string{
-		`{"type":"string"}`: "object", `{}`: "object", `{"type":["object","null"]}`: "object", `[]`: "input schema", `true`: "object",
+		`{"type":"string"}`: "object", `{}`: "object", `{"type":["object","null"]}`: "object",
+		`[]`: "input schema", `true`: "object",
 		`{"type":"object"`: "input schema", `{"type":"object","properties":5}`: "input schema", `{"type":"object","$ref":"https://example.com/x"}`: "input schema",
 	} {
 		wantPanic(t, word, func() {
@@ -278,7 +284,8 @@ func TestBadTools(t *testing.T) {
 		})
 	}
 	wantPanic(t, "output schema", func() {
-		server.AddRawTool(s, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"nonsense"}`)}, raw)
+		server.AddRawTool(s,
+			server.Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"nonsense"}`)}, raw)
 	})
 	wantPanic(t, "input schema", func() {
 		server.AddTool(s, server.Tool{Name: "x"},
@@ -294,7 +301,9 @@ func TestBadTools(t *testing.T) {
 				return nil, nil
 			})
 	})
-	wantPanic(t, `"x"`, func() { server.AddRawTool(s, server.Tool{Name: "x", Meta: protocol.Meta(`[]`)}, raw) })
+	wantPanic(t, `"x"`, func() {
+		server.AddRawTool(s, server.Tool{Name: "x", Meta: protocol.Meta(`[]`)}, raw)
+	})
 	server.AddRawTool(s, server.Tool{Name: "x"}, raw)
 	wantPanic(t, "registered already", func() { server.AddRawTool(s, server.Tool{Name: "x"}, raw) })
 }
@@ -308,12 +317,13 @@ func TestRewrittenArguments(t *testing.T) {
 		On bool `json:"on"`
 	}
 	var arguments json.RawMessage
-	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			request.Params.(*protocol.CallToolParams).Arguments = arguments
-			return next(ctx, request)
-		}
-	}}})
+	h := newHarness(t,
+		&server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				request.Params.(*protocol.CallToolParams).Arguments = arguments
+				return next(ctx, request)
+			}
+		}}})
 	server.AddTool(h.Server, server.Tool{Name: "typed", InputSchema: json.RawMessage(schema)},
 		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
 			return server.Text(fmt.Sprint(in.N, in.On)), nil

@@ -38,8 +38,9 @@ func TestHiddenIsUnknown(t *testing.T) {
 		return []string{"v"}, nil
 	}
 	// The schema and the needs must not give it away either.
-	server.AddRawTool(h.Server, server.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
-		Needs: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
+	server.AddRawTool(h.Server, server.Tool{Name: "secret",
+		InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
+		Needs:       protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			ran = true
 			return server.Text("x"), nil
@@ -63,11 +64,14 @@ func TestHiddenIsUnknown(t *testing.T) {
 
 	tests := []struct{ name, method, hidden, unknown string }{
 		{"tool", protocol.MethodCallTool, `"name":"secret"`, `"name":"public"`},
-		{"tool with arguments", protocol.MethodCallTool, `"name":"secret","arguments":{"a":1}`, `"name":"public","arguments":{"a":1}`},
-		{"tool with a state", protocol.MethodCallTool, `"name":"secret","requestState":"x"`, `"name":"public","requestState":"x"`},
+		{"tool with arguments", protocol.MethodCallTool, `"name":"secret","arguments":{"a":1}`,
+			`"name":"public","arguments":{"a":1}`},
+		{"tool with a state", protocol.MethodCallTool, `"name":"secret","requestState":"x"`,
+			`"name":"public","requestState":"x"`},
 		{"prompt", protocol.MethodGetPrompt, `"name":"secret"`, `"name":"public"`},
 		{"resource", protocol.MethodReadResource, `"uri":"x:secret"`, `"uri":"y:public"`},
-		{"resource of a template", protocol.MethodReadResource, `"uri":"secret:1"`, `"uri":"public:1"`},
+		{"resource of a template", protocol.MethodReadResource, `"uri":"secret:1"`,
+			`"uri":"public:1"`},
 		{"completion of a prompt", protocol.MethodComplete, `"ref":{"type":"ref/prompt","name":"secret"}` + typed, `"ref":{"type":"ref/prompt","name":"public"}` + typed},
 		{"completion of a template", protocol.MethodComplete, `"ref":{"type":"ref/resource","uri":"secret:{id}"}` + typed, `"ref":{"type":"ref/resource","uri":"public:{id}"}` + typed},
 		{"completion of a resource", protocol.MethodComplete, `"ref":{"type":"ref/resource","uri":"x:secret"}` + typed, `"ref":{"type":"ref/resource","uri":"y:public"}` + typed},
@@ -141,7 +145,8 @@ func TestPagesOfVisible(t *testing.T) {
 				t.Errorf("admin sees %d in %d pages, want 15 in 8", n, len(all))
 			}
 			// A cursor of admin's leads the guest nowhere, as one made up does.
-			mixed.sendAs(guest, l.method, `"cursor":"`+far[len(far)-1]+`"`).refused(protocol.CodeInvalidParams, "cursor")
+			mixed.sendAs(guest, l.method,
+				`"cursor":"`+far[len(far)-1]+`"`).refused(protocol.CodeInvalidParams, "cursor")
 			for i := range 10 {
 				l.remove(mixed.Server, fmt.Sprintf("open%d", i))
 			}

@@ -74,7 +74,8 @@ func addAsk(s *server.Server, foreign bool) {
 	server.AddRawTool(s, server.Tool{Name: "ask"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if foreign {
-				_, err := call.Elicit(context.Background(), &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{}}`)})
+				_, err := call.Elicit(context.Background(), &protocol.ElicitForm{Message: "Sure?",
+					Schema: []byte(`{"type":"object","properties":{}}`)})
 				return server.Text("asked"), err
 			}
 			_, err := roundtrip.Ask[struct{ OK bool }](ctx, "sure", "Sure?")
@@ -178,7 +179,8 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 		// 2, 17, 32, 47 s
 		for _, value := range []string{"0.00048828125", "0.0006510416666666666", "0.000732421875",
 			"0.00078125"} {
-			c.expect(`"method":"notifications/progress"`, `"progress":`+value+`,"message":"waiting for an answer"`)
+			c.expect(`"method":"notifications/progress"`,
+				`"progress":`+value+`,"message":"waiting for an answer"`)
 		}
 		// Patience is over.
 		c.expect("notifications/cancelled", `"reason":"the server is closing"`)
@@ -198,13 +200,14 @@ func TestForeignContextsTellOfTheWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told := make(chan bool, 10)
-				h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-					return func(ctx context.Context, request *server.Request) (protocol.Result,
-						error) {
-						return next(roundtrip.WatchWaiting(ctx,
-							func(waiting bool) { told <- waiting }), request)
-					}
-				}}})
+				h := newHarness(t, &server.Options{
+					Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+						return func(ctx context.Context, request *server.Request) (protocol.Result,
+							error) {
+							return next(roundtrip.WatchWaiting(ctx,
+								func(waiting bool) { told <- waiting }), request)
+						}
+					}}})
 				addAsk(h.Server, foreign)
 				ctx, cancel := context.WithCancel(t.Context())
 				c := newTypist(t, ctx, h.Server)
@@ -229,7 +232,8 @@ func TestForeignContextsTellOfTheWait(t *testing.T) {
 // that.
 func TestHeartbeatsLengthenNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, &server.Options{Roundtrip: roundtrip.Options{HumanTimeout: 40 * time.Second}})
+		h := newHarness(t,
+			&server.Options{Roundtrip: roundtrip.Options{HumanTimeout: 40 * time.Second}})
 		addAsk(h.Server, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		c := newTypist(t, ctx, h.Server)

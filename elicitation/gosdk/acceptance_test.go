@@ -103,7 +103,8 @@ func passRaw(t *testing.T, router *elicitation.Router, clients *gosdk.Downstream
 		defer call.End()
 		on := gosdk.UpstreamContext(ctx)
 		if shared == nil {
-			if session, err = connect(on, gosdk.NewClient(router, call, key, impl, nil)); err != nil {
+			if session, err = connect(on,
+				gosdk.NewClient(router, call, key, impl, nil)); err != nil {
 				return nil, err
 			}
 			defer session.Close()

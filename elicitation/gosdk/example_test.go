@@ -34,7 +34,8 @@ func gatewayOfOne(ctx context.Context) error {
 	behind.AddTool(deploy, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
 		error) {
 		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
-			Message: "Deploy?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+			Message:         "Deploy?",
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +92,8 @@ func gatewayOfOne(ctx context.Context) error {
 }
 
 func overHTTP(s *mcp.Server) *httptest.Server {
-	return httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	return httptest.NewServer(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 }
 
 // open connects a client of revision 2025-11-25, in which servers push questions.

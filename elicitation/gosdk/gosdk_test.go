@@ -78,7 +78,8 @@ func newUpstream(t *testing.T) *mcp.Server {
 }
 
 func tool(name string) *mcp.Tool {
-	return &mcp.Tool{Name: name, Description: "Asks.", InputSchema: json.RawMessage(`{"type":"object"}`)}
+	return &mcp.Tool{Name: name, Description: "Asks.",
+		InputSchema: json.RawMessage(`{"type":"object"}`)}
 }
 
 func tell(answer *mcp.ElicitResult, err error) *mcp.CallToolResult {
@@ -127,8 +128,9 @@ func newGateway(t *testing.T, set setting) *gateway {
 		t.Fatal(err)
 	}
 	up := newUpstream(t)
-	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up },
-		&mcp.StreamableHTTPOptions{Stateless: set.upstream >= modern}))
+	upHTTP := httptest.NewServer(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up },
+			&mcp.StreamableHTTPOptions{Stateless: set.upstream >= modern}))
 	t.Cleanup(upHTTP.Close)
 
 	server := mcp.NewServer(impl, nil)
@@ -177,7 +179,8 @@ func newGateway(t *testing.T, set setting) *gateway {
 	}
 	server.AddTool(tool("form"), pass)
 	server.AddTool(tool("visit"), pass)
-	down := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	down := httptest.NewServer(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(down.Close)
 	return &gateway{router, logs, down.URL, cancelled}
 }
@@ -237,7 +240,8 @@ func TestEachUserSeesTheirOwn(t *testing.T) {
 			all.Go(func() {
 				for n := range 5 {
 					env := fmt.Sprintf("%s-%d", name, n)
-					if got, want := call(t, session, "form", env), `accept {"reason":"`+name+`"}`; got != want {
+					if got, want := call(t, session, "form", env),
+						`accept {"reason":"`+name+`"}`; got != want {
 						t.Errorf("%s: got %s, want %s", env, got, want)
 					}
 				}
@@ -274,9 +278,12 @@ func TestRefusals(t *testing.T) {
 				*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				return nil, &jsonrpc.Error{Code: -32000, Message: "no eyes"}
 			}}},
-		{"form to {}", "form", `accept {"reason":"r"}`, &mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{}), ElicitationHandler: accept("r")}},
+		{"form to {}", "form", `accept {"reason":"r"}`,
+			&mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{}),
+				ElicitationHandler: accept("r")}},
 		{"form to url only", "form", "-32602",
-			&mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}), ElicitationHandler: accept("r")}},
+			&mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{
+				URL: &mcp.URLElicitationCapabilities{}}), ElicitationHandler: accept("r")}},
 		{"url to form", "visit", "-32602", &mcp.ClientOptions{ElicitationHandler: accept("r")}},
 		{"no elicitation", "form", "-32601", nil},
 	}
@@ -312,7 +319,8 @@ func TestVisit(t *testing.T) {
 	g := newGateway(t, setting{upstream: legacy})
 	asked, completed := make(chan string, 1), make(chan string, 1)
 	session := g.person(t, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
+		Capabilities: &mcp.ClientCapabilities{
+			Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
 		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
 			error) {
 			asked <- req.Params.ElicitationID
@@ -468,7 +476,8 @@ func TestRefusedCall(t *testing.T) {
 	_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "form",
 		Arguments: map[string]any{"env": "prod"}})
 	e, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || e.Code != protocol.CodeBusy || !strings.Contains(string(e.Data), `"retryAfterMs":5000`) {
+	if !ok || e.Code != protocol.CodeBusy ||
+		!strings.Contains(string(e.Data), `"retryAfterMs":5000`) {
 		t.Errorf("got %v", err)
 	}
 }

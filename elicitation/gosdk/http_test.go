@@ -36,7 +36,8 @@ func TestDeleteByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	up := gatewaytest.NewUpstream(t)
-	server.AddTool(tool(gatewaytest.ToolAsk), passRaw(t, router, clients, up, gatewaytest.SharedHTTP))
+	server.AddTool(tool(gatewaytest.ToolAsk),
+		passRaw(t, router, clients, up, gatewaytest.SharedHTTP))
 	handler := clients.Handler(mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return server }, nil))
 	served := httptest.NewServer(auth.RequireBearerToken(believe, nil)(handler))

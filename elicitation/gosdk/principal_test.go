@@ -29,7 +29,8 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // Users of two issuers who have the same id are two people.
 func TestPrincipalKeepsTheIssuer(t *testing.T) {
 	var begun atomic.Pointer[protocol.Principal]
-	router, err := elicitation.New(&elicitation.Options{Audit: audit(func(e elicitation.Event) { begun.Store(&e.Principal) })})
+	router, err := elicitation.New(
+		&elicitation.Options{Audit: audit(func(e elicitation.Event) { begun.Store(&e.Principal) })})
 	if err != nil {
 		t.Fatal(err)
 	}

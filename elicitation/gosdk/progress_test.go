@@ -24,7 +24,8 @@ func testProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	ofUpstream := make(chan any, 20) // tokens of progress on the question
-	up := mcp.NewServer(impl, &mcp.ServerOptions{ProgressNotificationHandler: sendTokens(ofUpstream)})
+	up := mcp.NewServer(impl,
+		&mcp.ServerOptions{ProgressNotificationHandler: sendTokens(ofUpstream)})
 	up.AddTool(tool("form"), func(ctx context.Context,
 		req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return tell(req.Session.Elicit(ctx, &mcp.ElicitParams{

@@ -47,7 +47,9 @@ func TestAnAnswerThatTheUpstreamDoesNotTake(t *testing.T) {
 	}
 	raw := gatewaytest.NewUpstream(t)
 	up, err := clients.NewUpstream(gosdk.UpstreamOptions{Name: "up", Implementation: impl,
-		Transport: func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: raw.URL} }})
+		Transport: func() mcp.Transport {
+			return &mcp.StreamableClientTransport{Endpoint: raw.URL}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,8 @@ func TestAnAnswerThatTheUpstreamDoesNotTake(t *testing.T) {
 	wait("elicitation.completed") // which may be after the upstream has gone on
 	errors, completed := logs.FilterMessage("elicitation.error").All(),
 		logs.FilterMessage("elicitation.completed").All()
-	if len(errors) != 1 || errors[0].ContextMap()["reason"] != "answer_lost" || len(completed) != 1 {
+	if len(errors) != 1 || errors[0].ContextMap()["reason"] != "answer_lost" ||
+		len(completed) != 1 {
 		t.Fatalf("logged %v", logs.All())
 	}
 	if one, other := errors[0].ContextMap()["upstream_session"],

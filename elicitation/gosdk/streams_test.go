@@ -90,11 +90,13 @@ func TestAbandonedCall(t *testing.T) {
 		<-bobs // even though its own request was cancelled
 		// The stream of that request has gone with it: the question has to come on the
 		// stream of the session, which a context of another origin selects.
-		_, err := req.Session.Elicit(t.Context(), &mcp.ElicitParams{Message: "For alice", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		_, err := req.Session.Elicit(t.Context(), &mcp.ElicitParams{Message: "For alice",
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
 		asked <- err
 		return nil, err
 	})
-	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up }, nil))
+	upHTTP := httptest.NewServer(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up }, nil))
 	t.Cleanup(upHTTP.Close)
 	shared, err := gosdk.NewSharedClient(router, "shared", impl, nil).Connect(t.Context(),
 		&mcp.StreamableClientTransport{Endpoint: upHTTP.URL},
@@ -122,7 +124,8 @@ func TestAbandonedCall(t *testing.T) {
 			return shared.CallTool(ctx, &mcp.CallToolParams{Name: "slow",
 				Arguments: req.Params.Arguments})
 		})
-	down := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	down := httptest.NewServer(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(down.Close)
 	g := &gateway{router: router, url: down.URL}
 	connect := func(name string) *mcp.ClientSession {

@@ -77,7 +77,8 @@ func newUpstreamGateway(t *testing.T, opts gosdk.UpstreamOptions) *upstreamGatew
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{Principal: clientAsPrincipal})
+	clients, err := gosdk.NewDownstream(router, server,
+		&gosdk.Options{Principal: clientAsPrincipal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,8 @@ func clientAsPrincipal(req mcp.Request) protocol.Principal {
 }
 
 // user connects a client that is called name.
-func (g *upstreamGateway) user(t *testing.T, name string, opts *mcp.ClientOptions) *mcp.ClientSession {
+func (g *upstreamGateway) user(t *testing.T, name string,
+	opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, opts).Connect(
 		t.Context(), &mcp.StreamableClientTransport{Endpoint: g.url},
@@ -495,11 +497,11 @@ func TestTwoGatewaysInARow(t *testing.T) {
 	}})
 	var calls sync.WaitGroup
 	for _, name := range []string{"alice", "bob"} {
-		session := outer.user(t, name, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context,
-			req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		answer := func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "accept",
 				Content: map[string]any{"reason": name + " answers " + req.Params.Message}}, nil
-		}})
+		}
+		session := outer.user(t, name, &mcp.ClientOptions{ElicitationHandler: answer})
 		for n := range 10 {
 			calls.Go(func() {
 				env := fmt.Sprintf("%s-%d", name, n)

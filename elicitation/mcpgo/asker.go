@@ -29,7 +29,8 @@ type asker struct {
 var _ elicitation.ProgressDeliverer = (*asker)(nil)
 
 // Ask implements [elicitation.Asker].
-func (a *asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
+func (a *asker) Ask(ctx context.Context, q elicitation.Question,
+	_ func()) (json.RawMessage, error) {
 	var params mcp.ElicitationParams
 	if err := json.Unmarshal(q.Params, &params); err != nil { // the router's own bytes
 		return nil, fmt.Errorf("elicitation: asking the client: %w", err)

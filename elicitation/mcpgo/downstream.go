@@ -58,8 +58,8 @@ type Downstream struct {
 type registeredSession struct{ session *elicitation.Session } // nil until its first call
 
 // NewDownstream attaches the sessions of s to router, each from its initialization until
-// mcp-go unregisters it, with the capabilities of its client. It adds hooks and middleware to s; call it before s serves.
-// It fails without a router or a server.
+// mcp-go unregisters it, with the capabilities of its client. It adds hooks and middleware to s;
+// call it before s serves. It fails without a router or a server.
 func NewDownstream(
 	router *elicitation.Router, s *server.MCPServer, opts *Options,
 ) (*Downstream, error) {
@@ -243,7 +243,8 @@ func readClient(ctx context.Context,
 	if !ok {
 		return caps, version, nil
 	}
-	data, err := json.Marshal(mcp.ClientCapabilities{Elicitation: from.GetClientCapabilities().Elicitation})
+	data, err := json.Marshal(
+		mcp.ClientCapabilities{Elicitation: from.GetClientCapabilities().Elicitation})
 	if err == nil {
 		caps, err = protocol.DecodeClientCapabilities(data)
 	}

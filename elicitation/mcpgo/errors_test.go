@@ -52,8 +52,12 @@ func TestClientErrors(t *testing.T) {
 	}{
 		{"own error over HTTP", false, mcpgo.Transport, "error -32050: no\neyes"},
 		{"own error over lines", true, mcpgo.Transport, "error -32603: no\neyes"},
-		{"no answer over HTTP", false, func(over transport.Interface) transport.Interface { return raw(over, `{"action":5}`) }, notValid},
-		{"no answer over lines", true, func(over transport.Interface) transport.Interface { return raw(over, `{"action":5}`) }, notValid},
+		{"no answer over HTTP", false, func(over transport.Interface) transport.Interface {
+			return raw(over, `{"action":5}`)
+		}, notValid},
+		{"no answer over lines", true, func(over transport.Interface) transport.Interface {
+			return raw(over, `{"action":5}`)
+		}, notValid},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGateway(t, setting{revision: legacy, downLines: test.lines})
@@ -107,7 +111,8 @@ func TestLocalErrors(t *testing.T) {
 					error) {
 					return nil, test.err
 				}), nil)
-			here.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
+			here.SetClientCapabilities(
+				mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 			for name, session := range map[string]server.ClientSession{"in process": here,
 				"host": hostSession{here, test.err}, "pointer": &hostSession{here, test.err}} {
 				ctx, cancel := context.WithCancel(s.WithContext(t.Context(), session))

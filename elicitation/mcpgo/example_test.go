@@ -48,7 +48,8 @@ func gatewayOfOne(ctx context.Context) error {
 		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			answer, err := behind.RequestElicitation(ctx,
 				mcp.ElicitationRequest{Params: mcp.ElicitationParams{
-					Message: "Deploy?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
+					Message:         "Deploy?",
+					RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
 			if err != nil {
 				return nil, err
 			}

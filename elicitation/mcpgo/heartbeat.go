@@ -26,11 +26,12 @@ func addTokenMiddleware(s *server.MCPServer) {
 			return next(withToken(ctx, r.Params.Meta), r)
 		}
 	})
-	server.WithPromptHandlerMiddleware(func(next server.PromptHandlerFunc) server.PromptHandlerFunc {
-		return func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			return next(withToken(ctx, r.Params.Meta), r)
-		}
-	})(s)
+	server.WithPromptHandlerMiddleware(
+		func(next server.PromptHandlerFunc) server.PromptHandlerFunc {
+			return func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return next(withToken(ctx, r.Params.Meta), r)
+			}
+		})(s)
 	resource := func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
 		return func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents,
 			error) {

@@ -257,7 +257,8 @@ func (f answering) Elicit(ctx context.Context,
 }
 
 func result(action string, content any) *mcp.ElicitationResult {
-	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseAction(action), Content: content}}
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+		Action: mcp.ElicitationResponseAction(action), Content: content}}
 }
 
 func accept(reason string) answering {
@@ -313,7 +314,8 @@ func (g *gateway) rondo(t *testing.T, f func(message string) string) person {
 	}
 	c, err := rondo.New(over, &rondo.Options{Era: protocol.Legacy,
 		ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"reason":"` + f(q.Message) + `"}`)}, nil
+			return &protocol.ElicitResult{Action: protocol.ActionAccept,
+				Content: json.RawMessage(`{"reason":"` + f(q.Message) + `"}`)}, nil
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -365,14 +367,15 @@ func TestEachUserSeesTheirOwn(t *testing.T) {
 					call = g.mcpGo(t, legacy, nil,
 						func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult,
 							error) {
-							return result("accept", map[string]any{"reason": note(r.Params.Message)}),
-								nil
+							reason := note(r.Params.Message)
+							return result("accept", map[string]any{"reason": reason}), nil
 						}, nil)
 				}
 				all.Go(func() {
 					for n := range 5 {
 						env := fmt.Sprintf("%s-%d", name, n)
-						if got, err := call(within(t), "form", env); err != nil || got != `accept {"reason":"`+name+`"}` {
+						if got, err := call(within(t), "form", env); err != nil ||
+							got != `accept {"reason":"`+name+`"}` {
 							t.Errorf("%s: got %s, %v", env, got, err)
 						}
 					}
@@ -407,7 +410,8 @@ func TestRefusals(t *testing.T) {
 			answer: func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 				return nil, fmt.Errorf("no eyes")
 			}},
-		{name: "form to {}", tool: "form", want: `accept {"reason":"r"}`, declared: &mcp.ElicitationCapability{}, answer: accept("r")},
+		{name: "form to {}", tool: "form", want: `accept {"reason":"r"}`,
+			declared: &mcp.ElicitationCapability{}, answer: accept("r")},
 		{name: "form to url only", tool: "form", want: "error -32602",
 			declared: &mcp.ElicitationCapability{URL: &struct{}{}}, answer: accept("r")},
 		{name: "url to form", tool: "visit", want: "error -32602",

@@ -64,9 +64,9 @@ func receive[T any](t *testing.T, from <-chan T) (got T) {
 // TestProgress: a client that says it is still at it is waited for, and the
 // upstream hears of it with the token that it gave, if it gave one.
 //
-// Time is real. Lines of mcp-go cannot be in a bubble of synctest, as the channels of its one session
-// for them are made when the process starts; over HTTP a bubble with its client did not come to an
-// end. Between two reports the process may stall for three quarters of the patience.
+// Time is real. Lines of mcp-go cannot be in a bubble of synctest, as the channels of its one
+// session for them are made when the process starts; over HTTP a bubble with its client did not
+// come to an end. Between two reports the process may stall for three quarters of the patience.
 func TestProgress(t *testing.T) {
 	const patience = 600 * time.Millisecond
 	for _, test := range []struct {
@@ -86,9 +86,10 @@ func TestProgress(t *testing.T) {
 			others := make(chan any, 1) // progress that is the host's
 			set := test.set
 			set.revision, set.timeout = legacy, patience
-			set.opts = &mcpgo.Options{HandleProgress: func(_ context.Context, n mcp.JSONRPCNotification) {
-				others <- n.Params.AdditionalFields["progressToken"]
-			}}
+			set.opts = &mcpgo.Options{
+				HandleProgress: func(_ context.Context, n mcp.JSONRPCNotification) {
+					others <- n.Params.AdditionalFields["progressToken"]
+				}}
 			var heard chan map[string]any
 			set.serve, heard = asking(test.token)
 			g := newGateway(t, set)
@@ -102,7 +103,8 @@ func TestProgress(t *testing.T) {
 					report(t, over, "other", 1)
 					return result("accept", map[string]any{"reason": "slow"}), nil
 				}, nil)
-			if got, err := call(within(t), "form", "prod"); err != nil || got != `accept {"reason":"slow"}` {
+			if got, err := call(within(t), "form", "prod"); err != nil ||
+				got != `accept {"reason":"slow"}` {
 				t.Errorf("got %q, %v", got, err)
 			}
 			if token := receive(t, others); token != "other" {

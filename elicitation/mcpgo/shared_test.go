@@ -142,7 +142,8 @@ func TestCancelledCallsHarmNobodyElse(t *testing.T) {
 		<-asked
 		cancel()
 		<-ended
-		if got, err := bob(within(t), "form", "bob"); err != nil || got != `accept {"reason":"bob"}` {
+		if got, err := bob(within(t), "form", "bob"); err != nil ||
+			got != `accept {"reason":"bob"}` {
 			t.Errorf("bob: got %s, %v", got, err)
 		}
 	}

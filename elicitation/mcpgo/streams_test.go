@@ -20,7 +20,9 @@ func TestWithoutSessionStream(t *testing.T) {
 		{revision: modern}} {
 		t.Run(fmt.Sprintf("%s shared=%v", set.revision, set.shared), func(t *testing.T) {
 			g := newGateway(t, set)
-			if got, err := g.mcpGo(t, legacy, nil, accept("yes"), nil)(within(t), "form", "prod"); err != nil || got != `accept {"reason":"yes"}` {
+			call := g.mcpGo(t, legacy, nil, accept("yes"), nil)
+			if got, err := call(within(t), "form", "prod"); err != nil ||
+				got != `accept {"reason":"yes"}` {
 				t.Errorf("got %q, %v", got, err)
 			}
 			if n := g.gets.Load(); n != 0 {

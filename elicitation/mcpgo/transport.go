@@ -63,7 +63,8 @@ func (t *lineTransport) SetRequestHandler(h transport.RequestHandler) {
 
 // SetConnectionLostHandler calls the method of transports that have it.
 func (t *lineTransport) SetConnectionLostHandler(h func(error)) {
-	if inner, ok := t.BidirectionalInterface.(interface{ SetConnectionLostHandler(func(error)) }); ok {
+	type lossReporter interface{ SetConnectionLostHandler(func(error)) }
+	if inner, ok := t.BidirectionalInterface.(lossReporter); ok {
 		inner.SetConnectionLostHandler(h)
 	}
 }

@@ -268,7 +268,9 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	served := httptest.NewServer(server.NewStreamableHTTPServer(up, quiet))
 	t.Cleanup(served.Close)
 	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{
-		Transport: func() (transport.Interface, error) { return overHTTP(t, served.URL+"/mcp")(), nil },
+		Transport: func() (transport.Interface, error) {
+			return overHTTP(t, served.URL+"/mcp")(), nil
+		},
 	})
 	var users sync.WaitGroup
 	for name, signal := range heard {

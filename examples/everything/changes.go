@@ -35,7 +35,8 @@ func addChanges(srv *server.Server) {
 
 // changeTools need not announce anything: the server tells those who subscribed
 // to the list.
-func (c *changes) changeTools(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
+func (c *changes) changeTools(context.Context, *server.ToolCall,
+	nothing) (protocol.CallToolOutcome, error) {
 	const name = "test_occasional_tool"
 	return c.change(func() string {
 		if c.srv.RemoveTool(name) {
@@ -46,13 +47,15 @@ func (c *changes) changeTools(context.Context, *server.ToolCall, nothing) (proto
 	}), nil
 }
 
-func (c *changes) changePrompts(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
+func (c *changes) changePrompts(context.Context, *server.ToolCall,
+	nothing) (protocol.CallToolOutcome, error) {
 	const name = "test_occasional_prompt"
 	return c.change(func() string {
 		if c.srv.RemovePrompt(name) {
 			return "removed " + name
 		}
-		server.AddPrompt(c.srv, server.Prompt{Name: name, Description: "Comes and goes."}, simplePrompt)
+		server.AddPrompt(c.srv, server.Prompt{Name: name, Description: "Comes and goes."},
+			simplePrompt)
 		return "added " + name
 	}), nil
 }
@@ -68,7 +71,8 @@ func (c *changes) change(toggle func() string) *protocol.CallToolResult {
 	return server.Text(done)
 }
 
-func (c *changes) read(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+func (c *changes) read(context.Context,
+	*server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{

@@ -14,16 +14,20 @@ type nothing struct{}
 // addContent registers a tool for each kind of content that a result can hold.
 func addContent(srv *server.Server) {
 	// The first tool of the list can be called without arguments.
-	server.AddTool(srv, server.Tool{Name: "test_simple_text", Description: "Answers with text."}, simpleText)
-	server.AddTool(srv, server.Tool{Name: "test_image_content", Description: "Answers with an image."}, imageContent)
-	server.AddTool(srv, server.Tool{Name: "test_audio_content", Description: "Answers with a sound."}, audioContent)
+	server.AddTool(srv,
+		server.Tool{Name: "test_simple_text", Description: "Answers with text."}, simpleText)
+	server.AddTool(srv, server.Tool{Name: "test_image_content",
+		Description: "Answers with an image."}, imageContent)
+	server.AddTool(srv,
+		server.Tool{Name: "test_audio_content", Description: "Answers with a sound."}, audioContent)
 	server.AddTool(srv, server.Tool{
 		Name: "test_embedded_resource", Description: "Answers with a resource within the result.",
 	}, embeddedResource)
 	server.AddTool(srv, server.Tool{
 		Name: "test_multiple_content_types", Description: "Answers with text, an image and a resource.",
 	}, mixedContent)
-	server.AddTool(srv, server.Tool{Name: "test_error_handling", Description: "Runs and fails."}, fails)
+	server.AddTool(srv,
+		server.Tool{Name: "test_error_handling", Description: "Runs and fails."}, fails)
 }
 
 func simpleText(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
@@ -42,10 +46,12 @@ func audioContent(context.Context, *server.ToolCall, nothing) (protocol.CallTool
 	return &protocol.CallToolResult{Content: []protocol.Content{sound()}}, nil
 }
 
-func embeddedResource(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
+func embeddedResource(context.Context, *server.ToolCall,
+	nothing) (protocol.CallToolOutcome, error) {
 	return &protocol.CallToolResult{Content: []protocol.Content{
 		&protocol.EmbeddedResource{Resource: protocol.ResourceContents{
-			URI: "test://embedded-resource", MIMEType: "text/plain", Text: "This is an embedded resource content.",
+			URI: "test://embedded-resource", MIMEType: "text/plain",
+			Text: "This is an embedded resource content.",
 		}},
 	}}, nil
 }
@@ -59,7 +65,8 @@ func mixedContent(context.Context, *server.ToolCall, nothing) (protocol.CallTool
 		&protocol.TextContent{Text: "Multiple content types test:"},
 		image,
 		&protocol.EmbeddedResource{Resource: protocol.ResourceContents{
-			URI: "test://mixed-content-resource", MIMEType: "application/json", Text: `{"test":"data","value":123}`,
+			URI: "test://mixed-content-resource", MIMEType: "application/json",
+			Text: `{"test":"data","value":123}`,
 		}},
 	}}, nil
 }

@@ -50,14 +50,16 @@ func addForms(srv *server.Server) {
 		Name: "test_elicitation", Description: "Asks the person for a name and an email address.",
 	}, reachable)
 	server.AddTool(srv, server.Tool{
-		Name: "test_elicitation_sep1034_defaults", Description: "Asks with a form that has defaults.",
+		Name:        "test_elicitation_sep1034_defaults",
+		Description: "Asks with a form that has defaults.",
 	}, func(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
 		return shown(askProfile.Answer(ctx), askProfile.Elicit("Please check your profile."))
 	})
 	server.AddTool(srv, server.Tool{
 		Name: "test_elicitation_sep1330_enums", Description: "Asks with a form that has every way to choose.",
 	}, func(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
-		return shown(roundtrip.RawAnswer(ctx, "choices"), roundtrip.ElicitSchema("choices", "Please choose.", json.RawMessage(choices)))
+		return shown(roundtrip.RawAnswer(ctx, "choices"),
+			roundtrip.ElicitSchema("choices", "Please choose.", json.RawMessage(choices)))
 	})
 	server.AddTool(srv, server.Tool{Name: "test_sampling", Description: "Has the client's model answer a prompt."}, sample)
 	server.AddTool(srv, server.Tool{
@@ -72,12 +74,14 @@ type message struct {
 	Message string `json:"message" jsonschema:"what to tell the person"`
 }
 
-func reachable(ctx context.Context, _ *server.ToolCall, in message) (protocol.CallToolOutcome, error) {
+func reachable(ctx context.Context, _ *server.ToolCall,
+	in message) (protocol.CallToolOutcome, error) {
 	return shown(askContact.Answer(ctx), askContact.Elicit(in.Message))
 }
 
 // shown says what the answer is, and asks for it where there is none.
-func shown[T any](reply roundtrip.Reply[T], question roundtrip.Question) (protocol.CallToolOutcome, error) {
+func shown[T any](reply roundtrip.Reply[T],
+	question roundtrip.Question) (protocol.CallToolOutcome, error) {
 	switch reply.Outcome {
 	case roundtrip.Accepted:
 		content, err := json.Marshal(reply.Content)
@@ -97,18 +101,22 @@ type samplingPrompt struct {
 	Prompt string `json:"prompt" jsonschema:"what to ask the model"`
 }
 
-func sample(ctx context.Context, _ *server.ToolCall, in samplingPrompt) (protocol.CallToolOutcome, error) {
+func sample(ctx context.Context, _ *server.ToolCall,
+	in samplingPrompt) (protocol.CallToolOutcome, error) {
 	said, ok := roundtrip.Sampled(ctx, "sample")
 	if !ok {
-		return roundtrip.InputRequired(roundtrip.CreateMessage("sample", prompt(in.Prompt, 100))), nil
+		return roundtrip.InputRequired(
+			roundtrip.CreateMessage("sample", prompt(in.Prompt, 100))), nil
 	}
 	content := []protocol.Content{&protocol.TextContent{Text: "LLM response:"}}
 	return &protocol.CallToolResult{Content: append(content, said.Content...)}, nil
 }
 
 // chatter logs a little, with pauses in between.
-func chatter(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
-	for _, text := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
+func chatter(ctx context.Context, call *server.ToolCall,
+	_ nothing) (protocol.CallToolOutcome, error) {
+	for _, text := range []string{"Tool execution started", "Tool processing data",
+		"Tool execution completed"} {
 		if err := call.Log(ctx, protocol.LevelInfo, "everything", text); err != nil {
 			return nil, err
 		}
@@ -120,8 +128,10 @@ func chatter(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.Ca
 }
 
 // hangUp closes its stream. Where that is not possible the client simply waits.
-func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
-	if err := call.CloseStream(ctx, 100*time.Millisecond); err != nil && !errors.Is(err, server.ErrCannotClose) {
+func hangUp(ctx context.Context, call *server.ToolCall,
+	_ nothing) (protocol.CallToolOutcome, error) {
+	if err := call.CloseStream(ctx,
+		100*time.Millisecond); err != nil && !errors.Is(err, server.ErrCannotClose) {
 		return nil, err
 	}
 	if err := wait(ctx, 2*stepTime); err != nil {

@@ -72,7 +72,8 @@ func run(ctx context.Context, addr string) error {
 // key of this process.
 func newServer(ring *keys.Keyring) (*server.Server, error) {
 	opts := &server.Options{
-		Info:         protocol.Implementation{Name: "everything", Title: "Everything", Version: "1.0.0"},
+		Info: protocol.Implementation{Name: "everything", Title: "Everything",
+			Version: "1.0.0"},
 		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
 		ListTTL:      -1, // a call may change the lists, so nobody should rely on an old one
 	}
@@ -110,7 +111,8 @@ func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
-	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- httpServer.Serve(listener) }()
 	// On standard output, alone, so that a script can read it.

@@ -30,12 +30,15 @@ func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Cl
 		t.Fatal(err)
 	}
 	c, err := client.New(srv, &client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context,
+			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return answers[q.Key], nil
 		},
-		CreateMessage: func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		CreateMessage: func(_ context.Context,
+			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			said := protocol.TextContent{Text: "an answer to " + q.Key}
-			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&said}}, nil
+			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
+				Content: []protocol.Content{&said}}, nil
 		},
 		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
 			return []protocol.Root{{URI: "file:///a"}, {URI: "file:///b"}}, nil
@@ -59,7 +62,8 @@ func TestQuestions(t *testing.T) {
 		"step1": accept(`{"name":"Bob"}`), "step2": accept(`{"color":"blue"}`),
 	}
 	no := map[string]*protocol.ElicitResult{
-		"user_name": client.Decline(), "confirm": client.Cancel(), "step1": yes["step1"], "step2": client.Decline(),
+		"user_name": client.Decline(), "confirm": client.Cancel(), "step1": yes["step1"],
+		"step2": client.Decline(),
 	}
 	for _, test := range []struct {
 		tool, want string
@@ -99,7 +103,9 @@ func connectIn(t *testing.T, era protocol.Era, opts client.Options) *client.Clie
 	requests, toServer := io.Pipe()
 	fromServer, responses := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- srv.ServeStream(context.WithoutCancel(t.Context()), requests, responses, nil) }()
+	go func() {
+		served <- srv.ServeStream(context.WithoutCancel(t.Context()), requests, responses, nil)
+	}()
 	opts.Era = era
 	c, err := client.New(client.NewStream(fromServer, toServer, nil), &opts)
 	if err != nil {
@@ -119,15 +125,19 @@ var eras = map[string]protocol.Era{"modern": protocol.Modern, "legacy": protocol
 // The person is shown the page that the tool means, and may refuse to go there.
 func TestVisit(t *testing.T) {
 	for name, era := range eras {
-		for said, want := range map[protocol.ElicitAction]bool{protocol.ActionAccept: true, protocol.ActionDecline: false, protocol.ActionCancel: false} {
+		for said, want := range map[protocol.ElicitAction]bool{protocol.ActionAccept: true,
+			protocol.ActionDecline: false, protocol.ActionCancel: false} {
 			t.Run(name+" "+string(said), func(t *testing.T) {
 				var shown []string
-				c := connectIn(t, era, client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-					shown = append(shown, q.URL)
-					return &protocol.ElicitResult{Action: said}, nil
-				}})
+				c := connectIn(t, era,
+					client.Options{ElicitURL: func(_ context.Context,
+						q *client.URLQuestion) (*protocol.ElicitResult, error) {
+						shown = append(shown, q.URL)
+						return &protocol.ElicitResult{Action: said}, nil
+					}})
 				got, err := c.CallTool(t.Context(), "test_input_required_result_url", nil)
-				if err != nil || got.IsError == want || want && text(got.Content) != "On the way to "+pageURL {
+				if err != nil || got.IsError == want ||
+					want && text(got.Content) != "On the way to "+pageURL {
 					t.Errorf("got %+v, %v", got, err)
 				}
 				if len(shown) != 1 || shown[0] != pageURL {
@@ -145,15 +155,18 @@ func TestSlowTool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var reports []string
-				c := connectIn(t, era, client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
-					reports = append(reports, fmt.Sprint(p.Progress, " ", p.Message))
-				}})
+				c := connectIn(t, era,
+					client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
+						reports = append(reports, fmt.Sprint(p.Progress, " ", p.Message))
+					}})
 				start := time.Now()
 				got, err := c.CallTool(t.Context(), "test_slow_tool", map[string]int{"seconds": 3})
-				if err != nil || text(got.Content) != "Took 3 seconds." || time.Since(start) != 3*time.Second {
+				if err != nil || text(got.Content) != "Took 3 seconds." ||
+					time.Since(start) != 3*time.Second {
 					t.Errorf("got %+v, %v after %v", got, err, time.Since(start))
 				}
-				if want := []string{"0 0 of 3 seconds", "1 1 of 3 seconds", "2 2 of 3 seconds"}; !slices.Equal(reports, want) {
+				if want := []string{"0 0 of 3 seconds", "1 1 of 3 seconds",
+					"2 2 of 3 seconds"}; !slices.Equal(reports, want) {
 					t.Errorf("reported %q, want %q", reports, want)
 				}
 				got, err = c.CallTool(t.Context(), "test_slow_tool", nil)
@@ -162,10 +175,12 @@ func TestSlowTool(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				if _, err := c.CallTool(ctx, "test_slow_tool", map[string]int{"seconds": 600}); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := c.CallTool(ctx, "test_slow_tool",
+					map[string]int{"seconds": 600}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v, want the deadline", err)
 				}
-				if got, err := c.CallTool(t.Context(), "test_slow_tool", map[string]int{"seconds": 601}); err != nil || !got.IsError {
+				if got, err := c.CallTool(t.Context(), "test_slow_tool",
+					map[string]int{"seconds": 601}); err != nil || !got.IsError {
 					t.Errorf("got %+v, %v, want an error result", got, err)
 				}
 			})
@@ -184,7 +199,8 @@ func text(blocks []protocol.Content) string {
 }
 
 func TestPrompts(t *testing.T) {
-	c := connect(t, map[string]*protocol.ElicitResult{"user_context": accept(`{"context":"a birthday"}`)})
+	c := connect(t,
+		map[string]*protocol.ElicitResult{"user_context": accept(`{"context":"a birthday"}`)})
 	for _, test := range []struct {
 		prompt string
 		args   map[string]string
@@ -211,7 +227,8 @@ func TestPrompts(t *testing.T) {
 			}
 		})
 	}
-	if _, err := c.GetPrompt(t.Context(), "test_prompt_with_embedded_resource", map[string]string{"resourceUri": "test://none"}); err == nil {
+	if _, err := c.GetPrompt(t.Context(), "test_prompt_with_embedded_resource",
+		map[string]string{"resourceUri": "test://none"}); err == nil {
 		t.Error("a prompt embeds a resource that does not exist")
 	}
 }
@@ -231,7 +248,8 @@ func TestResources(t *testing.T) {
 	} {
 		t.Run(uri, func(t *testing.T) {
 			got, err := c.ReadResource(t.Context(), uri)
-			if err != nil || len(got.Contents) != 1 || got.Contents[0].Text != want || got.Contents[0].URI != uri {
+			if err != nil || len(got.Contents) != 1 || got.Contents[0].Text != want ||
+				got.Contents[0].URI != uri {
 				t.Errorf("got %+v, %v, want %q", got, err, want)
 			}
 		})
@@ -248,7 +266,8 @@ func TestChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed := slices.ContainsFunc(list.Tools, func(tool protocol.Tool) bool { return tool.Name == "test_occasional_tool" })
+		listed := slices.ContainsFunc(list.Tools,
+			func(tool protocol.Tool) bool { return tool.Name == "test_occasional_tool" })
 		if listed != want {
 			t.Errorf("after %d changes the tool is listed: %t, want %t", i+1, listed, want)
 		}
@@ -273,7 +292,8 @@ func TestSchemas(t *testing.T) {
 		{`{"email":"a@b.example","extra":1}`, false},
 	} {
 		t.Run(test.args, func(t *testing.T) {
-			got, err := c.CallTool(t.Context(), "json_schema_2020_12_tool", json.RawMessage(test.args))
+			got, err := c.CallTool(t.Context(), "json_schema_2020_12_tool",
+				json.RawMessage(test.args))
 			if err != nil || got.IsError == test.ok {
 				t.Errorf("got %+v, %v, want it to pass: %t", got, err, test.ok)
 			}
@@ -298,7 +318,8 @@ func TestWithoutCapabilities(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = c.CallTool(t.Context(), "test_missing_capability", nil)
-	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeMissingRequiredClientCapability {
+	if e, ok := protocol.AsError(err); !ok ||
+		e.Code != protocol.CodeMissingRequiredClientCapability {
 		t.Errorf("error %v, want %d", err, protocol.CodeMissingRequiredClientCapability)
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // addNotifying registers tools that talk to the client while they work.
 func addNotifying(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "test_tool_with_progress", Description: "Reports progress while it works."}, progress)
+	server.AddTool(srv, server.Tool{Name: "test_tool_with_progress",
+		Description: "Reports progress while it works."}, progress)
 	server.AddTool(srv, server.Tool{
 		Name: "test_slow_tool", Description: "Takes as many seconds as it is told, and reports progress every second.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":600,"default":5}},"additionalProperties":false}`),
@@ -28,7 +29,8 @@ const stepTime = 50 * time.Millisecond
 
 // progress works in steps. A client that sends no progress token gets the
 // result alone; the handler need not know.
-func progress(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func progress(ctx context.Context, call *server.ToolCall,
+	_ nothing) (protocol.CallToolOutcome, error) {
 	for done := 0.0; ; done += 50 {
 		if err := call.Progress(ctx, done, 100, ""); err != nil {
 			return nil, err
@@ -48,7 +50,8 @@ type slowWork struct {
 
 // workSlowly is for trying out what clients and everything on the way to them
 // make of a call that takes its time: timeouts, progress, cancelling.
-func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (protocol.CallToolOutcome, error) {
+func workSlowly(ctx context.Context, call *server.ToolCall,
+	in slowWork) (protocol.CallToolOutcome, error) {
 	seconds := cmp.Or(in.Seconds, 5)
 	for done := range seconds {
 		message := fmt.Sprintf("%d of %d seconds", done, seconds)

@@ -17,7 +17,8 @@ type userContext struct {
 var askContext = roundtrip.MustQuestion[userContext]("user_context")
 
 func addPrompts(srv *server.Server) {
-	server.AddPrompt(srv, server.Prompt{Name: "test_simple_prompt", Description: "A prompt without arguments."}, simplePrompt)
+	server.AddPrompt(srv, server.Prompt{Name: "test_simple_prompt",
+		Description: "A prompt without arguments."}, simplePrompt)
 	server.AddPrompt(srv, server.Prompt{
 		Name: "test_prompt_with_arguments", Description: "A prompt with two arguments.",
 		Arguments: []protocol.PromptArgument{
@@ -32,7 +33,8 @@ func addPrompts(srv *server.Server) {
 			{Name: "resourceUri", Description: "The URI of the resource to embed", Required: true},
 		},
 	}, promptWithResource)
-	server.AddPrompt(srv, server.Prompt{Name: "test_prompt_with_image", Description: "A prompt about an image."}, promptWithImage)
+	server.AddPrompt(srv, server.Prompt{Name: "test_prompt_with_image",
+		Description: "A prompt about an image."}, promptWithImage)
 	server.AddPrompt(srv, server.Prompt{
 		Name: "test_input_required_result_prompt", Description: "A prompt that asks the person what it is for.",
 	}, promptThatAsks)
@@ -42,7 +44,8 @@ func addPrompts(srv *server.Server) {
 func messages(blocks ...protocol.Content) *protocol.GetPromptResult {
 	result := &protocol.GetPromptResult{}
 	for _, block := range blocks {
-		result.Messages = append(result.Messages, protocol.PromptMessage{Role: protocol.User, Content: block})
+		result.Messages = append(result.Messages,
+			protocol.PromptMessage{Role: protocol.User, Content: block})
 	}
 	return result
 }
@@ -51,9 +54,11 @@ func simplePrompt(context.Context, *server.PromptCall) (protocol.GetPromptOutcom
 	return messages(&protocol.TextContent{Text: "This is a simple prompt for testing."}), nil
 }
 
-func promptWithArguments(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
+func promptWithArguments(_ context.Context,
+	call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 	return messages(&protocol.TextContent{
-		Text: "Prompt with arguments: arg1='" + call.Arguments["arg1"] + "', arg2='" + call.Arguments["arg2"] + "'",
+		Text: "Prompt with arguments: arg1='" + call.Arguments["arg1"] + "', arg2='" +
+			call.Arguments["arg2"] + "'",
 	}), nil
 }
 
@@ -68,7 +73,8 @@ func completeArgument(_ context.Context, call *server.CompleteCall) ([]string, e
 	return fitting, nil
 }
 
-func promptWithResource(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
+func promptWithResource(_ context.Context,
+	call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 	contents, err := readText(call.Arguments["resourceUri"])
 	if err != nil {
 		return nil, err
@@ -91,7 +97,8 @@ func promptWithImage(context.Context, *server.PromptCall) (protocol.GetPromptOut
 func promptThatAsks(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
 	answer, ok := askContext.AcceptedContent(ctx)
 	if !ok {
-		return roundtrip.InputRequired(askContext.Elicit("What context should the prompt use?")), nil
+		return roundtrip.InputRequired(
+			askContext.Elicit("What context should the prompt use?")), nil
 	}
 	return messages(&protocol.TextContent{Text: "Use this context: " + answer.Context}), nil
 }

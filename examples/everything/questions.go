@@ -69,7 +69,8 @@ func greet(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToo
 	return server.Text("Hello, " + who.Name + "!"), nil
 }
 
-func greetSlowly(ctx context.Context, call *server.ToolCall, in nothing) (protocol.CallToolOutcome, error) {
+func greetSlowly(ctx context.Context, call *server.ToolCall,
+	in nothing) (protocol.CallToolOutcome, error) {
 	if err := call.Progress(ctx, 1, 2, "thinking of a question"); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,8 @@ func greetSlowly(ctx context.Context, call *server.ToolCall, in nothing) (protoc
 func capital(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
 	said, ok := roundtrip.Sampled(ctx, "capital_question")
 	if !ok {
-		return roundtrip.InputRequired(roundtrip.CreateMessage("capital_question", prompt("What is the capital of France?", 100))), nil
+		return roundtrip.InputRequired(roundtrip.CreateMessage("capital_question",
+			prompt("What is the capital of France?", 100))), nil
 	}
 	return &protocol.CallToolResult{Content: said.Content}, nil
 }
@@ -94,7 +96,8 @@ func prompt(text string, maxTokens int64) *protocol.CreateMessage {
 	}
 }
 
-func directories(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func directories(ctx context.Context, _ *server.ToolCall,
+	_ nothing) (protocol.CallToolOutcome, error) {
 	roots, ok := roundtrip.Roots(ctx, "client_roots")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.ListRoots("client_roots")), nil
@@ -113,15 +116,18 @@ const pageURL = "https://example.com/"
 // visitPage sends the person to a page, for what must not pass through the
 // client. That they agreed to go there does not say what they did there: a real
 // tool looks that up before it goes on.
-func visitPage(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func visitPage(ctx context.Context, _ *server.ToolCall,
+	_ nothing) (protocol.CallToolOutcome, error) {
 	if roundtrip.Visited(ctx, "visit") != roundtrip.Accepted {
-		return roundtrip.InputRequired(roundtrip.ElicitURL("visit", "Please have a look at this page:", pageURL)), nil
+		return roundtrip.InputRequired(
+			roundtrip.ElicitURL("visit", "Please have a look at this page:", pageURL)), nil
 	}
 	return server.Text("On the way to " + pageURL), nil
 }
 
 // whatever looks at what the client declares before it chooses a question.
-func whatever(ctx context.Context, call *server.ToolCall, in nothing) (protocol.CallToolOutcome, error) {
+func whatever(ctx context.Context, call *server.ToolCall,
+	in nothing) (protocol.CallToolOutcome, error) {
 	declared := call.Capabilities()
 	switch {
 	case declared.Missing(&protocol.ElicitForm{}).IsZero():

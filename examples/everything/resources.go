@@ -10,16 +10,20 @@ import (
 
 func addResources(srv *server.Server) {
 	for _, r := range []server.Resource{
-		{URI: "test://static-text", Name: "Static text", Description: "Text that never changes.", MIMEType: "text/plain"},
-		{URI: "test://example-resource", Name: "Example", Description: "Text for prompts to embed.", MIMEType: "text/plain"},
+		{URI: "test://static-text", Name: "Static text", Description: "Text that never changes.",
+			MIMEType: "text/plain"},
+		{URI: "test://example-resource", Name: "Example", Description: "Text for prompts to embed.",
+			MIMEType: "text/plain"},
 	} {
 		server.AddResource(srv, r, readStaticText)
 	}
 	server.AddResource(srv, server.Resource{
-		URI: "test://static-binary", Name: "Static image", Description: "A picture that never changes.", MIMEType: "image/png",
+		URI: "test://static-binary", Name: "Static image",
+		Description: "A picture that never changes.", MIMEType: "image/png",
 	}, readPicture)
 	server.AddResourceTemplate(srv, server.ResourceTemplate{
-		URITemplate: "test://template/{id}/data", Name: "Data by id", Description: "A record for every id.", MIMEType: "application/json",
+		URITemplate: "test://template/{id}/data", Name: "Data by id",
+		Description: "A record for every id.", MIMEType: "application/json",
 	}, readTemplate)
 }
 
@@ -37,7 +41,8 @@ func readText(uri string) (protocol.ResourceContents, error) {
 	return contents, nil
 }
 
-func readStaticText(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+func readStaticText(_ context.Context,
+	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	contents, err := readText(call.URI)
 	if err != nil {
 		return nil, err
@@ -50,13 +55,16 @@ func readPicture(context.Context, *server.ResourceCall) (protocol.ReadResourceOu
 	if err != nil {
 		return nil, err
 	}
-	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{MIMEType: image.MIMEType, Blob: image.Data}}}, nil
+	return &protocol.ReadResourceResult{
+		Contents: []protocol.ResourceContents{{MIMEType: image.MIMEType, Blob: image.Data}}}, nil
 }
 
 // readTemplate finds what the client put for {id} among the variables. It may
 // be anything, so it is encoded and not pasted.
-func readTemplate(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-	text, err := json.Marshal(map[string]any{"id": call.Variables["id"], "data": "Data for this id", "templateTest": true})
+func readTemplate(_ context.Context,
+	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+	text, err := json.Marshal(map[string]any{"id": call.Variables["id"], "data": "Data for this id",
+		"templateTest": true})
 	if err != nil {
 		return nil, err
 	}

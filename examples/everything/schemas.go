@@ -58,8 +58,10 @@ type contact struct {
 	Email         string `json:"email"`
 }
 
-func takeContact(_ context.Context, _ *server.ToolCall, in contact) (protocol.CallToolOutcome, error) {
-	return server.Text(fmt.Sprintf("%s of %s can be reached: %s%s", in.Name, in.Address.City, in.Phone, in.Email)), nil
+func takeContact(_ context.Context, _ *server.ToolCall,
+	in contact) (protocol.CallToolOutcome, error) {
+	return server.Text(fmt.Sprintf("%s of %s can be reached: %s%s", in.Name, in.Address.City,
+		in.Phone, in.Email)), nil
 }
 
 // regionSchema has a property that clients send in the header Mcp-Param-Region

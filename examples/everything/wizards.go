@@ -43,10 +43,12 @@ func addWizards(srv *server.Server) {
 
 // remember sends what it keeps with the question and gets it back with the
 // answer. The client carries it and can neither read nor change it.
-func remember(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func remember(ctx context.Context, _ *server.ToolCall,
+	_ nothing) (protocol.CallToolOutcome, error) {
 	answer, ok := confirm.AcceptedContent(ctx)
 	if !ok {
-		return roundtrip.InputRequired(confirm.Elicit("Please confirm"), roundtrip.WithState("state-ok")), nil
+		return roundtrip.InputRequired(confirm.Elicit("Please confirm"),
+			roundtrip.WithState("state-ok")), nil
 	}
 	kept, _ := roundtrip.State[string](ctx)
 	return server.Text(fmt.Sprintf("%s, confirmed: %t", kept, answer.OK)), nil
@@ -73,7 +75,8 @@ func several(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallT
 	}
 	greeting, ok := roundtrip.Sampled(ctx, "greeting")
 	if !ok {
-		missing = append(missing, roundtrip.CreateMessage("greeting", prompt("Generate a greeting", 50)))
+		missing = append(missing,
+			roundtrip.CreateMessage("greeting", prompt("Generate a greeting", 50)))
 	}
 	roots, ok := roundtrip.Roots(ctx, "client_roots")
 	if !ok {
@@ -96,7 +99,8 @@ func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToo
 	}
 	likes, ok := step2.AcceptedContent(ctx)
 	if !ok {
-		return roundtrip.InputRequired(step2.Elicit("Step 2: What is your favorite color, " + who.Name + "?")), nil
+		return roundtrip.InputRequired(
+			step2.Elicit("Step 2: What is your favorite color, " + who.Name + "?")), nil
 	}
 	return server.Text(who.Name + " likes " + likes.Color), nil
 }

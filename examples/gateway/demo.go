@@ -67,7 +67,8 @@ func demo(ctx context.Context, stdout io.Writer) (err error) {
 
 // user calls a tool of each upstream and answers what it is asked.
 func user(ctx context.Context, gateway, name string, table *table) error {
-	transport, err := clienthttp.New(gateway, &clienthttp.Options{Header: http.Header{"Authorization": {"Bearer " + name}}})
+	transport, err := clienthttp.New(gateway,
+		&clienthttp.Options{Header: http.Header{"Authorization": {"Bearer " + name}}})
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,8 @@ func user(ctx context.Context, gateway, name string, table *table) error {
 	c, err := client.New(transport, &client.Options{
 		Info: protocol.Implementation{Name: name, Version: "1.0.0"},
 		Era:  protocol.Legacy,
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(ctx context.Context,
+			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			seen = append(seen, q.Message)
 			table.say("%s is asked: %s", name, q.Message)
 			if err := table.everybodyIsAsked(ctx); err != nil {
@@ -84,7 +86,8 @@ func user(ctx context.Context, gateway, name string, table *table) error {
 			if strings.HasPrefix(q.Message, "Deploy") {
 				return client.Accept(map[string]string{"reason": name + " said so"})
 			}
-			return client.Accept(map[string]string{"name": map[string]string{"alice": "eu", "bob": "us"}[name]})
+			return client.Accept(
+				map[string]string{"name": map[string]string{"alice": "eu", "bob": "us"}[name]})
 		},
 	})
 	if err != nil {
@@ -160,7 +163,8 @@ func metrics(ctx context.Context, url string, stdout io.Writer) error {
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		line := lines.Text()
-		if strings.HasPrefix(line, "elicitation_") && !strings.HasSuffix(line, " 0") && !strings.Contains(line, "_bucket") && !strings.Contains(line, "_sum") {
+		if strings.HasPrefix(line, "elicitation_") && !strings.HasSuffix(line, " 0") &&
+			!strings.Contains(line, "_bucket") && !strings.Contains(line, "_sum") {
 			fmt.Fprintln(stdout, line)
 		}
 	}
@@ -219,7 +223,8 @@ func (ps *processes) log(p *process, stdout io.Writer) error {
 			return fmt.Errorf("the gateway logged %q: %w", lines.Text(), err)
 		}
 		name, _, _ := strings.Cut(entry.Upstream, "/")
-		fmt.Fprintf(stdout, "%-21s %s -> %-5s %s %s\n", entry.Msg, name, entry.Downstream, entry.Message, entry.Action)
+		fmt.Fprintf(stdout, "%-21s %s -> %-5s %s %s\n", entry.Msg, name, entry.Downstream,
+			entry.Message, entry.Action)
 	}
 	return lines.Err()
 }
@@ -230,7 +235,8 @@ func (ps *processes) stop() error {
 	for _, p := range ps.running {
 		_ = p.cmd.Process.Signal(syscall.SIGINT)
 		if err := p.cmd.Wait(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, &p.stderr))
+			errs = append(errs,
+				fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, &p.stderr))
 		}
 	}
 	ps.running = nil

@@ -110,7 +110,9 @@ func (nameCaller) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // handler serves clients at /mcp and Prometheus at /metrics.
 func (g *gateway) handler() http.Handler {
-	clients := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.server }, nil)
+	clients := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		return g.server
+	}, nil)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", auth.RequireBearerToken(g.identify, nil)(g.clients.Handler(clients)))
 	mux.Handle("/metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))

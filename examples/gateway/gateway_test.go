@@ -118,7 +118,8 @@ func TestClientWithoutAName(t *testing.T) {
 	}
 	up := httptest.NewServer(upstream)
 	defer up.Close()
-	g, err := newGateway(t.Context(), config{upstreams: map[string]string{"data": up.URL + "/mcp"}, users: alice}, io.Discard)
+	g, err := newGateway(t.Context(),
+		config{upstreams: map[string]string{"data": up.URL + "/mcp"}, users: alice}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,8 @@ func TestClientWithoutAName(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, ""},
 		{`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"data_database","arguments":{"name":"x"}}}`, `"id":2`},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway.URL+"/mcp", strings.NewReader(step.body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway.URL+"/mcp",
+			strings.NewReader(step.body))
 		if err != nil {
 			t.Fatal(err)
 		}

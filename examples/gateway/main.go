@@ -96,7 +96,8 @@ func (f pairsFlag) Set(value string) error {
 
 // listen serves until ctx ends and drain has returned, and prints the address
 // that it got.
-func listen(ctx context.Context, address string, handler http.Handler, drain func(), stdout io.Writer) error {
+func listen(ctx context.Context, address string, handler http.Handler, drain func(),
+	stdout io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err

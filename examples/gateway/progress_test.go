@@ -24,7 +24,8 @@ func through(t *testing.T, upstream http.Handler, opts client.Options) *client.C
 	up := httptest.NewServer(upstream)
 	t.Cleanup(up.Close)
 	routing := elicitation.Options{Heartbeat: 5 * time.Millisecond}
-	g, err := newGateway(t.Context(), config{routing, map[string]string{"up": up.URL}, alice}, io.Discard)
+	g, err := newGateway(t.Context(),
+		config{routing, map[string]string{"up": up.URL}, alice}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func connectAs(t *testing.T, g *gateway, token string, opts client.Options) *cli
 	t.Helper()
 	down := httptest.NewServer(g.handler())
 	t.Cleanup(down.Close)
-	transport, err := clienthttp.New(down.URL+"/mcp", &clienthttp.Options{Header: http.Header{"Authorization": {"Bearer " + token}}})
+	transport, err := clienthttp.New(down.URL+"/mcp",
+		&clienthttp.Options{Header: http.Header{"Authorization": {"Bearer " + token}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,8 @@ func connectAs(t *testing.T, g *gateway, token string, opts client.Options) *cli
 func hideFromMute(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		session, ok := req.GetSession().(*mcp.ServerSession)
-		if method == "tools/list" && ok && session.InitializeParams().Capabilities.Elicitation == nil {
+		if method == "tools/list" && ok &&
+			session.InitializeParams().Capabilities.Elicitation == nil {
 			return &mcp.ListToolsResult{Tools: []*mcp.Tool{}}, nil
 		}
 		return next(ctx, method, req)
@@ -66,15 +69,21 @@ func hideFromMute(next mcp.MethodHandler) mcp.MethodHandler {
 func TestToolsThatAskArePublished(t *testing.T) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "shy", Version: "1"}, nil)
 	srv.AddReceivingMiddleware(hideFromMute)
-	srv.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
-		if err != nil {
-			return nil, err
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer.Action}}}, nil
-	})
-	c := through(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil), client.Options{
-		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return client.Accept(nil) },
+	srv.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Sure?",
+				RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+			if err != nil {
+				return nil, err
+			}
+			return &mcp.CallToolResult{
+				Content: []mcp.Content{&mcp.TextContent{Text: answer.Action}}}, nil
+		})
+	upstream := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
+	c := through(t, upstream, client.Options{
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return client.Accept(nil)
+		},
 	})
 	list, err := c.ListTools(t.Context(), "")
 	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "up_ask" {
@@ -91,22 +100,25 @@ func TestToolsThatAskArePublished(t *testing.T) {
 func TestProgressIsPassedOn(t *testing.T) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "slow", Version: "1"}, nil)
 	heard := make(chan string, 9) // by the client
-	srv.AddTool(&mcp.Tool{Name: "work", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		token, said := req.Params.GetProgressToken(), "reported:"
-		for i := 1; token != nil && i <= 3; i++ {
-			for _, other := range []any{token, "somebody else's"} {
-				if err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: other, Progress: float64(i), Total: 3, Message: fmt.Sprint("step ", i)}); err != nil {
-					return nil, err
+	srv.AddTool(&mcp.Tool{Name: "work", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			token, said := req.Params.GetProgressToken(), "reported:"
+			for i := 1; token != nil && i <= 3; i++ {
+				for _, other := range []any{token, "somebody else's"} {
+					if err := req.Session.NotifyProgress(ctx,
+						&mcp.ProgressNotificationParams{ProgressToken: other, Progress: float64(i),
+							Total: 3, Message: fmt.Sprint("step ", i)}); err != nil {
+						return nil, err
+					}
+				}
+				if i == 3 { // the SDK may hand a result over before reports that came first
+					for range 3 {
+						said += <-heard
+					}
 				}
 			}
-			if i == 3 { // the SDK may hand a result over before reports that came first
-				for range 3 {
-					said += <-heard
-				}
-			}
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
-	})
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
+		})
 	upstream := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
 	for _, wanted := range []bool{true, false} {
 		t.Run(fmt.Sprint("wanted ", wanted), func(t *testing.T) {
@@ -130,38 +142,46 @@ func TestProgressIsPassedOn(t *testing.T) {
 func TestCallsThatWaitShowIt(t *testing.T) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "asks", Version: "1"}, nil)
 	heard := make(chan *protocol.Progress, 1000)
-	srv.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		report := func(progress float64) error {
-			return req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: progress})
-		}
-		if err := report(1); err != nil {
-			return nil, err
-		}
-		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
-		if err != nil {
-			return nil, err
-		}
-		if err := report(2); err != nil {
-			return nil, err
-		}
-		for last := 0.0; last < 2; { // the SDK may hand a result over before reports that came first
-			p := <-heard
-			if p.Progress <= last {
-				t.Errorf("%v follows %v", p.Progress, last)
+	srv.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			report := func(progress float64) error {
+				return req.Session.NotifyProgress(ctx,
+					&mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(),
+						Progress: progress})
 			}
-			last = p.Progress
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer.Action}}}, nil
-	})
+			if err := report(1); err != nil {
+				return nil, err
+			}
+			answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Sure?",
+				RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+			if err != nil {
+				return nil, err
+			}
+			if err := report(2); err != nil {
+				return nil, err
+			}
+			for last := 0.0; last < 2; {
+				// the SDK may hand a result over before reports that came first
+				p := <-heard
+				if p.Progress <= last {
+					t.Errorf("%v follows %v", p.Progress, last)
+				}
+				last = p.Progress
+			}
+			return &mcp.CallToolResult{
+				Content: []mcp.Content{&mcp.TextContent{Text: answer.Action}}}, nil
+		})
 	beats := make(chan struct{}, 1000)
-	c := through(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil), client.Options{
+	upstream := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
+	c := through(t, upstream, client.Options{
 		Progress: func(_ context.Context, p *protocol.Progress) {
 			heard <- p
 			if p.Message == "waiting for an answer" {
 				beats <- struct{}{}
 			}
 		},
-		ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(ctx context.Context,
+			_ *client.FormQuestion) (*protocol.ElicitResult, error) {
 			for range 3 {
 				select {
 				case <-beats:

@@ -22,7 +22,8 @@ func officialUpstream() http.Handler {
 func officialServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "official", Version: "1.0.0"}, nil)
 	mcp.AddTool(srv, &mcp.Tool{Name: "deploy", Description: "Deploys to an environment."},
-		func(ctx context.Context, req *mcp.CallToolRequest, in Deploy) (*mcp.CallToolResult, any, error) {
+		func(ctx context.Context, req *mcp.CallToolRequest,
+			in Deploy) (*mcp.CallToolResult, any, error) {
 			answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
 				Message:         "Deploy to " + in.Env + "?",
 				RequestedSchema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","minLength":3}},"required":["reason"]}`),
@@ -34,7 +35,8 @@ func officialServer() *mcp.Server {
 			if reason, ok := answer.Content["reason"].(string); ok && answer.Action == "accept" {
 				said = "deployed to " + in.Env + ": " + reason
 			}
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil, nil
+			return &mcp.CallToolResult{
+				Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil, nil
 		})
 	return srv
 }
@@ -58,15 +60,18 @@ type Database struct {
 
 // rondoUpstream is written once, for clients of either era.
 func rondoUpstream() (http.Handler, error) {
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "rondo", Version: "1.0.0"}})
+	srv, err := server.New(
+		&server.Options{Info: protocol.Implementation{Name: "rondo", Version: "1.0.0"}})
 	if err != nil {
 		return nil, err
 	}
 	server.AddTool(srv, server.Tool{Name: "database", Description: "Makes a database."},
-		func(ctx context.Context, _ *server.ToolCall, in Database) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall,
+			in Database) (protocol.CallToolOutcome, error) {
 			where, ok := region.AcceptedContent(ctx)
 			if !ok {
-				return roundtrip.InputRequired(region.Elicit("Which region for " + in.Name + "?")), nil
+				return roundtrip.InputRequired(
+					region.Elicit("Which region for " + in.Name + "?")), nil
 			}
 			return server.Text("made " + in.Name + " in " + where.Name), nil
 		})

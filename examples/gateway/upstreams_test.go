@@ -62,12 +62,14 @@ func TestChildProcesses(t *testing.T) {
 	}
 	t.Cleanup(g.shutdown)
 	c := connectAs(t, g, "alice", client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context,
+			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(map[string]string{"reason": "alice said so"})
 		},
 	})
 	result, err := c.CallTool(t.Context(), "up_deploy", Deploy{Env: "prod"})
-	if err != nil || result.Content[0].(*protocol.TextContent).Text != "deployed to prod: alice said so" {
+	if err != nil ||
+		result.Content[0].(*protocol.TextContent).Text != "deployed to prod: alice said so" {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // after is the same server with three lines changed: who asks, what is
 // installed, and what serves.
 func after(files *files) (http.Handler, error) {
-	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest, in deletion) (*mcp.CallToolResult, any, error) {
+	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest,
+		in deletion) (*mcp.CallToolResult, any, error) {
 		answer, err := gosdk.Elicit(ctx, req.Session, sure(in.Name))
 		if err != nil {
 			return nil, nil, err

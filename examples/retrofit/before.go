@@ -10,7 +10,8 @@ import (
 // before is a server as there are many. Its guard pushes a question down the
 // session and waits for the answer.
 func before(files *files) http.Handler {
-	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest, in deletion) (*mcp.CallToolResult, any, error) {
+	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest,
+		in deletion) (*mcp.CallToolResult, any, error) {
 		answer, err := req.Session.Elicit(ctx, sure(in.Name))
 		if err != nil {
 			return nil, nil, err

@@ -80,7 +80,8 @@ func show(ctx context.Context, out io.Writer) error {
 // call serves handler on loopback and calls it once, as a client of a revision
 // whose person answers every question with action. It returns what the tool
 // said and how often the person was asked.
-func call(ctx context.Context, handler http.Handler, revision, action string) (said string, asked int, err error) {
+func call(ctx context.Context, handler http.Handler,
+	revision, action string) (said string, asked int, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", 0, err
@@ -89,22 +90,27 @@ func call(ctx context.Context, handler http.Handler, revision, action string) (s
 	go func() { _ = s.Serve(listener) }()
 	defer s.Close()
 
-	client := mcp.NewClient(&mcp.Implementation{Name: "retrofit", Version: "1.0.0"}, &mcp.ClientOptions{
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			asked++
-			if action != "accept" {
-				return &mcp.ElicitResult{Action: action}, nil
-			}
-			return &mcp.ElicitResult{Action: action, Content: map[string]any{"reason": "it is out of date"}}, nil
-		},
-	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: "http://" + listener.Addr().String()},
+	client := mcp.NewClient(&mcp.Implementation{Name: "retrofit", Version: "1.0.0"},
+		&mcp.ClientOptions{
+			ElicitationHandler: func(context.Context,
+				*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				asked++
+				if action != "accept" {
+					return &mcp.ElicitResult{Action: action}, nil
+				}
+				return &mcp.ElicitResult{Action: action,
+					Content: map[string]any{"reason": "it is out of date"}}, nil
+			},
+		})
+	session, err := client.Connect(ctx,
+		&mcp.StreamableClientTransport{Endpoint: "http://" + listener.Addr().String()},
 		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		return "", 0, err
 	}
 	defer session.Close()
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "delete", Arguments: deletion{"draft.txt"}})
+	result, err := session.CallTool(ctx,
+		&mcp.CallToolParams{Name: "delete", Arguments: deletion{"draft.txt"}})
 	if err != nil {
 		return "", asked, err
 	}

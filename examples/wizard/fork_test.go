@@ -16,13 +16,15 @@ import (
 // was and answer otherwise. It is then another order, and is paid for as one.
 func TestForkedOrder(t *testing.T) {
 	ledger := &ledger{new(strings.Builder), map[string]string{}}
-	srv, err := newServer(&shop{prices: &market{}, bank: ledger, notify: func(string) {}}, roundtrip.Options{})
+	srv, err := newServer(&shop{prices: &market{}, bank: ledger, notify: func(string) {}},
+		roundtrip.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(srv, &client.Options{Era: protocol.Modern, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-		return nil, errors.New("Begin and Resume ask nobody")
-	}})
+	c, err := client.New(srv, &client.Options{Era: protocol.Modern,
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return nil, errors.New("Begin and Resume ask nobody")
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,8 @@ func TestForkedOrder(t *testing.T) {
 		if err := json.Unmarshal(data, again); err != nil {
 			t.Fatal(err)
 		}
-		if err := again.Answer(key, &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(content)}); err != nil {
+		if err := again.Answer(key, &protocol.ElicitResult{Action: protocol.ActionAccept,
+			Content: json.RawMessage(content)}); err != nil {
 			t.Fatal(err)
 		}
 		result, next, err := c.Resume(t.Context(), again)
@@ -46,7 +49,8 @@ func TestForkedOrder(t *testing.T) {
 		}
 		return result, next
 	}
-	_, begun, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"books"}`)})
+	_, begun, err := c.Begin(t.Context(),
+		&protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"books"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

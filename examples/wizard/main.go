@@ -43,8 +43,10 @@ func run(ctx context.Context, out io.Writer) error {
 // order has somebody order a database who changes their mind once.
 func order(ctx context.Context, out io.Writer, era protocol.Era) error {
 	ledger := &ledger{out, map[string]string{}}
-	s := &shop{prices: &market{}, bank: ledger, notify: func(text string) { fmt.Fprintln(out, "   mail:", text) }}
-	answers := []string{`{"name":"us"}`, `{"gigabytes":500}`, `{"change":"region"}`, `{"name":"eu"}`, `{}`, `{"change":"nothing"}`}
+	s := &shop{prices: &market{}, bank: ledger,
+		notify: func(text string) { fmt.Fprintln(out, "   mail:", text) }}
+	answers := []string{`{"name":"us"}`, `{"gigabytes":500}`, `{"change":"region"}`,
+		`{"name":"eu"}`, `{}`, `{"change":"nothing"}`}
 	return connect(ctx, s, era, func(c *client.Client) error {
 		result, err := c.CallTool(ctx, "provision", Order{Name: "books"})
 		if err != nil {
@@ -64,7 +66,8 @@ func order(ctx context.Context, out io.Writer, era protocol.Era) error {
 		answer := answers[0]
 		answers = answers[1:]
 		fmt.Fprintf(out, "   asked: %s -> %s\n", q.Message, answer)
-		return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(answer)}, nil
+		return &protocol.ElicitResult{Action: protocol.ActionAccept,
+			Content: json.RawMessage(answer)}, nil
 	})
 }
 
@@ -81,7 +84,8 @@ func connect(ctx context.Context, s *shop, era protocol.Era, use func(*client.Cl
 	clientIn, serverOut := io.Pipe()
 	over := make(chan error, 1)
 	go func() { over <- srv.ServeStream(ctx, serverIn, serverOut, nil) }()
-	c, err := client.New(client.NewStream(clientIn, clientOut, nil), &client.Options{Era: era, ElicitForm: elicit})
+	c, err := client.New(client.NewStream(clientIn, clientOut, nil),
+		&client.Options{Era: era, ElicitForm: elicit})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ type bank interface {
 
 // provision sells a database. It reads like a program that waits for its user,
 // and is run from its start whenever an answer comes in.
-func (s *shop) provision(ctx context.Context, _ *server.ToolCall, in Order) (protocol.CallToolOutcome, error) {
+func (s *shop) provision(ctx context.Context, _ *server.ToolCall,
+	in Order) (protocol.CallToolOutcome, error) {
 	cents, text, err := s.agree(ctx, in)
 	if err != nil {
 		return nil, err
@@ -75,24 +76,29 @@ func (s *shop) agree(ctx context.Context, in Order) (cents int, text string, err
 	region, size, review := Region{}, Size{}, Review{Change: "region"}
 	for try := 1; review.Change != "nothing"; try++ {
 		if review.Change == "region" {
-			region, err = roundtrip.Ask[Region](ctx, fmt.Sprint("region-", try), "Where is "+in.Name+" to live?")
+			region, err = roundtrip.Ask[Region](ctx, fmt.Sprint("region-", try),
+				"Where is "+in.Name+" to live?")
 			if err != nil {
 				return 0, "", err
 			}
 		}
 		// A size is one in a region, so both changes lead here.
-		size, err = roundtrip.Ask[Size](ctx, fmt.Sprint("size-", try), "How large, in "+region.Name+"?")
+		size, err = roundtrip.Ask[Size](ctx, fmt.Sprint("size-", try),
+			"How large, in "+region.Name+"?")
 		if err != nil {
 			return 0, "", err
 		}
-		cents, err = roundtrip.Memo(ctx, fmt.Sprint("price-", try), func(ctx context.Context) (int, error) {
-			return s.prices.Quote(ctx, region.Name, size.Gigabytes)
-		})
+		cents, err = roundtrip.Memo(ctx, fmt.Sprint("price-", try),
+			func(ctx context.Context) (int, error) {
+				return s.prices.Quote(ctx, region.Name, size.Gigabytes)
+			})
 		if err != nil {
 			return 0, "", err
 		}
-		text = fmt.Sprintf("%s, %d GB in %s for %d cents", in.Name, size.Gigabytes, region.Name, cents)
-		review, err = roundtrip.Ask[Review](ctx, fmt.Sprint("review-", try), text+". Change anything?")
+		text = fmt.Sprintf("%s, %d GB in %s for %d cents", in.Name, size.Gigabytes,
+			region.Name, cents)
+		review, err = roundtrip.Ask[Review](ctx, fmt.Sprint("review-", try),
+			text+". Change anything?")
 		if err != nil {
 			return 0, "", err
 		}
@@ -109,6 +115,7 @@ func newServer(s *shop, opts roundtrip.Options) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server.AddTool(srv, server.Tool{Name: "provision", Description: "Sells a database."}, s.provision)
+	server.AddTool(srv, server.Tool{Name: "provision", Description: "Sells a database."},
+		s.provision)
 	return srv, nil
 }

@@ -55,7 +55,8 @@ func replica(in io.Reader, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	srv, err := newServer(newShop(os.Getenv(replicaVar)), roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey})
+	srv, err := newServer(newShop(os.Getenv(replicaVar)),
+		roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -85,7 +86,8 @@ type remoteBank struct{ url string }
 
 func (b remoteBank) Charge(ctx context.Context, key string, cents int) (string, error) {
 	form := url.Values{"key": {key}, "cents": {fmt.Sprint(cents)}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +114,8 @@ func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer v.mu.Unlock()
 	v.knocks++
 	if v.receipts[key] == "" {
-		v.receipts[key] = fmt.Sprintf("receipt %d over %s", len(v.receipts)+1, r.PostFormValue("cents"))
+		v.receipts[key] = fmt.Sprintf("receipt %d over %s", len(v.receipts)+1,
+			r.PostFormValue("cents"))
 	}
 	fmt.Fprint(w, v.receipts[key])
 }
@@ -219,17 +222,20 @@ func roundRobin(t *testing.T, targets ...string) (string, *[2]atomic.Int64) {
 func buy(t *testing.T, proxy string) (string, *multiplier) {
 	t.Helper()
 	wire := &multiplier{t: t}
-	transport, err := clienthttp.New(proxy, &clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})
+	transport, err := clienthttp.New(proxy,
+		&clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := []string{`{"name":"us"}`, `{"gigabytes":500}`, `{"change":"region"}`, `{"name":"eu"}`, `{}`, `{"change":"nothing"}`}
+	answers := []string{`{"name":"us"}`, `{"gigabytes":500}`, `{"change":"region"}`,
+		`{"name":"eu"}`, `{}`, `{"change":"nothing"}`}
 	c, err := client.New(transport, &client.Options{
 		Era: protocol.Modern,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			answer := answers[0]
 			answers = answers[1:]
-			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(answer)}, nil
+			return &protocol.ElicitResult{Action: protocol.ActionAccept,
+				Content: json.RawMessage(answer)}, nil
 		},
 	})
 	if err != nil {
@@ -269,7 +275,8 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv, err := newServer(newShop(bank), roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Guard: guard})
+		srv, err := newServer(newShop(bank),
+			roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Guard: guard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +299,8 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 			t.Errorf("a copy got %s", body)
 		}
 	}
-	if len(wire.bodies) != copies || served == 0 || wire.legs != 7 || went[0].Load() < copies/2 || went[1].Load() < copies/2 {
+	if len(wire.bodies) != copies || served == 0 || wire.legs != 7 || went[0].Load() < copies/2 ||
+		went[1].Load() < copies/2 {
 		t.Errorf("%d copies, %d served, in leg %d, to %d and %d", len(wire.bodies), served, wire.legs, went[0].Load(), went[1].Load())
 	}
 	if late := wire.again(); !strings.Contains(late, text) {

@@ -32,7 +32,8 @@ func (c *rawClient) wait(revision, answer string, after time.Duration,
 	for id, more := range retries {
 		meta := fmt.Sprintf(`"progressToken":%d`, id)
 		if revision == string(protocol.V20260728) {
-			meta += `,"` + protocol.MetaProtocolVersion + `":"` + revision + `","` + protocol.MetaClientCapabilities + `":` + every
+			meta += `,"` + protocol.MetaProtocolVersion + `":"` + revision + `","` +
+				protocol.MetaClientCapabilities + `":` + every
 		}
 		c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{},%s"_meta":{%s}}}`, id, more, meta))
 	}
@@ -141,7 +142,8 @@ func answerWhenBeatsAreDue(t *testing.T, open func(*testing.T, *server.Server, s
 		results := c.wait(revision, answer, after, retries)
 		if revision == string(protocol.V20260728) {
 			for i := range retries {
-				retries[i] = `"inputResponses":{"login":` + answer + `},"requestState":` + quote(results[i].state) + `,`
+				retries[i] = `"inputResponses":{"login":` + answer + `},"requestState":` +
+					quote(results[i].state) + `,`
 			}
 			results = c.wait(revision, "", 0, retries)
 		}

@@ -49,11 +49,13 @@ func TestUnusableAnswersAreDropped(t *testing.T) {
 // TestMalformedAnswersAreReportedAsDropped guards against a defect of another implementation: null,
 // an object of anything and an envelope all counted as an answer, by the documented test for one.
 func TestMalformedAnswersAreReportedAsDropped(t *testing.T) {
-	for _, answer := range []string{`null`, `{"foo":1}`, `{}`, `[]`, `true`, `0`, `""`, `{"action":null}`,
+	for _, answer := range []string{`null`, `{"foo":1}`, `{}`, `[]`, `true`, `0`, `""`,
+		`{"action":null}`,
 		`{"result":{"action":"accept","content":{"reason":"because"}}}`} {
 		t.Run(answer, func(t *testing.T) {
 			w := newWire(t, nil)
-			w.answers(leg{target: "deploy", args: `{"env":"prod"}`}, `{"confirm":`+answer+`}`).wantAsked("confirm")
+			w.answers(leg{target: "deploy", args: `{"env":"prod"}`},
+				`{"confirm":`+answer+`}`).wantAsked("confirm")
 			if dropped := seen[event.AnswersDropped](w.watch); len(dropped) != 1 ||
 				dropped[0].Dropped[0].Reason != event.DropMalformed {
 				t.Errorf("got events %+v", dropped)
@@ -81,13 +83,16 @@ func TestAnswersAreValidated(t *testing.T) {
 		})
 	}
 	for name, content := range map[string]string{
-		"over the maximum": `{"cores":65,"spare":true}`, "fraction": `{"cores":1.5}`, "1e999": `{"cores":1e999}`,
-		"text": `{"cores":"8"}`, "2^63": `{"cores":9223372036854775808}`,
+		"over the maximum": `{"cores":65,"spare":true}`, "fraction": `{"cores":1.5}`,
+		"1e999": `{"cores":1e999}`,
+		"text":  `{"cores":"8"}`, "2^63": `{"cores":9223372036854775808}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWire(t, nil)
 			first := w.answers(leg{target: "wizard"}, `{"region":{"action":"accept","content":{"name":"eu"}}}`).wantAsked("size")
-			w.send(leg{target: "wizard", more: first.answered(`{"size":{"action":"accept","content":` + content + `}}`)}).wantAsked("size")
+			w.send(leg{target: "wizard",
+				more: first.answered(`{"size":{"action":"accept","content":` + content +
+					`}}`)}).wantAsked("size")
 		})
 	}
 	t.Run("not one of the choices", func(t *testing.T) {
@@ -113,7 +118,8 @@ func TestUnsolicitedAnswersAreValidated(t *testing.T) {
 	} {
 		t.Run(answer, func(t *testing.T) {
 			w.t = t
-			w.send(leg{target: "cold", more: `"inputResponses":{"confirm":` + answer + `}`}).wantText(want)
+			w.send(leg{target: "cold",
+				more: `"inputResponses":{"confirm":` + answer + `}`}).wantText(want)
 		})
 	}
 }
@@ -121,11 +127,13 @@ func TestUnsolicitedAnswersAreValidated(t *testing.T) {
 // TestAcceptWithoutContentNeedsDefaults guards against a defect of another implementation: an
 // accept without content passed although the form has required fields.
 func TestAcceptWithoutContentNeedsDefaults(t *testing.T) {
-	newWire(t, nil).answers(leg{target: "deploy", args: `{"env":"prod"}`}, `{"confirm":{"action":"accept"}}`).wantAsked("confirm")
+	newWire(t, nil).answers(leg{target: "deploy", args: `{"env":"prod"}`},
+		`{"confirm":{"action":"accept"}}`).wantAsked("confirm")
 	t.Run("all have defaults", func(t *testing.T) {
 		w := newWire(t, nil)
 		first := w.answers(leg{target: "wizard"}, `{"region":{"action":"accept","content":{"name":"eu"}}}`).wantAsked("size")
-		w.send(leg{target: "wizard", more: first.answered(`{"size":{"action":"accept"}}`)}).wantAsked("contact")
+		w.send(leg{target: "wizard",
+			more: first.answered(`{"size":{"action":"accept"}}`)}).wantAsked("contact")
 	})
 }
 
@@ -182,7 +190,8 @@ func TestStateIsMatchedByExactCase(t *testing.T) {
 			// Another server for each: twice is taken for a client that loses its state.
 			w := newWire(t, nil)
 			l := deploy
-			l.more = `"` + members[1] + `":` + answers + `,"` + members[0] + `":` + string(w.send(deploy).result["requestState"])
+			l.more = `"` + members[1] + `":` + answers + `,"` + members[0] + `":` +
+				string(w.send(deploy).result["requestState"])
 			w.send(l).wantAsked("confirm")
 		})
 	}
@@ -204,10 +213,12 @@ func TestStateIsMatchedByExactCase(t *testing.T) {
 // TestUnknownActionsAreNoAnswer guards against a defect of another implementation: an action that
 // does not exist was taken as an answer.
 func TestUnknownActionsAreNoAnswer(t *testing.T) {
-	for _, action := range []string{`"bogus"`, `""`, `"Accept"`, `"accept "`, `null`, `true`, `["accept"]`} {
+	for _, action := range []string{`"bogus"`, `""`, `"Accept"`, `"accept "`, `null`, `true`,
+		`["accept"]`} {
 		t.Run(action, func(t *testing.T) {
 			answers := `{"confirm":{"action":` + action + `,"content":{"reason":"because"}}}`
-			newWire(t, nil).answers(leg{target: "deploy", args: `{"env":"prod"}`}, answers).wantAsked("confirm")
+			newWire(t, nil).answers(leg{target: "deploy", args: `{"env":"prod"}`},
+				answers).wantAsked("confirm")
 		})
 	}
 }
@@ -260,7 +271,8 @@ func TestNoAnswerEndsTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
 			w.answers(leg{target: "greet"}, answers).wantText("hello ")
-			w.send(leg{target: "careless", more: `"inputResponses":` + answers}).wantError(http.StatusOK, protocol.CodeInternalError)
+			w.send(leg{target: "careless", more: `"inputResponses":` + answers}).wantError(
+				http.StatusOK, protocol.CodeInternalError)
 		})
 	}
 	w.t = t
@@ -290,7 +302,8 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 func TestMembersOfWrongTypeAreInvalidParams(t *testing.T) {
 	w := newWire(t, nil)
 	for _, more := range []string{
-		`"inputResponses":[]`, `"inputResponses":null`, `"inputResponses":"x"`, `"inputResponses":1`, `"inputResponses":true`,
+		`"inputResponses":[]`, `"inputResponses":null`, `"inputResponses":"x"`,
+		`"inputResponses":1`, `"inputResponses":true`,
 		`"requestState":null`, `"requestState":1`, `"requestState":[]`, `"requestState":{}`,
 		`"arguments":null`, `"arguments":[]`, `"arguments":"x"`,
 	} {

@@ -127,7 +127,8 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 	first := w.send(leg{target: "visit"}).wantAsked("login")
 	answered := make(chan *reply)
 	go func() {
-		answered <- w.send(leg{target: "visit", more: first.answered(`{"login":{"action":"accept"}}`)})
+		answered <- w.send(leg{target: "visit",
+			more: first.answered(`{"login":{"action":"accept"}}`)})
 	}()
 	<-holding
 	if err := handler.Shutdown(within(t, patience)); err != nil {

@@ -151,8 +151,10 @@ func paramsAttacks() []attack {
 		{"version is another", withMeta(`{"io.modelcontextprotocol/protocolVersion":"2099-01-01",` + caps + `}`), 400, mismatch, "7"},
 		{"version twice", withMeta(`{` + version + `,` + version + `}`), 400, parseError, ""},
 		{"no capabilities", withMeta(`{` + version + `}`), 400, badParams, "7"},
-		{"progress token is null", withMeta(`{` + version + `,` + caps + `,"progressToken":null}`), 400, badParams, "7"},
-		{"progress token is a fraction", withMeta(`{` + version + `,` + caps + `,"progressToken":1.5}`), 400, badParams, "7"},
+		{"progress token is null", withMeta(`{` + version + `,` + caps + `,"progressToken":null}`),
+			400, badParams, "7"},
+		{"progress token is a fraction",
+			withMeta(`{` + version + `,` + caps + `,"progressToken":1.5}`), 400, badParams, "7"},
 		{"unknown log level", withMeta(`{` + version + `,` + caps + `,"io.modelcontextprotocol/logLevel":"loud"}`), 400, badParams, "7"},
 		{"target is null", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:null,"_meta":{$meta}}}`, 400, badParams, "7"},
 		{"target is a number", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:1,"_meta":{$meta}}}`, 400, badParams, "7"},
@@ -169,7 +171,8 @@ func paramsAttacks() []attack {
 		list = append(list, attack{"capabilities are " + caps,
 			withMeta(`{` + version + `,"io.modelcontextprotocol/clientCapabilities":` + caps + `}`), 400, badParams, "7"})
 	}
-	for _, info := range []string{`null`, `[]`, `"x"`, `{"name":1}`, `{"name":null}`, `{"icons":[null]}`, `{"icons":{}}`} {
+	for _, info := range []string{`null`, `[]`, `"x"`, `{"name":1}`, `{"name":null}`,
+		`{"icons":[null]}`, `{"icons":{}}`} {
 		list = append(list, attack{"client info is " + info,
 			withMeta(`{` + version + `,` + caps + `,"io.modelcontextprotocol/clientInfo":` + info + `}`), -1, 0, "7"})
 	}
@@ -180,18 +183,22 @@ func paramsAttacks() []attack {
 func retryAttacks() []attack {
 	var list []attack
 	for _, state := range []string{`null`, `1`, `true`, `{}`, `[]`, `["x"]`} {
-		list = append(list, attack{"state " + state, with(`"requestState":` + state), 400, badParams, "7"})
+		list = append(list,
+			attack{"state " + state, with(`"requestState":` + state), 400, badParams, "7"})
 	}
 	for name, state := range map[string]string{
-		"empty": ``, "short": `x`, "line end": `abc\r\n`, "padded": `YWJj=`, "NUL": `\u0000`, "emoji": `😀`, "not base64": `%%%`,
+		"empty": ``, "short": `x`, "line end": `abc\r\n`, "padded": `YWJj=`, "NUL": `\u0000`,
+		"emoji": `😀`, "not base64": `%%%`,
 		"at the limit":   strings.Repeat("A", 16<<10),
 		"over the limit": strings.Repeat("A", 16<<10+1), "a megabyte": strings.Repeat("A", 1<<20),
 		"dots": `a.b.c`, "path": `../../etc/passwd`, "JSON": `{\"round\":1}`,
 	} {
-		list = append(list, attack{"state: " + name, with(`"requestState":"` + state + `"`), 200, badParams, "7"})
+		list = append(list,
+			attack{"state: " + name, with(`"requestState":"` + state + `"`), 200, badParams, "7"})
 	}
 	for _, answers := range []string{`null`, `1`, `"x"`, `true`, `[]`, `[{}]`} {
-		list = append(list, attack{"answers " + answers, with(`"inputResponses":` + answers), 400, badParams, "7"})
+		list = append(list,
+			attack{"answers " + answers, with(`"inputResponses":` + answers), 400, badParams, "7"})
 	}
 	list = append(list,
 		attack{"answers: none", with(`"inputResponses":{}`), 200, 0, "7"},
@@ -199,11 +206,13 @@ func retryAttacks() []attack {
 		attack{"answers: twice in all", with(`"inputResponses":{},"inputResponses":{}`), 400, parseError, ""},
 	)
 	for name, answers := range map[string]string{
-		"null": `"confirm":null`, "empty key": `"":null`, "prototype": `"__proto__":{"action":"accept"}`,
+		"null": `"confirm":null`, "empty key": `"":null`,
+		"prototype":    `"__proto__":{"action":"accept"}`,
 		"ten thousand": many(10_000, `"k%d":{"action":"accept","content":{}}`), "long key": quote(strings.Repeat("k", 1<<20)) + `:1`,
 		"deep": `"confirm":` + deep(61), "huge number": `"confirm":{"action":"accept","content":{"reason":1e999999999}}`,
 	} {
-		list = append(list, attack{"answers: " + name, with(`"inputResponses":{` + answers + `}`), 200, 0, "7"})
+		list = append(list,
+			attack{"answers: " + name, with(`"inputResponses":{` + answers + `}`), 200, 0, "7"})
 	}
 	return list
 }
@@ -217,11 +226,15 @@ func argumentAttacks() []attack {
 	for _, args := range []string{`null`, `1`, `"x"`, `true`, `[]`, `[{}]`} {
 		list = append(list, attack{"arguments " + args, arguments(args), 400, badParams, "7"})
 	}
-	list = append(list, attack{"argument twice", arguments(`{"env":"a","env":"b"}`), 400, parseError, ""})
+	list = append(list,
+		attack{"argument twice", arguments(`{"env":"a","env":"b"}`), 400, parseError, ""})
 	for name, args := range map[string]string{
-		"null": `{"env":null,"topic":null}`, "1e999": `{"n":1e999}`, "a huge exponent": `{"n":1e999999999,"m":-1E-999999999}`,
-		"a long number": `{"n":` + strings.Repeat("9", 100_000) + `}`, "prototype": `{"__proto__":{},"constructor":null}`,
-		"empty name": `{"":1}`, "wrong case": `{"Env":"x","TOPIC":"y"}`, "wide": `{` + many(20_000, `"k%d":%[1]d`) + `}`,
+		"null": `{"env":null,"topic":null}`, "1e999": `{"n":1e999}`,
+		"a huge exponent": `{"n":1e999999999,"m":-1E-999999999}`,
+		"a long number":   `{"n":` + strings.Repeat("9", 100_000) + `}`,
+		"prototype":       `{"__proto__":{},"constructor":null}`,
+		"empty name":      `{"":1}`, "wrong case": `{"Env":"x","TOPIC":"y"}`,
+		"wide": `{` + many(20_000, `"k%d":%[1]d`) + `}`,
 		"deep": `{"a":` + deep(60) + `}`, "long": `{"env":"` + strings.Repeat("x", 1<<20) + `"}`,
 	} {
 		list = append(list, attack{"arguments: " + name, arguments(args), -1, 0, "7"})
@@ -239,12 +252,14 @@ var bodiesInBrief = []string{"typed tool", "tool that takes cold answers", "prom
 func TestRequestBodiesAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	for name, l := range map[string]leg{
-		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"}, "tool with output": {target: "provision"},
-		"state only": {target: "poll"}, "tool that takes cold answers": {target: "cold"},
+		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"},
+		"tool with output": {target: "provision"},
+		"state only":       {target: "poll"}, "tool that takes cold answers": {target: "cold"},
 		"tool that does not ask": {target: "plain"},
-		"prompt":                 {method: protocol.MethodGetPrompt, target: "brief", args: `{"topic":"x"}`},
-		"resource":               {method: protocol.MethodReadResource, target: "vault://codes"},
-		"template":               {method: protocol.MethodReadResource, target: "vault://box/7"},
+		"prompt": {method: protocol.MethodGetPrompt, target: "brief",
+			args: `{"topic":"x"}`},
+		"resource": {method: protocol.MethodReadResource, target: "vault://codes"},
+		"template": {method: protocol.MethodReadResource, target: "vault://box/7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !testmode.Slow && !slices.Contains(bodiesInBrief, name) {
@@ -267,7 +282,8 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 					}
 					assault(w, a, l)
 					w.send(l)
-					if bugs, panics := w.bugs(), seen[event.HandlerPanicked](w.watch); len(bugs) > 0 || len(panics) > 0 {
+					if bugs, panics := w.bugs(),
+						seen[event.HandlerPanicked](w.watch); len(bugs) > 0 || len(panics) > 0 {
 						t.Errorf("the server reports %q, %+v", bugs, panics)
 					}
 				})
@@ -287,7 +303,8 @@ func assault(w *wire, a attack, l leg) {
 		code = r.err.Code
 	}
 	switch {
-	case a.status < 0: // whether it is refused is up to the handler, but not that it is told properly
+	case a.status < 0:
+		// whether it is refused is up to the handler, but not that it is told properly
 		if r.status != http.StatusOK && (r.status != http.StatusBadRequest || code == 0) {
 			w.t.Errorf("got status %d: %.300s", r.status, r.body)
 		}
@@ -298,7 +315,8 @@ func assault(w *wire, a attack, l leg) {
 		w.t.Errorf("got status %d and code %d, want %d and %d: %.300s", r.status, code, a.status,
 			a.code, r.body)
 	}
-	asks := string(r.result["resultType"]) == `"input_required"` // and what it asks is the author's business
+	// and what it asks is the author's business
+	asks := string(r.result["resultType"]) == `"input_required"`
 	if len(r.body) > 4<<10 && !asks {
 		w.t.Errorf("the response repeats %d bytes", len(r.body))
 	}

@@ -14,7 +14,8 @@ import (
 // that is null killed the client.
 func TestMalformedQuestionsAreUnusable(t *testing.T) {
 	for _, questions := range []string{
-		`{"c":null}`, `{"c":{}}`, `{"c":[]}`, `{"c":"x"}`, `{"c":{"method":null}}`, `{"c":{"method":"elicitation/create"}}`,
+		`{"c":null}`, `{"c":{}}`, `{"c":[]}`, `{"c":"x"}`, `{"c":{"method":null}}`,
+		`{"c":{"method":"elicitation/create"}}`,
 		`{"c":{"method":"elicitation/create","params":null}}`, `{"c":{"method":"elicitation/create","params":{}}}`,
 		`{"c":{"method":"elicitation/create","params":{"message":"?","requestedSchema":null}}}`,
 		`{"c":{"method":"sampling/createMessage","params":{"messages":null,"maxTokens":1}}}`,
@@ -23,7 +24,8 @@ func TestMalformedQuestionsAreUnusable(t *testing.T) {
 		`{"c":` + nameForm + `,"d":null}`,
 	} {
 		t.Run(questions[:min(len(questions), 60)], func(t *testing.T) {
-			h, who := newScripted(t, ask(`"inputRequests":`+questions+`,"requestState":"s"`)), &ada{}
+			h, who := newScripted(t,
+				ask(`"inputRequests":`+questions+`,"requestState":"s"`)), &ada{}
 			_, err := h.call(who.options())
 			wantUnusable(t, err)
 			h.wantRequests(1)
@@ -35,7 +37,8 @@ func TestMalformedQuestionsAreUnusable(t *testing.T) {
 // TestRootsQuestionMayHaveNoParams guards against a defect of another implementation: roots/list
 // without params, which another implementation sends, could not be read.
 func TestRootsQuestionMayHaveNoParams(t *testing.T) {
-	for _, question := range []string{`{"method":"roots/list"}`, `{"method":"roots/list","params":{}}`} {
+	for _, question := range []string{`{"method":"roots/list"}`,
+		`{"method":"roots/list","params":{}}`} {
 		t.Run(question, func(t *testing.T) {
 			h := newScripted(t, ask(`"inputRequests":{"c":`+question+`}`), done)
 			if _, err := h.call(person{}.options()); err != nil {
@@ -80,7 +83,8 @@ func TestUndeclaredAndUnsafeQuestionsAreRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// Beside a question that could be asked: nobody is asked that one either.
-			h := newScripted(t, ask(`"inputRequests":{"a":`+nameForm+`,"c":`+test.question+`}`), done)
+			h := newScripted(t,
+				ask(`"inputRequests":{"a":`+nameForm+`,"c":`+test.question+`}`), done)
 			if test.opts == url {
 				h = newScripted(t, ask(`"inputRequests":{"c":`+test.question+`}`), done)
 			}
@@ -103,7 +107,8 @@ func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 	for _, test := range []struct{ rounds, asked int }{{0, client.DefaultMaxRounds}, {3, 3},
 		{-1, 0}} {
 		t.Run(fmt.Sprint("limit ", test.rounds), func(t *testing.T) {
-			h, who := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`)), &ada{}
+			h, who := newScripted(t,
+				ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`)), &ada{}
 			opts := who.options()
 			opts.MaxRounds = test.rounds
 			_, err := h.call(opts)
@@ -141,7 +146,8 @@ func TestMisbehavingHandlerIsAnAnswerError(t *testing.T) {
 		},
 		"half an object": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
-			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: raw(`{"name":`)}, nil
+			return &protocol.ElicitResult{Action: protocol.ActionAccept,
+				Content: raw(`{"name":`)}, nil
 		},
 		"no content": func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil

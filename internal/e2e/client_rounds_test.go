@@ -28,7 +28,8 @@ func TestClientRetriesStateOnlyResult(t *testing.T) {
 	if err != nil || textOf(r.Content) != "done" {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if sent := h.wantRequests(2); string(sent[1]["requestState"]) != `"s"` || sent[1]["inputResponses"] != nil {
+	sent := h.wantRequests(2)
+	if string(sent[1]["requestState"]) != `"s"` || sent[1]["inputResponses"] != nil {
 		t.Errorf("got a retry with %q", names(sent[1]))
 	}
 }
@@ -70,7 +71,8 @@ func TestStateOnlyRoundsHaveNoLimit(t *testing.T) {
 // TestNeitherQuestionsNorStateIsUnusable guards against a defect of another implementation:
 // input_required with neither questions nor state was final.
 func TestNeitherQuestionsNorStateIsUnusable(t *testing.T) {
-	for _, result := range []string{`{"resultType":"input_required"}`, ask(`"inputRequests":{}`), ask(`"_meta":{}`)} {
+	for _, result := range []string{`{"resultType":"input_required"}`, ask(`"inputRequests":{}`),
+		ask(`"_meta":{}`)} {
 		t.Run(result, func(t *testing.T) {
 			h := newScripted(t, result)
 			r, err := h.call(nil)
@@ -133,9 +135,11 @@ func TestResultTypeDecidesOverQuestions(t *testing.T) {
 // TestStateIsEchoedExactly guards against a defect of another implementation: the empty state was
 // not echoed.
 func TestStateIsEchoedExactly(t *testing.T) {
-	for _, state := range []string{``, ` `, `a\u0000b`, `\ud83d\ude00\"\\`, strings.Repeat("x", 60<<10)} {
+	for _, state := range []string{``, ` `, `a\u0000b`, `\ud83d\ude00\"\\`,
+		strings.Repeat("x", 60<<10)} {
 		t.Run(state[:min(len(state), 20)], func(t *testing.T) {
-			h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"`+state+`"`), done)
+			h := newScripted(t,
+				ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"`+state+`"`), done)
 			if _, err := h.call((&ada{}).options()); err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +151,8 @@ func TestStateIsEchoedExactly(t *testing.T) {
 		})
 	}
 	t.Run("absent", func(t *testing.T) {
-		h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`), ask(`"inputRequests":{"c":`+nameForm+`}`), done)
+		h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`),
+			ask(`"inputRequests":{"c":`+nameForm+`}`), done)
 		if _, err := h.call((&ada{}).options()); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +226,8 @@ func TestCallersParamsAreNotChanged(t *testing.T) {
 // TestCallersAnswersAreSentFirst guards against a defect of another implementation: answers and
 // state of the caller were dropped on the first send, so that nothing could be resumed by hand.
 func TestCallersAnswersAreSentFirst(t *testing.T) {
-	h, who := newScripted(t, ask(`"inputRequests":{"d":`+nameForm+`},"requestState":"s2"`), done), &ada{}
+	h, who := newScripted(t, ask(`"inputRequests":{"d":`+nameForm+`},"requestState":"s2"`),
+		done), &ada{}
 	p := &protocol.CallToolParams{Name: "x"}
 	p.InputResponses = protocol.InputResponses{{Key: "c", Result: raw(`{"action":"decline"}`)}}
 	p.RequestState = protocol.StateText("s1")

@@ -93,7 +93,8 @@ func keyOf(t *testing.T, message string) string {
 // checkEra looks for what belongs to the other era only.
 func checkEra(t *testing.T, era protocol.Era, messages []wiretest.Message) {
 	t.Helper()
-	foreign := []string{`"input_required"`, `"resultType"`, `"requestState"`, `"inputResponses"`, `"io.modelcontextprotocol/`, `"cacheScope"`}
+	foreign := []string{`"input_required"`, `"resultType"`, `"requestState"`, `"inputResponses"`,
+		`"io.modelcontextprotocol/`, `"cacheScope"`}
 	if era == protocol.Modern {
 		foreign = []string{`"method":"initialize"`, `"elicitationId"`, `-32042`}
 	}

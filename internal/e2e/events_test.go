@@ -22,7 +22,8 @@ import (
 
 // note is a notification that any server may send while a request runs.
 func note(text string) *protocol.Notification {
-	return &protocol.Notification{Method: protocol.NotifyMessage, Params: raw(`{"level":"info","data":` + quote(text) + `}`)}
+	return &protocol.Notification{Method: protocol.NotifyMessage,
+		Params: raw(`{"level":"info","data":` + quote(text) + `}`)}
 }
 
 // stream posts a leg and returns what comes back, which must be an event stream, as it comes.
@@ -112,14 +113,16 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 			w.t = t
 			events := w.events(test.leg)
 			if len(events) != 2 || !strings.Contains(events[0], `"data":"working"`) ||
-				!strings.HasPrefix(events[1], `{"jsonrpc":"2.0","id":7,`) || !strings.Contains(events[1], test.want) {
+				!strings.HasPrefix(events[1], `{"jsonrpc":"2.0","id":7,`) ||
+				!strings.Contains(events[1], test.want) {
 				t.Errorf("got events %q, want a note, then %s", events, test.want)
 			}
 		})
 	}
 	t.Run("before a word", func(t *testing.T) {
 		w.t = t
-		w.send(leg{target: "needs", caps: `{}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+		w.send(leg{target: "needs", caps: `{}`}).wantError(http.StatusBadRequest,
+			protocol.CodeMissingRequiredClientCapability)
 		w.send(leg{target: "asks", more: `"requestState":"x"`}).frozen()
 		w.send(leg{target: "nothing"}).wantError(http.StatusOK, protocol.CodeInvalidParams)
 	})
@@ -291,10 +294,14 @@ func TestHTTPResponsesAreReadStrictly(t *testing.T) {
 		{"moved", "application/json", 307, ok, new(*client.TransportError)},
 		{"a batch", "application/json", 200, `[` + ok + `]`, new(*client.TransportError)},
 		{"a request", "application/json", 200, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, new(*client.TransportError)},
-		{"another id", "application/json", 200, `{"jsonrpc":"2.0","id":2,"result":` + done + `}`, new(*client.TransportError)},
-		{"id as text", "application/json", 200, `{"jsonrpc":"2.0","id":"1","result":` + done + `}`, new(*client.TransportError)},
-		{"id as a float", "application/json", 200, `{"jsonrpc":"2.0","id":1.0,"result":` + done + `}`, new(*client.TransportError)},
-		{"id is null", "application/json", 200, `{"jsonrpc":"2.0","id":null,"result":` + done + `}`, new(*client.TransportError)},
+		{"another id", "application/json", 200, `{"jsonrpc":"2.0","id":2,"result":` + done + `}`,
+			new(*client.TransportError)},
+		{"id as text", "application/json", 200, `{"jsonrpc":"2.0","id":"1","result":` + done + `}`,
+			new(*client.TransportError)},
+		{"id as a float", "application/json", 200,
+			`{"jsonrpc":"2.0","id":1.0,"result":` + done + `}`, new(*client.TransportError)},
+		{"id is null", "application/json", 200, `{"jsonrpc":"2.0","id":null,"result":` + done + `}`,
+			new(*client.TransportError)},
 		{"result and error", "application/json", 200, `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}`, new(*client.TransportError)},
 		{"id twice", "application/json", 200, `{"jsonrpc":"2.0","id":1,"id":1,"result":` + done + `}`, new(*client.TransportError)},
 		{"result is null", "application/json", 200, `{"jsonrpc":"2.0","id":1,"result":null}`, new(*client.TransportError)},
@@ -308,8 +315,10 @@ func TestHTTPResponsesAreReadStrictly(t *testing.T) {
 		{"error and 500", "application/json", 500, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`, new(*protocol.Error)},
 		{"error without id", "application/json", 400, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}`, new(*protocol.Error)},
 		{"error with null id", "application/json", 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}`, new(*protocol.Error)},
-		{"error is null", "application/json", 400, `{"jsonrpc":"2.0","id":1,"error":null}`, new(*client.TransportError)},
-		{"error is text", "application/json", 400, `{"jsonrpc":"2.0","id":1,"error":"no"}`, new(*client.TransportError)},
+		{"error is null", "application/json", 400, `{"jsonrpc":"2.0","id":1,"error":null}`,
+			new(*client.TransportError)},
+		{"error is text", "application/json", 400, `{"jsonrpc":"2.0","id":1,"error":"no"}`,
+			new(*client.TransportError)},
 		{"code is text", "application/json", 400, `{"jsonrpc":"2.0","id":1,"error":{"code":"-32602","message":"no"}}`, new(*client.TransportError)},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -127,11 +127,14 @@ func vaultFlow(ctx context.Context,
 func straightFlows() []flow {
 	because := person{"confirm": `{"reason":"it is tested"}`}
 	return []flow{
-		{"typed result", person{"region": `{"name":"eu"}`, "size": `{"cores":8}`}, tool("provision", `{}`), 3, `{"region":"eu","cores":108}`},
+		{"typed result", person{"region": `{"name":"eu"}`, "size": `{"cores":8}`},
+			tool("provision", `{}`), 3, `{"region":"eu","cores":108}`},
 		{"all kinds", person{"confirm": `{"reason":"it is tested"}`, "login": "{}"}, tool("survey", ``), 4, "it is tested, It is short., 2 directories"},
 		{"careless", because, tool("careless", ``), 2, "sure: it is tested"},
-		{"mixed", person{"region": `{"name":"eu"}`, "size": `{}`}, tool("mixed", ``), 3, "2 cores in eu"},
-		{"prompt", person{"contact": `{"email":"bob@example.com"}`}, prompt("brief", map[string]string{"topic": "rondos"}), 2,
+		{"mixed", person{"region": `{"name":"eu"}`, "size": `{}`}, tool("mixed", ``), 3,
+			"2 cores in eu"},
+		{"prompt", person{"contact": `{"email":"bob@example.com"}`},
+			prompt("brief", map[string]string{"topic": "rondos"}), 2,
 			"user: Write about rondos for bob@example.com"},
 		{"resource", because, resource("vault://codes"), 2, "vault://codes opened: it is tested"},
 		{"declined", person{"region": "decline"}, tool("provision", `{}`), 2, "error: declined: region; the person does not want this: do not call again unless they ask for it"},
@@ -154,7 +157,8 @@ func TestStraightLineCode(t *testing.T) {
 		{"events", eraOverHTTP, true, roundtrip.Options{}},
 		{"lines", eraOverLines, false, roundtrip.Options{}},
 		{"replay on legacy", eraOverHTTP, false,
-			roundtrip.Options{Legacy: roundtrip.LegacyReplay, StateStore: store.NewMemoryStateStore(0),
+			roundtrip.Options{Legacy: roundtrip.LegacyReplay,
+				StateStore:    store.NewMemoryStateStore(0),
 				MaxStateBytes: 300}},
 	}
 	for _, f := range straightFlows() {
@@ -263,8 +267,8 @@ func TestStraightLineCodeUnasked(t *testing.T) {
 	}
 }
 
-// TestNilQuestionOptionsAreIgnored asks with options of which some are nil, as code does that chooses
-// them by a condition.
+// TestNilQuestionOptionsAreIgnored asks with options of which some are nil, as code does that
+// chooses them by a condition.
 func TestNilQuestionOptionsAreIgnored(t *testing.T) {
 	srv, _ := mustServe(t, nil)
 	server.AddRawTool(srv, server.Tool{Name: "ask"},

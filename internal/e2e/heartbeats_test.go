@@ -15,8 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// addHeartbeatHosts adds a tool of each kind that waits for a person: author asks itself, gateway is
-// one of a gateway, whose router asks by the call of our server.
+// addHeartbeatHosts adds a tool of each kind that waits for a person: author asks itself, gateway
+// is one of a gateway, whose router asks by the call of our server.
 func addHeartbeatHosts(t *testing.T, srv *server.Server) {
 	t.Helper()
 	router, err := elicitation.New(nil)
@@ -39,14 +39,15 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) {
 			}
 			defer session.Detach()
 			routed, err := router.Begin(ctx, elicitation.Origin{Session: session},
-				elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context, q elicitation.Question,
-					_ func()) (json.RawMessage, error) {
-					answer, err := call.Elicit(ctx, q.Request.(*protocol.ElicitForm))
-					if err != nil {
-						return nil, err
-					}
-					return json.Marshal(answer)
-				})), "")
+				elicitation.ViaAsker(
+					elicitation.AskFunc(func(ctx context.Context, q elicitation.Question,
+						_ func()) (json.RawMessage, error) {
+						answer, err := call.Elicit(ctx, q.Request.(*protocol.ElicitForm))
+						if err != nil {
+							return nil, err
+						}
+						return json.Marshal(answer)
+					})), "")
 			if err != nil {
 				return nil, err
 			}

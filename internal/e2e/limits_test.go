@@ -203,22 +203,25 @@ func TestStateCap(t *testing.T) {
 func TestMiddlewareSeesEveryLeg(t *testing.T) {
 	var mu sync.Mutex
 	var legs []string
-	w := wired(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			result, err := next(ctx, request)
-			mu.Lock()
-			defer mu.Unlock()
-			kind := "error"
-			if err == nil {
-				kind = result.ResultType()
+	w := wired(t,
+		&server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				result, err := next(ctx, request)
+				mu.Lock()
+				defer mu.Unlock()
+				kind := "error"
+				if err == nil {
+					kind = result.ResultType()
+				}
+				legs = append(legs, request.Target+" "+kind)
+				return result, err
 			}
-			legs = append(legs, request.Target+" "+kind)
-			return result, err
-		}
-	}}}, nil)
-	w.answers(leg{target: "deploy", args: `{"env":"x"}`}, `{"confirm":{"action":"cancel"}}`).wantText("left x alone: cancelled")
+		}}}, nil)
+	w.answers(leg{target: "deploy", args: `{"env":"x"}`},
+		`{"confirm":{"action":"cancel"}}`).wantText("left x alone: cancelled")
 	w.send(leg{target: "deploy", more: `"requestState":"x"`}).frozen()
-	w.send(leg{target: "deploy", more: `"requestState":1`}).wantError(http.StatusBadRequest, protocol.CodeInvalidParams)
+	w.send(leg{target: "deploy", more: `"requestState":1`}).wantError(http.StatusBadRequest,
+		protocol.CodeInvalidParams)
 	w.send(leg{target: "unknown"}).wantError(http.StatusOK, protocol.CodeInvalidParams)
 	// What cannot be read has no target.
 	want := "deploy input_required, deploy complete, deploy error,  error, unknown error"
@@ -268,12 +271,14 @@ func TestNamesTravelInHeaders(t *testing.T) {
 			})
 		server.AddPrompt(srv, server.Prompt{Name: name},
 			func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
-				return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText(call.Name)}}, nil
+				return &protocol.GetPromptResult{
+					Messages: []protocol.PromptMessage{server.UserText(call.Name)}}, nil
 			})
 		server.AddResource(srv, server.Resource{URI: "test:" + name, Name: "x"},
 			func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome,
 				error) {
-				return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: call.URI}}}, nil
+				return &protocol.ReadResourceResult{
+					Contents: []protocol.ResourceContents{{Text: call.URI}}}, nil
 			})
 	}
 	c, _ := dial(t, listen(t, servertest.NewHandler(t, srv, nil)), nil)

@@ -195,7 +195,8 @@ func TestStolenStates(t *testing.T) {
 		{"a", "ann"}, {"Ann", "a"}, {"local", ""}}
 	states := make([]json.RawMessage, len(users))
 	for i, u := range users {
-		states[i] = base.as(u[0], u[1]).send(leg{target: "diary"}).wantAsked("first").result["requestState"]
+		asked := base.as(u[0], u[1]).send(leg{target: "diary"}).wantAsked("first")
+		states[i] = asked.result["requestState"]
 	}
 	answers := `"inputResponses":{"first":{"action":"accept","content":{"word":"x","turn":1}}},"requestState":`
 	for i, thief := range users {
@@ -234,12 +235,16 @@ func TestStatesAreBound(t *testing.T) {
 		reason event.Reason // empty: it is good
 	}{
 		{"as it is", origin, nil, ""},
-		{"arguments written otherwise", leg{target: "deploy", args: ` { "\u0065nv" : "pr\u006fd" } `}, nil, ""},
-		{"other arguments", leg{target: "deploy", args: `{"env":"test"}`}, nil, event.ReasonArguments},
-		{"more arguments", leg{target: "deploy", args: `{"env":"prod","x":1}`}, nil, event.ReasonArguments},
+		{"arguments written otherwise",
+			leg{target: "deploy", args: ` { "\u0065nv" : "pr\u006fd" } `}, nil, ""},
+		{"other arguments", leg{target: "deploy", args: `{"env":"test"}`}, nil,
+			event.ReasonArguments},
+		{"more arguments", leg{target: "deploy", args: `{"env":"prod","x":1}`}, nil,
+			event.ReasonArguments},
 		{"no arguments", leg{target: "deploy"}, nil, event.ReasonArguments},
 		{"other tool", leg{target: "fail", args: `{"env":"prod"}`}, nil, event.ReasonTarget},
-		{"prompt", leg{method: "prompts/get", target: "brief", args: `{"topic":"x"}`}, nil, event.ReasonMethod},
+		{"prompt", leg{method: "prompts/get", target: "brief", args: `{"topic":"x"}`}, nil,
+			event.ReasonMethod},
 		{"resource", leg{method: "resources/read", target: "vault://codes"}, nil,
 			event.ReasonMethod},
 		{"first byte", origin, change(func(s string) string { return "!" + s[1:] }),
@@ -287,7 +292,8 @@ func TestStatesAreBound(t *testing.T) {
 	t.Run("other server", func(t *testing.T) {
 		state := newWire(t, nil).send(origin).result["requestState"]
 		w := newWire(t, nil)
-		w.send(leg{target: "deploy", args: origin.args, more: `"inputResponses":` + accept + `,"requestState":` + string(state)}).frozen()
+		w.send(leg{target: "deploy", args: origin.args,
+			more: `"inputResponses":` + accept + `,"requestState":` + string(state)}).frozen()
 		if rejected := seen[event.StateRejected](w.watch); len(rejected) != 1 ||
 			rejected[0].Reason != event.ReasonForeignEphemeral {
 			t.Errorf("got events %+v", rejected)

@@ -156,9 +156,11 @@ func TestQuestionsRequireDeclaredCapabilities(t *testing.T) {
 		{"url to nothing", url, `{}`, `{"elicitation":{"url":{}}}`},
 		{"url to form", url, `{"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`},
 		{"url to empty", url, `{"elicitation":{}}`, `{"elicitation":{"url":{}}}`},
-		{"sampling to nothing", roundtrip.CreateMessage("q", subject.Sampling()), `{}`, `{"sampling":{}}`},
+		{"sampling to nothing", roundtrip.CreateMessage("q", subject.Sampling()), `{}`,
+			`{"sampling":{}}`},
 		{"sampling", roundtrip.CreateMessage("q", subject.Sampling()), `{"sampling":{}}`, ``},
-		{"tools to sampling", roundtrip.CreateMessage("q", tools), `{"sampling":{}}`, `{"sampling":{"tools":{}}}`},
+		{"tools to sampling", roundtrip.CreateMessage("q", tools), `{"sampling":{}}`,
+			`{"sampling":{"tools":{}}}`},
 		{"roots to nothing", roundtrip.ListRoots("q"), `{}`, `{"roots":{}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -170,14 +172,16 @@ func TestQuestionsRequireDeclaredCapabilities(t *testing.T) {
 					return
 				}
 				r.wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
-				if want := `{"requiredCapabilities":` + test.want + `}`; r.err != nil && string(r.err.Data) != want {
+				if want := `{"requiredCapabilities":` + test.want + `}`; r.err != nil &&
+					string(r.err.Data) != want {
 					t.Errorf("got data %s, want %s", r.err.Data, want)
 				}
 			})
 		})
 	}
 	t.Run("all at once", func(t *testing.T) {
-		r := newWire(t, nil).send(leg{target: "survey", caps: `{"roots":{}}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+		r := newWire(t, nil).send(leg{target: "survey", caps: `{"roots":{}}`}).wantError(
+			http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
 		want := `{"requiredCapabilities":{"elicitation":{"form":{},"url":{}},"sampling":{}}}`
 		if r.err != nil && string(r.err.Data) != want {
 			t.Errorf("got data %s, want %s", r.err.Data, want)
@@ -194,11 +198,13 @@ func TestCapabilitiesAreCheckedOnEachRetry(t *testing.T) {
 	w.send(leg{target: "wizard", caps: `{"roots":{}}`, more: asked.answered(`{"region":{"action":"accept","content":{"name":"eu"}}}`)}).
 		wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
 	for target, caps := range map[string]string{
-		"deploy": `{"elicitation":{"url":{}}}`, "sign_in": `{"elicitation":{}}`, "summarize": `{"elicitation":{}}`, "tidy": `{"sampling":{}}`,
+		"deploy": `{"elicitation":{"url":{}}}`, "sign_in": `{"elicitation":{}}`,
+		"summarize": `{"elicitation":{}}`, "tidy": `{"sampling":{}}`,
 	} {
 		t.Run(target, func(t *testing.T) {
 			w.t = t
-			w.send(leg{target: target, caps: caps, args: `{"env":"x"}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+			w.send(leg{target: target, caps: caps, args: `{"env":"x"}`}).wantError(
+				http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
 		})
 	}
 	if asked := seen[event.InputRequested](w.watch); len(asked) != 1 {
@@ -211,7 +217,8 @@ func TestCapabilitiesAreCheckedOnEachRetry(t *testing.T) {
 // data.
 func TestHandlersMayNameMissingCapabilities(t *testing.T) {
 	build := func() (*protocol.InputRequiredResult, error) {
-		return nil, protocol.MissingCapabilities(protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}})
+		return nil, protocol.MissingCapabilities(
+			protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}})
 	}
 	eachStyle(t, build, func(t *testing.T, w *wire, l leg) {
 		r := w.send(l).wantError(http.StatusBadRequest,
@@ -229,7 +236,8 @@ func TestHandlersMayNameMissingCapabilities(t *testing.T) {
 					return server.Text("ran"), nil
 				})
 		})
-		w.send(leg{target: "needy", caps: `{"sampling":{}}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+		w.send(leg{target: "needy", caps: `{"sampling":{}}`}).wantError(http.StatusBadRequest,
+			protocol.CodeMissingRequiredClientCapability)
 		w.send(leg{target: "needy", caps: `{"sampling":{},"roots":{}}`}).wantText("ran")
 	})
 }
@@ -316,13 +324,16 @@ func TestUnencodableQuestionsAreAServerBug(t *testing.T) {
 			Messages: []protocol.SamplingMessage{{Role: protocol.User,
 				Content: []protocol.Content{nil}}}}},
 		{"no role", &protocol.CreateMessage{MaxTokens: 1,
-			Messages: []protocol.SamplingMessage{{Content: []protocol.Content{&protocol.TextContent{}}}}}},
-		{"half an object as metadata", &protocol.CreateMessage{MaxTokens: 1, Metadata: raw(`{"a"`)}},
+			Messages: []protocol.SamplingMessage{
+				{Content: []protocol.Content{&protocol.TextContent{}}}}}},
+		{"half an object as metadata",
+			&protocol.CreateMessage{MaxTokens: 1, Metadata: raw(`{"a"`)}},
 		{"_meta is a list", &protocol.ListRoots{Meta: protocol.Meta(`[]`)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			build := func() (*protocol.InputRequiredResult, error) {
-				return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "c", Request: test.request}}}, nil
+				return &protocol.InputRequiredResult{
+					InputRequests: protocol.InputRequests{{Key: "c", Request: test.request}}}, nil
 			}
 			eachStyle(t, build, func(t *testing.T, w *wire, l leg) { w.wantBug(w.send(l), "") })
 		})
@@ -419,7 +430,8 @@ func TestURLErrorKeepsItsElicitations(t *testing.T) {
 // has not.
 func TestURLQuestionsNeedNoElicitationID(t *testing.T) {
 	w := newWire(t, nil)
-	r := w.answers(leg{target: "sign_in"}, `{"login":{"action":"accept"}}`).wantText("visit accepted")
+	r := w.answers(leg{target: "sign_in"},
+		`{"login":{"action":"accept"}}`).wantText("visit accepted")
 	if strings.Contains(string(r.body), "elicitationId") {
 		t.Errorf("got %s", r.body)
 	}
@@ -455,7 +467,9 @@ func TestPanicIsAnsweredAndKeepsTheConnection(t *testing.T) {
 		}
 		// The connection lives, too.
 		reused := false
-		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
+		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+			reused = info.Reused
+		}}
 		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace),
 			http.MethodPut, w.url, nil)
 		if err != nil {

@@ -52,7 +52,8 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv, watched := mustServe(t, &server.Options{Roundtrip: opts})
 			addDiary(srv)
-			url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate}))
+			url := listen(t,
+				servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate}))
 			write := func(user string, era protocol.Era) error {
 				return writeOnce(t, url, user,
 					era)

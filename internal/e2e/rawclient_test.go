@@ -71,7 +71,8 @@ func (c *rawClient) next() rawMessage {
 	return rawMessage{}
 }
 
-// rawHandshake opens a session in which forms can be asked and, where the revision has them, visits.
+// rawHandshake opens a session in which forms can be asked and, where the revision has them,
+// visits.
 func rawHandshake(revision string) string {
 	elicitation := `{}`
 	if revision >= string(protocol.V20251125) {

@@ -127,7 +127,8 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 		via.hosts = append(via.hosts, host)
 	}
 	recorder := &wiretest.Recorder{Base: via}
-	p := person{"region": `{"name":"eu"}`, "size": `{"cores":8}`, "contact": `{"email":"ada@example.com"}`}
+	p := person{"region": `{"name":"eu"}`, "size": `{"cores":8}`,
+		"contact": `{"email":"ada@example.com"}`}
 	c := connect(t, "http://127.0.0.1:1/mcp",
 		&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}}, p.options())
 	got, err := tool("wizard", ``)(within(t, 2*patience), c)

@@ -89,7 +89,8 @@ func checkRetry(t testing.TB, before, asked, retry object) {
 		t.Error("a request is repeated although its result did not require input")
 		return
 	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(names(before), names(retry)...)))) {
+	for _, name := range slices.Compact(
+		slices.Sorted(slices.Values(append(names(before), names(retry)...)))) {
 		switch name {
 		case "inputResponses", "requestState", "_meta": // a progress token may differ
 		default:
@@ -121,7 +122,8 @@ func checkRetry(t testing.TB, before, asked, retry object) {
 func checkAnswer(t testing.TB, key, method string, answer object) {
 	t.Helper()
 	want := map[string]string{
-		`"elicitation/create"`: "action", `"sampling/createMessage"`: "role", `"roots/list"`: "roots",
+		`"elicitation/create"`: "action", `"sampling/createMessage"`: "role",
+		`"roots/list"`: "roots",
 	}[method]
 	if answer[want] == nil || answer["method"] != nil || answer["result"] != nil ||
 		answer["resultType"] != nil {

@@ -36,7 +36,8 @@ func tool(name, args string) func(context.Context, *client.Client) (string, erro
 	}
 }
 
-func prompt(name string, args map[string]string) func(context.Context, *client.Client) (string, error) {
+func prompt(name string,
+	args map[string]string) func(context.Context, *client.Client) (string, error) {
 	return func(ctx context.Context, c *client.Client) (string, error) {
 		r, err := c.GetPrompt(ctx, name, args)
 		if err != nil || len(r.Messages) != 1 {
@@ -60,24 +61,32 @@ func resource(uri string) func(context.Context, *client.Client) (string, error) 
 func flows() []flow {
 	because := person{"confirm": `{"reason":"it is tested"}`}
 	return []flow{
-		{"single-round", because, tool("deploy", `{"env":"prod"}`), 2, "deployed to prod: it is tested"},
-		{"three-rounds", person{"region": `{"name":"eu"}`, "size": `{"cores":8}`, "contact": `{"email":"ada@example.com"}`},
+		{"single-round", because, tool("deploy", `{"env":"prod"}`), 2,
+			"deployed to prod: it is tested"},
+		{"three-rounds", person{"region": `{"name":"eu"}`, "size": `{"cores":8}`,
+			"contact": `{"email":"ada@example.com"}`},
 			tool("wizard", ``), 4, "8 cores in eu for ada@example.com, round 4, saw eu"},
-		{"defaults", person{"region": `{"name":"us"}`, "size": `{}`, "contact": `{"email":"ada@example.com"}`},
+		{"defaults", person{"region": `{"name":"us"}`, "size": `{}`,
+			"contact": `{"email":"ada@example.com"}`},
 			tool("wizard", ``), 4, "2 cores in us for ada@example.com, round 4, saw us"},
-		{"decline", person{"confirm": "decline"}, tool("deploy", `{"env":"prod"}`), 2, "left prod alone: declined"},
-		{"cancel", person{"confirm": "cancel"}, tool("deploy", `{"env":"prod"}`), 2, "left prod alone: cancelled"},
+		{"decline", person{"confirm": "decline"}, tool("deploy", `{"env":"prod"}`), 2,
+			"left prod alone: declined"},
+		{"cancel", person{"confirm": "cancel"}, tool("deploy", `{"env":"prod"}`), 2,
+			"left prod alone: cancelled"},
 		{"no-nagging", person{"region": "decline"}, tool("wizard", ``), 2, "error: declined: region; the person does not want this: do not call again unless they ask for it"},
-		{"typed-result", person{"region": `{"name":"eu"}`}, tool("provision", `{}`), 2, `{"region":"eu","cores":2}`},
+		{"typed-result", person{"region": `{"name":"eu"}`}, tool("provision", `{}`), 2,
+			`{"region":"eu","cores":2}`},
 		{"sampling", nil, tool("summarize", ``), 2, "model model-1 says: It is short."},
 		{"roots", nil, tool("tidy", ``), 2, "2 directories"},
 		{"url", person{"login": "{}"}, tool("sign_in", ``), 2, "visit accepted"},
-		{"prompt", person{"contact": `{"email":"bob@example.com"}`}, prompt("brief", map[string]string{"topic": "rondos"}), 2,
+		{"prompt", person{"contact": `{"email":"bob@example.com"}`},
+			prompt("brief", map[string]string{"topic": "rondos"}), 2,
 			"user: Write about rondos for bob@example.com"},
 		{"resource", because, resource("vault://codes"), 2, "vault://codes opened: it is tested"},
 		{"template", because, resource("vault://box/7"), 2, "vault://box/7 opened: it is tested"},
 		{"state-only", nil, tool("poll", ``), 3, "ready"},
-		{"all-at-once", person{"confirm": `{"reason":"it is tested"}`, "login": "decline"}, tool("survey", ``), 2,
+		{"all-at-once", person{"confirm": `{"reason":"it is tested"}`, "login": "decline"},
+			tool("survey", ``), 2,
 			"accepted it is tested, It is short., 2 directories, visit declined"},
 		{"is-error", because, tool("fail", ``), 2, "error: the disk is full"},
 		{"no-question", nil, tool("plain", ``), 1, "plain"},

@@ -85,12 +85,13 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 			}
 			t.Run(style.name+"/"+era.String(), func(t *testing.T) {
 				link := ""
-				srv, w := mustServe(t, &server.Options{Roundtrip: roundtrip.Options{AllowURL: func(u *url.URL) error {
-					if u.Hostname() == "blocked.example" {
-						return errors.New("not on the list")
-					}
-					return nil
-				}}})
+				srv, w := mustServe(t,
+					&server.Options{Roundtrip: roundtrip.Options{AllowURL: func(u *url.URL) error {
+						if u.Hostname() == "blocked.example" {
+							return errors.New("not on the list")
+						}
+						return nil
+					}}})
 				server.AddRawTool(srv, server.Tool{Name: "visit"},
 					func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
 						error) {
@@ -105,7 +106,8 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 					ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult,
 						error) {
 						asked.Add(1)
-						return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: raw(`{"reason":"because"}`)}, nil
+						return &protocol.ElicitResult{Action: protocol.ActionAccept,
+							Content: raw(`{"reason":"because"}`)}, nil
 					},
 					ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
 						error) {
@@ -130,11 +132,14 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 						before := len(seen[event.ServerBug](w))
 						_, err := c.CallTool(within(t, patience), "visit", nil)
 						e, ok := protocol.AsError(err)
-						if !ok || e.Code != protocol.CodeInternalError || !strings.Contains(e.Message, `"login"`) || strings.Contains(e.Message, "4242") {
+						if !ok || e.Code != protocol.CodeInternalError ||
+							!strings.Contains(e.Message, `"login"`) ||
+							strings.Contains(e.Message, "4242") {
 							t.Errorf("%.40q: got %v, want -32603 naming the question", bad, err)
 						}
 						bugs := seen[event.ServerBug](w)[before:]
-						if len(bugs) != 1 || !strings.Contains(bugs[0].Err.Error(), `"login"`) || strings.Contains(bugs[0].Err.Error(), "4242") {
+						if len(bugs) != 1 || !strings.Contains(bugs[0].Err.Error(), `"login"`) ||
+							strings.Contains(bugs[0].Err.Error(), "4242") {
 							t.Errorf("%.40q: the operator is told %v", bad, bugs)
 						}
 						if asked.Load() != 0 {

@@ -74,7 +74,8 @@ func thinkSideBySide(t *testing.T, who func(*http.Request) (protocol.Principal, 
 					case <-answer:
 					case <-ctx.Done():
 					}
-					return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: fmt.Appendf(nil, `{"reason":"reason %d"}`, i)}, nil
+					return &protocol.ElicitResult{Action: protocol.ActionAccept,
+						Content: fmt.Appendf(nil, `{"reason":"reason %d"}`, i)}, nil
 				}})
 		thinking.Go(func() {
 			tool := []string{"deploy", "ask in place"}[i%2]
@@ -248,7 +249,8 @@ func callAs(t *testing.T, url string, http1 *http.Client, user string,
 // addFlowTool adds the tool that asks in place what deploy asks by returning.
 func addFlowTool(srv *server.Server) {
 	server.AddTool(srv, server.Tool{Name: "ask in place"},
-		func(ctx context.Context, _ *server.ToolCall, in subject.DeployInput) (protocol.CallToolOutcome, error) {
+		func(ctx context.Context, _ *server.ToolCall,
+			in subject.DeployInput) (protocol.CallToolOutcome, error) {
 			answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
 			if err != nil {
 				return nil, err

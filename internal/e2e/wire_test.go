@@ -103,7 +103,8 @@ func (w *wire) send(l leg) *reply {
 	l = l.defaulted()
 	w.nextID++
 	id := quote("leg-" + string(rune('0'+w.nextID%10)))
-	return w.post(`{"jsonrpc":"2.0","id":`+id+`,"method":"`+l.method+`","params":`+l.params()+`}`, id, l.method, l.target)
+	return w.post(`{"jsonrpc":"2.0","id":`+id+`,"method":"`+l.method+`","params":`+l.params()+`}`,
+		id, l.method, l.target)
 }
 
 // post sends a body as it is. id is what must come back, empty for none.
@@ -150,7 +151,8 @@ func (w *wire) exchange(body, method, target string) *reply {
 		w.t.Fatalf("body is not strict JSON on one line: %v: %.300q\nto %.300s", err, r.body, body)
 	}
 	message := parse(w.t, r.body)
-	if string(message["jsonrpc"]) != `"2.0"` || (message["result"] == nil) == (message["error"] == nil) {
+	if string(message["jsonrpc"]) != `"2.0"` ||
+		(message["result"] == nil) == (message["error"] == nil) {
 		w.t.Fatalf("not a response: %.300s\nto %.300s", r.body, body)
 	}
 	if message["result"] != nil {
@@ -174,7 +176,8 @@ func (r *reply) wantError(status int, code int64) *reply {
 // wantText holds the reply against a tool's result.
 func (r *reply) wantText(text string) *reply {
 	r.t.Helper()
-	if r.status != http.StatusOK || string(r.result["resultType"]) != `"complete"` || !strings.Contains(string(r.result["content"]), quote(text)) {
+	if r.status != http.StatusOK || string(r.result["resultType"]) != `"complete"` ||
+		!strings.Contains(string(r.result["content"]), quote(text)) {
 		r.t.Errorf("got status %d and %s, want the text %q", r.status, r.body, text)
 	}
 	return r

@@ -44,7 +44,8 @@ func TestTagsOfOtherLibrariesAreLeftAlone(t *testing.T) {
 			t.Errorf("tag %s: %v", key, err)
 		}
 	}
-	for _, tag := range []string{"", " ", "`raw`", "name,omitempty", `json:"a"  yaml:"b" `, `@Ident @@*`} {
+	for _, tag := range []string{"", " ", "`raw`", "name,omitempty", `json:"a"  yaml:"b" `,
+		`@Ident @@*`} {
 		if _, err := read[int](tag); err != nil {
 			t.Errorf("tag %q: %v", tag, err)
 		}
@@ -54,17 +55,26 @@ func TestTagsOfOtherLibrariesAreLeftAlone(t *testing.T) {
 // TestMistakenTagsAreRefused names type, field and tag, and what to do.
 func TestMistakenTagsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ tag, want string }{
-		{`minumum:"1"`, "minimum"}, {`minimun:"1"`, "minimum"}, {`maximim:"1"`, "maximum"}, {`Maximum:"1"`, "maximum"}, {`MINIMUM:"1"`, "minimum"}, {`mnimum:"1"`, "minimum"},
-		{`minlength:"1"`, "minLength"}, {`min_length:"1"`, "minLength"}, {`maxLenght:"1"`, "maxLength"}, {`minItem:"1"`, "minItems"},
-		{`formt:"email"`, "format"}, {`fromat:"email"`, "format"}, {`enums:"a"`, "enum"}, {`Enum:"a"`, "enum"}, {`enumTitle:"a"`, "enumTitles"}, {`enum_titles:"a"`, "enumTitles"},
-		{`titel:"a"`, "title"}, {`defualt:"1"`, "default"}, {`defaults:"1"`, "default"}, {`json_schema:"a"`, "jsonschema"}, {`jsonSchema:"a"`, "jsonschema"},
-		{`min:"1"`, "minimum"}, {`max:"1"`, "maximum"}, {`minLen:"1"`, "minLength"}, {`maximumLength:"1"`, "maxLength"}, {`minimumLength:"1"`, "minLength"},
-		{`description:"a"`, "jsonschema"}, {`enumNames:"a"`, "enumTitles"}, {`oneOf:"a,b"`, "enum"}, {`const:"a"`, "enum"}, {`required:"true"`, "omitempty"},
-		{`pattern:"^a$"`, "InputSchema"}, {`multipleOf:"2"`, "InputSchema"}, {`exclusiveMinimum:"0"`, "InputSchema"}, {`uniqueItems:"true"`, "InputSchema"}, {`readOnly:"true"`, "InputSchema"},
+		{`minumum:"1"`, "minimum"}, {`minimun:"1"`, "minimum"}, {`maximim:"1"`, "maximum"},
+		{`Maximum:"1"`, "maximum"}, {`MINIMUM:"1"`, "minimum"}, {`mnimum:"1"`, "minimum"},
+		{`minlength:"1"`, "minLength"}, {`min_length:"1"`, "minLength"},
+		{`maxLenght:"1"`, "maxLength"}, {`minItem:"1"`, "minItems"},
+		{`formt:"email"`, "format"}, {`fromat:"email"`, "format"}, {`enums:"a"`, "enum"},
+		{`Enum:"a"`, "enum"}, {`enumTitle:"a"`, "enumTitles"}, {`enum_titles:"a"`, "enumTitles"},
+		{`titel:"a"`, "title"}, {`defualt:"1"`, "default"}, {`defaults:"1"`, "default"},
+		{`json_schema:"a"`, "jsonschema"}, {`jsonSchema:"a"`, "jsonschema"},
+		{`min:"1"`, "minimum"}, {`max:"1"`, "maximum"}, {`minLen:"1"`, "minLength"},
+		{`maximumLength:"1"`, "maxLength"}, {`minimumLength:"1"`, "minLength"},
+		{`description:"a"`, "jsonschema"}, {`enumNames:"a"`, "enumTitles"}, {`oneOf:"a,b"`, "enum"},
+		{`const:"a"`, "enum"}, {`required:"true"`, "omitempty"},
+		{`pattern:"^a$"`, "InputSchema"}, {`multipleOf:"2"`, "InputSchema"},
+		{`exclusiveMinimum:"0"`, "InputSchema"}, {`uniqueItems:"true"`, "InputSchema"},
+		{`readOnly:"true"`, "InputSchema"},
 		{`examples:"a"`, "description"},
 		{`json:"a" validate:"required" pattern:"x"`, "pattern"},
 		{`minimum:"1" minimum:"2"`, "twice"},
-		{`minimum:5`, "key"}, {`json:"a" minimum: "5"`, "key"}, {`json:"a",minimum:"5"`, "minimum"}, {`json:"a" minumum:5`, "key"},
+		{`minimum:5`, "key"}, {`json:"a" minimum: "5"`, "key"}, {`json:"a",minimum:"5"`, "minimum"},
+		{`json:"a" minumum:5`, "key"},
 	} {
 		t.Run(tt.tag, func(t *testing.T) {
 			_, err := read[int](tt.tag)
@@ -89,7 +99,8 @@ func TestDescriptionsAreTexts(t *testing.T) {
 		"required", "-", "title=Name", "minimum=1", "required,minimum=1", "what to buy,minLength=2",
 		"type=string", "a=b", "the name, pattern=^a$", "x,enum=a,enum=b", "required,title=x",
 	} {
-		if _, err := read[string](`jsonschema:"` + text + `"`); err == nil || !strings.Contains(err.Error(), "jsonschema") {
+		if _, err := read[string](`jsonschema:"` + text + `"`); err == nil ||
+			!strings.Contains(err.Error(), "jsonschema") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -110,18 +121,30 @@ func TestSenselessTagsAreRefused(t *testing.T) {
 		tags []string
 	}{
 		{"string", read[string], []string{
-			`format:"bananas"`, `format:""`, `format:"idn-email"`, `format:"regex"`, `minLength:"2" maxLength:"1"`, `minLength:"-1"`, `minLength:"1.5"`, `minLength:"one"`, `maxLength:"2147483648"`,
-			`enum:""`, `enum:"a,"`, `enum:"a,,b"`, `enum:"a,b,a"`, `enumTitles:"A"`, `enum:"a,b" enumTitles:"A"`, `enum:"a,b" enumTitles:"A,"`, `enum:"a" minLength:"1"`, `enum:"a" format:"email"`,
+			`format:"bananas"`, `format:""`, `format:"idn-email"`, `format:"regex"`,
+			`minLength:"2" maxLength:"1"`, `minLength:"-1"`, `minLength:"1.5"`, `minLength:"one"`,
+			`maxLength:"2147483648"`,
+			`enum:""`, `enum:"a,"`, `enum:"a,,b"`, `enum:"a,b,a"`, `enumTitles:"A"`,
+			`enum:"a,b" enumTitles:"A"`, `enum:"a,b" enumTitles:"A,"`, `enum:"a" minLength:"1"`,
+			`enum:"a" format:"email"`,
 			`minimum:"1"`, `maximum:"1"`, `minItems:"1"`, "title:\"\\xff\"", `jsonschema:""`,
 		}},
-		{"int8", read[int8], []string{`maximum:"1000"`, `maximum:"128"`, `minimum:"-129"`, `minimum:"1000"`, `minimum:"2" maximum:"1"`, `minimum:"0.5"`, `minimum:"one"`, `minimum:"+1"`, `minimum:"01"`, `minimum:" 1"`, `minimum:"0x1"`, `minimum:"NaN"`, `minimum:"1e99999999"`, `minimum:""`, `format:"date"`, `enum:"1,2"`, `default:"x"`, `default:"1.5"`, `minLength:"1"`}},
+		{"int8", read[int8],
+			[]string{`maximum:"1000"`, `maximum:"128"`, `minimum:"-129"`, `minimum:"1000"`,
+				`minimum:"2" maximum:"1"`, `minimum:"0.5"`, `minimum:"one"`, `minimum:"+1"`,
+				`minimum:"01"`, `minimum:" 1"`, `minimum:"0x1"`, `minimum:"NaN"`,
+				`minimum:"1e99999999"`, `minimum:""`, `format:"date"`, `enum:"1,2"`, `default:"x"`,
+				`default:"1.5"`, `minLength:"1"`}},
 		{"uint", read[uint], []string{`minimum:"-1"`, `maximum:"18446744073709551616"`}},
-		{"int64", read[int64], []string{`maximum:"9223372036854775808"`, `minimum:"-9223372036854775809"`}},
-		{"float64", read[float64], []string{`maximum:"9007199254740993"`, `maximum:"1e400"`, `minimum:".5"`, `minimum:"Inf"`}},
+		{"int64", read[int64],
+			[]string{`maximum:"9223372036854775808"`, `minimum:"-9223372036854775809"`}},
+		{"float64", read[float64], []string{`maximum:"9007199254740993"`, `maximum:"1e400"`,
+			`minimum:".5"`, `minimum:"Inf"`}},
 		{"float32", read[float32], []string{`maximum:"16777217"`, `maximum:"1e39"`}},
 		{"bool", read[bool], []string{`default:"yes"`, `minimum:"1"`, `enum:"true"`}},
 		{"time", read[time.Time], []string{`format:"date"`, `enum:"now"`, `minimum:"1"`}},
-		{"[]string", read[[]string], []string{`minItems:"2" maxItems:"1"`, `minLength:"1"`, `format:"email"`, `minimum:"1"`, `enum:"a,a"`}},
+		{"[]string", read[[]string], []string{`minItems:"2" maxItems:"1"`, `minLength:"1"`,
+			`format:"email"`, `minimum:"1"`, `enum:"a,a"`}},
 		{"[]int", read[[]int], []string{`enum:"1"`, `default:"1"`, `maxLength:"1"`}},
 		{"[3]string", read[[3]string], []string{`minItems:"4"`, `maxItems:"2"`}},
 		{"[]byte", read[[]byte], []string{`minLength:"1"`, `minItems:"1"`, `enum:"a"`}},
@@ -185,7 +208,8 @@ func TestListedFormatsHold(t *testing.T) {
 		if !fields.IsFormat(format) {
 			t.Errorf("%s is refused", format)
 		}
-		s, err := schema.Compile(fmt.Appendf(nil, `{"type":"string","format":%q}`, format), schema.Limits{})
+		s, err := schema.Compile(fmt.Appendf(nil, `{"type":"string","format":%q}`, format),
+			schema.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +258,8 @@ func TestMistakesAreFoundWhereverTheyAre(t *testing.T) {
 		{reflect.TypeFor[embeds](), "embedded"},
 	} {
 		t.Run(tt.of.String(), func(t *testing.T) {
-			if err := fields.CheckType(tt.of); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err := fields.CheckType(tt.of); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v: %v", tt.of, err)
 			}
 		})

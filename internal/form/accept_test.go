@@ -46,7 +46,8 @@ func TestAccept(t *testing.T) {
 		{"empty", `{}`, ok(defaults)},
 		{"white space", " {\n} ", ok(defaults)},
 		{"unknown members are dropped", `{"evil":{"a":[1]},"Text":"zz","text ":"zz","":1}`, ok(defaults)},
-		{"order of the form", `{"one":"a","count":3,"text":"ab"}`, `{"text":"ab","count":3,"one":"a"}`},
+		{"order of the form", `{"one":"a","count":3,"text":"ab"}`,
+			`{"text":"ab","count":3,"one":"a"}`},
 		{"escaped name", `{"\u006fne":"a"}`, `{"text":"abc","count":1,"one":"a"}`},
 		{"escaped value", `{"one":"\u0061"}`, `{"text":"abc","count":1,"one":"\u0061"}`},
 		{"characters, not bytes", `{"text":"éééé"}`, `{"text":"éééé","count":1}`},
@@ -71,7 +72,8 @@ func TestAccept(t *testing.T) {
 		{"duplicate unknown member", `{"x":1,"x":1}`, `the answer is not valid: json: duplicate member "x" at byte 7`},
 		{"invalid UTF-8", "{\"one\":\"\xff\"}", `the answer is not valid: json: `},
 		{"lone surrogate", `{"one":"\ud800"}`, `the answer is not valid: json: `},
-		{"too deep", `{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, `the answer is not valid: json: `},
+		{"too deep", `{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+			`the answer is not valid: json: `},
 		{"null for optional", `{"yes":null}`, `field "yes": must be a boolean, got null`},
 		{"text of number", `{"text":1}`, `field "text": must be a string, got number`},
 		{"text of object", `{"text":{"a":1}}`, `field "text": must be a string, got object`},
@@ -93,7 +95,8 @@ func TestAccept(t *testing.T) {
 		{"float out of range", `{"float":-1e399}`, `field "float": is out of range`},
 		{"float32 out of range", `{"small":1e39}`, `field "small": is out of range`},
 		{"huge exponent", `{"wide":1e1000000000}`, `field "wide": is out of range`},
-		{"long number", `{"wide":` + strings.Repeat("1", 2000) + `}`, `field "wide": is out of range`},
+		{"long number", `{"wide":` + strings.Repeat("1", 2000) + `}`,
+			`field "wide": is out of range`},
 		{"outside enum", `{"one":"A"}`, `field "one": must be one of the allowed values`},
 		{"enum of array", `{"one":["a"]}`, `field "one": must be a string, got array`},
 		{"choices of text", `{"some":"a"}`, `field "some": must be an array of strings, got string`},
@@ -195,14 +198,16 @@ func TestAcceptManyFields(t *testing.T) {
 func TestErrorNeverHoldsValue(t *testing.T) {
 	const mark = "hunter2"
 	for _, property := range []string{
-		`{"type":"string","maxLength":1}`, `{"type":"string","format":"email"}`, `{"type":"string","enum":["a"]}`, `{"type":"string","pattern":"^a$"}`,
+		`{"type":"string","maxLength":1}`, `{"type":"string","format":"email"}`,
+		`{"type":"string","enum":["a"]}`, `{"type":"string","pattern":"^a$"}`,
 		`{"type":"string","format":"uuid"}`, `{"type":"integer"}`, `{"type":"number"}`, `{"type":"boolean"}`, `{"type":"array","items":{"type":"string","enum":["a"]}}`,
 	} {
 		f, err := form.ParsePeer([]byte(object(property)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, content := range []string{`{"x":"` + mark + `"}`, `{"x":["` + mark + `"]}`, `{"x":{"` + mark + `":"` + mark + `"}}`, `{"x":` + mark + `}`, `"` + mark + `"`} {
+		for _, content := range []string{`{"x":"` + mark + `"}`, `{"x":["` + mark + `"]}`,
+			`{"x":{"` + mark + `":"` + mark + `"}}`, `{"x":` + mark + `}`, `"` + mark + `"`} {
 			_, err := f.Accept([]byte(content))
 			if err == nil {
 				t.Errorf("%s: %s is accepted", property, content)
@@ -219,7 +224,8 @@ func TestPeerKeywords(t *testing.T) {
 		{"pattern", object(`{"type":"string","pattern":"^a"}`), `{"x":"b"}`, `field "x": must match the pattern "^a"`},
 		{"exclusiveMinimum", object(`{"type":"number","exclusiveMinimum":1}`), `{"x":1}`, `field "x": must be more than 1`},
 		{"uniqueItems", object(`{"type":"array","uniqueItems":true,"items":{"type":"string","enum":["a"]}}`), `{"x":["a","a"]}`, `field "x": must not hold the same item twice`},
-		{"other format", object(`{"type":"string","format":"uuid"}`), `{"x":"1"}`, `field "x": must be a valid uuid`},
+		{"other format", object(`{"type":"string","format":"uuid"}`), `{"x":"1"}`,
+			`field "x": must be a valid uuid`},
 		{"enum of integers", object(`{"type":"integer","enum":[1,2]}`), `{"x":3}`, `field "x": must be one of the allowed values`},
 		{"additionalProperties, of which none is left", `{"type":"object","properties":{"x":{"type":"string"}},"additionalProperties":false}`, `{"x":"b","y":1}`, ``},
 		{"legacy enum", object(`{"type":"string","enum":["a"],"enumNames":["A"]}`), `{"x":"A"}`, `field "x": must be one of the allowed values`},
@@ -296,8 +302,10 @@ var fuzzSchemas = []string{
 }
 
 var fuzzContents = []string{
-	`{}`, `null`, `{"x":null}`, `{"x":"ab"}`, `{"x":"a@b.c"}`, `{"x":"https://a/b"}`, `{"x":"2026-01-02"}`, `{"x":"2026-01-02T03:04:05Z"}`, `{"x":1}`, `{"x":1.0}`, `{"x":1e2}`,
-	`{"x":0.5}`, `{"x":true}`, `{"x":["a","b"]}`, `{"x":["a",1]}`, `{"x":"a","y":2}`, `{"X":"a"}`, `{"x":1,"x":2}`, `{"x":1e1000}`, fullAnswer,
+	`{}`, `null`, `{"x":null}`, `{"x":"ab"}`, `{"x":"a@b.c"}`, `{"x":"https://a/b"}`,
+	`{"x":"2026-01-02"}`, `{"x":"2026-01-02T03:04:05Z"}`, `{"x":1}`, `{"x":1.0}`, `{"x":1e2}`,
+	`{"x":0.5}`, `{"x":true}`, `{"x":["a","b"]}`, `{"x":["a",1]}`, `{"x":"a","y":2}`, `{"X":"a"}`,
+	`{"x":1,"x":2}`, `{"x":1e1000}`, fullAnswer,
 }
 
 // FuzzAccept compares the form's own check with the compiled schema's, and decodes what the check

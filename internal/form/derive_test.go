@@ -101,7 +101,8 @@ func TestDeriveEmbedded(t *testing.T) {
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got, want := string(derive[struct{}](t).Schema()), `{"type":"object","properties":{}}`; got != want {
+	if got, want := string(derive[struct{}](t).Schema()),
+		`{"type":"object","properties":{}}`; got != want {
 		t.Errorf("empty struct: got %s, want %s", got, want)
 	}
 }
@@ -302,7 +303,8 @@ func TestSecrets(t *testing.T) {
 	schemaOf := func(name, title string) []byte {
 		n, _ := json.Marshal(name)
 		s, _ := json.Marshal(title)
-		return []byte(`{"type":"object","properties":{` + string(n) + `:{"type":"string","title":` + string(s) + `}}}`)
+		return []byte(`{"type":"object","properties":{` + string(n) + `:{"type":"string","title":` +
+			string(s) + `}}}`)
 	}
 	check := func(what string, raw []byte, refused bool) {
 		t.Helper()

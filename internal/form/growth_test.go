@@ -32,11 +32,13 @@ func TestGrowth(t *testing.T) {
 			BytesPerByte: 300, ObjectsPerByte: 5,
 		},
 			growthtest.Input{Name: "long title", Make: growthtest.Repeat(`{"type":"object","properties":{"f":{"type":"string","title":"`, `x`, `"}}}`), RefusedFrom: form.MaxSchema + 1},
-			growthtest.Input{Name: "many fields", Make: fields(`{"type":"string"}`, `}}`), Refused: true},
+			growthtest.Input{Name: "many fields", Make: fields(`{"type":"string"}`, `}}`),
+				Refused: true},
 			growthtest.Input{Name: "many values", Make: growthtest.Repeat(`{"type":"object","properties":{"f":{"type":"string","enum":[`, `"value",`, `"value"]}}}`), Refused: true},
 			growthtest.Input{Name: "required", Make: growthtest.Repeat(`{"type":"object","properties":{"f":{"type":"string"}},"required":[`, `"x",`, `"f"]}`), Refused: true},
 			growthtest.Input{Name: "keywords beyond the grammar", Make: growthtest.Repeat(`{"type":"object","properties":{"f":{"type":"string","pattern":"a"}},"allOf":[`, `1,`, `1]}`), Refused: true},
-			growthtest.Input{Name: "nested", Make: fields(`{"type":"object"}`, `}}`), Refused: true},
+			growthtest.Input{Name: "nested", Make: fields(`{"type":"object"}`, `}}`),
+				Refused: true},
 		)
 	})
 	t.Run("secrets in schemas that are no forms", func(t *testing.T) {
@@ -47,10 +49,13 @@ func TestGrowth(t *testing.T) {
 			},
 			BytesPerByte: 60, ObjectsPerByte: 1,
 		},
-			growthtest.Input{Name: "title", Make: growthtest.Repeat(`{"properties":{"f":{"title":"`, `a b `, `"}}}`)},
+			growthtest.Input{Name: "title",
+				Make: growthtest.Repeat(`{"properties":{"f":{"title":"`, `a b `, `"}}}`)},
 			growthtest.Input{Name: "names", Make: fields(`{"type":"string"}`, `}}`)},
-			growthtest.Input{Name: "schemas", Make: growthtest.Repeat(`{"allOf":[`, `{"properties":{"f":{}}},`, `{}]}`)},
-			growthtest.Input{Name: "choices", Make: growthtest.Repeat(`{"properties":{"f":{"oneOf":[`, `{"const":1},`, `{}]}}}`)},
+			growthtest.Input{Name: "schemas",
+				Make: growthtest.Repeat(`{"allOf":[`, `{"properties":{"f":{}}},`, `{}]}`)},
+			growthtest.Input{Name: "choices",
+				Make: growthtest.Repeat(`{"properties":{"f":{"oneOf":[`, `{"const":1},`, `{}]}}}`)},
 		)
 	})
 	t.Run("answers", func(t *testing.T) {
@@ -64,8 +69,10 @@ func TestGrowth(t *testing.T) {
 			{Name: "too long", Make: growthtest.Repeat(`{"short":"`, `a`, `"}`), Refused: true},
 			{Name: "number", Make: growthtest.Repeat(`{"n":1`, `0`, `}`), Refused: true},
 			{Name: "choices", Make: growthtest.Repeat(`{"tags":[`, `"a",`, `"b"]}`)},
-			{Name: "wrong choices", Make: growthtest.Repeat(`{"tags":[`, `"c",`, `"b"]}`), Refused: true},
-			{Name: "no choices", Make: growthtest.Repeat(`{"tags":[`, `1,`, `"b"]}`), Refused: true},
+			{Name: "wrong choices", Make: growthtest.Repeat(`{"tags":[`, `"c",`, `"b"]}`),
+				Refused: true},
+			{Name: "no choices", Make: growthtest.Repeat(`{"tags":[`, `1,`, `"b"]}`),
+				Refused: true},
 		}
 		growthtest.Test(t, growthtest.Reader{
 			Read: func(input []byte) bool {

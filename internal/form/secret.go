@@ -87,7 +87,8 @@ func splitWords(text string) []string {
 	return words
 }
 
-// A Secret is a field of a form that looks like a request for a credential. The zero Secret is none.
+// A Secret is a field of a form that looks like a request for a credential. The zero Secret is
+// none.
 type Secret struct {
 	Field string // its name
 	Word  string // in its name or title

@@ -8,20 +8,22 @@
 // runs over every route, in revision 2026-07-28 and in those with sessions,
 // with the same handlers (subject_test.go).
 //
-//	official Go SDK    gosdk_client_test.go    HTTP, stream     2026-07-28, and 2024-11-05 to 2025-11-25
-//	mcp-go             mcpgo_client_test.go    HTTP, stream     2026-07-28, and 2024-11-05 to 2025-11-25
-//	TypeScript 2       tsclient_test.go        HTTP, process    2026-07-28, 2025-11-25
-//	TypeScript 1       tsclient_test.go        HTTP, process    2025-11-25
-//	MCP Inspector      inspector_test.go       HTTP, process    2026-07-28, 2025-11-25
+//	official Go SDK  gosdk_client_test.go  HTTP, stream   2026-07-28, 2024-11-05 to 2025-11-25
+//	mcp-go           mcpgo_client_test.go  HTTP, stream   2026-07-28, 2024-11-05 to 2025-11-25
+//	TypeScript 2     tsclient_test.go      HTTP, process  2026-07-28, 2025-11-25
+//	TypeScript 1     tsclient_test.go      HTTP, process  2025-11-25
+//	MCP Inspector    inspector_test.go     HTTP, process  2026-07-28, 2025-11-25
 //
 // Our client against the servers of others, which play the same scenarios by
 // script_test.go; what goes wrong in them is in files of its own. In sessions
 // their handlers push their questions or, "returned", leave that to the
 // implementation.
 //
-//	official Go SDK    gosdk_server_test.go, gosdk_mistakes_test.go    HTTP, stream     2026-07-28, 2025-11-25
-//	mcp-go             mcpgo_server_test.go, mcpgo_mistakes_test.go    HTTP, stream     2026-07-28, 2025-11-25
-//	TypeScript 1       tsserver_test.go                                HTTP, process    2025-11-25
+//	official Go SDK  gosdk_server_test.go    HTTP, stream   2026-07-28, 2025-11-25
+//	                 gosdk_mistakes_test.go
+//	mcp-go           mcpgo_server_test.go    HTTP, stream   2026-07-28, 2025-11-25
+//	                 mcpgo_mistakes_test.go
+//	TypeScript 1     tsserver_test.go        HTTP, process  2025-11-25
 //
 // Where a peer makes something else of a scenario than it should, its file says
 // what and why, and the test holds it against that: it fails when the peer is

@@ -48,7 +48,8 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 	official := newGoSDKServer(true)
 	closeSessionsAfter(t, official)
 	return map[string]upstreamDialer{
-		"official/http": overHTTP(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return official }, nil)),
+		"official/http": overHTTP(
+			mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return official }, nil)),
 		"official/process": func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession,
 			error) {
 			cmd := exec.Command(program)
@@ -94,7 +95,8 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 			})
 	}
 	closeSessionsAfter(t, srv)
-	gateway := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
+	gateway := httptest.NewServer(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
 	t.Cleanup(func() {
 		gateway.CloseClientConnections()
 		gateway.Close()
@@ -126,8 +128,11 @@ func throughGateway(t *testing.T, connect guest) {
 				visited := map[string]string{"{}": "visit accepted",
 					"decline": "visit declined"}[user.visit]
 				who := newPerson(t, answers{
-					"Deploy to " + user.env + "?": user.answer, "Which region?": `{"name":"` + user.region + `"}`,
-					"How big in " + user.region + "?": user.size, "Who is told?": `{"email":"` + user.env + `@example.com"}`, "Sign in": user.visit,
+					"Deploy to " + user.env + "?":     user.answer,
+					"Which region?":                   `{"name":"` + user.region + `"}`,
+					"How big in " + user.region + "?": user.size,
+					"Who is told?":                    `{"email":"` + user.env + `@example.com"}`,
+					"Sign in":                         user.visit,
 				})
 				client := connect(t, endpoint, who)
 				all.Go(func() {

@@ -13,7 +13,9 @@ import (
 func TestGoSDKServerMistakes(t *testing.T) {
 	because := answers{"Sure?": `{"reason":"it is tested"}`}
 	endure(t, func() http.Handler {
-		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newMistakenGoSDK() },
+		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+			return newMistakenGoSDK()
+		},
 			&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	}, []mistake{
 		{name: "an empty map of questions", request: tool("empty", nil), want: "unusable response"},
@@ -23,7 +25,8 @@ func TestGoSDKServerMistakes(t *testing.T) {
 			asked: 1, want: "done"},
 		{name: "content and questions at once", request: tool("content", nil), answers: because,
 			want: "server error -32603"},
-		{name: "a typed result and questions at once", request: tool("typed", nil), answers: because, asked: 1, want: `{"done":true}`},
+		{name: "a typed result and questions at once", request: tool("typed", nil),
+			answers: because, asked: 1, want: `{"done":true}`},
 		{name: "the URL error of another revision", request: tool("url", nil), answers: because,
 			want: "server error -32042"},
 		{name: "a URL that no person should see", request: tool("javascript", nil),
@@ -47,7 +50,8 @@ func newMistakenGoSDK() *mcp.Server {
 		s.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				if len(req.Params.InputResponses) > 0 {
-					return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil
+					return &mcp.CallToolResult{
+						Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil
 				}
 				return wrong()
 			})

@@ -98,7 +98,8 @@ func openGoSDKServer(push bool,
 	return func(t *testing.T, who *person, mute bool) (peer, said) {
 		s := newGoSDKServer(push)
 		closeSessionsAfter(t, s)
-		endpoint, said := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts))
+		endpoint, said := listen(t,
+			mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts))
 		return dialRondo(t, endpoint, who, mute), said
 	}
 }
@@ -119,7 +120,8 @@ func newGoSDKServer(push bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
 	h := goSDKHandlers{push}
 	for _, name := range scripted() {
-		s.AddTool(&mcp.Tool{Name: name, Description: "Of the script.", InputSchema: json.RawMessage(`{"type":"object"}`)}, h.tool)
+		s.AddTool(&mcp.Tool{Name: name, Description: "Of the script.",
+			InputSchema: json.RawMessage(`{"type":"object"}`)}, h.tool)
 	}
 	s.AddPrompt(&mcp.Prompt{Name: "brief", Description: "Of the script.",
 		Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, h.prompt)

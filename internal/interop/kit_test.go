@@ -27,12 +27,15 @@ func TestKit(t *testing.T) {
 		{
 			Name: "accept", Request: roundtriptest.Tool("provision",
 				map[string]string{"name": "books"}), Want: "books in eu: it is tested",
-			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(map[string]string{"name": "eu"}), "sure": roundtriptest.Accept(map[string]string{"reason": "it is tested"})},
+			Answers: roundtriptest.Answers{
+				"region": roundtriptest.Accept(map[string]string{"name": "eu"}),
+				"sure":   roundtriptest.Accept(map[string]string{"reason": "it is tested"})},
 		},
 		{
 			Name: "decline", Request: roundtriptest.Tool("provision",
 				map[string]string{"name": "books"}), Fails: "sure",
-			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(map[string]string{"name": "eu"}), "sure": roundtriptest.Decline()},
+			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(
+				map[string]string{"name": "eu"}), "sure": roundtriptest.Decline()},
 		},
 	}
 	for name, start := range map[string]func(*testing.T, *roundtriptest.Effects,
@@ -86,17 +89,18 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
 	opts roundtrip.Options) http.Handler {
 	t.Helper()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "kit", Version: "1.0.0"}, nil)
-	srv.AddTool(&mcp.Tool{Name: "provision", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var in struct{ Name string }
-		if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
-			return nil, err
-		}
-		said, err := kitProvision(ctx, effects, in.Name)
-		if err != nil {
-			return nil, err
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
-	})
+	srv.AddTool(&mcp.Tool{Name: "provision", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var in struct{ Name string }
+			if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+				return nil, err
+			}
+			said, err := kitProvision(ctx, effects, in.Name)
+			if err != nil {
+				return nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
+		})
 	closeSessionsAfter(t, srv)
 	a, err := gosdk.New(&gosdk.Options{Options: opts})
 	if err != nil {

@@ -123,7 +123,8 @@ func newMCPGoServer(push bool) *server.MCPServer {
 	s.EnableSampling()
 	h := mcpGoHandlers{s, push}
 	for _, name := range scripted() {
-		s.AddTool(mcp.NewToolWithRawSchema(name, "Of the script.", json.RawMessage(`{"type":"object"}`)), h.tool)
+		s.AddTool(mcp.NewToolWithRawSchema(name, "Of the script.",
+			json.RawMessage(`{"type":"object"}`)), h.tool)
 	}
 	s.AddPrompt(mcp.NewPrompt("brief", mcp.WithPromptDescription("Of the script."),
 		mcp.WithArgument("topic")), h.prompt)

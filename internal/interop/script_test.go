@@ -80,7 +80,8 @@ func script(t turn) step {
 	case "wizard":
 		return t.wizard()
 	case "provision":
-		return t.guarded(form("region", "Which region?", regionSchema), func(r reply) string { return `{"region":"` + r.field("name") + `"}` })
+		return t.guarded(form("region", "Which region?", regionSchema),
+			func(r reply) string { return `{"region":"` + r.field("name") + `"}` })
 	case "summarize":
 		if r, ok := t.replies["summary"]; ok {
 			return answer("model-1 says: " + r.text)

@@ -16,8 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
-// TestServerPerRequest: a server is built for each request, with the tools that a header of it names.
-// mcp-go has one server instead, which filters by the header.
+// TestServerPerRequest: a server is built for each request, with the tools that a header of it
+// names. mcp-go has one server instead, which filters by the header.
 func TestServerPerRequest(t *testing.T) {
 	all := serversPerRequest()
 	checkAll(t, all)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestQuestionsInsideRoundTripper: a client library of the author's sends what the tool wants done
-// to a backend, and its HTTP round tripper asks before anything leaves. The handler sees what became
-// of the question as an error that two layers have wrapped, and answers with a failed tool.
+// to a backend, and its HTTP round tripper asks before anything leaves. The handler sees what
+// became of the question as an error that two layers have wrapped, and answers with a failed tool.
 func TestQuestionsInsideRoundTripper(t *testing.T) { checkAll(t, roundTrippers()) }
 
 func roundTrippers() shapes {

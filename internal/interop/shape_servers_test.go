@@ -121,8 +121,8 @@ func officialName(req *mcp.CallToolRequest) (string, error) {
 	return in.Name, err
 }
 
-// serveOfficial serves servers of the official Go SDK, bare or behind the adapter. Without Stateless
-// the SDK alone has no modern revision; there the two are compared with it.
+// serveOfficial serves servers of the official Go SDK, bare or behind the adapter. Without
+// Stateless the SDK alone has no modern revision; there the two are compared with it.
 func (s *site) serveOfficial(t *testing.T, getServer func(*http.Request) *mcp.Server,
 	how mcp.StreamableHTTPOptions, opts gosdk.Options) http.Handler {
 	t.Helper()

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
-// TestStatelessWithFallback: the server keeps no sessions, and its handler leaves things as they are
-// where the client did not declare that it can be asked. That is so for all clients of older
+// TestStatelessWithFallback: the server keeps no sessions, and its handler leaves things as they
+// are where the client did not declare that it can be asked. That is so for all clients of older
 // revisions, since nobody remembers what they declared.
 func TestStatelessWithFallback(t *testing.T) { checkAll(t, statelessWithFallback()) }
 

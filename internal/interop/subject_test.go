@@ -113,7 +113,8 @@ func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 func provision(ctx context.Context, _ *server.ToolCall, _ struct{}) (database, error) {
 	region, ok := where.AcceptedContent(ctx)
 	if !ok {
-		return database{}, &server.InputRequiredError{Result: roundtrip.InputRequired(where.Elicit("Which region?"))}
+		return database{}, &server.InputRequiredError{
+			Result: roundtrip.InputRequired(where.Elicit("Which region?"))}
 	}
 	return database{Region: region.Name}, nil
 }

@@ -31,7 +31,8 @@ type author struct {
 // Authors know encoding/json; where both accept, both agree.
 func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 	in := author{
-		Name: "a\u2028b\x00\"", Blob: []byte{1, 2, 255}, Wait: time.Second, Number: "1.50", Raw: stdjson.RawMessage(`{"x": 1}`),
+		Name: "a\u2028b\x00\"", Blob: []byte{1, 2, 255}, Wait: time.Second, Number: "1.50",
+		Raw: stdjson.RawMessage(`{"x": 1}`),
 		Map: map[string]any{"b": 1.5, "a": []any{nil, true, 1e30},
 			"c": stdjson.Number("12345678901234567890")}, Quoted: 7,
 		When: time.Date(2026, 7, 28, 1, 2, 3, 4, time.UTC),
@@ -81,7 +82,8 @@ func TestMarshal(t *testing.T) {
 		})
 	}
 	for _, in := range []any{
-		stdjson.RawMessage(`{"a":1,"a":2}`), stdjson.RawMessage(`{`), stdjson.Number("x"), stdjson.Number("1,2"), math.Inf(1), func() {},
+		stdjson.RawMessage(`{"a":1,"a":2}`), stdjson.RawMessage(`{`), stdjson.Number("x"),
+		stdjson.Number("1,2"), math.Inf(1), func() {},
 	} {
 		if got, err := jsonx.Marshal(in); err == nil {
 			t.Errorf("Marshal(%#v) = %s, want an error", in, got)

@@ -182,11 +182,13 @@ func BenchmarkMembers(b *testing.B) {
 func BenchmarkAppendCanonical(b *testing.B) {
 	dst := make([]byte, 0, 128<<10)
 	run(b, "jsonx", func(doc []byte) error {
-		_,
-			err := jsonx.AppendCanonical(dst, doc)
+		_, err := jsonx.AppendCanonical(dst, doc)
 		return err
 	})
-	run(b, "jsontext", func(doc []byte) error { v := jsontext.Value(append(dst, doc...)); return v.Canonicalize() })
+	run(b, "jsontext", func(doc []byte) error {
+		v := jsontext.Value(append(dst, doc...))
+		return v.Canonicalize()
+	})
 }
 
 func BenchmarkAppendText(b *testing.B) {

@@ -28,14 +28,19 @@ func TestAppendCanonical(t *testing.T) {
 		{"minus one", `-1`, []string{"-1", "-10e-1"}},
 		{"fraction", `15e-1`, []string{"1.5", "15e-1", "0.15e1", "1.50"}},
 		{"small fraction", `-1e-3`, []string{"-0.001", "-1e-3"}},
-		{"odd number over 2^53", `9007199254740993`, []string{"9007199254740993", "9007199254740993.0"}},
-		{"even number over 2^53", `9007199254740992`, []string{"9007199254740992", "90071992547409920e-1"}},
+		{"odd number over 2^53", `9007199254740993`,
+			[]string{"9007199254740993", "9007199254740993.0"}},
+		{"even number over 2^53", `9007199254740992`,
+			[]string{"9007199254740992", "90071992547409920e-1"}},
 		{"hundred", `100`, []string{"100", "1e2", "1000e-1"}},
-		{"largest integer in full", `100000000000000000000`, []string{"1e20", "100000000000000000000"}},
+		{"largest integer in full", `100000000000000000000`,
+			[]string{"1e20", "100000000000000000000"}},
 		{"smallest with an exponent", `1e21`, []string{"1e21", "1000000000000000000000", "10e20"}},
-		{"many digits", `1234567890123456789012345`, []string{"1234567890123456789012345", "1.234567890123456789012345e24"}},
+		{"many digits", `1234567890123456789012345`,
+			[]string{"1234567890123456789012345", "1.234567890123456789012345e24"}},
 		{"beyond float64", `1e400`, []string{"1e400", "10e399", "0.0001e404"}},
-		{"largest exponent", `1e10000`, []string{"1e10000", "1" + strings.Repeat("0", 10000), "0.01e10002"}},
+		{"largest exponent", `1e10000`,
+			[]string{"1e10000", "1" + strings.Repeat("0", 10000), "0.01e10002"}},
 		{"many zeros", `1`, []string{"0." + strings.Repeat("0", 19999) + "1e20000"}},
 		{"array in an object", `{"a":1,"b":[true,null,"x"]}`, []string{`{"a":1,"b":[true,null,"x"]}`, `{ "b" : [ true , null , "\u0078" ] , "\u0061" : 1.0 }`}},
 		{"order of names", `{"":1,"A":2,"a":{"x":1,"y":2},"é":3}`, []string{`{"é":3,"a":{"y":2,"x":1},"A":2,"":1}`, `{"\u00e9":3,"A":2,"":1,"a":{"x":1,"y":2}}`}},
@@ -64,7 +69,8 @@ func TestAppendCanonicalRefuses(t *testing.T) {
 			t.Errorf("AppendCanonical(%.40s) = %.40s, %v, want a *RangeError", doc, got, err)
 		}
 	}
-	for _, doc := range []string{"", "x", "nul", "01", "[1", `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, nested(jsonx.MaxDepth + 1), `{"b":1,"a":2,"b":3}`} {
+	for _, doc := range []string{"", "x", "nul", "01", "[1", `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`,
+		nested(jsonx.MaxDepth + 1), `{"b":1,"a":2,"b":3}`} {
 		if got, err := jsonx.AppendCanonical([]byte("kept"), []byte(doc)); err == nil ||
 			string(got) != "kept" {
 			t.Errorf("AppendCanonical(%.40s) = %.40s, %v, want an error", doc, got, err)
@@ -84,7 +90,8 @@ func TestAppendCanonicalSpelled(t *testing.T) {
 			t.Errorf("AppendCanonicalSpelled(%s) = %s, %v, want x%s", doc, got, err, want)
 		}
 	}
-	for _, doc := range []string{"", "01", "1.", "-", "+1", "[1", `{"a":1,"a":2}`, `{"b":1,"a":2,"b":3}`, nested(jsonx.MaxDepth + 1)} {
+	for _, doc := range []string{"", "01", "1.", "-", "+1", "[1", `{"a":1,"a":2}`,
+		`{"b":1,"a":2,"b":3}`, nested(jsonx.MaxDepth + 1)} {
 		if got, err := jsonx.AppendCanonicalSpelled([]byte("kept"), []byte(doc)); err == nil ||
 			string(got) != "kept" {
 			t.Errorf("AppendCanonicalSpelled(%.40s) = %.40s, %v, want an error", doc, got, err)
@@ -103,11 +110,13 @@ func TestAppendCanonicalUnsortedAtEachLevel(t *testing.T) {
 		doc = `{"b":` + doc + `,"a":0}`
 	}
 	got := canonical(t, doc)
-	if want := strings.Repeat(`{"a":0,"b":`, jsonx.MaxDepth) + "1" + strings.Repeat("}", jsonx.MaxDepth); got != want {
+	if want := strings.Repeat(`{"a":0,"b":`, jsonx.MaxDepth) + "1" +
+		strings.Repeat("}", jsonx.MaxDepth); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	many := object(200_000, func(i int) string { return fmt.Sprintf("%06d", 199_999-i) })
-	if got := canonical(t, many); len(got) != len(many) || !strings.HasPrefix(got, `{"000000":199999,"000001":`) {
+	if got := canonical(t, many); len(got) != len(many) ||
+		!strings.HasPrefix(got, `{"000000":199999,"000001":`) {
 		t.Errorf("200000 members: got %d bytes, %.40s", len(got), got)
 	}
 }

@@ -40,13 +40,15 @@ func numbered(i int) string { return fmt.Sprintf("k%d", i) }
 
 func TestCheckAccepts(t *testing.T) {
 	for _, doc := range []string{
-		`null`, `true`, `false`, ` "x" `, "\t\r\n1\n", `0`, `-0`, `-1.5e+10`, `1E400`, `{}`, `[]`, `[ ]`, `{ }`,
+		`null`, `true`, `false`, ` "x" `, "\t\r\n1\n", `0`, `-0`, `-1.5e+10`, `1E400`, `{}`, `[]`,
+		`[ ]`, `{ }`,
 		`{"a":1,"A":2,"":3}`, `{"a":{"a":{"a":1}},"b":{"a":1}}`, `[{"a":1},{"a":2}]`,
 		`"\"\\\/\b\f\n\r\t\u0000\uFFFF\ud83d\ude00"`, "\"\u00e9\u20ac\U0001f600\u007f\"", `"exactly8"`, `"0123456\n"`,
 		nested(jsonx.MaxDepth), object(17, numbered), object(100, numbered),
 		object(20, func(i int) string { return fmt.Sprintf(`\u00%02x`, 0x41+i) }),
 		// Equal names in different objects share the hash table.
-		"[" + object(40, numbered) + "," + object(40, numbered) + `,{"\u006b1":1,"k":{"\u006b1":1}}]`,
+		"[" + object(40, numbered) + "," + object(40, numbered) +
+			`,{"\u006b1":1,"k":{"\u006b1":1}}]`,
 	} {
 		if err := jsonx.Check([]byte(doc)); err != nil {
 			t.Errorf("Check(%.80q) = %v, want nil", doc, err)
@@ -105,9 +107,12 @@ func TestCheckRefuses(t *testing.T) {
 		{"duplicate of two escapes", `{"\u0061":1,"\u0061":2}`, 12, `duplicate member "a"`},
 		{"duplicate around a child", `{"a":{"b":1},"a":2}`, 13, `duplicate member "a"`},
 		{"duplicate in a child", `[0,{"x":[{"b":1,"b":2}]}]`, 16, `duplicate member "b"`},
-		{"duplicate of the first of many", big[:len(big)-1] + `,"k0":1}`, len(big), `duplicate member "k0"`},
-		{"duplicate of the last of many", big[:len(big)-1] + `,"k999":1}`, len(big), `duplicate member "k999"`},
-		{"duplicate around large children", `{"k1":` + big + `,"k1":` + big + `}`, 7 + len(big), `duplicate member "k1"`},
+		{"duplicate of the first of many", big[:len(big)-1] + `,"k0":1}`, len(big),
+			`duplicate member "k0"`},
+		{"duplicate of the last of many", big[:len(big)-1] + `,"k999":1}`, len(big),
+			`duplicate member "k999"`},
+		{"duplicate around large children", `{"k1":` + big + `,"k1":` + big + `}`, 7 + len(big),
+			`duplicate member "k1"`},
 		{"duplicate empty name", `{"":1,"":2}`, 6, `duplicate member ""`},
 		{"too deep", nested(jsonx.MaxDepth + 1), 64/2 + 64/2*5, "nesting too deep"},
 		{"far too deep", strings.Repeat("[", 1<<20), 64, "nesting too deep"},
@@ -140,7 +145,8 @@ func TestCheckDuplicateAtEveryPosition(t *testing.T) {
 func TestErrorsQuoteLittle(t *testing.T) {
 	name := strings.Repeat("\u00e9", 1000)
 	err := jsonx.Check([]byte(`{"` + name + `":1,"` + name + `":2}`))
-	if err == nil || len(err.Error()) > 130 || !strings.Contains(err.Error(), `duplicate member "éé`) {
+	if err == nil || len(err.Error()) > 130 ||
+		!strings.Contains(err.Error(), `duplicate member "éé`) {
 		t.Errorf("got %v", err)
 	}
 	_, err = jsonx.Int([]byte(strings.Repeat("9", 1000)))

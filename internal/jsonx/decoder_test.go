@@ -110,9 +110,11 @@ func sameAll(t *testing.T, doc string) {
 }
 
 var decoderValues = []string{
-	`null`, `true`, `false`, `0`, `-0`, `1`, `-1`, `127`, `128`, `255`, `65536`, `9007199254740993`, `18446744073709551615`, `1.0`, `1e2`, `0.1`, `1e39`, `1e309`, `123456789012345678901234567890`,
+	`null`, `true`, `false`, `0`, `-0`, `1`, `-1`, `127`, `128`, `255`, `65536`, `9007199254740993`,
+	`18446744073709551615`, `1.0`, `1e2`, `0.1`, `1e39`, `1e309`, `123456789012345678901234567890`,
 	`""`, `"a"`, `"\u00e9\ud83d\ude00\n"`, `"2026-11-21T06:00:00Z"`, `"12"`, `"bad"`, `"aGk="`,
-	`[]`, `[ ]`, `["a","b"]`, `[1,2]`, `[null]`, `[{"a":"x","b":true},{"b":null}]`, `[[1,[2,{"a":[]}]],{}]`,
+	`[]`, `[ ]`, `["a","b"]`, `[1,2]`, `[null]`, `[{"a":"x","b":true},{"b":null}]`,
+	`[[1,[2,{"a":[]}]],{}]`,
 	`{}`, `{ }`, `{"a":"x"}`, `{"A":"x","a":"y"}`, `{"a":1}`, `{"b":false,"c":{"d":[1,2.5,"x",null,true]}}`, ` { "a" : [ 1 , 2 ] , "b" : { } } `,
 	`{"i":"12"}`, `{"Inner":3,"S":"x"}`, `{"s":"x","i":7,"list":["a"],"sub":{"a":"b"},"next":{"s":"y","next":null}}`,
 }
@@ -154,7 +156,8 @@ func TestDecoderCopies(t *testing.T) {
 
 // What has not been checked gives an error or nonsense, but no panic.
 func TestDecoderUnchecked(t *testing.T) {
-	for _, doc := range []string{``, `{`, `[`, `"`, `{"s":`, `{"any":[1,`, `{"any":{"a"`, `{"any":tru`, `{"any":{"a":1,}}`, `{"any":[1,]}`, `{"any":--1}`, `{"i":1x}`,
+	for _, doc := range []string{``, `{`, `[`, `"`, `{"s":`, `{"any":[1,`, `{"any":{"a"`,
+		`{"any":tru`, `{"any":{"a":1,}}`, `{"any":[1,]}`, `{"any":--1}`, `{"i":1x}`,
 		`{"any":` + strings.Repeat("[", 10000)} {
 		_, _ = jsonx.NewDecoder[kitchen]().Decode([]byte(doc))
 		_, _ = jsonx.NewDecoder[any]().Decode([]byte(doc))

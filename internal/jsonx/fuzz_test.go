@@ -20,7 +20,8 @@ func seed(f *testing.F) {
 		call, nested(jsonx.MaxDepth), nested(jsonx.MaxDepth + 1), object(17, numbered),
 		object(40, numbered), object(40, numbered) + " ",
 		`{"a":1,"\u0061":2}`, `{"\ud83d\ude00":[1.50,-0,1e400,9007199254740993,0.1e-7]}`, `["\ud800"]`, "\"\xff\"", `{"b":{"d":1,"c":[]},"a":"\\\"/"}`,
-		` [ true , false , null , {} , "" ] `, `{"a":[1,2}`, `"\u2028\u00e9`, `1e10000`, `10e-10001`, "\"12345678\u00e9\"", `{"a":1,"b":2,"a":3}`,
+		` [ true , false , null , {} , "" ] `, `{"a":[1,2}`, `"\u2028\u00e9`, `1e10000`,
+		`10e-10001`, "\"12345678\u00e9\"", `{"a":1,"b":2,"a":3}`,
 	}
 	for _, s := range seeds {
 		if s == "" {

@@ -29,7 +29,8 @@ func TestMembers(t *testing.T) {
 func TestCheckMembers(t *testing.T) {
 	for _, doc := range []string{
 		`{}`, `{"a":1}`, " { \"a\" : [ 1 , {\"b\":2} ] , \"c\" : {} , \"d\":\"}\\\"\",\"e\":[]\n} ", `{"a":{"b":{"c":1},"d":2},"e":3}`,
-		`{"\u0061":1,"b":2}`, `{"b":2,"\u0061":1}`, object(8, numbered), object(9, numbered), object(100, numbered),
+		`{"\u0061":1,"b":2}`, `{"b":2,"\u0061":1}`, object(8, numbered), object(9, numbered),
+		object(100, numbered),
 	} {
 		want, err := spelled([]byte(doc), jsonx.Members)
 		got, checked := spelled([]byte(doc), jsonx.CheckMembers)
@@ -37,14 +38,16 @@ func TestCheckMembers(t *testing.T) {
 			t.Errorf("%.60s: got %s, %v, want %s, %v", doc, got, checked, want, err)
 		}
 	}
-	for _, doc := range []string{`[{"a":1}]`, `"a"`, `1`, ``, `{"a":1`, `{"a":1,"a":2}`, `{"a":{"b":1,"b":2}}`, `{"a":tru}`} {
+	for _, doc := range []string{`[{"a":1}]`, `"a"`, `1`, ``, `{"a":1`, `{"a":1,"a":2}`,
+		`{"a":{"b":1,"b":2}}`, `{"a":tru}`} {
 		got, err := spelled([]byte(doc), jsonx.CheckMembers)
 		if want := jsonx.Check([]byte(doc)); got != "" || fmt.Sprint(err) != fmt.Sprint(want) {
 			t.Errorf("%s: got %s, %v, want nothing and %v", doc, got, err, want)
 		}
 	}
 	stop, calls := errors.New("stop"), 0
-	err := jsonx.CheckMembers([]byte(`{"a":1,"b":2}`), func(_, _ []byte) error { calls++; return stop })
+	err := jsonx.CheckMembers([]byte(`{"a":1,"b":2}`),
+		func(_, _ []byte) error { calls++; return stop })
 	if err != stop || calls != 1 {
 		t.Errorf("got %v after %d calls, want the error of the first", err, calls)
 	}
@@ -52,10 +55,11 @@ func TestCheckMembers(t *testing.T) {
 
 func TestElements(t *testing.T) {
 	var got []string
-	err := jsonx.Elements([]byte(` [ 1 ,"a,]" , [ [2],3 ] ,true] `), func(i int, value []byte) error {
-		got = append(got, fmt.Sprint(i, "=", string(value)))
-		return nil
-	})
+	err := jsonx.Elements([]byte(` [ 1 ,"a,]" , [ [2],3 ] ,true] `),
+		func(i int, value []byte) error {
+			got = append(got, fmt.Sprint(i, "=", string(value)))
+			return nil
+		})
 	want := []string{`0=1`, `1="a,]"`, `2=[ [2],3 ]`, `3=true`}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
@@ -65,10 +69,12 @@ func TestElements(t *testing.T) {
 func TestWalkStopsAtTheCallersError(t *testing.T) {
 	stop := errors.New("stop")
 	calls := 0
-	if err := jsonx.Members([]byte(`{"a":1,"b":2}`), func(_, _ []byte) error { calls++; return stop }); err != stop || calls != 1 {
+	if err := jsonx.Members([]byte(`{"a":1,"b":2}`),
+		func(_, _ []byte) error { calls++; return stop }); err != stop || calls != 1 {
 		t.Errorf("Members: got %v after %d calls", err, calls)
 	}
-	if err := jsonx.Elements([]byte(`[1,2]`), func(int, []byte) error { calls++; return stop }); err != stop || calls != 2 {
+	if err := jsonx.Elements([]byte(`[1,2]`),
+		func(int, []byte) error { calls++; return stop }); err != stop || calls != 2 {
 		t.Errorf("Elements: got %v after %d calls", err, calls)
 	}
 }
@@ -92,7 +98,8 @@ func TestWalkRefuses(t *testing.T) {
 	if err := elements(`{}`); err == nil || err.Error() != "json: want array, got object" {
 		t.Errorf("Elements({}) = %v", err)
 	}
-	for _, doc := range []string{`{`, `{"`, `{"a`, `{"a\`, `{"a"`, `{"a":`, `{"a":}`, `{"a":1`, `{"a":[`, `{"a":1,`, `{"a":1,}`, `{"a":1]`, `{}1`, `{"a":1}1`, `{"\x":1}`} {
+	for _, doc := range []string{`{`, `{"`, `{"a`, `{"a\`, `{"a"`, `{"a":`, `{"a":}`, `{"a":1`,
+		`{"a":[`, `{"a":1,`, `{"a":1,}`, `{"a":1]`, `{}1`, `{"a":1}1`, `{"\x":1}`} {
 		if members(doc) == nil {
 			t.Errorf("Members(%q) = nil", doc)
 		}
@@ -134,7 +141,8 @@ func TestText(t *testing.T) {
 			}
 		})
 	}
-	for _, raw := range []string{``, `1`, `null`, `"`, `"a`, `"a"b"`, `"a""b"`, `"\"`, `"\\" "`, `"\ud800"`, `"\u00"`, `"\n"b"`} {
+	for _, raw := range []string{``, `1`, `null`, `"`, `"a`, `"a"b"`, `"a""b"`, `"\"`, `"\\" "`,
+		`"\ud800"`, `"\u00"`, `"\n"b"`} {
 		if got, err := jsonx.Text([]byte(raw)); err == nil {
 			t.Errorf("Text(%s) = %q, want an error", raw, got)
 		}
@@ -156,7 +164,8 @@ func TestInt(t *testing.T) {
 			t.Errorf("Int(%s) = %d, %v, want %d", raw, got, err, want)
 		}
 	}
-	for _, raw := range []string{"", "-", "01", "1.0", "1e0", "1E2", "9223372036854775808", `"1"`, "null", "1 2", "0x1", "1_0"} {
+	for _, raw := range []string{"", "-", "01", "1.0", "1e0", "1E2", "9223372036854775808", `"1"`,
+		"null", "1 2", "0x1", "1_0"} {
 		if got, err := jsonx.Int([]byte(raw)); err == nil {
 			t.Errorf("Int(%s) = %d, want an error", raw, got)
 		}

@@ -58,8 +58,7 @@ func TestChainSame(t *testing.T) {
 		steps = append(steps,
 			step{name + " Done", func(c *chain) { c.ctx[i].Done() }},
 			step{name + " derive", func(c *chain) {
-				_,
-					cancel := context.WithCancel(c.ctx[i])
+				_, cancel := context.WithCancel(c.ctx[i])
 				defer cancel()
 			}},
 			step{name + " end", func(c *chain) { c.cancel[i](nil) }},

@@ -31,7 +31,8 @@ func Compile(schema []byte, limits Limits) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			// The compiler is a third party's and the schema a stranger's.
-			s, err = nil, fmt.Errorf("schema: cannot be compiled: %s", clip.Mark(fmt.Sprint(r), 200))
+			s, err = nil, fmt.Errorf("schema: cannot be compiled: %s",
+				clip.Mark(fmt.Sprint(r), 200))
 		}
 	}()
 	limits = limits.withDefaults()

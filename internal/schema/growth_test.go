@@ -13,28 +13,39 @@ import (
 // have to be collected to name every fault, or to decode what is judged on its bytes, is above
 // these bounds.
 func TestGrowth(t *testing.T) {
-	items := func(part string) func(int) []byte { return growthtest.Repeat(`{"items":[`, part, `0]}`) }
+	items := func(part string) func(int) []byte {
+		return growthtest.Repeat(`{"items":[`, part, `0]}`)
+	}
 	const onBytes, decoded = 4, 100 // bytes for each byte of a document
 	for _, tt := range []struct {
 		name, schema string
 		perByte      float64
 		input        growthtest.Input
 	}{
-		{"strings", `{"type":"string"}`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"strings", `{"type":"string"}`, onBytes,
+			growthtest.Input{Make: items(`1,`), Refused: true}},
 		{"numbers", `{"type":"integer"}`, onBytes, growthtest.Input{Make: items(`1,`)}},
-		{"one wrong number", `{"type":"integer"}`, onBytes, growthtest.Input{Make: growthtest.Repeat(`{"items":[`, `1,`, `"x"]}`), Refused: true}},
-		{"wrong bound", `{"type":"integer","minimum":2}`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"one wrong number", `{"type":"integer"}`, onBytes,
+			growthtest.Input{Make: growthtest.Repeat(`{"items":[`, `1,`, `"x"]}`), Refused: true}},
+		{"wrong bound", `{"type":"integer","minimum":2}`, onBytes,
+			growthtest.Input{Make: items(`1,`), Refused: true}},
 		{"never", `false`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
-		{"enumeration", `{"enum":["a","b"]}`, onBytes, growthtest.Input{Make: items(`"c",`), Refused: true}},
-		{"closed objects", `{"additionalProperties":false}`, onBytes, growthtest.Input{Make: items(`{"a":1},`), Refused: true}},
-		{"required", `{"required":["a"]}`, onBytes, growthtest.Input{Make: items(`{},`), Refused: true}},
+		{"enumeration", `{"enum":["a","b"]}`, onBytes,
+			growthtest.Input{Make: items(`"c",`), Refused: true}},
+		{"closed objects", `{"additionalProperties":false}`, onBytes,
+			growthtest.Input{Make: items(`{"a":1},`), Refused: true}},
+		{"required", `{"required":["a"]}`, onBytes,
+			growthtest.Input{Make: items(`{},`), Refused: true}},
 		{"all of many", `{"allOf":[{"type":"string"},{"type":"null"},{"type":"boolean"}]}`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
 		{"any of", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`, decoded, growthtest.Input{Make: items(`1234,`)}},
 		{"none of any", `{"anyOf":[{"type":"string"},{"type":"null"}]}`, decoded, growthtest.Input{Make: items(`1,`), Refused: true}},
-		{"contains", `{"contains":{"type":"null"}}`, decoded, growthtest.Input{Make: items(`[1],`), Refused: true}},
+		{"contains", `{"contains":{"type":"null"}}`, decoded,
+			growthtest.Input{Make: items(`[1],`), Refused: true}},
 		{"unique", `{}`, onBytes, growthtest.Input{Make: items(`[1],`)}},
-		{"patterns", `{"pattern":"^[a-z]{2,60}$"}`, onBytes, growthtest.Input{Make: items(`"A",`), Refused: true}},
-		{"format", `{"format":"email"}`, onBytes, growthtest.Input{Make: items(`"nobody",`), Refused: true}},
+		{"patterns", `{"pattern":"^[a-z]{2,60}$"}`, onBytes,
+			growthtest.Input{Make: items(`"A",`), Refused: true}},
+		{"format", `{"format":"email"}`, onBytes,
+			growthtest.Input{Make: items(`"nobody",`), Refused: true}},
 	} {
 		s := compile(t, `{"properties":{"items":{"items":`+tt.schema+`}}}`)
 		tt.input.Name = tt.name
@@ -54,19 +65,36 @@ func TestGrowthOfWholeDocuments(t *testing.T) {
 		input        growthtest.Input
 	}{
 		{"any", `{}`, 16, growthtest.Input{Make: growthtest.Repeat(`[`, `[1],`, `0]`)}},
-		{"unique", `{"uniqueItems":true}`, 160, growthtest.Input{Make: growthtest.Repeat(`[`, `1,`, `1]`), Refused: true}},
+		{"unique", `{"uniqueItems":true}`, 160,
+			growthtest.Input{Make: growthtest.Repeat(`[`, `1,`, `1]`), Refused: true}},
 		{"unevaluated", `{"allOf":[{"properties":{"a":true}}],"unevaluatedProperties":false}`, 120, growthtest.Input{Make: object, Refused: true}},
-		{"closed", `{"additionalProperties":false}`, 16, growthtest.Input{Make: object, Refused: true}},
-		{"names", `{"propertyNames":{"maxLength":2}}`, 80, growthtest.Input{Make: object, Refused: true}},
+		{"closed", `{"additionalProperties":false}`, 16,
+			growthtest.Input{Make: object, Refused: true}},
+		{"names", `{"propertyNames":{"maxLength":2}}`, 80,
+			growthtest.Input{Make: object, Refused: true}},
 		{"long text", `{"maxLength":100,"pattern":"^(a|b)*c$"}`, 8, growthtest.Input{Make: growthtest.Repeat(`"`, `a`, `"`), Refused: true}},
-		{"heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`, 32, growthtest.Input{Make: growthtest.Repeat(`"`, `a`, `"`), Refused: true}},
-		{"regular expressions", `{"items":{"format":"regex"}}`, regexes, growthtest.Input{Make: growthtest.Repeat(`["`, strings.Repeat(`\\pL`, 10)+`","`, `"]`), Refused: true}},
-		{"folded ranges", `{"items":{"format":"regex"}}`, regexes, growthtest.Input{Make: growthtest.Repeat(`["`, `(?i)[b-\\x{10ffff}]","`, `"]`), Refused: true}},
-		{"many numbers to choose from", `{"items":{"not":{"enum":` + list(1900, "%d.5") + `}}}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, strings.Repeat("9", 700)+`.5,`, `1]`)}},
-		{"many values to choose from", `{"items":{"not":{"enum":[{"a":[` + list(1900, "%d.5") + `]},"x",0.5]}}}`, 200, growthtest.Input{Make: growthtest.Repeat(`[`, `{"a":[1]},`, `1]`)}},
-		{"many that need decoding", `{"allOf":` + list(40, `{"not":{"const":%d}}`) + `}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, `[],`, `1]`), RefusedFrom: growthtest.Large / 2}},
-		{"a long bound", `{"items":{"minimum":-` + strings.Repeat("9", 790) + `.5}}`, 200, growthtest.Input{Make: growthtest.Repeat(`[`, `1.5,`, `1]`), RefusedFrom: growthtest.Medium / 2}},
-		{"fractions", `{"items":{"multipleOf":0.25}}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, `123456.5,`, `1]`)}},
+		{"heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`, 32,
+			growthtest.Input{Make: growthtest.Repeat(`"`, `a`, `"`), Refused: true}},
+		{"regular expressions", `{"items":{"format":"regex"}}`, regexes,
+			growthtest.Input{Make: growthtest.Repeat(`["`, strings.Repeat(`\\pL`, 10)+`","`, `"]`),
+				Refused: true}},
+		{"folded ranges", `{"items":{"format":"regex"}}`, regexes,
+			growthtest.Input{Make: growthtest.Repeat(`["`, `(?i)[b-\\x{10ffff}]","`, `"]`),
+				Refused: true}},
+		{"many numbers to choose from", `{"items":{"not":{"enum":` + list(1900, "%d.5") + `}}}`,
+			100,
+			growthtest.Input{Make: growthtest.Repeat(`[`, strings.Repeat("9", 700)+`.5,`, `1]`)}},
+		{"many values to choose from",
+			`{"items":{"not":{"enum":[{"a":[` + list(1900, "%d.5") + `]},"x",0.5]}}}`, 200,
+			growthtest.Input{Make: growthtest.Repeat(`[`, `{"a":[1]},`, `1]`)}},
+		{"many that need decoding", `{"allOf":` + list(40, `{"not":{"const":%d}}`) + `}`, 100,
+			growthtest.Input{Make: growthtest.Repeat(`[`, `[],`, `1]`),
+				RefusedFrom: growthtest.Large / 2}},
+		{"a long bound", `{"items":{"minimum":-` + strings.Repeat("9", 790) + `.5}}`, 200,
+			growthtest.Input{Make: growthtest.Repeat(`[`, `1.5,`, `1]`),
+				RefusedFrom: growthtest.Medium / 2}},
+		{"fractions", `{"items":{"multipleOf":0.25}}`, 100,
+			growthtest.Input{Make: growthtest.Repeat(`[`, `123456.5,`, `1]`)}},
 	} {
 		s := compile(t, tt.schema)
 		tt.input.Name = tt.name
@@ -105,18 +133,32 @@ func TestCompileGrowth(t *testing.T) {
 		// subschemas, of which there may be 2000, are what compiling takes most for
 		BytesPerByte: 300, ObjectsPerByte: 5,
 	},
-		growthtest.Input{Name: "properties", Make: growthtest.Repeat(`{"properties":{"a":{}},"enum":[`, `"value",`, `1]}`), RefusedFrom: 256 << 10},
-		growthtest.Input{Name: "description", Make: growthtest.Repeat(`{"description":"`, `x`, `"}`), RefusedFrom: 256 << 10},
-		growthtest.Input{Name: "wrong names of required", Make: growthtest.Repeat(`{"required":[`, `1,`, `1]}`), Refused: true},
-		growthtest.Input{Name: "wrong types", Make: growthtest.Repeat(`{"type":[`, `"x",`, `"y"]}`), Refused: true},
-		growthtest.Input{Name: "no schemas", Make: growthtest.Repeat(`{"allOf":[`, `1,`, `1]}`), Refused: true},
-		growthtest.Input{Name: "no properties", Make: growthtest.Repeat(`{"$defs":{"a":{"prefixItems":[`, `"x",`, `1]}}}`), Refused: true},
-		growthtest.Input{Name: "many subschemas", Make: growthtest.Repeat(`{"allOf":[`, `{},`, `{}]}`), Refused: true},
-		growthtest.Input{Name: "folded ranges", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"(?i)`+strings.Repeat(`[b-\\x{10ffff}]`, 60)+`"},`, `true]}`), Refused: true},
-		growthtest.Input{Name: "a folded range each", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"(?i)[b-\\x{10ffff}]"},`, `true]}`), Refused: true},
+		growthtest.Input{Name: "properties",
+			Make:        growthtest.Repeat(`{"properties":{"a":{}},"enum":[`, `"value",`, `1]}`),
+			RefusedFrom: 256 << 10},
+		growthtest.Input{Name: "description",
+			Make: growthtest.Repeat(`{"description":"`, `x`, `"}`), RefusedFrom: 256 << 10},
+		growthtest.Input{Name: "wrong names of required",
+			Make: growthtest.Repeat(`{"required":[`, `1,`, `1]}`), Refused: true},
+		growthtest.Input{Name: "wrong types", Make: growthtest.Repeat(`{"type":[`, `"x",`, `"y"]}`),
+			Refused: true},
+		growthtest.Input{Name: "no schemas", Make: growthtest.Repeat(`{"allOf":[`, `1,`, `1]}`),
+			Refused: true},
+		growthtest.Input{Name: "no properties",
+			Make:    growthtest.Repeat(`{"$defs":{"a":{"prefixItems":[`, `"x",`, `1]}}}`),
+			Refused: true},
+		growthtest.Input{Name: "many subschemas",
+			Make: growthtest.Repeat(`{"allOf":[`, `{},`, `{}]}`), Refused: true},
+		growthtest.Input{Name: "folded ranges",
+			Make: growthtest.Repeat(`{"anyOf":[`,
+				`{"pattern":"(?i)`+strings.Repeat(`[b-\\x{10ffff}]`, 60)+`"},`, `true]}`),
+			Refused: true},
+		growthtest.Input{Name: "a folded range each", Make: growthtest.Repeat(`{"anyOf":[`,
+			`{"pattern":"(?i)[b-\\x{10ffff}]"},`, `true]}`), Refused: true},
 		growthtest.Input{Name: "values that look alike", Make: alike,
 			RefusedFrom: growthtest.Medium / 2},
-		growthtest.Input{Name: "classes", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"`+classes+`"},`, `true]}`), Refused: true},
+		growthtest.Input{Name: "classes", Make: growthtest.Repeat(`{"anyOf":[`,
+			`{"pattern":"`+classes+`"},`, `true]}`), Refused: true},
 	)
 }
 
@@ -171,7 +213,8 @@ func TestStepsOfHonestDocuments(t *testing.T) {
 			"[" + strings.Repeat(`{"name":"record","size":12,"tags":["a","b"]},`, 23_000) + `{"name":"last"}]`, 0.4},
 		{"a megabyte of numbers", `{"type":"array","items":{"type":"array","items":{"type":"number"}}}`,
 			"[" + strings.Repeat(`[0.125,-1.5e3,17],`, 58_000) + "[]]", 0.2},
-		{"a megabyte of text", `{"type":"string","minLength":1}`, `"` + strings.Repeat("text ", 200_000) + `"`, 0.1},
+		{"a megabyte of text", `{"type":"string","minLength":1}`,
+			`"` + strings.Repeat("text ", 200_000) + `"`, 0.1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := compile(t, tt.schema)

@@ -70,11 +70,13 @@ func (m maker) doc(depth int) string {
 		}
 		names := m.names()
 		for name := range strings.SplitSeq(names[1:len(names)-1], ",") {
-			parts = append(parts, strings.Replace(name, "a", m.pick("a", "a", `\u0061`), 1)+" :"+m.doc(depth-1))
+			parts = append(parts,
+				strings.Replace(name, "a", m.pick("a", "a", `\u0061`), 1)+" :"+m.doc(depth-1))
 		}
 		return m.pick("{}", "{"+strings.Join(parts, ",")+"}", "{"+strings.Join(parts, ",")+"}")
 	}
-	return m.pick(m.number(), m.number(), `"a"`, `"b"`, `""`, `"é"`, `"\u00e9\n"`, `"1"`, `"2026-01-01"`, `"a@b.c"`, `"1.2.3.4"`, `"^a$"`, `"[a"`, `"/a~1"`,
+	return m.pick(m.number(), m.number(), `"a"`, `"b"`, `""`, `"é"`, `"\u00e9\n"`, `"1"`,
+		`"2026-01-01"`, `"a@b.c"`, `"1.2.3.4"`, `"^a$"`, `"[a"`, `"/a~1"`,
 		"true", "false", "null", "1e401")
 }
 
@@ -92,7 +94,8 @@ func (m maker) subschema(depth int) string {
 	case m.IntN(2) == 0:
 		return m.pick(always, never)
 	}
-	return m.pick(`{"type":"string"}`, `{"type":"integer"}`, `{"enum":[1,"a"]}`, `{"minimum":1}`, `{"required":["a"]}`, `{"$ref":"`+m.target()+`"}`)
+	return m.pick(`{"type":"string"}`, `{"type":"integer"}`, `{"enum":[1,"a"]}`, `{"minimum":1}`,
+		`{"required":["a"]}`, `{"$ref":"`+m.target()+`"}`)
 }
 
 func (m maker) target() string { return m.pick("#", "#/$defs/d", "#/$defs/e", "#/$defs/f") }
@@ -136,17 +139,25 @@ func (m maker) adder() (keywords *[]string, add func(chance int, keyword, value 
 // plain makes the keywords that hold no schemas.
 func (m maker) plain() []string {
 	keywords, add := m.adder()
-	add(3, "type", m.pick(`"string"`, `"integer"`, `"number"`, `"boolean"`, `"object"`, `"object"`, `"array"`, `"null"`, `["string","null"]`, `["integer","object"]`,
-		`["array","object"]`, `["integer","number","string"]`, `["object","array","integer","string"]`))
-	add(14, "enum", "["+m.set(func() string { return m.pick(`"a"`, `"1"`, `{}`, "[1, 1.0]", "1", "null", "true", "1.50", m.value(2)) })+"]")
+	add(3, "type", m.pick(`"string"`, `"integer"`, `"number"`, `"boolean"`, `"object"`, `"object"`,
+		`"array"`, `"null"`, `["string","null"]`, `["integer","object"]`,
+		`["array","object"]`, `["integer","number","string"]`,
+		`["object","array","integer","string"]`))
+	add(14, "enum",
+		"["+m.set(func() string {
+			return m.pick(`"a"`, `"1"`, `{}`, "[1, 1.0]", "1", "null", "true", "1.50", m.value(2))
+		})+"]")
 	add(24, "const", m.value(2))
 	add(16, "minLength", m.count())
 	add(16, "maxLength", m.count())
 	add(16, "pattern", m.pick(`"a"`, `"^é?$"`, `"^.$"`))
-	add(16, "format", m.pick(`"date"`, `"email"`, `"ipv4"`, `"regex"`, `"json-pointer"`, `"uri"`, `"date-time"`, `"uuid"`, `"hostname"`, `"unheard-of"`))
+	add(16, "format", m.pick(`"date"`, `"email"`, `"ipv4"`, `"regex"`, `"json-pointer"`, `"uri"`,
+		`"date-time"`, `"uuid"`, `"hostname"`, `"unheard-of"`))
 	if m.draft == 4 {
-		add(8, "minimum", m.number()+m.pick("", `,"exclusiveMinimum":true`, `,"exclusiveMinimum":false`))
-		add(8, "maximum", m.number()+m.pick("", `,"exclusiveMaximum":true`, `,"exclusiveMaximum":false`))
+		add(8, "minimum",
+			m.number()+m.pick("", `,"exclusiveMinimum":true`, `,"exclusiveMinimum":false`))
+		add(8, "maximum",
+			m.number()+m.pick("", `,"exclusiveMaximum":true`, `,"exclusiveMaximum":false`))
 	} else {
 		add(12, "minimum", m.number())
 		add(12, "maximum", m.number())
@@ -185,11 +196,14 @@ func (m maker) nested(depth int) []string {
 	add(14, "oneOf", m.list(depth))
 	add(18, "not", sub())
 	add(12, "$ref", strconv.Quote(m.target()))
-	add(14, "contains", sub()+m.pick(``, `,"minContains":0`, `,"minContains":2`, `,"maxContains":1`, `,"minContains":1,"maxContains":2`))
+	add(14, "contains",
+		sub()+m.pick(``, `,"minContains":0`, `,"minContains":2`, `,"maxContains":1`,
+			`,"minContains":1,"maxContains":2`))
 	add(18, "propertyNames", sub())
 	add(18, "dependencies", `{"a":`+m.pick(m.names(), sub())+`,"b":`+m.pick(m.names(), sub())+`}`)
 	add(18, "dependentSchemas", m.byName(depth))
-	add(9, "if", sub()+m.pick(`,"then":`+sub(), `,"else":`+sub(), `,"then":`+sub()+`,"else":`+sub()))
+	add(9, "if",
+		sub()+m.pick(`,"then":`+sub(), `,"else":`+sub(), `,"then":`+sub()+`,"else":`+sub()))
 	add(10, "unevaluatedProperties", m.pick("true", "false", "false", sub()))
 	add(10, "unevaluatedItems", m.pick("true", "false", "false", sub()))
 	return *keywords

@@ -139,7 +139,8 @@ func TestAcceptsWithinPasses(t *testing.T) {
 	const tree = `{"type":"object","properties":{"a":{"$ref":"#"}}`
 	many := `,"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"properties":{"b":{"type":"string"}}},`, 20), ",") + `]}`
 	nested := func(depth, size int) string {
-		return strings.Repeat(`{"a":`, depth) + `{"c":[` + strings.Repeat("[],", size) + `[]]}` + strings.Repeat("}", depth)
+		return strings.Repeat(`{"a":`, depth) + `{"c":[` + strings.Repeat("[],", size) + `[]]}` +
+			strings.Repeat("}", depth)
 	}
 	for _, tt := range []struct {
 		name, schema, doc string

@@ -47,7 +47,8 @@ func TestValidate(t *testing.T) {
 		{"enum", big, `{"count":1,"mode":"secret"}`, `field "mode": must be one of the allowed values`},
 		{"enum of nothing", `{"properties":{"x":{"enum":[]}}}`, `{"x":1}`, `field "x": must be one of the allowed values`},
 		{"enum by value", `{"items":{"enum":[1.50,-0.0,{"a":[1e2,"1"]},123456789012345678901]}}`, `[1.5,15e-1,0,-0,0e9,{"a":[100,"1"]},123456789012345678901.0]`, ``},
-		{"enum of other values", `{"enum":[1.5,"1",{"a":[100,"1"]}]}`, `{"a":["100","1"]}`, `must be one of the allowed values`},
+		{"enum of other values", `{"enum":[1.5,"1",{"a":[100,"1"]}]}`, `{"a":["100","1"]}`,
+			`must be one of the allowed values`},
 		{"integer spelled with an exponent", `{"items":{"type":"integer"}}`, `[1e2,1.50e1,-0.0,10e-1,12e-1]`, `field "4": must be an integer, got number`},
 		{"multipleOf", big, `{"count":1,"half":0.7}`, `field "half": must be a multiple of 0.5`},
 		{"exclusiveMaximum", big, `{"count":1,"half":2.5}`, `field "half": must be less than 2.5`},
@@ -57,31 +58,38 @@ func TestValidate(t *testing.T) {
 		{"anyOf", `{"properties":{"x":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, `{"x":1}`, `field "x": must match one of the alternatives in the schema`},
 		{"allOf", `{"allOf":[{"properties":{"x":{"type":"string"}}}]}`, `{"x":1}`, `field "x": must be a string, got number`},
 		{"ref", `{"properties":{"x":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, `{"x":1}`, `field "x": must be a string, got number`},
-		{"several types", `{"type":["string","null"]}`, `1`, `must be null or a string, got number`},
+		{"several types", `{"type":["string","null"]}`, `1`,
+			`must be null or a string, got number`},
 		{"not", `{"properties":{"x":{"not":{"type":"string"}}}}`, `{"x":"a"}`, `field "x": is excluded by the schema`},
 		{"const", `{"properties":{"x":{"const":1}}}`, `{"x":2}`, `field "x": must be the one allowed value`},
 		{"const by value", `{"properties":{"x":{"const":1}}}`, `{"x":1.0}`, ``},
-		{"2^53+1 is not 2^53", `{"const":9007199254740992}`, `9007199254740993`, `must be the one allowed value`},
+		{"2^53+1 is not 2^53", `{"const":9007199254740992}`, `9007199254740993`,
+			`must be the one allowed value`},
 		{"propertyNames", `{"propertyNames":{"maxLength":1}}`, `{"ab":1}`, `field "ab": is not a name the schema allows`},
-		{"dependentRequired", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `field "b": is required beside "a"`},
+		{"dependentRequired", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`,
+			`field "b": is required beside "a"`},
 		{"contains", `{"contains":{"type":"string"}}`, `[1]`, `must hold more items of the kind the schema asks for`},
 		{"unevaluated", `{"properties":{"a":true},"unevaluatedProperties":false}`, `{"a":1,"b":2}`, `field "b": is not allowed`},
 		{"unique by value", `{"uniqueItems":true}`, `[1,1.0]`, `must not hold the same item twice`},
 		{"unique and alike", `{"uniqueItems":true}`, `[["a","b"],["ab"],["a\u0004b"],"a",["a"],{"a":1},{"a":"1"},1,-1,"1",true,null,"true",[],{}]`, ``},
-		{"unique objects", `{"uniqueItems":true}`, `[{"a":1,"b":2},{"b":2.0,"a":1}]`, `must not hold the same item twice`},
+		{"unique objects", `{"uniqueItems":true}`, `[{"a":1,"b":2},{"b":2.0,"a":1}]`,
+			`must not hold the same item twice`},
 		{"format", `{"format":"email"}`, `"nobody"`, `must be a valid email`},
 		{"format regex", `{"format":"regex"}`, `"a["`, `must be a regular expression that RE2 understands`},
-		{"format regex, often", `{"items":{"format":"regex"}}`, `[` + strings.Repeat(`"[ab]{1000}",`, 200) + `"a"]`, ``},
+		{"format regex, often", `{"items":{"format":"regex"}}`,
+			`[` + strings.Repeat(`"[ab]{1000}",`, 200) + `"a"]`, ``},
 		{"format of the compiler", `{"format":"ipv4"}`, `"1.2.3"`, `must be a valid ipv4`},
 		{"format of a draft", `{"$schema":"http://json-schema.org/draft-07/schema#","format":"date"}`, `"2026-02-30"`, `must be a valid date`},
 		{"unknown format", `{"format":"colour"}`, `"x"`, ``},
 		{"draft-04 tuple", `{"$schema":"http://json-schema.org/draft-04/schema#","items":[{"type":"string"}],"additionalItems":false}`, `["a",1]`, `must not have 1 more items`},
 		{"duplicate member", `{}`, `{"a":1,"a":2}`, `json: duplicate member "a" at byte 7`},
-		{"huge number", `{"type":"integer","minimum":1}`, `1e1000000`, `a number's exponent is beyond 400`},
+		{"huge number", `{"type":"integer","minimum":1}`, `1e1000000`,
+			`a number's exponent is beyond 400`},
 		{"huge number nested", `{}`, `[[{"a":1e-99999}]]`, `a number's exponent is beyond 400`},
 		{"long number", `{}`, strings.Repeat("1", 900), `a number has more than 800 digits`},
 		{"preservation accepts", preservation, `{"contactMethod":"phone","phone":"1"}`, ``},
-		{"preservation refuses", preservation, `{"contactMethod":"phone","email":"1"}`, `field "phone": is required`},
+		{"preservation refuses", preservation, `{"contactMethod":"phone","email":"1"}`,
+			`field "phone": is required`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,8 +124,10 @@ func TestErrorIsShort(t *testing.T) {
 func TestErrorNeverHoldsValue(t *testing.T) {
 	const mark = "hunter2"
 	schemas := []string{
-		`{"type":"integer"}`, `{"const":"x"}`, `{"enum":["a"]}`, `{"format":"email"}`, `{"format":"ipv4"}`, `{"format":"uuid"}`,
-		`{"format":"regex"}`, `{"format":"json-pointer"}`, `{"format":"hostname"}`, `{"pattern":"^x"}`, `{"minLength":50}`, `{"maxLength":1}`,
+		`{"type":"integer"}`, `{"const":"x"}`, `{"enum":["a"]}`, `{"format":"email"}`,
+		`{"format":"ipv4"}`, `{"format":"uuid"}`,
+		`{"format":"regex"}`, `{"format":"json-pointer"}`, `{"format":"hostname"}`,
+		`{"pattern":"^x"}`, `{"minLength":50}`, `{"maxLength":1}`,
 		`{"not":{}}`, `{"anyOf":[{"type":"null"},{"maxLength":1}]}`, `{"oneOf":[{},{}]}`, `{"if":{},"then":{"maxLength":1}}`, `false`, `{"allOf":[{"const":1}]}`,
 	}
 	for _, inner := range schemas {
@@ -183,8 +193,11 @@ func TestCostlyDocuments(t *testing.T) {
 	}
 	tests := []struct{ name, schema, doc string }{
 		{"uniqueItems", `{"uniqueItems":true}`, "[" + collide.String() + "1]"},
-		{"long text and heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`, `"` + strings.Repeat("a", 3<<20) + `"`},
-		{"unevaluatedProperties", `{"allOf":[` + strings.Repeat(`{"properties":{"a":true}},`, 500) + `true],"unevaluatedProperties":true}`, `{` + props.String() + `"z":1}`},
+		{"long text and heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`,
+			`"` + strings.Repeat("a", 3<<20) + `"`},
+		{"unevaluatedProperties",
+			`{"allOf":[` + strings.Repeat(`{"properties":{"a":true}},`, 500) +
+				`true],"unevaluatedProperties":true}`, `{` + props.String() + `"z":1}`},
 		{"numbers", `{"items":{"type":"integer","multipleOf":3}}`, `[` + strings.Repeat("3e399,", 100000) + `3]`},
 	}
 	for _, tt := range tests {
@@ -207,7 +220,8 @@ func TestValidateValue(t *testing.T) {
 		{"not JSON", map[string]any{"n": struct{}{}}, `a Go value of type struct {} is not JSON`},
 		{"float64 is not exact", map[string]any{"n": 3.0}, `a Go value of type float64 is not JSON`},
 		{"malformed number", map[string]any{"n": json.Number("x")}, `field "n": must be an integer, got number`},
-		{"malformed number for a bound", map[string]any{"m": json.Number("x")}, `cannot be checked against the schema`},
+		{"malformed number for a bound", map[string]any{"m": json.Number("x")},
+			`cannot be checked against the schema`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -253,8 +267,11 @@ func TestCheckFormat(t *testing.T) {
 		valid   []string
 		invalid []string
 	}{
-		{"email", []string{"a@b.c", "first.last+tag@example.co.uk", "a@localhost", `"a b"@example.com`, "a@[127.0.0.1]", "a@[IPv6:::1]", "o'neil@example.com"},
-			[]string{"", "a", "@b.c", "a@", ".a@b.c", "a.@b.c", "a..b@c.d", "a b@c.d", "a@b..c", "a@-b.c", "a@b_c.d", "a@[1.2.3]", "a@[::1]", "é@b.c", "a@b.c\n", "Bob <a@b.c>", `"a"b"@c.d`,
+		{"email", []string{"a@b.c", "first.last+tag@example.co.uk", "a@localhost",
+			`"a b"@example.com`, "a@[127.0.0.1]", "a@[IPv6:::1]", "o'neil@example.com"},
+			[]string{"", "a", "@b.c", "a@", ".a@b.c", "a.@b.c", "a..b@c.d", "a b@c.d", "a@b..c",
+				"a@-b.c", "a@b_c.d", "a@[1.2.3]", "a@[::1]", "é@b.c", "a@b.c\n", "Bob <a@b.c>",
+				`"a"b"@c.d`,
 				strings.Repeat("a", 65) + "@b.c", "a@" + strings.Repeat("b.", 130) + "c"}},
 		{"uri", []string{"https://example.com/a?b=c#d", "mailto:a@b.c", "urn:isbn:1",
 			"http://[::1]:80/", "a:b%20c"},

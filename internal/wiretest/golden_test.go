@@ -39,14 +39,21 @@ func TestTranscript(t *testing.T) {
 			[]string{`{"a":1,"a":2}`}},
 		{"an echoed state has the number of the state",
 			[]wiretest.Message{
-				message(wiretest.Server, `{"requestState":"x1"}`), message(wiretest.Client, `{"requestState":"x1"}`),
-				message(wiretest.Server, `{"requestState":"x2"}`), message(wiretest.Client, `{"requestState":"x1"}`)}, nil,
-			[]string{`{"requestState":"<state 1>"}`, `{"requestState":"<state 1>"}`, `{"requestState":"<state 2>"}`, `{"requestState":"<state 1>"}`}},
+				message(wiretest.Server, `{"requestState":"x1"}`),
+				message(wiretest.Client, `{"requestState":"x1"}`),
+				message(wiretest.Server, `{"requestState":"x2"}`),
+				message(wiretest.Client, `{"requestState":"x1"}`)}, nil,
+			[]string{`{"requestState":"<state 1>"}`, `{"requestState":"<state 1>"}`,
+				`{"requestState":"<state 2>"}`, `{"requestState":"<state 1>"}`}},
 		{"an empty state stays empty, and a state of another type as it is",
-			[]wiretest.Message{message(wiretest.Server, `{"requestState":""}`), message(wiretest.Server, `{"requestState":null}`), message(wiretest.Server, `{"requestState":{"requestState":7}}`)}, nil,
-			[]string{`{"requestState":""}`, `{"requestState":null}`, `{"requestState":{"requestState":7}}`}},
+			[]wiretest.Message{message(wiretest.Server, `{"requestState":""}`),
+				message(wiretest.Server, `{"requestState":null}`),
+				message(wiretest.Server, `{"requestState":{"requestState":7}}`)}, nil,
+			[]string{`{"requestState":""}`, `{"requestState":null}`,
+				`{"requestState":{"requestState":7}}`}},
 		{"uuids inside strings",
-			[]wiretest.Message{message(wiretest.Server, `{"url":"https://e.com/`+uuidA+`","b":"`+uuidB+`","c":["`+uuidA+`"]}`)}, nil,
+			[]wiretest.Message{message(wiretest.Server,
+				`{"url":"https://e.com/`+uuidA+`","b":"`+uuidB+`","c":["`+uuidA+`"]}`)}, nil,
 			[]string{`{"url":"https://e.com/<uuid 1>","b":"<uuid 2>","c":["<uuid 1>"]}`}},
 		{"volatile members",
 			[]wiretest.Message{message(wiretest.Server, `{"now":"12:00","then":"12:00","a":["now","x"]}`)}, []string{"now"},
@@ -63,7 +70,8 @@ func TestTranscript(t *testing.T) {
 				Header: []string{"Mcp-Session-Id: abc"}}}, nil,
 			[]string{"202 Accepted\nMcp-Session-Id: <session 1>"}},
 		{"head and body",
-			[]wiretest.Message{{From: wiretest.Client, HTTP: "POST /mcp", Header: []string{"Mcp-Method: tools/call"}, Body: []byte(`{}`)}}, nil,
+			[]wiretest.Message{{From: wiretest.Client, HTTP: "POST /mcp",
+				Header: []string{"Mcp-Method: tools/call"}, Body: []byte(`{}`)}}, nil,
 			[]string{"POST /mcp\nMcp-Method: tools/call\n\n{}"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +94,8 @@ func TestTranscript(t *testing.T) {
 
 func TestGolden(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "talk.txtar")
-	said := []wiretest.Message{message(wiretest.Client, `{"id":1}`), message(wiretest.Server, `{"id":1,"requestState":"abc"}`)}
+	said := []wiretest.Message{message(wiretest.Client, `{"id":1}`),
+		message(wiretest.Server, `{"id":1,"requestState":"abc"}`)}
 
 	setUpdate(t, "false")
 	f := &fake{}
@@ -105,7 +114,8 @@ func TestGolden(t *testing.T) {
 	}
 	f = &fake{}
 	wiretest.Golden(f, path, []wiretest.Message{said[0], message(wiretest.Server, `{"id":1}`)})
-	if len(f.failures) != 1 || !strings.Contains(f.failures[0], "line 5") || !strings.Contains(f.failures[0], `want: {"id":1,"requestState"`) {
+	if len(f.failures) != 1 || !strings.Contains(f.failures[0], "line 5") ||
+		!strings.Contains(f.failures[0], `want: {"id":1,"requestState"`) {
 		t.Errorf("failures %q, want one that shows the first difference", f.failures)
 	}
 	f = &fake{}

@@ -91,7 +91,8 @@ func TestRecorder(t *testing.T) {
 
 func TestRecorderKeepsARequestThatFails(t *testing.T) {
 	recorder := &wiretest.Recorder{Base: failing{}}
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://example.com/mcp", strings.NewReader(`{}`))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://example.com/mcp",
+		strings.NewReader(`{}`))
 	if _, err := recorder.RoundTrip(req); err == nil {
 		t.Fatal("the base's error was swallowed")
 	}

@@ -67,7 +67,8 @@ func said(name string) (from wiretest.From, answers string, whole bool) {
 		"SubscriptionsListenResultResponse":   "subscriptions/listen",
 	}
 	switch name {
-	case "ElicitRequest", "CreateMessageRequest", "ListRootsRequest": // carried inside a result, without an id
+	case "ElicitRequest", "CreateMessageRequest", "ListRootsRequest":
+		// carried inside a result, without an id
 		return "", "", false
 	case "CancelledNotification":
 		return wiretest.Client, "", true
@@ -121,21 +122,27 @@ var messages = []messageTest{
 	{"complete", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), ""},
 	{"questions", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":` + formAsk + `}}`), ""},
 	{"state alone", "2026-07-28", wiretest.Server, "prompts/get", result(`{"resultType":"input_required","requestState":""}`), ""},
-	{"missing resultType", "2026-07-28", wiretest.Server, "tools/call", result(`{"content":[]}`), "resultType"},
-	{"missing content", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete"}`), "content"},
+	{"missing resultType", "2026-07-28", wiretest.Server, "tools/call", result(`{"content":[]}`),
+		"resultType"},
+	{"missing content", "2026-07-28", wiretest.Server, "tools/call",
+		result(`{"resultType":"complete"}`), "content"},
 	{"content null", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":null}`), "content"},
-	{"unknown resultType", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"partial","content":[]}`), "partial"},
+	{"unknown resultType", "2026-07-28", wiretest.Server, "tools/call",
+		result(`{"resultType":"partial","content":[]}`), "partial"},
 	{"complete with questions", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"inputRequests":{"a":` + formAsk + `}}`), "no inputRequests"},
 	{"questions with content", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","content":[],"requestState":"s"}`), "no content"},
-	{"neither questions nor state", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required"}`), "at least one"},
+	{"neither questions nor state", "2026-07-28", wiretest.Server, "tools/call",
+		result(`{"resultType":"input_required"}`), "at least one"},
 	{"question of unknown method", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}}}`), "inputRequests"},
 	{"question with an id", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"id":1,` + formAsk[1:] + `}}`), "no id"},
 	{"question with elicitationId", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://example.com/","elicitationId":"e"}}}}`), "elicitationId"},
 	{"nested form", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}}}}`), "requestedSchema"},
 	{"URL that is none", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"not a url"}}}}`), "url"},
 	{"input required from a list", "2026-07-28", wiretest.Server, "tools/list", result(`{"resultType":"input_required","requestState":"s"}`), "cannot be input_required"},
-	{"list without cache hints", "2026-07-28", wiretest.Server, "tools/list", result(`{"resultType":"complete","tools":[]}`), "ttlMs"},
-	{"result of nothing", "2026-07-28", wiretest.Server, "", result(`{"resultType":"complete"}`), "answers a request"},
+	{"list without cache hints", "2026-07-28", wiretest.Server, "tools/list",
+		result(`{"resultType":"complete","tools":[]}`), "ttlMs"},
+	{"result of nothing", "2026-07-28", wiretest.Server, "", result(`{"resultType":"complete"}`),
+		"answers a request"},
 	{"result and error", "2026-07-28", wiretest.Server, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]},"error":{"code":-32603,"message":"m"}}`, "exactly one"},
 	{"stray member", "2026-07-28", wiretest.Server, "tools/call", `{"jsonrpc":"2.0","id":1,"session":"x","result":{"resultType":"complete","content":[]}}`, "session"},
 	{"no version of JSON-RPC", "2026-07-28", wiretest.Server, "tools/call", `{"id":1,"result":{"resultType":"complete","content":[]}}`, "jsonrpc"},
@@ -145,20 +152,26 @@ var messages = []messageTest{
 
 	{"error", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32602,"message":"m","data":{"reason":"invalid_request_state"}}`), ""},
 	{"error without id", "2026-07-28", wiretest.Server, "", `{"jsonrpc":"2.0","error":{"code":-32700,"message":"m"}}`, ""},
-	{"error without message", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32602}`), "message"},
-	{"missing capability unnamed", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32021,"message":"m"}`), "data"},
+	{"error without message", "2026-07-28", wiretest.Server, "tools/call",
+		failure(`{"code":-32602}`), "message"},
+	{"missing capability unnamed", "2026-07-28", wiretest.Server, "tools/call",
+		failure(`{"code":-32021,"message":"m"}`), "data"},
 	{"URL error on the modern wire", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m","data":{"elicitations":[]}}`), "-32042"},
 
 	{"legacy complete", "2025-11-25", wiretest.Server, "tools/call", result(`{"content":[]}`), ""},
 	{"legacy push", "2025-11-25", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, ""},
-	{"legacy answer", "2025-11-25", wiretest.Client, "elicitation/create", result(`{"action":"accept","content":{}}`), ""},
-	{"legacy answer of unknown action", "2025-11-25", wiretest.Client, "elicitation/create", result(`{"action":"yes"}`), "action"},
+	{"legacy answer", "2025-11-25", wiretest.Client, "elicitation/create",
+		result(`{"action":"accept","content":{}}`), ""},
+	{"legacy answer of unknown action", "2025-11-25", wiretest.Client, "elicitation/create",
+		result(`{"action":"yes"}`), "action"},
 	{"legacy URL push without elicitationId", "2025-11-25", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://example.com/"}}`, "params"},
 	{"legacy URL error", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"m","url":"https://example.com/","elicitationId":"e"}]}}`), ""},
 	{"legacy URL error without elicitations", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m","data":{}}`), "elicitations"},
 	{"legacy with resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
-	{"legacy with cache hints", "2025-06-18", wiretest.Server, "tools/list", result(`{"tools":[],"ttlMs":0}`), "no ttlMs"},
-	{"legacy with modern error", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32021,"message":"m"}`), "-32021"},
+	{"legacy with cache hints", "2025-06-18", wiretest.Server, "tools/list",
+		result(`{"tools":[],"ttlMs":0}`), "no ttlMs"},
+	{"legacy with modern error", "2025-11-25", wiretest.Server, "tools/call",
+		failure(`{"code":-32021,"message":"m"}`), "-32021"},
 	{"legacy with requestState", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy","requestState":"s"}}`, "no requestState"},
 	{"structured content that is no object", "2025-11-25", wiretest.Server, "tools/call", result(`{"content":[],"structuredContent":[1]}`), "structuredContent"},
 	{"elicitation before it existed", "2025-03-26", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no request"},
@@ -189,9 +202,12 @@ func TestMessage(t *testing.T) {
 // schema as well.
 var leaks = []messageTest{
 	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
-	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call", result(`{"inputRequests":{},"content":[]}`), "no inputRequests"},
-	{"cache hints", "2024-11-05", wiretest.Server, "resources/read", result(`{"contents":[],"cacheScope":"public"}`), "no cacheScope"},
-	{"structuredContent before it existed", "2025-03-26", wiretest.Server, "tools/call", result(`{"content":[],"structuredContent":{}}`), "no structuredContent"},
+	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call",
+		result(`{"inputRequests":{},"content":[]}`), "no inputRequests"},
+	{"cache hints", "2024-11-05", wiretest.Server, "resources/read",
+		result(`{"contents":[],"cacheScope":"public"}`), "no cacheScope"},
+	{"structuredContent before it existed", "2025-03-26", wiretest.Server, "tools/call",
+		result(`{"content":[],"structuredContent":{}}`), "no structuredContent"},
 	{"answers in a session", "2025-06-18", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","inputResponses":{}}}`, "no inputResponses"},
 	{"state of a list", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"requestState":"s"}}`, "no requestState"},
 	{"capabilities in _meta", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}}`, "in _meta"},
@@ -207,9 +223,12 @@ var leaks = []messageTest{
 	{"URL mode before it existed", "2025-06-18", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no mode"},
 	{"another case", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"IsError":true}`), "no IsError"},
 	{"an error with more", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32602,"message":"m","reason":"r"}`), "no reason"},
-	{"an error with a session's code", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m"}`), "-32042"},
-	{"an error of another era", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32022,"message":"m"}`), "-32022"},
-	{"a result that is text", "2025-11-25", wiretest.Server, "tools/call", result(`"x"`), "an object"},
+	{"an error with a session's code", "2026-07-28", wiretest.Server, "tools/call",
+		failure(`{"code":-32042,"message":"m"}`), "-32042"},
+	{"an error of another era", "2025-11-25", wiretest.Server, "tools/call",
+		failure(`{"code":-32022,"message":"m"}`), "-32022"},
+	{"a result that is text", "2025-11-25", wiretest.Server, "tools/call", result(`"x"`),
+		"an object"},
 	{"params that are a list", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, "an object"},
 	{"a batch", "2025-06-18", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "no batches"},
 	{"within a batch", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"server/discover"}]`, "member 0"},
@@ -288,7 +307,9 @@ func TestConformMatchesAnswersById(t *testing.T) {
 	for name, corrupt := range map[string]func([]wiretest.Message){
 		"an answer to a string id":        func(m []wiretest.Message) { m[2].Body = []byte(`{"jsonrpc":"2.0","id":"1","result":{}}`) },
 		"a result of the other direction": func(m []wiretest.Message) { m[2].Body = m[3].Body },
-		"text where JSON was promised":    func(m []wiretest.Message) { m[4].Header = []string{"Content-Type: application/json"} },
+		"text where JSON was promised": func(m []wiretest.Message) {
+			m[4].Header = []string{"Content-Type: application/json"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, bad := &fake{}, append([]wiretest.Message(nil), good...)
@@ -328,7 +349,8 @@ func TestWithoutPublishedSchema(t *testing.T) {
 				f := &fake{}
 				check(f)
 				if len(f.failures) != len(test.want) {
-					t.Fatalf("%s, CI=%q: failures %q, want %q", name, test.ci, f.failures, test.want)
+					t.Fatalf("%s, CI=%q: failures %q, want %q", name, test.ci,
+						f.failures, test.want)
 				}
 				for i, want := range test.want {
 					if !strings.Contains(f.failures[i], want) {

@@ -23,17 +23,18 @@ import (
 // newAskless returns a server whose handlers ask nothing.
 func newAskless() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "askless", Version: "1.0.0"},
-		&mcp.ServerOptions{Instructions: "Ask me nothing.", CompletionHandler: func(_ context.Context,
-			req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
-			switch req.Params.Argument.Value {
-			case "none":
-				return nil, errors.New("nothing fits")
-			case "nil":
-				return nil, nil
-			}
-			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{
-				Values: []string{"a<b", "é"}, Total: 2}}, nil
-		}})
+		&mcp.ServerOptions{Instructions: "Ask me nothing.",
+			CompletionHandler: func(_ context.Context,
+				req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+				switch req.Params.Argument.Value {
+				case "none":
+					return nil, errors.New("nothing fits")
+				case "nil":
+					return nil, nil
+				}
+				return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{
+					Values: []string{"a<b", "é"}, Total: 2}}, nil
+			}})
 	type in struct {
 		Name string `json:"name"`
 	}
@@ -301,7 +302,8 @@ func TestWhatAsksNothingIsAnsweredByteForByte(t *testing.T) {
 					Options: roundtrip.Options{Observer: event.Discard}})
 				compareTranscripts(t,
 					transcribeHTTP(t, newHandler(t, a, get(newAskless()), opts), revision),
-					transcribeHTTP(t, mcp.NewStreamableHTTPHandler(get(newAskless()), &alone), revision))
+					transcribeHTTP(t,
+						mcp.NewStreamableHTTPHandler(get(newAskless()), &alone), revision))
 			})
 		}
 		t.Run("lines/"+revision, func(t *testing.T) {

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -41,7 +41,8 @@ func TestHandlersSeeValidAnswersOnly(t *testing.T) {
 		{"wrapped", `{"q":{"method":"elicitation/create","result":` + good + `}}`, ""},
 		{"null", `{"q":null}`, ""},
 		{"an unknown key", `{"other":` + good + `}`, ""},
-		{"an unknown key beside", `{"other":{"what":"ever"},"q":` + good + `}`, `"action":"accept"`},
+		{"an unknown key beside", `{"other":{"what":"ever"},"q":` + good + `}`,
+			`"action":"accept"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

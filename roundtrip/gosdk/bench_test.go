@@ -18,13 +18,14 @@ import (
 // SDK alone, which seals and checks nothing, and with what is installed on it.
 func BenchmarkFlow(b *testing.B) {
 	stock := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	stock.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		if len(req.Params.InputResponses) > 0 {
-			return toolText("done"), nil
-		}
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"question": formQuestion()}},
-			nil
-	})
+	stock.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
+		func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			if len(req.Params.InputResponses) > 0 {
+				return toolText("done"), nil
+			}
+			questions := mcp.InputRequestMap{"question": formQuestion()}
+			return &mcp.CallToolResult{InputRequests: questions}, nil
+		})
 	elicits := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		if _, err := gosdk.Elicit(gosdk.WithKey(ctx, "question"), req.Session,
 			formQuestion()); err != nil {

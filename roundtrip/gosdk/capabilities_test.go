@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -13,17 +13,24 @@ import (
 )
 
 func TestMissingCapabilitiesAreRefused(t *testing.T) {
-	sample := &mcp.CreateMessageWithToolsParams{MaxTokens: 1, Messages: []*mcp.SamplingMessageV2{}, Tools: []*mcp.Tool{{Name: "x", InputSchema: raw(`{"type":"object"}`)}}}
+	sample := &mcp.CreateMessageWithToolsParams{MaxTokens: 1, Messages: []*mcp.SamplingMessageV2{},
+		Tools: []*mcp.Tool{{Name: "x", InputSchema: raw(`{"type":"object"}`)}}}
 	tests := []struct {
 		name, declared string
 		asked          mcp.InputRequestMap
 		missing        string
 	}{
-		{"form, nothing declared", `{}`, mcp.InputRequestMap{"q": formQuestion()}, `{"elicitation":{}}`},
-		{"form, URLs only", `{"elicitation":{"url":{}}}`, mcp.InputRequestMap{"q": formQuestion()}, `{"elicitation":{"form":{}}}`},
-		{"URL, forms only", `{"elicitation":{"form":{}}}`, mcp.InputRequestMap{"q": &mcp.ElicitParams{Mode: "url", Message: "m", URL: "https://example.com"}}, `{"elicitation":{"url":{}}}`},
-		{"tools, sampling only", `{"sampling":{}}`, mcp.InputRequestMap{"q": sample}, `{"sampling":{"tools":{}}}`},
-		{"all at once", `{}`, mcp.InputRequestMap{"a": formQuestion(), "b": &mcp.ListRootsParams{}}, `{"elicitation":{},"roots":{}}`},
+		{"form, nothing declared", `{}`, mcp.InputRequestMap{"q": formQuestion()},
+			`{"elicitation":{}}`},
+		{"form, URLs only", `{"elicitation":{"url":{}}}`, mcp.InputRequestMap{"q": formQuestion()},
+			`{"elicitation":{"form":{}}}`},
+		{"URL, forms only", `{"elicitation":{"form":{}}}`,
+			mcp.InputRequestMap{"q": &mcp.ElicitParams{Mode: "url", Message: "m",
+				URL: "https://example.com"}}, `{"elicitation":{"url":{}}}`},
+		{"tools, sampling only", `{"sampling":{}}`, mcp.InputRequestMap{"q": sample},
+			`{"sampling":{"tools":{}}}`},
+		{"all at once", `{}`, mcp.InputRequestMap{"a": formQuestion(), "b": &mcp.ListRootsParams{}},
+			`{"elicitation":{},"roots":{}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -35,7 +42,8 @@ func TestMissingCapabilitiesAreRefused(t *testing.T) {
 			if got.Error != nil {
 				_ = json.Unmarshal(got.Error.Data, &data)
 			}
-			if missing, err := protocol.DecodeClientCapabilities(data.RequiredCapabilities); err != nil || missing.IsZero() {
+			missing, err := protocol.DecodeClientCapabilities(data.RequiredCapabilities)
+			if err != nil || missing.IsZero() {
 				t.Errorf("got %s, want %s", got.body, tt.missing)
 			}
 		})
@@ -45,7 +53,10 @@ func TestMissingCapabilitiesAreRefused(t *testing.T) {
 // On an event stream the status must have been decided before it begins.
 func TestMissingCapabilitiesOnAStream(t *testing.T) {
 	endpoint, recorder := serve(t,
-		handlerOf(t, single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})), nil))
+		handlerOf(t,
+			single(t,
+				asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})),
+			nil))
 	w := &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder},
 		capabilities: "{}"}
 	w.call("t", "").wantError(protocol.CodeMissingRequiredClientCapability, http.StatusBadRequest)

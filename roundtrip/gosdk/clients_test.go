@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -107,20 +107,23 @@ func routes() []route {
 	for _, revision := range []string{modern, legacy} {
 		all = append(all,
 			route{"sdk/http/" + revision, revision,
-				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+				func(t *testing.T, server *mcp.Server, who *person,
+					mute bool) (peer, *wiretest.Recorder) {
 					endpoint, recorder := serve(t, handlerOf(t, server, nil))
 					return dialSDK(t, who, mute, revision,
 						&mcp.StreamableClientTransport{Endpoint: endpoint,
 							HTTPClient: &http.Client{Transport: recorder}}), recorder
 				}},
 			route{"sdk/memory/" + revision, revision,
-				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+				func(t *testing.T, server *mcp.Server, who *person,
+					mute bool) (peer, *wiretest.Recorder) {
 					ours, theirs := mcp.NewInMemoryTransports()
 					run(t, server, theirs)
 					return dialSDK(t, who, mute, revision, ours), nil
 				}},
 			route{"rondo/http/" + revision, revision,
-				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+				func(t *testing.T, server *mcp.Server, who *person,
+					mute bool) (peer, *wiretest.Recorder) {
 					endpoint, recorder := serve(t, handlerOf(t, server, nil))
 					transport, err := clienthttp.New(endpoint,
 						&clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
@@ -130,13 +133,15 @@ func routes() []route {
 					return dialRondo(t, who, mute, revision, transport), recorder
 				}},
 			route{"rondo/stdio/" + revision, revision,
-				func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+				func(t *testing.T, server *mcp.Server, who *person,
+					mute bool) (peer, *wiretest.Recorder) {
 					r1, w1 := io.Pipe()
 					r2, w2 := io.Pipe()
 					t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
 					run(t, server, &mcp.IOTransport{Reader: r1, Writer: w2})
 					return dialRondo(t, who, mute, revision,
-							client.NewStream(r2, w1, &client.StreamOptions{ProbeTimeout: patience})),
+							client.NewStream(r2, w1,
+								&client.StreamOptions{ProbeTimeout: patience})),
 						nil
 				}},
 		)

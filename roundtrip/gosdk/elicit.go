@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, but supported
 
 package gosdk
 
@@ -17,7 +17,8 @@ import (
 // Elicit asks the person behind session. It takes the place of session.Elicit, and is
 // the one call to change in a handler that pushes its questions.
 //
-//	answer, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "Delete?", RequestedSchema: yes})
+//	answer, err := gosdk.Elicit(ctx, req.Session,
+//		&mcp.ElicitParams{Message: "Delete?", RequestedSchema: yes})
 //
 // In a session of a legacy revision Elicit blocks until the person has answered. In a
 // modern revision it does not block: while there is no answer it returns an error, ctx

@@ -305,7 +305,8 @@ func TestConcurrentQuestionsWithoutKeys(t *testing.T) {
 // A handler that swallows the error and goes on to its next question, which it
 // makes of an answer that is not there, does not get that asked.
 func TestNoQuestionsFromMissingAnswers(t *testing.T) {
-	who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":4}`})
+	who := newPerson(t,
+		map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":4}`})
 	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		region, _ := gosdk.Elicit(ctx, req.Session,
 			&mcp.ElicitParams{Message: "Which region?", RequestedSchema: raw(regionForm)})
@@ -334,7 +335,8 @@ func TestAskingTwice(t *testing.T) {
 			for i := range said {
 				ask := req.Session.Elicit
 				if !unmodified {
-					ask = func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					ask = func(ctx context.Context,
+						p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 						return gosdk.Elicit(ctx, req.Session, p)
 					}
 				}
@@ -397,7 +399,8 @@ func TestFlowStyleInHandlers(t *testing.T) {
 		t.Errorf("computed %d times, committed %d times", computed.Load(), committed.Load())
 	}
 	first = w.call("t", "")
-	if got := w.retry("t", first, `{"why":{"action":"decline"}}`); string(got.member("isError")) != "true" {
+	got := w.retry("t", first, `{"why":{"action":"decline"}}`)
+	if string(got.member("isError")) != "true" {
 		t.Errorf("got %s, want a failed tool", got.body)
 	}
 }
@@ -405,17 +408,18 @@ func TestFlowStyleInHandlers(t *testing.T) {
 // Without Install, Elicit is the session's; builders say what is missing.
 func TestNotInstalled(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
-	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		if _, err := gosdk.ToolInput(ctx, roundtrip.ListRoots("r")); !errors.Is(err,
-			gosdk.ErrNotInstalled) {
-			t.Errorf("got %v, want ErrNotInstalled", err)
-		}
-		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
-		if err != nil {
-			return nil, err
-		}
-		return toolText(answer.Action), nil
-	})
+	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
+		func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			if _, err := gosdk.ToolInput(ctx, roundtrip.ListRoots("r")); !errors.Is(err,
+				gosdk.ErrNotInstalled) {
+				t.Errorf("got %v, want ErrNotInstalled", err)
+			}
+			answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+			if err != nil {
+				return nil, err
+			}
+			return toolText(answer.Action), nil
+		})
 	who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
 	if got, err := sdkOver(t, server, who, legacy).do(within(t), "t"); err != nil ||
 		got != "accept" {
@@ -516,7 +520,8 @@ func TestElicitTakesAnInterface(t *testing.T) {
 func TestSessionsOfOthersAreNotTheCallers(t *testing.T) {
 	asked := false
 	server := single(t, func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
-		answer, err := gosdk.Elicit(ctx, otherSession{smallSession{elicitFunc(func() { asked = true })}},
+		answer, err := gosdk.Elicit(ctx,
+			otherSession{smallSession{elicitFunc(func() { asked = true })}},
 			formQuestion())
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -51,7 +51,8 @@ func TestPanicsEndTheRequest(t *testing.T) {
 		return toolText(name), nil
 	})
 	w := dialWire(t, server)
-	w.retry("t", w.call("t", ""), `{"q":{"action":"decline"}}`).wantError(protocol.CodeInternalError, http.StatusOK)
+	w.retry("t", w.call("t", ""),
+		`{"q":{"action":"decline"}}`).wantError(protocol.CodeInternalError, http.StatusOK)
 	w.retry("t", w.call("t", ""), `{"q":{"action":"accept","content":{"reason":"because"}}}`).wantText("because")
 }
 
@@ -71,7 +72,8 @@ func TestErrorsOfHandlersKeepTheirCodes(t *testing.T) {
 		error) {
 		return nil, own
 	})
-	if got := dialWire(t, server).call("t", ""); got.Error == nil || got.Error.Code != 4711 || string(got.Error.Data) != `{"a":1}` {
+	got := dialWire(t, server).call("t", "")
+	if got.Error == nil || got.Error.Code != 4711 || string(got.Error.Data) != `{"a":1}` {
 		t.Errorf("got %s", got.body)
 	}
 }
@@ -86,13 +88,15 @@ func TestErrorsOfTypedTools(t *testing.T) {
 			if roundtrip.Visited(ctx, "in") == roundtrip.Accepted {
 				return nil, nil, &protocol.Error{Code: 4711, Message: "own"}
 			}
-			return nil, nil, &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{
-				{Message: "Sign in", URL: "https://example.com", ElicitationID: "in"}}}
+			return nil, nil, &protocol.URLElicitationRequiredError{
+				Elicitations: []*protocol.ElicitURL{
+					{Message: "Sign in", URL: "https://example.com", ElicitationID: "in"}}}
 		})
 	w := dialWire(t, server)
 	first := w.call("t", "")
 	first.wantAsks("in")
-	if got := w.retry("t", first, `{"in":{"action":"accept"}}`); got.Error == nil || got.Error.Code != 4711 {
+	got := w.retry("t", first, `{"in":{"action":"accept"}}`)
+	if got.Error == nil || got.Error.Code != 4711 {
 		t.Errorf("got %s", got.body)
 	}
 }

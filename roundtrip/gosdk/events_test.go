@@ -68,15 +68,19 @@ func TestEventsOfFailures(t *testing.T) {
 					installWith(t, server, opts)
 					if typed {
 						mcp.AddTool(server, &mcp.Tool{Name: "t"},
-							func(ctx context.Context, _ *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {
+							func(ctx context.Context, _ *mcp.CallToolRequest,
+								_ map[string]any) (*mcp.CallToolResult, any, error) {
 								return nil, nil, work(ctx)
 							})
 					} else {
-						server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-							return nil, work(ctx)
-						})
+						server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
+							func(ctx context.Context,
+								_ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+								return nil, work(ctx)
+							})
 					}
-					p, _ := r.open(t, server, newPerson(t, map[string]string{"Sure?": `{"why":"because"}`}), false)
+					p, _ := r.open(t, server,
+						newPerson(t, map[string]string{"Sure?": `{"why":"because"}`}), false)
 					got, err := p.do(within(t), "t")
 					if err != nil {
 						t.Fatal(err)

@@ -21,8 +21,11 @@ func TestGrowth(t *testing.T) {
 		growthtest.Input{Name: "arguments", Make: growthtest.Repeat(`{"name":"t","requestState":"s","arguments":{"a":[`, `1,`, `1]}}`)},
 		growthtest.Input{Name: "meta", Make: growthtest.Repeat(`{"name":"t","requestState":"s","_meta":{"a":[`, `{"x":1},`, `1]}}`)},
 		growthtest.Input{Name: "answer", Make: growthtest.Repeat(`{"name":"t","inputResponses":{"q":{"action":"accept","content":{"a":"`, `x`, `"}}}}`)},
-		growthtest.Input{Name: "long state", Make: growthtest.Repeat(`{"name":"t","requestState":"`, `x`, `"}`)},
-		growthtest.Input{Name: "no object", Make: growthtest.Repeat(`{"name":"t","inputResponses":[`, `1,`, `1]}`), Refused: true},
-		growthtest.Input{Name: "no JSON", Make: growthtest.Repeat(`{"name":"t","requestState":[`, `1,`, `}`), Refused: true},
+		growthtest.Input{Name: "long state",
+			Make: growthtest.Repeat(`{"name":"t","requestState":"`, `x`, `"}`)},
+		growthtest.Input{Name: "no object",
+			Make: growthtest.Repeat(`{"name":"t","inputResponses":[`, `1,`, `1]}`), Refused: true},
+		growthtest.Input{Name: "no JSON",
+			Make: growthtest.Repeat(`{"name":"t","requestState":[`, `1,`, `}`), Refused: true},
 	)
 }

@@ -40,7 +40,8 @@ func askTwice() *mcp.Server {
 				return nil, err
 			}
 			second, err := gosdk.Elicit(gosdk.WithKey(ctx, "again"), req.Session,
-				&mcp.ElicitParams{Mode: "form", Message: "Really?", RequestedSchema: raw(reasonForm)})
+				&mcp.ElicitParams{Mode: "form", Message: "Really?",
+					RequestedSchema: raw(reasonForm)})
 			if err != nil {
 				return nil, err
 			}
@@ -74,20 +75,21 @@ func overHTTP(t *testing.T, test func(t *testing.T, revision string,
 	for _, revision := range []string{modern, legacy} {
 		for _, kind := range []string{"sdk", "rondo"} {
 			t.Run(kind+"/"+revision, func(t *testing.T) {
-				test(t, revision, func(t *testing.T, h http.Handler, who *person) (peer, *wiretest.Recorder) {
-					endpoint, recorder := serve(t, h)
-					client := &http.Client{Transport: recorder}
-					if kind == "sdk" {
-						return dialSDK(t, who, false, revision, &mcp.StreamableClientTransport{
-							Endpoint: endpoint, HTTPClient: client}), recorder
-					}
-					over, err := clienthttp.New(endpoint,
-						&clienthttp.Options{HTTPClient: client})
-					if err != nil {
-						t.Fatal(err)
-					}
-					return dialRondo(t, who, false, revision, over), recorder
-				})
+				test(t, revision,
+					func(t *testing.T, h http.Handler, who *person) (peer, *wiretest.Recorder) {
+						endpoint, recorder := serve(t, h)
+						client := &http.Client{Transport: recorder}
+						if kind == "sdk" {
+							return dialSDK(t, who, false, revision, &mcp.StreamableClientTransport{
+								Endpoint: endpoint, HTTPClient: client}), recorder
+						}
+						over, err := clienthttp.New(endpoint,
+							&clienthttp.Options{HTTPClient: client})
+						if err != nil {
+							t.Fatal(err)
+						}
+						return dialRondo(t, who, false, revision, over), recorder
+					})
 			})
 		}
 	}
@@ -97,7 +99,8 @@ func overHTTP(t *testing.T, test func(t *testing.T, revision string,
 func TestServersMadePerRequest(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprintf("JSONResponse=%t", json), func(t *testing.T) {
-			overHTTP(t, func(t *testing.T, revision string, dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
+			overHTTP(t, func(t *testing.T, revision string,
+				dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
 				var made, requests atomic.Int32
 				h := newHandler(t, newAdapter(t, nil), func(r *http.Request) *mcp.Server {
 					for name := range r.Header {
@@ -136,7 +139,8 @@ func TestNoServerForARequest(t *testing.T) {
 			theirs := mcp.NewStreamableHTTPHandler(get,
 				&mcp.StreamableHTTPOptions{Stateless: version == modern})
 			want, got := postInitialize(theirs, version), postInitialize(ours, version)
-			if want.Code != 400 || got.Code != want.Code || got.Body.String() != want.Body.String() {
+			if want.Code != 400 || got.Code != want.Code ||
+				got.Body.String() != want.Body.String() {
 				t.Errorf("got %d %s, the SDK alone %d %s", got.Code, got.Body, want.Code, want.Body)
 			}
 		})
@@ -181,7 +185,8 @@ func TestStatelessReplicas(t *testing.T) {
 	ring := sharedRing(t)
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprintf("JSONResponse=%t", json), func(t *testing.T) {
-			overHTTP(t, func(t *testing.T, revision string, dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
+			overHTTP(t, func(t *testing.T, revision string,
+				dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
 				var backends []*httputil.ReverseProxy
 				for range 2 {
 					a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Sealer: ring,
@@ -201,9 +206,10 @@ func TestStatelessReplicas(t *testing.T) {
 				}
 				var turn atomic.Uint32
 				who := sure(t)
-				c, recorder := dial(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					balancerhttp.FullDuplex(backends[turn.Add(1)%2]).ServeHTTP(w, r)
-				}), who)
+				c, recorder := dial(t,
+					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						balancerhttp.FullDuplex(backends[turn.Add(1)%2]).ServeHTTP(w, r)
+					}), who)
 				for range 4 {
 					if got, err := c.do(within(t), "plain"); err != nil || got != "plain" {
 						t.Fatalf("got %q, %v", got, err)
@@ -213,7 +219,8 @@ func TestStatelessReplicas(t *testing.T) {
 				switch {
 				case revision == modern && (err != nil || got != "accept and accept"):
 					t.Errorf("got %q, %v", got, err)
-				case revision == legacy && !strings.Contains(fmt.Sprint(got, err), "it has no session"):
+				case revision == legacy &&
+					!strings.Contains(fmt.Sprint(got, err), "it has no session"):
 					t.Errorf("got %q, %v, want a refusal that says why", got, err)
 				}
 				for _, m := range recorder.Messages() {
@@ -278,7 +285,8 @@ func TestOptionsOfTheSDK(t *testing.T) {
 			if !ok {
 				t.Fatal("the adapter does not know this option of the SDK")
 			}
-			overHTTP(t, func(t *testing.T, revision string, dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
+			overHTTP(t, func(t *testing.T, revision string,
+				dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
 				var opts mcp.StreamableHTTPOptions
 				reflect.ValueOf(&opts).Elem().FieldByName(name).Set(reflect.ValueOf(value))
 				server := askTwice()
@@ -391,7 +399,8 @@ func TestPanicOfGetServer(t *testing.T) {
 	for _, version := range []string{modern, ""} {
 		t.Run("version "+version, func(t *testing.T) {
 			o := &observer{}
-			h := newHandler(t, newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Observer: o}}),
+			h := newHandler(t,
+				newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Observer: o}}),
 				func(*http.Request) *mcp.Server { panic("no database") }, nil)
 			w := postInitialize(h, version)
 			message, err := protocol.DecodeMessage(w.Body.Bytes())

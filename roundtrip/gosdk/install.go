@@ -147,7 +147,8 @@ func (a *Adapter) forgetServer(key weak.Pointer[mcp.Server]) { a.installed.Delet
 
 // receiveRequest is the receiving middleware of a server. Calls may overlap.
 func (a *Adapter) receiveRequest(server *mcp.Server, next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+	return func(ctx context.Context, method string,
+		req mcp.Request) (result mcp.Result, err error) {
 		defer func() { // of a handler of the SDK's own requests, or of Options.Principal
 			if v := recover(); v != nil {
 				a.reportPanic(ctx, method, v)

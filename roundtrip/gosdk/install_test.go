@@ -187,7 +187,8 @@ func TestMiddlewareRunsAroundTheAdapter(t *testing.T) {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			result, err := next(ctx, method, req)
 			if r, ok := result.(*mcp.CallToolResult); ok && method == protocol.MethodCallTool {
-				outside = append(outside, map[bool]string{true: "asks", false: "done"}[r.NeedsInput()])
+				outside = append(outside,
+					map[bool]string{true: "asks", false: "done"}[r.NeedsInput()])
 			}
 			return result, err
 		}

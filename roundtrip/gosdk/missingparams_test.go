@@ -60,7 +60,8 @@ func TestRequestsOfASessionWithoutParams(t *testing.T) {
 	}
 	for id, method := range []string{"ping", "tools/list", "prompts/list", "server/discover"} {
 		for _, params := range []string{"", `,"params":null`, `,"params":{}`} {
-			if got := ask(id+1, method, params); strings.Contains(got, `"ttlMs"`) || !strings.Contains(got, `"jsonrpc"`) {
+			got := ask(id+1, method, params)
+			if strings.Contains(got, `"ttlMs"`) || !strings.Contains(got, `"jsonrpc"`) {
 				t.Errorf("%s%s: got %s", method, params, got)
 			}
 		}

@@ -65,8 +65,10 @@ func TestHandlersOfOtherRequestsThatFail(t *testing.T) {
 				// The SDK alone sends null for a nil completion in sessions.
 				null := name == "nil result" &&
 					session.InitializeResult().ProtocolVersion == legacy
-				if e, ok := errors.AsType[*jsonrpc.Error](err); null && err != nil || !null && (!ok ||
-					e.Code != protocol.CodeInternalError || strings.Contains(e.Message, "database")) {
+				if e, ok := errors.AsType[*jsonrpc.Error](err); null && err != nil ||
+					!null && (!ok ||
+						e.Code != protocol.CodeInternalError ||
+						strings.Contains(e.Message, "database")) {
 					t.Errorf("got %v, want an internal error", err)
 				}
 				if n := o.count(isPanic) + o.count(isBug) - before; n != 1 {
@@ -111,7 +113,9 @@ func TestPanicsOfNotifications(t *testing.T) {
 	o := &observer{}
 	a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Observer: o}})
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, &mcp.ServerOptions{
-		InitializedHandler: func(context.Context, *mcp.InitializedRequest) { panic("no database") }})
+		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
+			panic("no database")
+		}})
 	ours, theirs := mcp.NewInMemoryTransports()
 	connectRaw(t, server, a.Transport(server, theirs))
 	session := dialSDK(t, newPerson(t, nil), true, legacy, ours).(sdkPeer).ClientSession

@@ -27,7 +27,8 @@ func TestParallelCalls(t *testing.T) {
 			if answer, ok := req.Params.InputResponses["name"].(*mcp.ElicitResult); ok {
 				return nameAnswer(answer, nil)
 			}
-			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"name": nameQuestion(req)}}, nil
+			return &mcp.CallToolResult{
+				InputRequests: mcp.InputRequestMap{"name": nameQuestion(req)}}, nil
 		},
 	}
 	for name, handler := range handlers {

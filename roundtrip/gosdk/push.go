@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, but supported
 
 package gosdk
 

@@ -49,7 +49,8 @@ func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, 
 				if err != nil {
 					return nil, err
 				}
-				second, err := gosdk.Elicit(gosdk.WithKey(ctx, "again"), req.Session, formQuestion())
+				second, err := gosdk.Elicit(gosdk.WithKey(ctx, "again"), req.Session,
+					formQuestion())
 				if err != nil {
 					return nil, err
 				}
@@ -113,7 +114,8 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 				base := http.DefaultTransport.(*http.Transport).Clone()
 				t.Cleanup(base.CloseIdleConnections)
 				http := &http.Client{Transport: withBearer{base}}
-				who := newPerson(t, map[string]string{formQuestion().Message: `{"reason":"because"}`})
+				who := newPerson(t,
+					map[string]string{formQuestion().Message: `{"reason":"because"}`})
 				var c peer
 				if kind == "sdk" {
 					c = dialSDK(t, who, false, revision, &mcp.StreamableClientTransport{
@@ -126,7 +128,8 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 					c = dialRondo(t, who, false, revision, over)
 				}
 				for range 4 {
-					if got, err := c.do(within(t), "ask"); err != nil || got != "accept and accept" {
+					got, err := c.do(within(t), "ask")
+					if err != nil || got != "accept and accept" {
 						t.Fatalf("got %q, %v", got, err)
 					}
 				}

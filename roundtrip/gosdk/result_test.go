@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -16,7 +16,8 @@ import (
 func TestQuestionsOfAResourceHaveNoCacheHints(t *testing.T) {
 	for _, s := range styles() {
 		t.Run(s.name, func(t *testing.T) {
-			dialWire(t, serverOf(t, s)).send(protocol.MethodReadResource, `{"uri":"vault://codes"}`).
+			dialWire(t, serverOf(t, s)).send(protocol.MethodReadResource,
+				`{"uri":"vault://codes"}`).
 				onlyKey()
 		})
 	}

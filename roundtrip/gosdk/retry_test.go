@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -85,7 +85,8 @@ func sessionPost(t *testing.T, endpoint string) func(message string) string {
 func TestRetryMembersInASessionAreNotRead(t *testing.T) {
 	for _, transport := range []string{"http", "lines"} {
 		t.Run(transport, func(t *testing.T) {
-			server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
+			server := single(t,
+				asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
 			first, session := bothEras(t, transport, server)
 			first.wantAsks("q")
 			state := string(first.member("requestState"))
@@ -107,16 +108,20 @@ func TestRetryMembersInASessionAreNotRead(t *testing.T) {
 // A request in a session that names a modern revision in an ambiguous way is
 // not read as a modern one.
 func TestAmbiguousRevisionInASessionIsNotModern(t *testing.T) {
-	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
+	server := single(t,
+		asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
 	first, session := bothEras(t, "http", server)
 	state := string(first.member("requestState"))
-	meta := fmt.Sprintf(`{%q:%q,%q:%s}`, protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, everything)
+	meta := fmt.Sprintf(`{%q:%q,%q:%s}`, protocol.MetaProtocolVersion, modern,
+		protocol.MetaClientCapabilities, everything)
 	retry := `"requestState":` + state + `,"inputResponses":{"q":{"action":"decline","Action":"accept","content":{"reason":"because"}}}`
 	for name, params := range map[string]string{
-		"answers twice":     `{"name":"t","_meta":` + meta + `,"inputResponses":{},` + retry + `}`,
-		"_meta twice":       `{"name":"t","_meta":{},"_meta":` + meta + `,` + retry + `}`,
-		"escaped":           `{"name":"t","_meta":` + strings.ReplaceAll(meta, "/", `\/`) + `,"inputResponses":{},` + retry + `}`,
-		"answers in a list": `{"name":"t","_meta":` + meta + `,"inputResponses":[],"requestState":` + state + `}`,
+		"answers twice": `{"name":"t","_meta":` + meta + `,"inputResponses":{},` + retry + `}`,
+		"_meta twice":   `{"name":"t","_meta":{},"_meta":` + meta + `,` + retry + `}`,
+		"escaped": `{"name":"t","_meta":` + strings.ReplaceAll(meta, "/", `\/`) +
+			`,"inputResponses":{},` + retry + `}`,
+		"answers in a list": `{"name":"t","_meta":` + meta +
+			`,"inputResponses":[],"requestState":` + state + `}`,
 	} {
 		got := session(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":` + params + `}`)
 		if strings.Contains(got, "answers, state") || strings.Contains(got, "input_required") {
@@ -129,15 +134,19 @@ func TestAmbiguousRevisionInASessionIsNotModern(t *testing.T) {
 // order and strings in other escapes, but a number is not another one that a
 // handler may read differently.
 func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
-	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
+	server := single(t,
+		asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
 	overHTTP, overLines := dialWire(t, server), openStream(t, server, true)
 	for transport, call := range map[string]func(rest string) said{
-		"http":  func(rest string) said { return overHTTP.send(protocol.MethodCallTool, `{"name":"t"`+rest+`}`) },
+		"http": func(rest string) said {
+			return overHTTP.send(protocol.MethodCallTool, `{"name":"t"`+rest+`}`)
+		},
 		"lines": overLines.call,
 	} {
 		t.Run(transport, func(t *testing.T) {
 			first := call(`,"arguments":{"n":[1,0],"s":"/"}`)
-			retry := `,"inputResponses":` + accepts("q") + `,"requestState":` + string(first.member("requestState"))
+			retry := `,"inputResponses":` + accepts("q") + `,"requestState":` +
+				string(first.member("requestState"))
 			for arguments, same := range map[string]bool{
 				`{ "s": "\/", "\u006e": [1 , 0] }`: true,
 				`{"n":[1.0,0],"s":"/"}`:            false,
@@ -156,7 +165,8 @@ func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
 }
 
 func TestMalformedRetriesAreRefused(t *testing.T) {
-	w := dialWire(t, single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
+	w := dialWire(t, single(t,
+		asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
 	for name, rest := range map[string]string{
 		"state of a number":      `,"requestState":1`,
 		"answers in a list":      `,"inputResponses":[]`,
@@ -177,7 +187,8 @@ func TestMalformedRetriesAreRefused(t *testing.T) {
 
 // Answers to what was not asked are no consent.
 func TestUnsolicitedAnswersAreNoConsent(t *testing.T) {
-	w := dialWire(t, single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
+	w := dialWire(t, single(t,
+		asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
 	w.call("t", `,"inputResponses":{"q":{"action":"accept","content":{"reason":"because"}}}`).wantAsks("q")
 }
 

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -51,7 +51,8 @@ func TestStateAloneOfATypedToolAsksAgain(t *testing.T) {
 	w := dialWire(t, server)
 	first := w.call("t", "")
 	first.wantAsks()
-	if got := w.retry("t", first, "{}"); string(got.member("structuredContent")) != `{"Deleted":true}` {
+	got := w.retry("t", first, "{}")
+	if string(got.member("structuredContent")) != `{"Deleted":true}` {
 		t.Errorf("got %s", got.body)
 	}
 }
@@ -70,7 +71,8 @@ func TestTypedToolAsksWithABuilder(t *testing.T) {
 			if roundtrip.RawAnswer(ctx, "q").Outcome == roundtrip.Accepted {
 				return nil, out{[]string{"a"}}, nil
 			}
-			result, err := gosdk.ToolInput(ctx, roundtrip.ElicitSchema("q", "Sure?", raw(reasonForm)))
+			result, err := gosdk.ToolInput(ctx,
+				roundtrip.ElicitSchema("q", "Sure?", raw(reasonForm)))
 			return result, out{}, err
 		})
 	w := dialWire(t, server)
@@ -86,12 +88,15 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 		"an empty map": {InputRequests: mcp.InputRequestMap{}},
 		"a failure that asks": {IsError: true,
 			InputRequests: mcp.InputRequestMap{"q": formQuestion()}},
-		"a nil question":           {InputRequests: mcp.InputRequestMap{"q": nil}},
-		"a nil form":               {InputRequests: mcp.InputRequestMap{"q": (*mcp.ElicitParams)(nil)}},
-		"a form without schema":    {InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Sure?"}}},
+		"a nil question": {InputRequests: mcp.InputRequestMap{"q": nil}},
+		"a nil form": {
+			InputRequests: mcp.InputRequestMap{"q": (*mcp.ElicitParams)(nil)}},
+		"a form without schema": {
+			InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Sure?"}}},
 		"a form with nested parts": {InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Sure?", RequestedSchema: raw(`{"type":"object","properties":{"a":{"type":"object"}}}`)}}},
-		"what cannot be encoded":   {InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Sure?", RequestedSchema: func() {}}}},
-		"nothing":                  nil,
+		"what cannot be encoded": {InputRequests: mcp.InputRequestMap{
+			"q": &mcp.ElicitParams{Message: "Sure?", RequestedSchema: func() {}}}},
+		"nothing": nil,
 	}
 	for name, result := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +104,7 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 			server := single(t, asks(result), withFunnel(roundtrip.Options{Observer: &bugs}))
 			dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, http.StatusOK)
 			if bugs.count(func(e event.Event) bool {
-				_,
-					ok := e.(event.ServerBug)
+				_, ok := e.(event.ServerBug)
 				return ok
 			}) != 1 {
 				t.Errorf("the observer saw %v, want one mistake", bugs.all())

@@ -19,7 +19,8 @@ func TestOlderRevisions(t *testing.T) {
 		answers          map[string]string
 		want             string
 	}{
-		{"2025-06-18", "deploy", map[string]string{"deploy?": `{"reason":"because"}`}, "done: because"},
+		{"2025-06-18", "deploy", map[string]string{"deploy?": `{"reason":"because"}`},
+			"done: because"},
 		{"2025-06-18", "sign_in", nil, "error: "},
 		{"2025-06-18", "summarize", map[string]string{"Summarize.": "short"}, "model says: short"},
 		{"2025-06-18", "tidy", map[string]string{"roots": "file:///doc"}, "tidied file:///doc"},
@@ -93,7 +94,8 @@ func TestExactWireInSessions(t *testing.T) {
 	c.hear()
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for method, params := range map[string]string{
-		"tools/list": "{}", "prompts/list": "{}", "resources/list": "{}", "resources/templates/list": "{}", "tools/call": `{"name":"plain"}`,
+		"tools/list": "{}", "prompts/list": "{}", "resources/list": "{}",
+		"resources/templates/list": "{}", "tools/call": `{"name":"plain"}`,
 	} {
 		c.say(`{"jsonrpc":"2.0","id":2,"method":"` + method + `","params":` + params + `}`)
 		wiretest.Validate(t, legacy, wiretest.Server, []byte(c.hear()), method)

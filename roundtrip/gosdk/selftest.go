@@ -42,7 +42,8 @@ func checkResultTypes(context.Context) error {
 				return err
 			}
 			written, err := json.Marshal(stamped)
-			if err != nil || strings.Contains(string(written), `"resultType":"complete"`) != modern {
+			if err != nil ||
+				strings.Contains(string(written), `"resultType":"complete"`) != modern {
 				return fmt.Errorf("a complete %T is written as %s, %v", r, written, err)
 			}
 		}
@@ -188,7 +189,8 @@ func checkReplacing(ctx context.Context) error {
 					shown = session
 					params := *r.Params
 					params.RequestState = "replaced"
-					params.InputResponses = mcp.InputResponseMap{"k": &mcp.ElicitResult{Action: "decline"}}
+					params.InputResponses = mcp.InputResponseMap{
+						"k": &mcp.ElicitResult{Action: "decline"}}
 					return next(ctx, method, &mcp.CallToolRequest{Session: session, Params: &params,
 						Extra: r.Extra})
 				}
@@ -284,7 +286,9 @@ func checkErrors(ctx context.Context) error {
 	_, err := runProbe(ctx, protocol.V20260728, returnDone, func(*probe) mcp.Middleware {
 		return func(mcp.MethodHandler) mcp.MethodHandler {
 			return func(context.Context, string, mcp.Request) (mcp.Result, error) {
-				return nil, encodeError(protocol.MissingCapabilities(protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}))
+				return nil,
+					encodeError(protocol.MissingCapabilities(
+						protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}))
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package gosdk_test
 
@@ -67,7 +67,8 @@ func sessionOver(t *testing.T, server *mcp.Server, who *person,
 func TestSessionsSeeNoRounds(t *testing.T) {
 	for _, s := range styles() {
 		t.Run(s.name, func(t *testing.T) {
-			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
+			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`,
+				"How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
 			c, recorder := sessionOver(t, serverOf(t, s), who, false)
 			if got, err := c.do(within(t), "wizard"); err != nil ||
 				got != "8 cores in eu: because" {
@@ -97,7 +98,8 @@ func TestSessionsSeeNoRounds(t *testing.T) {
 func conformsInSession(t *testing.T, recorder *wiretest.Recorder) {
 	t.Helper()
 	for _, m := range recorder.Messages() {
-		if m.From == wiretest.Server && strings.Contains(string(m.Body), `"method":"elicitation/create"`) {
+		if m.From == wiretest.Server &&
+			strings.Contains(string(m.Body), `"method":"elicitation/create"`) {
 			wiretest.Validate(t, legacy, wiretest.Server, m.Body, "")
 		}
 	}
@@ -234,7 +236,8 @@ func TestExactWire(t *testing.T) {
 	if got.member("content") != nil {
 		t.Errorf("there is content in %s", got.body)
 	}
-	if order := strings.Index(string(got.body), `"confirm"`); order > strings.Index(string(got.body), `"dirs"`) {
+	order := strings.Index(string(got.body), `"confirm"`)
+	if order > strings.Index(string(got.body), `"dirs"`) {
 		t.Errorf("the order is not the author's: %s", got.body)
 	}
 	if got.member("_meta") == nil {

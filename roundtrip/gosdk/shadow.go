@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, but supported
 
 package gosdk
 
@@ -33,7 +33,8 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	}
 	state := &mcp.ServerSessionState{
 		InitializeParams: &mcp.InitializeParams{
-			ProtocolVersion: string(version), Capabilities: caps, ClientInfo: run.call.client.ClientInfo(),
+			ProtocolVersion: string(version), Capabilities: caps,
+			ClientInfo: run.call.client.ClientInfo(),
 		},
 		InitializedParams:         &mcp.InitializedParams{},
 		NegotiatedProtocolVersion: string(version),

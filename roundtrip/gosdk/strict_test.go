@@ -91,7 +91,8 @@ func TestStrictTransport(t *testing.T) {
 			s := openStream(t, server, true)
 			first := s.call("")
 			first.wantAsks("q")
-			got := s.call(`,"inputResponses":` + tt.answers + `,"requestState":` + string(first.member("requestState")))
+			got := s.call(`,"inputResponses":` + tt.answers + `,"requestState":` +
+				string(first.member("requestState")))
 			if tt.want == "" {
 				got.wantAsks("q")
 			} else if got.wantText(tt.want); got.Error != nil {
@@ -123,22 +124,26 @@ func TestHandlerTellsErasApart(t *testing.T) {
 	})
 	client := &http.Client{Transport: recorder}
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
-	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:{}}`, protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities)
+	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:{}}`, protocol.MetaProtocolVersion, modern,
+		protocol.MetaClientCapabilities)
 	tests := []struct {
 		name, method, version, body string
 		status                      int
 		session                     bool
 		want                        string
 	}{
-		{"a session opens", http.MethodPost, "", initialize, 200, true, `"protocolVersion":"2025-11-25"`},
-		{"a session opens, with a header", http.MethodPost, legacy, initialize, 200, true, `"protocolVersion":"2025-11-25"`},
+		{"a session opens", http.MethodPost, "", initialize, 200, true,
+			`"protocolVersion":"2025-11-25"`},
+		{"a session opens, with a header", http.MethodPost, legacy, initialize, 200, true,
+			`"protocolVersion":"2025-11-25"`},
 		{"a call without a session", http.MethodPost, legacy, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`, 200, false, "invalid during session initialization"},
 		{"modern by header alone", http.MethodPost, modern, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`, 400, false, "-32602"},
 		{"modern by _meta alone", http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + meta + `}}`, 400, false, "-32020"},
 		{"modern in both", http.MethodPost, modern, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + meta + `}}`, 200, false, "plain"},
 		{"a revision to come", http.MethodPost, "2099-01-01", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + strings.ReplaceAll(meta, modern, "2099-01-01") + `}}`, 400, false, "-32022"},
 		{"no JSON", http.MethodPost, modern, `{`, 400, false, "-32700"},
-		{"too long", http.MethodPost, modern, `{"x":"` + strings.Repeat("x", 3000) + `"}`, 413, false, ""},
+		{"too long", http.MethodPost, modern, `{"x":"` + strings.Repeat("x", 3000) + `"}`,
+			413, false, ""},
 		{"GET without a session", http.MethodGet, "", "", 400, false, ""},
 		{"GET of a modern revision", http.MethodGet, modern, "", 405, false, ""},
 		{"DELETE without a session", http.MethodDelete, "", "", 400, false, ""},

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, but supported
 
 package gosdk_test
 
@@ -237,7 +237,8 @@ func item(q query) roundtrip.Item {
 	case q.sample:
 		return roundtrip.CreateMessage(q.key,
 			&protocol.CreateMessage{MaxTokens: 100, Messages: []protocol.SamplingMessage{
-				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: q.message}}}}})
+				{Role: protocol.User,
+					Content: []protocol.Content{&protocol.TextContent{Text: q.message}}}}})
 	case q.url != "":
 		return roundtrip.ElicitURL(q.key, q.message, q.url)
 	}

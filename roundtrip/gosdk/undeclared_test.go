@@ -83,7 +83,8 @@ func TestSwallowedRefusals(t *testing.T) {
 						t.Error("CanAsk says that the client can be asked")
 					}
 					err := ask(ctx, req.Session)
-					if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != strings.HasPrefix(name, "Try") {
+					_, cannot := errors.AsType[*roundtrip.PushError](err)
+					if cannot != strings.HasPrefix(name, "Try") {
 						t.Errorf("got %v", err)
 					}
 					return toolText("DELETED"), nil
@@ -239,8 +240,10 @@ func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
 				if adapted {
 					run(t, single(t, tool, withUnmodifiedHandlers()), theirs)
 				} else {
-					server := mcp.NewServer(&mcp.Implementation{Name: "single", Version: "1.0.0"}, nil)
-					server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, tool)
+					server := mcp.NewServer(
+						&mcp.Implementation{Name: "single", Version: "1.0.0"}, nil)
+					server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
+						tool)
 					session, err := server.Connect(t.Context(), theirs, nil)
 					if err != nil {
 						t.Fatal(err)

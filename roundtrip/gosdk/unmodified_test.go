@@ -116,7 +116,8 @@ func TestShadowsPassEverythingElseOn(t *testing.T) {
 		t.Fatalf("got %+v, %v", result, err)
 	}
 	// The client's SDK handles notifications one after the other, and beside the result.
-	for _, want := range []string{"asked Sure?", "progress half", "log careful", "log very careful"} {
+	for _, want := range []string{"asked Sure?", "progress half", "log careful",
+		"log very careful"} {
 		l.await(t, want)
 	}
 	if l.heard("log chatter") {
@@ -152,7 +153,8 @@ func TestReturnedBesideUnmodified(t *testing.T) {
 	for _, revision := range []string{modern, legacy} {
 		t.Run(revision, func(t *testing.T) {
 			server := serverOf(t, returnedStyle(), withUnmodifiedHandlers())
-			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
+			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`,
+				"How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
 			if got, err := sdkOver(t, server, who, revision).do(within(t), "wizard"); err != nil ||
 				got != "8 cores in eu: because" {
 				t.Errorf("got %q, %v", got, err)
@@ -166,7 +168,8 @@ func TestReturnedBesideUnmodified(t *testing.T) {
 	w.retry("deploy", first, `{"confirm":{"action":"decline"}}`).wantText("left alone")
 	w.call("plain", "").wantText("plain")
 	for _, send := range []said{
-		w.send("prompts/get", `{"name":"brief"}`), w.send("resources/read", `{"uri":"vault://codes"}`),
+		w.send("prompts/get", `{"name":"brief"}`),
+		w.send("resources/read", `{"uri":"vault://codes"}`),
 	} {
 		send.wantAsks("confirm")
 	}
@@ -178,7 +181,8 @@ func TestShadowsPassNoBroadcasts(t *testing.T) {
 	told := 0
 	var server *mcp.Server
 	server = single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		server.AddTool(&mcp.Tool{Name: "another", InputSchema: raw(`{"type":"object"}`)}, asks(toolText("x")))
+		server.AddTool(&mcp.Tool{Name: "another", InputSchema: raw(`{"type":"object"}`)},
+			asks(toolText("x")))
 		time.Sleep(time.Second) // the SDK waits for more changes
 		return toolText("done"), nil
 	}, withUnmodifiedHandlers())

@@ -32,7 +32,9 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 		handler mcp.ToolHandler
 		options []option
 	}{
-		{"result", asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"login": visit(bad)}}), nil},
+		{"result",
+			asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"login": visit(bad)}}),
+			nil},
 		{"elicit", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 			_, err := gosdk.Elicit(gosdk.WithKey(ctx, "login"), req.Session, visit(bad))
 			return toolText("visited"), err
@@ -63,13 +65,15 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			options := append(style.options, withFunnel(roundtrip.Options{Observer: watch}))
 			server := single(t, style.handler, options...)
 			got := dialWire(t, server).call("t", "")
-			if got.Error == nil || got.Error.Code != protocol.CodeInternalError || !strings.Contains(got.Error.Message, `"login"`) {
+			if got.Error == nil || got.Error.Code != protocol.CodeInternalError ||
+				!strings.Contains(got.Error.Message, `"login"`) {
 				t.Errorf("modern: got %s", got.body)
 			}
 			who := newPerson(t, nil)
 			c, _ := routes()[4].open(t, server, who, false)
 			_, err := c.do(within(t), "t")
-			if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != protocol.CodeInternalError || !strings.Contains(e.Message, `"login"`) {
+			if e, ok := errors.AsType[*jsonrpc.Error](err); !ok ||
+				e.Code != protocol.CodeInternalError || !strings.Contains(e.Message, `"login"`) {
 				t.Errorf("in a session: got %v", err)
 			}
 			who.wantAsked(0)
@@ -95,12 +99,13 @@ func TestElicitWithoutARoundChecksURLs(t *testing.T) {
 	who := newListener()
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	var err error
-	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		_, err = gosdk.Elicit(ctx, req.Session,
-			&mcp.ElicitParams{Mode: "url", Message: "m", URL: "javascript:alert(1)",
-				ElicitationID: "e"})
-		return toolText("done"), nil
-	})
+	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)},
+		func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+			_, err = gosdk.Elicit(ctx, req.Session,
+				&mcp.ElicitParams{Mode: "url", Message: "m", URL: "javascript:alert(1)",
+					ElicitationID: "e"})
+			return toolText("done"), nil
+		})
 	if _, failed := who.connect(t, server, legacy).CallTool(within(t),
 		&mcp.CallToolParams{Name: "t"}); failed != nil {
 		t.Fatal(failed)

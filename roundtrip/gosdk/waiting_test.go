@@ -105,7 +105,8 @@ func TestCallsThatWait(t *testing.T) {
 
 func TestCallsThatWaitHaveBounds(t *testing.T) {
 	for name, handler := range map[string]mcp.ToolHandler{
-		"returned": asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
+		"returned": asks(&mcp.CallToolResult{
+			InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
 		"pushed with the SDK's own method": func(ctx context.Context,
 			req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			_, err := req.Session.Elicit(ctx, formQuestion())
@@ -215,7 +216,8 @@ func TestFinishedVisitsAreAnnounced(t *testing.T) {
 				c := mcp.NewClient(&mcp.Implementation{Name: "visitor", Version: "1"},
 					&mcp.ClientOptions{
 						Capabilities: &mcp.ClientCapabilities{
-							Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}},
+							Elicitation: &mcp.ElicitationCapabilities{
+								URL: &mcp.URLElicitationCapabilities{}},
 						},
 						ElicitationHandler: func(_ context.Context,
 							req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -374,7 +376,8 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 func TestProgressExtendsAQuestion(t *testing.T) {
 	for _, progress := range []bool{true, false} {
 		t.Run(fmt.Sprint(progress), func(t *testing.T) {
-			server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
+			server := single(t,
+				asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
 				withFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := mcp.NewInMemoryTransports()
@@ -394,7 +397,9 @@ func TestProgressExtendsAQuestion(t *testing.T) {
 								}
 								if progress {
 									_ = req.Session.NotifyProgress(ctx,
-										&mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)})
+										&mcp.ProgressNotificationParams{
+											ProgressToken: req.Params.GetProgressToken(),
+											Progress:      float64(i)})
 								}
 							}
 							return &mcp.ElicitResult{Action: "accept",

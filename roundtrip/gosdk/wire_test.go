@@ -110,7 +110,8 @@ func (w *wire) call(tool, rest string) said {
 // retry calls it again with answers and the state of an earlier response.
 func (w *wire) retry(tool string, from said, answers string) said {
 	w.t.Helper()
-	return w.call(tool, `,"inputResponses":`+answers+`,"requestState":`+string(from.member("requestState")))
+	return w.call(tool,
+		`,"inputResponses":`+answers+`,"requestState":`+string(from.member("requestState")))
 }
 
 func (s said) member(name string) json.RawMessage {
@@ -123,7 +124,8 @@ func (s said) member(name string) json.RawMessage {
 // under the given keys.
 func (s said) wantAsks(keys ...string) {
 	s.t.Helper()
-	if s.Error != nil || string(s.member("resultType")) != `"input_required"` || len(s.member("requestState")) < 10 {
+	if s.Error != nil || string(s.member("resultType")) != `"input_required"` ||
+		len(s.member("requestState")) < 10 {
 		s.t.Fatalf("got %s, want questions", s.body)
 	}
 	var asked map[string]json.RawMessage
@@ -155,7 +157,8 @@ func (s said) wantAsks(keys ...string) {
 // wantText checks that a tool is done and says so.
 func (s said) wantText(text string) {
 	s.t.Helper()
-	if s.Error != nil || string(s.member("resultType")) != `"complete"` || !bytes.Contains(s.member("content"), []byte(text)) {
+	if s.Error != nil || string(s.member("resultType")) != `"complete"` ||
+		!bytes.Contains(s.member("content"), []byte(text)) {
 		s.t.Errorf("got %s, want %q", s.body, text)
 	}
 }

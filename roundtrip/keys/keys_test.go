@@ -73,8 +73,7 @@ func TestKeyringErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	newKey := func(id string, secret []byte) error {
-		_,
-			err := keys.NewKey(id, secret)
+		_, err := keys.NewKey(id, secret)
 		return err
 	}
 	newRing := func(primary keys.Key, older ...keys.Key) error {

@@ -26,7 +26,8 @@ func TestHandlersSeeValidAnswersOnly(t *testing.T) {
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				first := send(good.message())
-				got := send(good.retry(first, `{"confirm":`+tc.answer+`,"other":{"action":"accept"}}`).message())
+				got := send(good.retry(first,
+					`{"confirm":`+tc.answer+`,"other":{"action":"accept"}}`).message())
 				if got.text() != tc.want {
 					t.Errorf("got %s, want %s", got.body, tc.want)
 				}

@@ -22,7 +22,8 @@ func TestAllMissingCapabilitiesAreNamed(t *testing.T) {
 			})
 	}
 	over(t, nil, add, func(t *testing.T, send sender) {
-		got := send(request{method: protocol.MethodCallTool, target: "all", capabilities: `{}`}.message())
+		got := send(request{method: protocol.MethodCallTool, target: "all",
+			capabilities: `{}`}.message())
 		var data struct {
 			RequiredCapabilities json.RawMessage `json:"requiredCapabilities"`
 		}

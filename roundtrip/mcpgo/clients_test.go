@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package mcpgo_test
 
@@ -127,7 +127,8 @@ type hostPeer struct{ *hostclient.Client }
 
 func dialHost(t *testing.T, endpoint, revision string, who *person) peer {
 	t.Helper()
-	opts := []transport.StreamableHTTPCOption{transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
+	opts := []transport.StreamableHTTPCOption{
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
 	if revision != modern { // whose sampling requests come on a stream of their own
 		opts = append(opts, transport.WithContinuousListening())
 	}
@@ -149,7 +150,8 @@ func newHost(t *testing.T, over transport.Interface, revision string, who *perso
 		h := hostPerson{who}
 		opts = append(opts, hostclient.WithElicitationHandler(h), hostclient.WithSamplingHandler(h),
 			hostclient.WithRootsHandler(h),
-			hostclient.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}))
+			hostclient.WithClientCapabilities(mcp.ClientCapabilities{
+				Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}))
 	}
 	c := hostclient.NewClient(over, opts...)
 	if err := c.Start(t.Context()); err != nil {
@@ -247,7 +249,9 @@ func newGoSDK(t *testing.T, over gosdk.Transport, revision string, who *person) 
 	if !who.mute {
 		opts = &gosdk.ClientOptions{
 			Capabilities: &gosdk.ClientCapabilities{RootsV2: &gosdk.RootCapabilities{},
-				Elicitation: &gosdk.ElicitationCapabilities{Form: &gosdk.FormElicitationCapabilities{}, URL: &gosdk.URLElicitationCapabilities{}}},
+				Elicitation: &gosdk.ElicitationCapabilities{
+					Form: &gosdk.FormElicitationCapabilities{},
+					URL:  &gosdk.URLElicitationCapabilities{}}},
 			ElicitationHandler: func(_ context.Context,
 				r *gosdk.ElicitRequest) (*gosdk.ElicitResult, error) {
 				action, content := who.answer(r.Params.Message)

@@ -47,42 +47,47 @@
 // and the observer.
 //
 // An error of a handler is a JSON-RPC error with the code -32603, as mcp-go has it, unless
-// it is a [protocol.Error], which keeps its own. An error of a question (of [Elicit], [CreateMessage] or [ListRoots], or a
-// [roundtrip.DeclinedError]) that a tool's handler returns is a result with isError. A
-// panic is an error -32603 as well, and reported to the observer; server.WithRecovery
-// does not see it where it is outside of the adapter.
+// it is a [protocol.Error], which keeps its own. An error of a question (of [Elicit],
+// [CreateMessage] or [ListRoots], or a [roundtrip.DeclinedError]) that a tool's handler returns is
+// a result with isError. A panic is an error -32603 as well, and reported to the observer;
+// server.WithRecovery does not see it where it is outside of the adapter.
 //
 // # Promises
 //
 // What worked without the adapter works with it. Each line has a test of the given name.
 //
-//	what asks nothing is answered as by mcp-go alone, byte for byte  TestWhatAsksNothingIsAnsweredByteForByte
-//	one adapter serves any number of servers, with one key           TestServerForEachRequest
-//	  and one self-test a process; Install costs microseconds        TestInstallIsCheap
-//	  and keeps no server alive                                      TestServersAreForgotten
-//	Handler and Listen install the adapter themselves                TestHandlerAndListenInstall
-//	installing again does nothing                                    TestInstallingAgainDoesNothing
-//	two adapters on one server are an error that says so             TestSecondAdapterIsReported
-//	a request that the adapter has not read is an error that says
-//	  what is missing                                                TestServingWithoutTheAdapter
-//	  also where a context function has dropped its context          TestContextOfTheRequestIsDropped
-//	a server behind the author's own handler that is not installed
-//	  is an error that says so                                       TestServerIsNotInstalled
-//	every option of mcp-go's transports is honored                   TestOptionsOfTheHost
-//	  and new ones fail a test until they are looked at              TestNoOptionOfTheHostIsOverlooked
-//	without sessions any replica serves any request, and a question
-//	  to an older client is refused with the reason                  TestStatelessReplicas
-//	the session of an open call is not swept as idle                 TestOpenCallsKeepTheirSession
-//	handlers that panic or return nil get an error answered, and so
-//	  do hooks, filters and completions                              TestPanicsAndNilResultsAreAnswered
-//	errors have mcp-go's codes and texts, byte for byte              TestErrorsAreTheHosts
-//	  and their type, for middleware outside                         TestErrorsKeepTheirType
-//	the last notifications of a call precede its response            TestLastNotificationsOfACallAreWritten
-//	  and the end of a visit is announced                            TestFinishedVisitsAreAnnounced
-//	middleware inside counts calls, and not rounds                   TestMiddlewareKnowsTheRound
-//	what notifies nobody stays a response of JSON                    TestNoStreamWithoutNotifications
-//	the old SSE transport serves as it did, and asks nobody          TestSSEServer
-//	any replica serves the sessions of another                       TestAnyReplicaTakesTheRequestsOfASession
+//	what asks nothing is answered as by mcp-go alone, byte
+//	  for byte                                              TestWhatAsksNothingIsAnsweredByteForByte
+//	one adapter serves any number of servers, with one key  TestServerForEachRequest
+//	  and one self-test a process; Install costs
+//	    microseconds                                        TestInstallIsCheap
+//	  and keeps no server alive                             TestServersAreForgotten
+//	Handler and Listen install the adapter themselves       TestHandlerAndListenInstall
+//	installing again does nothing                           TestInstallingAgainDoesNothing
+//	two adapters on one server are an error that says so    TestSecondAdapterIsReported
+//	a request that the adapter has not read is an error
+//	  that says what is missing                             TestServingWithoutTheAdapter
+//	  also where a context function has dropped its
+//	    context                                             TestContextOfTheRequestIsDropped
+//	a server behind the author's own handler that is not
+//	  installed is an error that says so                    TestServerIsNotInstalled
+//	every option of mcp-go's transports is honored          TestOptionsOfTheHost
+//	  and new ones fail a test until they are looked at     TestNoOptionOfTheHostIsOverlooked
+//	without sessions any replica serves any request, and a
+//	  question to an older client is refused with the
+//	  reason                                                TestStatelessReplicas
+//	the session of an open call is not swept as idle        TestOpenCallsKeepTheirSession
+//	handlers that panic or return nil get an error
+//	  answered, and so do hooks, filters and completions    TestPanicsAndNilResultsAreAnswered
+//	errors have mcp-go's codes and texts, byte for byte     TestErrorsAreTheHosts
+//	  and their type, for middleware outside                TestErrorsKeepTheirType
+//	the last notifications of a call precede its response   TestLastNotificationsOfACallAreWritten
+//	  and the end of a visit is announced                   TestFinishedVisitsAreAnnounced
+//	middleware inside counts calls, and not rounds          TestMiddlewareKnowsTheRound
+//	what notifies nobody stays a response of JSON           TestNoStreamWithoutNotifications
+//	the old SSE transport serves as it did, and asks
+//	  nobody                                                TestSSEServer
+//	any replica serves the sessions of another              TestAnyReplicaTakesTheRequestsOfASession
 //
 // # Unmodified handlers
 //

@@ -56,7 +56,8 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 							if ctx.Err() != nil { // as anything does that takes a context
 								return nil, ctx.Err()
 							}
-							if answer == nil || answer.Action != mcp.ElicitationResponseActionAccept {
+							if answer == nil ||
+								answer.Action != mcp.ElicitationResponseActionAccept {
 								return mcp.NewToolResultText("left alone"), nil
 							}
 							deleted++
@@ -66,7 +67,8 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 				over(t, &mcpgo.Options{UnmodifiedHandlers: style == "unmodified"}, add,
 					func(t *testing.T, send sender) {
 						deleted = 0
-						r := request{method: protocol.MethodCallTool, target: "delete", capabilities: `{"elicitation":{},"roots":{}}`}
+						r := request{method: protocol.MethodCallTool, target: "delete",
+							capabilities: `{"elicitation":{},"roots":{}}`}
 						first := send(r.message())
 						if first.text() != "asks" || deleted != 0 || len(first.Result.Content) > 0 {
 							t.Fatalf("deleted %d times: %s", deleted, first.body)
@@ -77,7 +79,8 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 								key = k
 							}
 						}
-						if got := send(r.retry(first, `{"`+key+`":{"action":"decline"}}`).message()); got.text() != "left alone" || deleted != 0 {
+						got := send(r.retry(first, `{"`+key+`":{"action":"decline"}}`).message())
+						if got.text() != "left alone" || deleted != 0 {
 							t.Errorf("deleted %d times: %s", deleted, got.body)
 						}
 						if got := send(r.retry(first, `{"`+key+`":{"action":"accept","content":{"zeal":"much"}}}`).message()); got.text() != "deleted" || deleted != 1 {

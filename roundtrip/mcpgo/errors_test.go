@@ -27,11 +27,14 @@ func addFailing(s *server.MCPServer) {
 		"plain":   errors.New("the disk is full"),
 		"wrapped": fmt.Errorf("read: %w", io.ErrUnexpectedEOF),
 		"text":    errors.New("a text that ends as a marker [rondo-marker]"),
-		"visit":   mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{visit("Go there?")}},
+		"visit": mcp.URLElicitationRequiredError{
+			Elicitations: []mcp.ElicitationParams{visit("Go there?")}},
 	}
 	for name, err := range failures {
 		s.AddTool(mcp.NewTool(name),
-			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, err })
+			func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return nil, err
+			})
 		s.AddPrompt(mcp.NewPrompt(name),
 			func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 				return nil, err

@@ -24,7 +24,8 @@ func FuzzStrict(f *testing.F) {
 	seeds := []string{
 		typed.message(),
 		request{method: protocol.MethodReadResource, target: "vault://codes", more: `,"RequestState":"x","inputResponses":{}`}.message(),
-		request{method: protocol.MethodGetPrompt, target: "brief", outer: `,"Params":{},"METHOD":1`}.message(),
+		request{method: protocol.MethodGetPrompt, target: "brief",
+			outer: `,"Params":{},"METHOD":1`}.message(),
 		request{method: protocol.MethodCallTool, target: "x", more: `,"requestState":1`}.message(),
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `[]`, `{"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
 		call + `,"requestState":"a","requestState":"b"}}`,

@@ -278,7 +278,8 @@ func live(ctx context.Context, s *server.MCPServer, client server.ElicitationHan
 	tool string) answered {
 	session := server.NewInProcessSessionWithHandlers("test", nil, client, nil)
 	session.SetProtocolVersion(v20251125)
-	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}})
+	session.SetClientCapabilities(mcp.ClientCapabilities{
+		Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}})
 	message := s.HandleMessage(s.WithContext(ctx, session), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`))
 	raw, err := json.Marshal(message)
 	a := answered{body: string(raw)}

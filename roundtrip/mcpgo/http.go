@@ -22,13 +22,13 @@ import (
 
 // Handler wraps the HTTP handler that serves a server, usually a
 // *server.StreamableHTTPServer with whatever options, and installs the adapter on that.
-// Authentication goes around the result. Handler sends errors with the code and, outside of event streams, the status that
-// the protocol requires, lets resources ask, keeps the order of questions, and decodes
-// requests strictly. Requests of older revisions pass unchanged, except that their length is
-// limited. While one waits for a person its client gets progress, and questions with URLs
-// that must not be opened are not sent. The same holds for streams that a client opens
-// with GET. A panic outside of the handlers of tools, prompts and resources, such as that of
-// a hook, is answered with an internal error.
+// Authentication goes around the result. Handler sends errors with the code and, outside of event
+// streams, the status that the protocol requires, lets resources ask, keeps the order of questions,
+// and decodes requests strictly. Requests of older revisions pass unchanged, except that their
+// length is limited. While one waits for a person its client gets progress, and questions with URLs
+// that must not be opened are not sent. The same holds for streams that a client opens with GET. A
+// panic outside of the handlers of tools, prompts and resources, such as that of a hook, is
+// answered with an internal error.
 //
 // Of a handler of another type Handler does not know the server. Such a handler may build one
 // for each request; call [Adapter.Install] with it. Until a server is installed, calls that

@@ -38,7 +38,8 @@ func TestInstallRefuses(t *testing.T) {
 		want string
 	}{
 		{"unsealed", roundtrip.Options{Sealing: roundtrip.Unsealed}, "Unsealed is not supported"},
-		{"no shared key", roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}, "a shared key is required"},
+		{"no shared key", roundtrip.Options{Sealing: roundtrip.SealWithSharedKey},
+			"a shared key is required"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||
@@ -201,7 +202,8 @@ func TestGuard(t *testing.T) {
 			runs = 0
 			s := newHostServer()
 			add(s)
-			a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Guard: store.NewMemoryGuard(0)}})
+			a := install(t, s,
+				&mcpgo.Options{Options: roundtrip.Options{Guard: store.NewMemoryGuard(0)}})
 			send := senders(t, a, s)["http"](t)
 			first := send(r.message())
 			retry := r.retry(first, yes).message()
@@ -210,7 +212,8 @@ func TestGuard(t *testing.T) {
 				!strings.Contains(twice.body, "paid") {
 				t.Errorf("%d runs: %s, then %s", runs, once.body, twice.body)
 			}
-			if got := send(r.retry(first, `{"confirm":{"action":"decline"}}`).message()); got.Error.Code != protocol.CodeInvalidParams {
+			got := send(r.retry(first, `{"confirm":{"action":"decline"}}`).message())
+			if got.Error.Code != protocol.CodeInvalidParams {
 				t.Errorf("another answer to a spent state: got %s", got.body)
 			}
 		})
@@ -246,12 +249,15 @@ func TestMistakes(t *testing.T) {
 		result *mcp.CallToolResult
 		want   string
 	}{
-		"nothing":      {mcpgo.ToolInput(), "at least one question"},
-		"twice":        {mcpgo.ToolInput(confirm.Elicit("a"), confirm.Elicit("b")), `"confirm" appears twice`},
-		"nested":       {mcpgo.ToolInput(mcpgo.Question("k", nested)), `question "k"`},
-		"no form":      {mcpgo.ToolInput(mcpgo.Question("k", noForm)), `question "k"`},
-		"no messages":  {mcpgo.ToolInput(mcpgo.SamplingQuestion("k", mcp.CreateMessageParams{})), `question "k"`},
-		"nested, host": {server.NewInputRequestBuilder("").Elicit("k", nested).ToolResult(), `question "k"`},
+		"nothing": {mcpgo.ToolInput(), "at least one question"},
+		"twice": {mcpgo.ToolInput(confirm.Elicit("a"), confirm.Elicit("b")),
+			`"confirm" appears twice`},
+		"nested":  {mcpgo.ToolInput(mcpgo.Question("k", nested)), `question "k"`},
+		"no form": {mcpgo.ToolInput(mcpgo.Question("k", noForm)), `question "k"`},
+		"no messages": {mcpgo.ToolInput(mcpgo.SamplingQuestion("k", mcp.CreateMessageParams{})),
+			`question "k"`},
+		"nested, host": {server.NewInputRequestBuilder("").Elicit("k", nested).ToolResult(),
+			`question "k"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostServer()
@@ -263,7 +269,8 @@ func TestMistakes(t *testing.T) {
 			found := &bugs{}
 			endpoint, _ := serveHTTP(t, install(t, s,
 				&mcpgo.Options{Options: roundtrip.Options{Observer: found}}), s)
-			got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "wrong", capabilities: `{"elicitation":{},"sampling":{}}`}.message())
+			got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "wrong",
+				capabilities: `{"elicitation":{},"sampling":{}}`}.message())
 			if got.text() != "-32603 internal error" {
 				t.Errorf("got %s", got.body)
 			}
@@ -280,7 +287,8 @@ func TestNotInstalled(t *testing.T) {
 	s := newHostServer()
 	addGuard(s)
 	endpoint, _ := serveHTTP(t, nil, s)
-	if got := post(t, endpoint)(typed.message()); got.text() != "asks" || strings.Contains(got.body, `"rondo/asks":{`) {
+	got := post(t, endpoint)(typed.message())
+	if got.text() != "asks" || strings.Contains(got.body, `"rondo/asks":{`) {
 		t.Errorf("got %s", got.body)
 	}
 	if got := post(t, endpoint)(request{method: protocol.MethodReadResource,
@@ -297,20 +305,21 @@ func TestNotInstalled(t *testing.T) {
 // with their type.
 func TestMiddlewareOutside(t *testing.T) {
 	var saw []string
-	s := newHostServer(server.WithToolHandlerMiddleware(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
-		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			result, err := next(ctx, r)
-			switch e, ok := protocol.AsError(err); {
-			case ok:
-				saw = append(saw, fmt.Sprint(e.Code))
-			case result.NeedsInput():
-				saw = append(saw, fmt.Sprint("asks ", len(result.InputRequests)))
-			default:
-				saw = append(saw, "done")
+	s := newHostServer(server.WithToolHandlerMiddleware(
+		func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+			return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				result, err := next(ctx, r)
+				switch e, ok := protocol.AsError(err); {
+				case ok:
+					saw = append(saw, fmt.Sprint(e.Code))
+				case result.NeedsInput():
+					saw = append(saw, fmt.Sprint("asks ", len(result.InputRequests)))
+				default:
+					saw = append(saw, "done")
+				}
+				return result, err
 			}
-			return result, err
-		}
-	}))
+		}))
 	addGuard(s)
 	endpoint, _ := serveHTTP(t, install(t, s, nil), s)
 	send := post(t, endpoint)
@@ -328,7 +337,8 @@ func TestMiddlewareOutside(t *testing.T) {
 func TestWithoutRound(t *testing.T) {
 	s := newHostServer()
 	addFlow(s, changed())
-	who := newPerson(map[string]string{"First?": `{"zeal":"much","amount":2}`, "Second after accept much 2?": `{"zeal":"much","amount":2}`})
+	who := newPerson(map[string]string{"First?": `{"zeal":"much","amount":2}`,
+		"Second after accept much 2?": `{"zeal":"much","amount":2}`})
 	endpoint, _ := serveHTTP(t, nil, s)
 	got, err := dialHost(t, endpoint, v20251125, who).tool(within(t), "steps", nil)
 	if err != nil || got != "accept much 2, accept much 2, accept" {
@@ -490,7 +500,9 @@ func TestReplicas(t *testing.T) {
 		answers).message()); got.Error.Code != protocol.CodeInvalidParams {
 		t.Errorf("another service with the key: got %s", got.body)
 	}
-	if _, err := mcpgo.New(&mcpgo.Options{Options: roundtrip.Options{Sealer: ring()}}); err == nil || !strings.Contains(err.Error(), "set Audience") {
+	if _, err := mcpgo.New(
+		&mcpgo.Options{Options: roundtrip.Options{Sealer: ring()}}); err == nil ||
+		!strings.Contains(err.Error(), "set Audience") {
 		t.Errorf("a shared key without an audience: %v", err)
 	}
 }

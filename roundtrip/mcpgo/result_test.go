@@ -65,7 +65,8 @@ func addMistakes(s *server.MCPServer) {
 		return r, nil
 	})
 	add("url error", func() (*mcp.CallToolResult, error) {
-		return nil, mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{visit("Go?"), visit("Go on?")}}
+		return nil, mcp.URLElicitationRequiredError{
+			Elicitations: []mcp.ElicitationParams{visit("Go?"), visit("Go on?")}}
 	})
 	add("url error pointer", func() (*mcp.CallToolResult, error) {
 		return nil, errors.Join(errors.New("first"),
@@ -96,11 +97,16 @@ func TestResultsAndErrorsOfHandlers(t *testing.T) {
 			without: []string{"secret"}},
 		{name: "content beside questions", tool: "content", want: "asks",
 			without: []string{"content\":[", "done", "isError"}},
-		{name: "a form nobody can fill in", tool: "good", capabilities: `{}`, want: "-32021", status: http.StatusBadRequest},
-		{name: "a form where only visits are possible", tool: "good", capabilities: `{"elicitation":{"url":{}}}`, want: "-32021", status: http.StatusBadRequest},
-		{name: "a visit where only forms are possible", tool: "visit", capabilities: `{"elicitation":{}}`, want: "-32021", status: http.StatusBadRequest},
+		{name: "a form nobody can fill in", tool: "good", capabilities: `{}`, want: "-32021",
+			status: http.StatusBadRequest},
+		{name: "a form where only visits are possible", tool: "good",
+			capabilities: `{"elicitation":{"url":{}}}`, want: "-32021",
+			status: http.StatusBadRequest},
+		{name: "a visit where only forms are possible", tool: "visit",
+			capabilities: `{"elicitation":{}}`, want: "-32021", status: http.StatusBadRequest},
 		{name: "no model", tool: "sample", want: "-32021", status: http.StatusBadRequest},
-		{name: "a question of no kind", tool: "kind", want: "-32603 internal error", bug: `question "confirm"`},
+		{name: "a question of no kind", tool: "kind", want: "-32603 internal error",
+			bug: `question "confirm"`},
 		{name: "the URL error of another revision", tool: "url error", want: "asks"},
 		{name: "by pointer, wrapped", tool: "url error pointer", want: "asks"},
 		{name: "a capability that the handler misses", tool: "missing", want: "-32021",

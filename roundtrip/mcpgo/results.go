@@ -39,7 +39,8 @@ func (toolFamily) encodeResult(result protocol.Result) (*mcp.CallToolResult, err
 	return encodeHostResult(protocol.MethodCallTool, result, mcp.ParseCallToolResult)
 }
 
-func (toolFamily) encodeAsks(asks *protocol.InputRequiredResult) (*mcp.CallToolResult, bool, error) {
+func (toolFamily) encodeAsks(
+	asks *protocol.InputRequiredResult) (*mcp.CallToolResult, bool, error) {
 	questions, err := encodeQuestions(asks)
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired},
 		MultiRoundTripResult: questions}, true, err
@@ -77,7 +78,8 @@ func (promptFamily) encodeResult(result protocol.Result) (*mcp.GetPromptResult, 
 	return encodeHostResult(protocol.MethodGetPrompt, result, mcp.ParseGetPromptResult)
 }
 
-func (promptFamily) encodeAsks(asks *protocol.InputRequiredResult) (*mcp.GetPromptResult, bool, error) {
+func (promptFamily) encodeAsks(
+	asks *protocol.InputRequiredResult) (*mcp.GetPromptResult, bool, error) {
 	questions, err := encodeQuestions(asks)
 	return &mcp.GetPromptResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired},
 		MultiRoundTripResult: questions}, true, err
@@ -115,7 +117,8 @@ func (resourceFamily) encodeResult(result protocol.Result) ([]mcp.ResourceConten
 	return full.Contents, nil
 }
 
-func (resourceFamily) encodeAsks(*protocol.InputRequiredResult) ([]mcp.ResourceContents, bool, error) {
+func (resourceFamily) encodeAsks(
+	*protocol.InputRequiredResult) ([]mcp.ResourceContents, bool, error) {
 	return nil, false, nil
 }
 

@@ -47,7 +47,8 @@ func bothEras(t *testing.T, transport string, a *mcpgo.Adapter,
 			}
 			switch {
 			case question.Method == "elicitation/create":
-				write(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"cancel"}}`)
+				write(`{"jsonrpc":"2.0","id":` + string(question.ID) +
+					`,"result":{"action":"cancel"}}`)
 			case question.ID != nil:
 				return reading(t, 0, lines.Text())
 			}

@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+//lint:file-ignore SA1019 sampling and roots are deprecated, but supported, so they are tested
 
 package mcpgo_test
 
@@ -173,7 +173,8 @@ func TestGuardStyle(t *testing.T) {
 			want: "declined", asked: []string{"Sure?"}},
 		{name: "cancelled", answers: map[string]string{"Sure?": "cancel"}, call: tool("typed"),
 			want: "cancelled", asked: []string{"Sure?"}},
-		{name: "steps", answers: map[string]string{"First?": `{"zeal":"a","amount":1}`, "Second?": `{"zeal":"b"}`}, call: tool("steps"),
+		{name: "steps", answers: map[string]string{"First?": `{"zeal":"a","amount":1}`,
+			"Second?": `{"zeal":"b"}`}, call: tool("steps"),
 			want:  "accept a 1, accept b 2, true accept",
 			asked: []string{"First?", "Second?", "Go there?"}},
 		{name: "machine", call: tool("machine"), want: summary + " " + rootURI,
@@ -266,7 +267,8 @@ func changed() caller {
 			error) {
 			return mcpgo.Elicit(ctx, key, mcp.ElicitationRequest{Params: params})
 		},
-		func(ctx context.Context, key string, params mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		func(ctx context.Context, key string,
+			params mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 			return mcpgo.CreateMessage(ctx, key,
 				mcp.CreateMessageRequest{CreateMessageParams: params})
 		},
@@ -284,7 +286,8 @@ func unchanged(s *server.MCPServer) caller {
 			error) {
 			return s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 		},
-		func(ctx context.Context, _ string, params mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		func(ctx context.Context, _ string,
+			params mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 			return s.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: params})
 		},
 		func(ctx context.Context, _ string) (*mcp.ListRootsResult, error) {
@@ -424,7 +427,8 @@ func TestResourcesAndStructuredToolsAsk(t *testing.T) {
 		} {
 			first := send(r.message())
 			wiretest.Validate(t, modern, wiretest.Server, []byte(first.body), r.method)
-			if first.text() != "asks" || strings.Contains(first.body, "ttlMs") || strings.Contains(first.body, `"contents"`) {
+			if first.text() != "asks" || strings.Contains(first.body, "ttlMs") ||
+				strings.Contains(first.body, `"contents"`) {
 				t.Fatalf("%s: got %s", r.target, first.body)
 			}
 			got := send(r.retry(first, yes).message())

@@ -75,7 +75,8 @@ func (h host) checkAnswers(context.Context) error {
 type probeKey struct{}
 
 const (
-	probeMeta = `"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` + protocol.MetaClientCapabilities + `":{"elicitation":{"form":{}}}}`
+	probeMeta = `"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` +
+		protocol.MetaClientCapabilities + `":{"elicitation":{"form":{}}}}`
 	probeTool = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe","arguments":{"n":9007199254740993},` +
 		`"requestState":"state","inputResponses":{"k":{"action":"decline"}},` + probeMeta + `}}`
 	probePrompt = `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"probe","requestState":"state",` + probeMeta + `}}`
@@ -120,7 +121,8 @@ func (h host) checkPrompt(ctx context.Context) error {
 	s := server.NewMCPServer("probe", "1",
 		server.WithPromptHandlerMiddleware(func(server.PromptHandlerFunc) server.PromptHandlerFunc {
 			return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-				result, _, err := promptFamily{}.encodeAsks(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
+				result, _, err := promptFamily{}.encodeAsks(&protocol.InputRequiredResult{
+					RequestState: protocol.StateText(r.Params.RequestState)})
 				return result, err
 			}
 		}))
@@ -139,11 +141,13 @@ func (h host) checkPrompt(ctx context.Context) error {
 func (h host) checkError(ctx context.Context) error {
 	const want = "refused [rondo-marker]"
 	s := server.NewMCPServer("probe", "1",
-		server.WithResourceHandlerMiddleware(func(server.ResourceHandlerFunc) server.ResourceHandlerFunc {
-			return func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-				return nil, errors.New(want)
-			}
-		}))
+		server.WithResourceHandlerMiddleware(
+			func(server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+				return func(context.Context,
+					mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+					return nil, errors.New(want)
+				}
+			}))
 	s.AddResource(mcp.NewResource("probe://1", "probe"),
 		func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			return nil, nil
@@ -161,7 +165,8 @@ type probeClient struct{ asked string }
 func (p *probeClient) Elicit(_ context.Context,
 	r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	p.asked = r.Params.Message
-	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionDecline}}, nil
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+		Action: mcp.ElicitationResponseActionDecline}}, nil
 }
 
 // checkPush: within a request of an older revision a question reaches the client.

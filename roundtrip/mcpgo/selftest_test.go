@@ -46,7 +46,9 @@ func TestSelfTest(t *testing.T) {
 			"a middleware sees all"},
 		{"arguments lose digits", mcpgo.BrokenHost{Request: without("9007199254740993",
 			"9007199254740992")}, "a middleware sees all"},
-		{"capabilities are not known", mcpgo.BrokenHost{Request: without(`{"elicitation":{"form":{}}}`, "{}")}, "a middleware sees all"},
+		{"capabilities are not known",
+			mcpgo.BrokenHost{Request: without(`{"elicitation":{"form":{}}}`, "{}")},
+			"a middleware sees all"},
 		{"the context is another", mcpgo.BrokenHost{Context: func(context.Context) context.Context { return context.Background() }}, "the context is not that of the request"},
 		{"a result that asks is complete",
 			mcpgo.BrokenHost{Response: saying("input_required", "complete")},
@@ -58,7 +60,9 @@ func TestSelfTest(t *testing.T) {
 		{"sessions do not remember",
 			mcpgo.BrokenHost{Response: saying("2025-11-25 ?", "2025-03-26 ?")},
 			"an older revision's calls"},
-		{"the mark has gone", mcpgo.BrokenHost{Session: func(ctx context.Context) context.Context { return ctx }}, "a session within the process"},
+		{"the mark has gone", mcpgo.BrokenHost{Session: func(ctx context.Context) context.Context {
+			return ctx
+		}}, "a session within the process"},
 		{"transports hide their server",
 			mcpgo.BrokenHost{ServerOf: func(any) *server.MCPServer { return nil }},
 			"transports know their server"},

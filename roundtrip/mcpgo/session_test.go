@@ -41,7 +41,8 @@ func TestVisitInASessionHasAnID(t *testing.T) {
 	got := live(t.Context(), s, elicitFunc(func(_ context.Context,
 		r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 		id = r.Params.ElicitationID
-		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept}}, nil
+		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+			Action: mcp.ElicitationResponseActionAccept}}, nil
 	}), "away")
 	if got.text() != "accept" || id == "" {
 		t.Errorf("got %s, id %q", got.body, id)
@@ -97,7 +98,8 @@ func TestFailedQuestionsInASession(t *testing.T) {
 		})
 		unfit := elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult,
 			error) {
-			return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: "accept", Content: map[string]any{"zeal": 1}}}, nil
+			return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+				Action: "accept", Content: map[string]any{"zeal": 1}}}, nil
 		})
 		for name, tc := range map[string]struct {
 			client elicitFunc

@@ -178,8 +178,11 @@ func (s *shadowSessionWithTools) SetSessionResources(resources map[string]server
 	}
 }
 
+// sessionTemplates are the resource templates of one session by their URI templates.
+type sessionTemplates = map[string]server.ServerResourceTemplate
+
 // GetSessionResourceTemplates returns the session's own templates.
-func (s *shadowSessionWithTools) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
+func (s *shadowSessionWithTools) GetSessionResourceTemplates() sessionTemplates {
 	if real, ok := s.real.(server.SessionWithResourceTemplates); ok {
 		return real.GetSessionResourceTemplates()
 	}
@@ -187,7 +190,7 @@ func (s *shadowSessionWithTools) GetSessionResourceTemplates() map[string]server
 }
 
 // SetSessionResourceTemplates sets them.
-func (s *shadowSessionWithTools) SetSessionResourceTemplates(templates map[string]server.ServerResourceTemplate) {
+func (s *shadowSessionWithTools) SetSessionResourceTemplates(templates sessionTemplates) {
 	if real, ok := s.real.(server.SessionWithResourceTemplates); ok {
 		real.SetSessionResourceTemplates(templates)
 	}

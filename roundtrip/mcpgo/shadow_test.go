@@ -110,8 +110,11 @@ func TestShadowDelegates(t *testing.T) {
 			info.SetClientInfo(mcp.Implementation{Name: "renamed"})
 			info.SetClientCapabilities(mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}})
 			session.(server.SessionWithTools).SetSessionTools(map[string]server.ServerTool{"t": {}})
-			session.(server.SessionWithResources).SetSessionResources(map[string]server.ServerResource{"r": {}})
-			session.(server.SessionWithResourceTemplates).SetSessionResourceTemplates(map[string]server.ServerResourceTemplate{"m": {}})
+			session.(server.SessionWithResources).SetSessionResources(
+				map[string]server.ServerResource{"r": {}})
+			templates := session.(server.SessionWithResourceTemplates)
+			templates.SetSessionResourceTemplates(
+				map[string]server.ServerResourceTemplate{"m": {}})
 			session.(server.SessionWithStreamableHTTPConfig).UpgradeToSSEWhenReceiveNotification()
 			return mcp.NewToolResultText(fmt.Sprint(session.Initialized(),
 					info.GetClientInfo().Name,
@@ -120,7 +123,7 @@ func TestShadowDelegates(t *testing.T) {
 					session.(server.SessionWithProtocolVersion).ProtocolVersion(),
 					len(session.(server.SessionWithTools).GetSessionTools()),
 					len(session.(server.SessionWithResources).GetSessionResources()),
-					len(session.(server.SessionWithResourceTemplates).GetSessionResourceTemplates()))),
+					len(templates.GetSessionResourceTemplates()))),
 				nil
 		})
 	install(t, s, &mcpgo.Options{UnmodifiedHandlers: true})

@@ -12,11 +12,19 @@ import (
 // things at once is refused, or read by the letter.
 func TestAmbiguousRetriesAreReadByTheLetterInAnySpelling(t *testing.T) {
 	spellings := map[string]func(message string) string{
-		"plain":           func(m string) string { return m },
-		"escaped slash":   func(m string) string { return strings.ReplaceAll(m, "modelcontextprotocol/", `modelcontextprotocol\/`) },
-		"escaped letters": func(m string) string { return strings.ReplaceAll(m, "protocolVersion", `\u0070rotocol\u0056ersion`) },
-		"escaped _meta":   func(m string) string { return strings.ReplaceAll(m, "_meta", `\u005fmeta`) },
-		"escaped digits":  func(m string) string { return strings.ReplaceAll(m, modern, `\u003202\u0036-07-28`) },
+		"plain": func(m string) string { return m },
+		"escaped slash": func(m string) string {
+			return strings.ReplaceAll(m, "modelcontextprotocol/", `modelcontextprotocol\/`)
+		},
+		"escaped letters": func(m string) string {
+			return strings.ReplaceAll(m, "protocolVersion", `\u0070rotocol\u0056ersion`)
+		},
+		"escaped _meta": func(m string) string {
+			return strings.ReplaceAll(m, "_meta", `\u005fmeta`)
+		},
+		"escaped digits": func(m string) string {
+			return strings.ReplaceAll(m, modern, `\u003202\u0036-07-28`)
+		},
 	}
 	const no, yes = `{"confirm":{"action":"decline"}}`, `{"confirm":{"action":"accept","content":{"zeal":"much"}}}`
 	over(t, nil, addGuard, func(t *testing.T, send sender) {
@@ -25,8 +33,10 @@ func TestAmbiguousRetriesAreReadByTheLetterInAnySpelling(t *testing.T) {
 		for name, spelled := range spellings {
 			for _, tc := range []struct{ name, more, outer, want string }{
 				{name: "by the letter", more: `,"inputResponses":` + no, want: "declined"},
-				{name: "another case behind", more: `,"inputResponses":` + no + `,"InputResponses":` + yes, want: "declined"},
-				{name: "twice", more: `,"inputResponses":` + no + `,"inputResponses":` + yes, want: "-32700"},
+				{name: "another case behind",
+					more: `,"inputResponses":` + no + `,"InputResponses":` + yes, want: "declined"},
+				{name: "twice", more: `,"inputResponses":` + no + `,"inputResponses":` + yes,
+					want: "-32700"},
 				{name: "an action twice", more: `,"inputResponses":{"confirm":{"action":"decline","action":"accept"}}`, want: "-32700"},
 				{name: "an action in another case", more: `,"inputResponses":{"confirm":{"action":"decline","Action":"accept"}}`, want: "declined"},
 				{name: "parameters in another case behind", more: `,"inputResponses":` + no,
@@ -47,7 +57,8 @@ func TestAmbiguousRetriesAreReadByTheLetterInAnySpelling(t *testing.T) {
 // Parameters that only look like some are none.
 func TestParametersInAnotherCaseAreNone(t *testing.T) {
 	over(t, nil, addGuard, func(t *testing.T, send sender) {
-		if got := send(strings.Replace(typed.message(), `"params"`, `"Params"`, 1)); got.Error.Code == 0 {
+		got := send(strings.Replace(typed.message(), `"params"`, `"Params"`, 1))
+		if got.Error.Code == 0 {
 			t.Errorf("got %s", got.body)
 		}
 	})
@@ -58,7 +69,8 @@ func TestParametersInAnotherCaseAreNone(t *testing.T) {
 // handler may read differently.
 func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
 	over(t, nil, addGuard, func(t *testing.T, send sender) {
-		call := request{method: protocol.MethodCallTool, target: "typed", arguments: `{"n":[1,0],"s":"/"}`}
+		call := request{method: protocol.MethodCallTool, target: "typed",
+			arguments: `{"n":[1,0],"s":"/"}`}
 		first := send(call.message())
 		for arguments, want := range map[string]string{
 			`{ "s": "\/", "\u006e": [1 , 0] }`: "much 2",

@@ -63,7 +63,8 @@ func TestSwallowedRefusals(t *testing.T) {
 							}
 							_, err := mcpgo.Elicit(ctx, "sure",
 								mcp.ElicitationRequest{Params: form("Sure?")}, opts...)
-							if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != optional {
+							_, cannot := errors.AsType[*roundtrip.PushError](err)
+							if cannot != optional {
 								t.Errorf("got %v", err)
 							}
 							return err

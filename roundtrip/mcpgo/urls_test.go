@@ -55,7 +55,8 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 				t.Error("somebody was asked")
 				return &mcp.ElicitationResult{}, nil
 			})
-			if got := live(t.Context(), s, asked, "t"); got.Error.Code != -32603 || !strings.Contains(got.Error.Message, `"login"`) {
+			if got := live(t.Context(), s, asked, "t"); got.Error.Code != -32603 ||
+				!strings.Contains(got.Error.Message, `"login"`) {
 				t.Errorf("in a session: got %s", got.body)
 			}
 			if err := watch.err(); err == nil || !strings.Contains(err.Error(), "javascript") {
@@ -111,7 +112,8 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 						t.Errorf("%s: got %s", tool, got.raw)
 					}
 				}
-				if said := c.text(); strings.Contains(said, `"method":"elicitation/create"`) || strings.Contains(said, "4242") {
+				if said := c.text(); strings.Contains(said, `"method":"elicitation/create"`) ||
+					strings.Contains(said, "4242") {
 					t.Errorf("said was %s", said)
 				}
 				if err := watch.err(); err == nil ||
@@ -121,7 +123,8 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 					t.Errorf("the operator is told %v", err)
 				}
 				c.say(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"good"}}`)
-				c.say(`{"jsonrpc":"2.0","id":` + string(c.question().ID) + `,"result":{"action":"accept"}}`)
+				c.say(`{"jsonrpc":"2.0","id":` + string(c.question().ID) +
+					`,"result":{"action":"accept"}}`)
 				if got := c.response("8"); !strings.Contains(got.raw, "visited") {
 					t.Errorf("good: got %s", got.raw)
 				}

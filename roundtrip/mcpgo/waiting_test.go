@@ -92,7 +92,8 @@ func (c *session) openHTTP(t *testing.T, revision string, a *mcpgo.Adapter, s *s
 	http1 := pipehttp.Serve(t, recordExchanges(log, newHTTPHandler(a, s, opts...))).Client()
 	id := ""
 	send := func(method, text string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), method, pipehttp.URL, strings.NewReader(text))
+		r, err := http.NewRequestWithContext(t.Context(), method, pipehttp.URL,
+			strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

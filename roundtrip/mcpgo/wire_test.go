@@ -203,14 +203,16 @@ func TestExactQuestion(t *testing.T) {
 			t.Fatalf("got %d %s", got.status, got.body)
 		}
 		last := -1
-		for _, part := range []string{`"z":`, `"message":"First?"`, `"zeal"`, `"amount"`, `"confirm":`, `"a":`, `"message":"Third?"`} {
+		for _, part := range []string{`"z":`, `"message":"First?"`, `"zeal"`, `"amount"`,
+			`"confirm":`, `"a":`, `"message":"Third?"`} {
 			at := strings.Index(got.body[last+1:], part)
 			if at < 0 {
 				t.Fatalf("%s is not where it belongs: %s", part, got.body)
 			}
 			last += at + 1
 		}
-		for _, part := range []string{`"content":[`, "elicitationId", "rondo/asks", "structuredContent", "isError"} {
+		for _, part := range []string{`"content":[`, "elicitationId", "rondo/asks",
+			"structuredContent", "isError"} {
 			if strings.Contains(got.body, part) {
 				t.Errorf("%s is in %s", part, got.body)
 			}
@@ -238,12 +240,18 @@ func TestRefusedState(t *testing.T) {
 			r.target = "steps"
 			return r.retry(a, yes)
 		}, event.ReasonTarget},
-		{"other arguments", func(r request, a answered) request { r.arguments = `{"n":1}`; return r.retry(a, yes) }, event.ReasonArguments},
+		{"other arguments", func(r request, a answered) request {
+			r.arguments = `{"n":1}`
+			return r.retry(a, yes)
+		}, event.ReasonArguments},
 		{"other method", func(r request, a answered) request {
 			r.method, r.target = protocol.MethodGetPrompt, "brief"
 			return r.retry(a, yes)
 		}, event.ReasonMethod},
-		{"nonsense", func(r request, _ answered) request { r.more = `,"requestState":"no state!"`; return r }, event.ReasonMalformed},
+		{"nonsense", func(r request, _ answered) request {
+			r.more = `,"requestState":"no state!"`
+			return r
+		}, event.ReasonMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			found := &bugs{}
@@ -342,11 +350,17 @@ func TestStrict(t *testing.T) {
 		for _, tc := range []struct {
 			name, more, outer, want string
 		}{
-			{"as it should be", `,"requestState":` + string(state) + `,"inputResponses":` + yes, ``, "much 2"},
-			{"state in another case", `,"RequestState":` + string(state) + `,"inputResponses":` + yes, ``, "asks"},
-			{"answers in another case", `,"requestState":` + string(state) + `,"InputResponses":` + yes, ``, "asks"},
-			{"params twice, in another case", ``, `,"Params":{"requestState":` + string(state) + `,"inputResponses":` + yes + `}`, "asks"},
-			{"state twice", `,"requestState":` + string(state) + `,"requestState":"x"`, ``, "-32700 parse error"},
+			{"as it should be", `,"requestState":` + string(state) + `,"inputResponses":` + yes,
+				``, "much 2"},
+			{"state in another case",
+				`,"RequestState":` + string(state) + `,"inputResponses":` + yes, ``, "asks"},
+			{"answers in another case",
+				`,"requestState":` + string(state) + `,"InputResponses":` + yes, ``, "asks"},
+			{"params twice, in another case", ``,
+				`,"Params":{"requestState":` + string(state) + `,"inputResponses":` + yes + `}`,
+				"asks"},
+			{"state twice", `,"requestState":` + string(state) + `,"requestState":"x"`, ``,
+				"-32700 parse error"},
 			{"answer says two things", `,"requestState":` + string(state) + `,"inputResponses":{"confirm":{"action":"decline","Action":"accept"}}`, ``, "declined"},
 			{"answer says one thing twice", `,"requestState":` + string(state) + `,"inputResponses":{"confirm":{"action":"decline","action":"accept"}}`, ``, "-32700 parse error"},
 			{"answers in a list", `,"requestState":` + string(state) + `,"inputResponses":[]`, ``, "-32602 inputResponses: must be an object"},
@@ -393,7 +407,8 @@ func TestLegacyPasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if session = response.Header.Get("Mcp-Session-Id"); message != body && !strings.Contains(string(text), `"text":"`+protocol.MetaProtocolVersion) {
+		if session = response.Header.Get("Mcp-Session-Id"); message != body &&
+			!strings.Contains(string(text), `"text":"`+protocol.MetaProtocolVersion) {
 			t.Errorf("got %s", text)
 		}
 	}

@@ -59,7 +59,7 @@
 // Each entry of a [Log] has its name as its message:
 //
 //	mcp.request             info   a leg ended; warn: with an internal error; see LogOptions.Level
-//	mcp.request_refused     info   a transport refused a request; warn: no room, wrong host or origin
+//	mcp.request_refused     info   a transport refused it; warn: no room, wrong host or origin
 //	mcp.requests_refused    warn   how many more were refused in the last second
 //	mcp.input_required      info   questions were asked; warn: two rounds are left or fewer
 //	mcp.resumed             debug  a retry came with a state that was verified
@@ -77,7 +77,7 @@
 //	mcp.wait_ended          debug  it goes on
 //	mcp.quota_exceeded      warn   a request was refused for want of room
 //	mcp.session_evicted     info   an idle session made room for another
-//	mcp.request_forwarded   info   the replica of its session answered; debug: there was no response
+//	mcp.request_forwarded   info   the replica of its session answered; debug: no response
 //	mcp.handler_failed      warn   a handler returned an error; info: its client had gone
 //	mcp.handler_panicked    error  a handler, or a hook, panicked
 //	mcp.server_bug          error  a handler did what it must not, which clients are not told

@@ -60,9 +60,11 @@ func Example() {
 		})
 
 	for _, env := range []string{"prod", ""} {
-		call := &protocol.CallToolParams{Name: "deploy", Arguments: json.RawMessage(`{"env":"` + env + `"}`)}
+		call := &protocol.CallToolParams{Name: "deploy",
+			Arguments: json.RawMessage(`{"env":"` + env + `"}`)}
 		call.Version = protocol.Latest
-		call.Capabilities = &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
+		call.Capabilities = &protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true}}
 		params, err := protocol.EncodeParams(call)
 		if err != nil {
 			fmt.Println(err)
@@ -75,8 +77,7 @@ func Example() {
 
 	for _, entry := range logs.All() {
 		fmt.Print(entry.Level, " ", entry.Message)
-		for _, name := range []string{"method", "target", "outcome", "kinds", "panic", "code",
-			"error"} {
+		for _, name := range []string{"target", "outcome", "kinds", "panic", "code", "error"} {
 			if v, ok := entry.ContextMap()[name]; ok {
 				fmt.Printf(" %s=%v", name, v)
 			}
@@ -92,8 +93,8 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 	fmt.Println("metrics differ:", err)
 	// Output:
 	// warn mcp.ephemeral_key
-	// info mcp.request method=tools/call target=deploy outcome=input_required kinds=[elicitation.form]
+	// info mcp.request target=deploy outcome=input_required kinds=[elicitation.form]
 	// error mcp.handler_panicked target=deploy panic=no environment
-	// warn mcp.request method=tools/call target=deploy outcome=internal_error code=-32603 error=internal error
+	// warn mcp.request target=deploy outcome=internal_error code=-32603 error=internal error
 	// metrics differ: <nil>
 }

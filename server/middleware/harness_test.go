@@ -229,7 +229,8 @@ func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) f
 				matches = matches && have[labels[i]] == labels[i+1]
 			}
 			if matches {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+					float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

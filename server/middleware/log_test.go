@@ -29,24 +29,31 @@ func TestLogOfLegs(t *testing.T) {
 		level  zapcore.Level
 		want   map[string]any
 	}{
-		{"complete", protocol.MethodCallTool, []string{`"name":"echo"`}, zap.InfoLevel, map[string]any{
-			"method": "tools/call", "target": "echo", "era": "modern", "version": "2026-07-28",
-			"principal": "local", "outcome": "complete", "code": nil, "error": nil}},
+		{"complete", protocol.MethodCallTool, []string{`"name":"echo"`}, zap.InfoLevel,
+			map[string]any{
+				"method": "tools/call", "target": "echo", "era": "modern", "version": "2026-07-28",
+				"principal": "local", "outcome": "complete", "code": nil, "error": nil}},
 		{"list", protocol.MethodListTools, nil, zap.InfoLevel,
 			map[string]any{"outcome": "complete", "target": ""}},
-		{"tool error", protocol.MethodCallTool, []string{`"name":"fail"`}, zap.InfoLevel, map[string]any{"outcome": "tool_error", "error": nil}},
-		{"input required", protocol.MethodCallTool, []string{`"name":"deploy"`}, zap.InfoLevel, map[string]any{"outcome": "input_required", "round": 1}},
-		{"protocol error", protocol.MethodCallTool, []string{`"name":"refuse"`}, zap.InfoLevel, map[string]any{
-			"outcome": "other_error", "code": 4711, "error": "not today"}},
-		{"handler error", protocol.MethodGetPrompt, []string{`"name":"greet"`, `"arguments":{"who":"Ann"}`}, zap.InfoLevel, map[string]any{
-			"outcome": "handler_error", "code": protocol.CodeHandlerError, "error": nil}},
+		{"tool error", protocol.MethodCallTool, []string{`"name":"fail"`}, zap.InfoLevel,
+			map[string]any{"outcome": "tool_error", "error": nil}},
+		{"input required", protocol.MethodCallTool, []string{`"name":"deploy"`}, zap.InfoLevel,
+			map[string]any{"outcome": "input_required", "round": 1}},
+		{"protocol error", protocol.MethodCallTool, []string{`"name":"refuse"`}, zap.InfoLevel,
+			map[string]any{
+				"outcome": "other_error", "code": 4711, "error": "not today"}},
+		{"handler error", protocol.MethodGetPrompt,
+			[]string{`"name":"greet"`, `"arguments":{"who":"Ann"}`}, zap.InfoLevel, map[string]any{
+				"outcome": "handler_error", "code": protocol.CodeHandlerError, "error": nil}},
 		{"refusal", "no/such", nil, zap.InfoLevel, map[string]any{
 			"outcome": "method_not_found", "code": protocol.CodeMethodNotFound,
 			"method": "no/such"}},
-		{"panic", protocol.MethodCallTool, []string{`"name":"panic"`}, zap.WarnLevel, map[string]any{
-			"outcome": "internal_error", "error": "internal error"}},
-		{"resource", protocol.MethodReadResource, []string{`"uri":"doc://ann:pw@host/a?token=1#f"`}, zap.InfoLevel, map[string]any{
-			"target": "doc://…@host/a?…", "outcome": "invalid_params", "error": `resource not found: "doc://…@host/a?…`}},
+		{"panic", protocol.MethodCallTool, []string{`"name":"panic"`}, zap.WarnLevel,
+			map[string]any{
+				"outcome": "internal_error", "error": "internal error"}},
+		{"resource", protocol.MethodReadResource, []string{`"uri":"doc://ann:pw@host/a?token=1#f"`},
+			zap.InfoLevel, map[string]any{
+				"target": "doc://…@host/a?…", "outcome": "invalid_params", "error": `resource not found: "doc://…@host/a?…`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,7 +120,8 @@ func TestLogOfEvents(t *testing.T) {
 	}
 
 	r.call("echo", "", answers(`"a\nb":{"action":"accept"}`))
-	wantFields(t, r.entry("mcp.answers_dropped"), map[string]any{"count": 1, "dropped": `[unsolicited a\nb]`})
+	wantFields(t, r.entry("mcp.answers_dropped"),
+		map[string]any{"count": 1, "dropped": `[unsolicited a\nb]`})
 
 	r.raw(context.Background(), protocol.MethodCallTool, params(`{}`, `"name":"deploy"`))
 	wantFields(t, r.entry("mcp.capability_refused"), map[string]any{"missing": "elicitation.form"})
@@ -266,8 +274,9 @@ func TestLogOfNestedServers(t *testing.T) {
 	asked := inner.call("deploy", "prod")
 	server.AddTool(outer.Server, server.Tool{Name: "gateway"},
 		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
-			inner.raw(ctx, protocol.MethodCallTool, params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
-				answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
+			inner.raw(ctx, protocol.MethodCallTool,
+				params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
+					answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
 			return server.Text("passed on"), nil
 		})
 	outer.call("gateway", "")

@@ -152,10 +152,12 @@ func (l *Log) logServerEvent(e event.Event) {
 	case event.RequestForwarded:
 		l.logForwarded(e)
 	case event.KeysEnabled:
-		l.logger.Info("mcp.keys_enabled", zap.String("primary", redact.EscapeText(e.Primary, maxKey)),
+		l.logger.Info("mcp.keys_enabled",
+			zap.String("primary", redact.EscapeText(e.Primary, maxKey)),
 			zap.Array("enabled", keyIDs(e.Enabled)))
 	case event.EphemeralKey:
-		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", redact.EscapeText(e.KeyID, maxText)),
+		l.logger.Warn("mcp.ephemeral_key",
+			zap.String("key_id", redact.EscapeText(e.KeyID, maxText)),
 			zap.String("meaning", ephemeralMeaning))
 	}
 }

@@ -43,10 +43,12 @@ func TestMetricsReconcile(t *testing.T) {
 	expect("invalid_request", r.raw(context.Background(), protocol.MethodListTools, []byte(`[]`)))
 	expect("unsupported_version", r.raw(context.Background(), protocol.MethodListTools,
 		[]byte(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}`)))
-	expect("missing_capability", r.raw(context.Background(), protocol.MethodCallTool, params(`{}`, `"name":"deploy"`)))
+	expect("missing_capability",
+		r.raw(context.Background(), protocol.MethodCallTool, params(`{}`, `"name":"deploy"`)))
 	asked := expect("input_required", r.call("deploy", "prod"))
 	expect("invalid_params", r.call("deploy", "other", r.state(asked)))
-	expect("complete", r.call("deploy", "prod", answers(`"confirm":{"action":"decline"}`), r.state(asked)))
+	expect("complete",
+		r.call("deploy", "prod", answers(`"confirm":{"action":"decline"}`), r.state(asked)))
 	expect("complete", r.call("echo", "a", answers(`"x":{"action":"accept"},"y":null`)))
 
 	var wg sync.WaitGroup
@@ -220,7 +222,8 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 func TestMetricsOfLabelledServers(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"a", "b", "b"} {
-		m, err := middleware.NewMetrics(prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, registry), nil)
+		m, err := middleware.NewMetrics(
+			prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, registry), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,8 +46,9 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 		ask := func() error {
 			_, err := funnel.Do(t.Context(), roundtrip.Call{
 				Version: protocol.V20251125, Method: protocol.MethodCallTool, Target: "deploy",
-				Push:         thinker{},
-				Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+				Push: thinker{},
+				Capabilities: protocol.ClientCapabilities{
+					Elicitation: &protocol.ElicitationCapability{Form: true}},
 			}, func(ctx context.Context) (protocol.Result, error) {
 				_, err := roundtrip.Ask[struct{}](ctx, "sure", "Sure?")
 				return &protocol.CallToolResult{}, err

@@ -19,7 +19,8 @@ func TestNumbersOfOptions(t *testing.T) {
 		"Calls": false, "CallsPerPrincipal": false, "Listens": false,
 		"ListensPerPrincipal": false, "RetryAfter": false,
 	}, func(opts *middleware.LimitOptions) error {
-		return newCrowd(t, middleware.Limit(opts)).enter(protocol.MethodPing, protocol.LocalPrincipal())
+		return newCrowd(t, middleware.Limit(opts)).enter(protocol.MethodPing,
+			protocol.LocalPrincipal())
 	})
 	servertest.CheckNumberFields(t, map[string]bool{
 		"Arguments": false, "Answers": false, "AnswerBytes": false, "Result": false,

@@ -22,16 +22,23 @@ func TestPayloadOfRequests(t *testing.T) {
 		members      []string
 		want         string // empty: served
 	}{
-		{"small arguments", protocol.MethodCallTool, []string{`"name":"echo"`, `"arguments":{"note":"hello"}`}, ""},
-		{"large arguments", protocol.MethodCallTool, []string{`"name":"echo"`, `"arguments":{"note":"` + long + `"}`},
+		{"small arguments", protocol.MethodCallTool,
+			[]string{`"name":"echo"`, `"arguments":{"note":"hello"}`}, ""},
+		{"large arguments", protocol.MethodCallTool,
+			[]string{`"name":"echo"`, `"arguments":{"note":"` + long + `"}`},
 			"arguments: 42 bytes are over the server's limit of 30"},
-		{"large prompt arguments", protocol.MethodGetPrompt, []string{`"name":"greet"`, `"arguments":{"who":"` + long + `"}`},
+		{"large prompt arguments", protocol.MethodGetPrompt,
+			[]string{`"name":"greet"`, `"arguments":{"who":"` + long + `"}`},
 			"arguments: 41 bytes are over the server's limit of 30"},
-		{"long uri", protocol.MethodReadResource, []string{`"uri":"doc://` + long + `"`}, "uri: 37 bytes"},
-		{"few answers", protocol.MethodCallTool, []string{`"name":"echo"`, answers(`"a":` + answer + `,"b":` + answer)}, ""},
-		{"many answers", protocol.MethodCallTool, []string{`"name":"echo"`, answers(`"a":` + answer + `,"b":` + answer + `,"c":` + answer)},
+		{"long uri", protocol.MethodReadResource, []string{`"uri":"doc://` + long + `"`},
+			"uri: 37 bytes"},
+		{"few answers", protocol.MethodCallTool,
+			[]string{`"name":"echo"`, answers(`"a":` + answer + `,"b":` + answer)}, ""},
+		{"many answers", protocol.MethodCallTool, []string{`"name":"echo"`,
+			answers(`"a":` + answer + `,"b":` + answer + `,"c":` + answer)},
 			"inputResponses: 3 answers are over the server's limit of 2"},
-		{"large answers", protocol.MethodCallTool, []string{`"name":"echo"`, answers(`"a":{"x":"` + long + long + long + `"}`)},
+		{"large answers", protocol.MethodCallTool,
+			[]string{`"name":"echo"`, answers(`"a":{"x":"` + long + long + long + `"}`)},
 			"inputResponses: 102 bytes are over the server's limit of 80"},
 	}
 	for _, tt := range tests {
@@ -81,22 +88,36 @@ func TestPayloadOfResults(t *testing.T) {
 	text := strings.Repeat("x", 101)
 	data := make([]byte, 76) // 104 as base64
 	tests := map[string]protocol.Result{
-		"text":              server.Text(text),
-		"error text":        server.ErrorText(text),
-		"several texts":     server.Text(text[:60], text[:60]),
-		"image":             &protocol.CallToolResult{Content: []protocol.Content{&protocol.ImageContent{Data: data}}},
-		"audio":             &protocol.CallToolResult{Content: []protocol.Content{&protocol.AudioContent{Data: data}}},
-		"structured":        &protocol.CallToolResult{StructuredContent: json.RawMessage(`"` + text + `"`)},
-		"embedded resource": &protocol.CallToolResult{Content: []protocol.Content{&protocol.EmbeddedResource{Resource: protocol.ResourceContents{Text: text}}}},
-		"link":              &protocol.CallToolResult{Content: []protocol.Content{&protocol.ResourceLink{Resource: protocol.Resource{URI: "a:b", Icons: []protocol.Icon{{Src: text}}}}}},
-		"other content":     &protocol.CallToolResult{Content: []protocol.Content{&protocol.OtherContent{Raw: json.RawMessage(`{"x":"` + text + `"}`)}}},
-		"prompt":            &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText(text)}},
-		"resource":          &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Blob: data}}},
-		"form":              &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Message: text}}}},
-		"url":               &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitURL{URL: text}}}},
+		"text":          server.Text(text),
+		"error text":    server.ErrorText(text),
+		"several texts": server.Text(text[:60], text[:60]),
+		"image": &protocol.CallToolResult{
+			Content: []protocol.Content{&protocol.ImageContent{Data: data}}},
+		"audio": &protocol.CallToolResult{
+			Content: []protocol.Content{&protocol.AudioContent{Data: data}}},
+		"structured": &protocol.CallToolResult{
+			StructuredContent: json.RawMessage(`"` + text + `"`)},
+		"embedded resource": &protocol.CallToolResult{Content: []protocol.Content{
+			&protocol.EmbeddedResource{Resource: protocol.ResourceContents{Text: text}}}},
+		"link": &protocol.CallToolResult{
+			Content: []protocol.Content{&protocol.ResourceLink{
+				Resource: protocol.Resource{URI: "a:b", Icons: []protocol.Icon{{Src: text}}}}}},
+		"other content": &protocol.CallToolResult{Content: []protocol.Content{
+			&protocol.OtherContent{Raw: json.RawMessage(`{"x":"` + text + `"}`)}}},
+		"prompt": &protocol.GetPromptResult{
+			Messages: []protocol.PromptMessage{server.UserText(text)}},
+		"resource": &protocol.ReadResourceResult{
+			Contents: []protocol.ResourceContents{{Blob: data}}},
+		"form": &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
+			{Key: "k", Request: &protocol.ElicitForm{Message: text}}}},
+		"url": &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
+			{Key: "k", Request: &protocol.ElicitURL{URL: text}}}},
 		"sampling": &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k",
 			Request: &protocol.CreateMessage{
-				Messages: []protocol.SamplingMessage{{Content: []protocol.Content{&protocol.ToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}},
+				Messages: []protocol.SamplingMessage{
+					{
+						Content: []protocol.Content{&protocol.ToolResult{
+							Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}},
 			}}}},
 		"state": &protocol.InputRequiredResult{RequestState: protocol.StateText(text)},
 	}

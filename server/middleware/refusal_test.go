@@ -74,7 +74,8 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{"405", "http_method", "POST"},
 	} {
 		t.Run(want.reason, func(t *testing.T) {
-			r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason", want.reason)
+			r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason",
+				want.reason)
 			found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason",
 				want.reason)).All()
 			if len(found) != 1 {
@@ -89,7 +90,8 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			}
 		})
 	}
-	if id := r.logs.FilterField(zap.String("reason", "session_gone")).All()[0].ContextMap()["id"]; id != `"line\nbreak"` {
+	gone := r.logs.FilterField(zap.String("reason", "session_gone")).All()[0].ContextMap()
+	if id := gone["id"]; id != `"line\nbreak"` {
 		t.Errorf("got id %v", id)
 	}
 	everything := fmt.Sprint(r.logs.All(), r.exposition())
@@ -134,7 +136,9 @@ func TestFloodOfRefusals(t *testing.T) {
 			}
 		}
 		lines := func() int { return logs.FilterMessage("mcp.request_refused").Len() }
-		sums := func() []observer.LoggedEntry { return logs.FilterMessage("mcp.requests_refused").All() }
+		sums := func() []observer.LoggedEntry {
+			return logs.FilterMessage("mcp.requests_refused").All()
+		}
 
 		refuse(event.RefusedOrigin, 10)
 		time.Sleep(2 * time.Second)

@@ -59,7 +59,8 @@ func leaky(s *server.Server) {
 func play(r *rig) (states []string) {
 	state := func(response *protocol.Response) string {
 		member := r.state(response)
-		states = append(states, strings.TrimSuffix(strings.TrimPrefix(member, `"requestState":"`), `"`))
+		states = append(states,
+			strings.TrimSuffix(strings.TrimPrefix(member, `"requestState":"`), `"`))
 		return member
 	}
 	argument := fmt.Sprintf(`"arguments":{"note":%q}`, canary)
@@ -68,9 +69,11 @@ func play(r *rig) (states []string) {
 	for _, tool := range []string{"echo", "fail", "refuse", "panic", "bug", "promise"} {
 		r.call(tool, canary)
 	}
-	r.send(protocol.MethodCallTool, `"name":"echo"`, fmt.Sprintf(`"arguments":{"note":{"x":%q}}`, canary))
+	r.send(protocol.MethodCallTool, `"name":"echo"`,
+		fmt.Sprintf(`"arguments":{"note":{"x":%q}}`, canary))
 	r.send(protocol.MethodCallTool, `"name":"echo"`, fmt.Sprintf(`"arguments":%q`, canary))
-	r.send(protocol.MethodCallTool, `"name":"echo"`, `"arguments":{"note":"`+canary+strings.Repeat("x", 5000)+`"}`)
+	r.send(protocol.MethodCallTool, `"name":"echo"`,
+		`"arguments":{"note":"`+canary+strings.Repeat("x", 5000)+`"}`)
 
 	asked := r.call("deploy", canary)
 	r.call("deploy", canary, answers(`"confirm":`+accept), state(asked))
@@ -85,8 +88,10 @@ func play(r *rig) (states []string) {
 	r.call("repeat", canary, answers(`"confirm":`+accept), state(asked))
 	state(r.call("url", canary))
 
-	r.send(protocol.MethodGetPrompt, `"name":"greet"`, fmt.Sprintf(`"arguments":{"who":%q}`, canary))
-	r.send(protocol.MethodGetPrompt, `"name":"greet"`, fmt.Sprintf(`"arguments":{"who":[%q]}`, canary))
+	r.send(protocol.MethodGetPrompt, `"name":"greet"`,
+		fmt.Sprintf(`"arguments":{"who":%q}`, canary))
+	r.send(protocol.MethodGetPrompt, `"name":"greet"`,
+		fmt.Sprintf(`"arguments":{"who":[%q]}`, canary))
 	for _, uri := range []string{"doc://h/a?q=", "doc://h/a#", "doc://h/a? q=", "doc://h/a #",
 		"doc://h/a\"#", "doc://u:" + canary + "@h/a?x=", "bad://h/a?q=", "nothing://h?"} {
 		r.send(protocol.MethodReadResource, fmt.Sprintf(`"uri":%q`, uri+canary))

@@ -91,7 +91,8 @@ func resourceSize(c *protocol.ResourceContents) int {
 }
 
 func linkSize(r *protocol.Resource) int {
-	n := len(r.URI) + len(r.Name) + len(r.Title) + len(r.Description) + len(r.Meta) + extraSize(r.Extra)
+	n := len(r.URI) + len(r.Name) + len(r.Title) + len(r.Description) + len(r.Meta) +
+		extraSize(r.Extra)
 	for _, icon := range r.Icons {
 		n += len(icon.Src) // may be a data: URL
 	}
@@ -136,7 +137,8 @@ func samplingSize(q *protocol.CreateMessage) int {
 	}
 	for i := range q.Tools {
 		t := &q.Tools[i]
-		n += len(t.Name) + len(t.Description) + len(t.InputSchema) + len(t.OutputSchema) + len(t.Meta) + extraSize(t.Extra)
+		n += len(t.Name) + len(t.Description) + len(t.InputSchema) + len(t.OutputSchema) +
+			len(t.Meta) + extraSize(t.Extra)
 	}
 	return n
 }

@@ -171,7 +171,8 @@ func TestOperatorTranscript(t *testing.T) {
 			"Bearer guessed"))
 	})
 	asked = nil
-	s.scene(w, "An invalid answer, and then a refusal", func() { w.call("pay", answering(&asked, pays("0"), `{"action":"decline"}`)) })
+	s.scene(w, "An invalid answer, and then a refusal",
+		func() { w.call("pay", answering(&asked, pays("0"), `{"action":"decline"}`)) })
 	asked = nil
 	s.scene(w, "A tool that fails", func() { w.call("charge", answering(&asked, pays("5"))) })
 

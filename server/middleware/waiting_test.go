@@ -233,7 +233,8 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			return &protocol.EmptyResult{}, nil
 		}))
 		for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools} {
-			if _, err := wrapped(t.Context(), incoming(t, method, protocol.LocalPrincipal())); err != nil {
+			if _, err := wrapped(t.Context(),
+				incoming(t, method, protocol.LocalPrincipal())); err != nil {
 				t.Fatal(err)
 			}
 		}

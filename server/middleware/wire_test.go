@@ -280,7 +280,8 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 			continue
 		}
 		if m.Method == "elicitation/create" {
-			discard(w.post(w.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer(m.Params.Message))))
+			discard(w.post(w.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
+				answer(m.Params.Message))))
 		} else if m.Method == "" {
 			return m
 		}
@@ -297,7 +298,8 @@ func (w *wire) body(method, target, retry string) string {
 	}
 	meta := ""
 	if w.session == "" {
-		meta = fmt.Sprintf(`,"_meta":{%q:%q,%q:%s}`, protocol.MetaProtocolVersion, w.version, protocol.MetaClientCapabilities, allCapabilities)
+		meta = fmt.Sprintf(`,"_meta":{%q:%q,%q:%s}`, protocol.MetaProtocolVersion, w.version,
+			protocol.MetaClientCapabilities, allCapabilities)
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s%s}}`, w.calls, method, params, retry, meta)
 }
@@ -350,7 +352,8 @@ func TestWireInvalidAnswer(t *testing.T) {
 
 			asked = nil
 			got := w.call(tool, answering(&asked, pays("0")))
-			if !strings.Contains(got, `3 answers to "payment" were not valid`) || !strings.Contains(got, "Amount must be at least 0.01.") || len(asked) != 3 {
+			if !strings.Contains(got, `3 answers to "payment" were not valid`) ||
+				!strings.Contains(got, "Amount must be at least 0.01.") || len(asked) != 3 {
 				t.Errorf("%s: got %q after %d questions", tool, got, len(asked))
 			}
 			w.wantValue(4, "rondo_invalid_answers_total")
@@ -359,9 +362,11 @@ func TestWireInvalidAnswer(t *testing.T) {
 }
 
 func TestWireAnswered(t *testing.T) {
-	opts := wireOptions{log: middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject }}}
+	opts := wireOptions{
+		log: middleware.LogOptions{Subject: func(p protocol.Principal) string { return p.Subject }}}
 	for _, tool := range []string{"pay", "pay_guard"} {
-		for action, outcome := range map[string]string{pays("5"): "accepted", `{"action":"decline"}`: "declined", `{"action":"cancel"}`: "cancelled"} {
+		for action, outcome := range map[string]string{pays("5"): "accepted",
+			`{"action":"decline"}`: "declined", `{"action":"cancel"}`: "cancelled"} {
 			inBothEras(t, opts, func(t *testing.T, w *wire) {
 				var asked []string
 				w.call(tool, answering(&asked, action))
@@ -390,7 +395,8 @@ func TestWireAnswered(t *testing.T) {
 func TestWireIgnoredDecline(t *testing.T) {
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		var asked []string
-		if got := w.call("pay_anyway", answering(&asked, `{"action":"decline"}`)); got != "paid all the same" {
+		if got := w.call("pay_anyway",
+			answering(&asked, `{"action":"decline"}`)); got != "paid all the same" {
 			t.Fatalf("got %q", got)
 		}
 		e := w.entry("mcp.decline_ignored")
@@ -409,7 +415,8 @@ func TestWireHandlerFailed(t *testing.T) {
 	const logged = `charging "[redacted]" for [redacted]: bank at 10.0.0.7 says 401 to Bearer [redacted]: no [redacted]\n\x1b[2J`
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		var asked []string
-		if got := w.call("charge", answering(&asked, pays("5"))); !strings.HasPrefix(got, `charging "for my cat Felix"`) {
+		if got := w.call("charge", answering(&asked, pays("5"))); !strings.HasPrefix(got,
+			`charging "for my cat Felix"`) {
 			t.Errorf("got %q", got)
 		}
 		e := w.entry("mcp.handler_failed")
@@ -501,7 +508,8 @@ func TestWireSenderByOption(t *testing.T) {
 	inBothEras(t, opts, func(t *testing.T, w *wire) {
 		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", trace)
 		fields := last(w).ContextMap()
-		wantFields(t, last(w), map[string]any{"subject": `https://id.example ada\n`, "trace_id": "0af7651916cd43dd8448eb211c80319c"})
+		wantFields(t, last(w), map[string]any{"subject": `https://id.example ada\n`,
+			"trace_id": "0af7651916cd43dd8448eb211c80319c"})
 		if addr, _ := fields["remote_addr"].(string); !strings.HasPrefix(addr, "127.0.0.1:") {
 			t.Errorf("remote_addr %v", fields["remote_addr"])
 		}

@@ -100,7 +100,8 @@ func TestPrincipal(t *testing.T) {
 				if got.Principal != tt.want {
 					t.Errorf("%s: got principal %v", method, got.Principal)
 				}
-				if method == "tools/list" && strings.Contains(body, `"cacheScope":"public"`) == tt.private {
+				if method == "tools/list" &&
+					strings.Contains(body, `"cacheScope":"public"`) == tt.private {
 					t.Errorf("got %s", body)
 				}
 			}

@@ -116,7 +116,8 @@ func TestAnnouncedBodySize(t *testing.T) {
 
 // TestWrappedBodyLimit has a limit of the program's own around the handler.
 func TestWrappedBodyLimit(t *testing.T) {
-	ts := serveHandler(t, http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
+	ts := serveHandler(t,
+		http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
 	if got := do(t, ts, "POST", headers("server/discover", ""), padded(2000)); got.status != 413 {
 		t.Errorf("got status %d, want 413", got.status)
 	}
@@ -171,7 +172,10 @@ func TestReadTimeoutEnds(t *testing.T) {
 			h.ServeHTTP(w, r)
 		}))
 		done := make(chan *reply, 1)
-		go func() { done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)) }()
+		go func() {
+			done <- do(t, ts, "POST", headers("tools/call", "gate"),
+				body("tools/call", `"name":"gate"`))
+		}()
 		ctx := <-gate.entered
 		select {
 		case <-ctx.Done():

@@ -64,8 +64,7 @@ func TestPreflight(t *testing.T) {
 		many[i] = fmt.Sprintf("mcp-param-p%d", i)
 	}
 	refuse := func(*http.Request) (protocol.Principal, error) {
-		return protocol.Principal{},
-			errors.New("no token")
+		return protocol.Principal{}, errors.New("no token")
 	}
 	const fixed = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, " +
 		"MCP-Protocol-Version, Mcp-Session-Id"
@@ -113,7 +112,8 @@ func TestPreflight(t *testing.T) {
 			}
 			// Browsers send none with a preflight; that somebody does changes nothing.
 			wantReadable(t, mode+" with credentials",
-				do(t, ts, "OPTIONS", preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
+				do(t, ts, "OPTIONS",
+					preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
 			// Not a preflight: it has to say who sends it, as any other request.
 			if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""),
 				""); got.status != 401 {
@@ -232,7 +232,8 @@ func TestPagesCanReadRefusals(t *testing.T) {
 		status       int
 	}{
 		{"a result", "POST", modern(), body("tools/call", echo), 200},
-		{"a stream", "POST", modern("Mcp-Name", "notify"), body("tools/call", `"name":"notify","arguments":{}`), 200},
+		{"a stream", "POST", modern("Mcp-Name", "notify"),
+			body("tools/call", `"name":"notify","arguments":{}`), 200},
 		{"no token", "POST", modern("Authorization", ""), body("tools/call", echo), 401},
 		{"a weak token", "POST", modern("Authorization", "Bearer weak"), body("tools/call", echo),
 			403},
@@ -306,6 +307,7 @@ func TestOriginsThatNeverMatch(t *testing.T) {
 			t.Errorf("%q: got %s, want an error that names it", origin, text)
 		}
 	}
-	servertest.NewHandler(t, srv, &serverhttp.Options{AllowedOrigins: []string{"http://localhost:6274",
-		"https://[::1]:8443", "chrome-extension://abcdef", "null"}})
+	servertest.NewHandler(t, srv,
+		&serverhttp.Options{AllowedOrigins: []string{"http://localhost:6274",
+			"https://[::1]:8443", "chrome-extension://abcdef", "null"}})
 }

@@ -25,7 +25,8 @@ func TestShutdownIdle(t *testing.T) {
 	got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
 	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
 		string(got.ID) != "7" ||
-		!strings.Contains(string(got.body), `"the server is closing, call again"`) || !strings.Contains(string(got.body), `"retryAfterMs":1000`) {
+		!strings.Contains(string(got.body), `"the server is closing, call again"`) ||
+		!strings.Contains(string(got.body), `"retryAfterMs":1000`) {
 		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"),
 			got.body)
 	}
@@ -35,7 +36,10 @@ func TestShutdownWaits(t *testing.T) {
 	gate := newGate()
 	ts, h := serve(t, gate.server(t), nil)
 	done := make(chan *reply, 1)
-	go func() { done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)) }()
+	go func() {
+		done <- do(t, ts, "POST", headers("tools/call", "gate"),
+			body("tools/call", `"name":"gate"`))
+	}()
 	<-gate.entered
 	ended := make(chan error, 1)
 	go func() { ended <- h.Shutdown(t.Context()) }()
@@ -60,7 +64,10 @@ func TestShutdownCancels(t *testing.T) {
 	gate := newGate()
 	ts, h := serve(t, gate.server(t), nil)
 	done := make(chan *reply, 1)
-	go func() { done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)) }()
+	go func() {
+		done <- do(t, ts, "POST", headers("tools/call", "gate"),
+			body("tools/call", `"name":"gate"`))
+	}()
 	<-gate.entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -94,7 +101,8 @@ func TestShutdownEndsSubscriptions(t *testing.T) {
 	if err := h.Shutdown(t.Context()); err != nil {
 		t.Errorf("got %v, want nil", err)
 	}
-	if event, err := reader.Next(); err != nil || !strings.Contains(string(event.Data), `"id":7,"result"`) {
+	if event, err := reader.Next(); err != nil ||
+		!strings.Contains(string(event.Data), `"id":7,"result"`) {
 		t.Errorf("got %s, %v, want the response", event.Data, err)
 	}
 	if _, err := reader.Next(); err != io.EOF {

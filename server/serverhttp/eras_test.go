@@ -174,7 +174,8 @@ func TestBothEras(t *testing.T) {
 			messages := recorder.Messages()
 			wiretest.Conform(t, "2026-07-28", messages)
 			for _, m := range messages {
-				if m.From == wiretest.Server && strings.Contains(string(m.Body), `"method":"elicitation/create","id"`) {
+				if m.From == wiretest.Server &&
+					strings.Contains(string(m.Body), `"method":"elicitation/create","id"`) {
 					t.Errorf("a request on the modern wire: %s", m.Body)
 				}
 			}

@@ -14,8 +14,9 @@ import (
 
 // A replica of a StatefulSet of Kubernetes, whose pods have names in the DNS.
 func ExampleReplicas() {
-	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==") // of the fleet
-	os.Setenv("POD_NAME", "deploys-0")                                                  // of this replica
+	// The keys are those of the fleet, the name is that of this replica.
+	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==")
+	os.Setenv("POD_NAME", "deploys-0")
 
 	ring, err := keys.KeyringFromEnv(os.LookupEnv, "RONDO_KEYS")
 	if err != nil {
@@ -32,7 +33,8 @@ func ExampleReplicas() {
 	if err != nil {
 		panic(err)
 	}
-	opts := &serverhttp.Options{Replicas: &serverhttp.Replicas{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}}
+	opts := &serverhttp.Options{
+		Replicas: &serverhttp.Replicas{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}}
 	_ = srv // is served with opts
 
 	other, err := opts.Replicas.Locate(context.Background(), "deploys-1")

@@ -64,10 +64,14 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 		{"two names", toolCall(1, "echo"), []string{"Mcp-Name", "echo", "Mcp-Name+", "safe"}, 400,
 			-32600},
 
-		{"batch with another method", `[` + list + `,` + toolCall(2, "echo") + `]`, []string{"Mcp-Method", "tools/list"}, 400, -32600},
-		{"batch with another name", `[` + toolCall(1, "echo") + `,` + toolCall(2, "notify") + `]`, []string{"Mcp-Name", "echo"}, 400, -32600},
-		{"batch with a notification", `[` + list + `,` + note + `]`, []string{"Mcp-Method", "tools/list"}, 400, -32600},
-		{"batch with an answer", `[` + list + `,` + answer + `]`, []string{"Mcp-Method", "tools/list"}, 400, -32600},
+		{"batch with another method", `[` + list + `,` + toolCall(2, "echo") + `]`,
+			[]string{"Mcp-Method", "tools/list"}, 400, -32600},
+		{"batch with another name", `[` + toolCall(1, "echo") + `,` + toolCall(2, "notify") + `]`,
+			[]string{"Mcp-Name", "echo"}, 400, -32600},
+		{"batch with a notification", `[` + list + `,` + note + `]`,
+			[]string{"Mcp-Method", "tools/list"}, 400, -32600},
+		{"batch with an answer", `[` + list + `,` + answer + `]`,
+			[]string{"Mcp-Method", "tools/list"}, 400, -32600},
 	}
 	for _, version := range legacyVersions {
 		clients := map[string]*legacyClient{
@@ -113,7 +117,8 @@ func TestLegacyHeadersExecuteNothing(t *testing.T) {
 	if n := len(steps.entered); n > 0 {
 		t.Errorf("%d calls were executed", n)
 	}
-	response := c.post(`[`+toolCall(1, "echo")+`,`+toolCall(2, "echo")+`]`, "Mcp-Method", "tools/call", "Mcp-Name", "echo")
+	response := c.post(`[`+toolCall(1, "echo")+`,`+toolCall(2, "echo")+`]`, "Mcp-Method",
+		"tools/call", "Mcp-Name", "echo")
 	text, err := io.ReadAll(response.Body)
 	response.Body.Close()
 	if err != nil || response.StatusCode != 200 || len(ids(t, string(text))) != 2 {

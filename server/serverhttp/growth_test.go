@@ -66,8 +66,10 @@ func TestInitializeGrowth(t *testing.T) {
 		},
 		BytesPerByte: 40, ObjectsPerByte: 1,
 	},
-		growthtest.Input{Name: "settings", Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`, `1]}}}}}`), RefusedFrom: growthtest.Medium / 2},
-		growthtest.Input{Name: "broken settings", Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`, `1]},"b":1}}}}`), Refused: true},
+		growthtest.Input{Name: "settings", Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`,
+			`1]}}}}}`), RefusedFrom: growthtest.Medium / 2},
+		growthtest.Input{Name: "broken settings",
+			Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`, `1]},"b":1}}}}`), Refused: true},
 	)
 }
 
@@ -97,9 +99,11 @@ func TestInitializeKeepsLittle(t *testing.T) {
 	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
 	var settings strings.Builder
 	for i := 0; settings.Len() < 15<<10; i++ {
-		settings.WriteString(`"` + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)) + `":{},`)
+		settings.WriteString(`"` + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) +
+			string(rune('a'+i/676)) + `":{},`)
 	}
-	body := strings.Replace(initializeBody(c.version), `"capabilities":{`, `"capabilities":{"experimental":{`+settings.String()+`"z":{}},`, 1)
+	body := strings.Replace(initializeBody(c.version), `"capabilities":{`,
+		`"capabilities":{"experimental":{`+settings.String()+`"z":{}},`, 1)
 	open := func() {
 		if got := read(t, c.post(body)); got.status != http.StatusOK || got.Error != nil {
 			t.Fatalf("got status %d: %s", got.status, got.body)

@@ -70,12 +70,12 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 
 // ServeHTTP answers one HTTP request.
 //
-//	Host, Origin ─┬ preflight ─→ 204
-//	              └ authenticate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ serveLegacyPost
-//	                              │                        ├ request ───────────────→ JSON or events
-//	                              │                        ├ notification ──────────→ 202
-//	                              │                        └ response ──────────────→ 400
-//	                              └ else ──────────────────────────────────────────→ serveOtherMethod
+//	Host, Origin ┬ preflight ─→ 204
+//	             └ authenticate ┬ POST ─→ media ─→ body ┬ batch, legacy message → serveLegacyPost
+//	                            │                       ├ request ──────────────→ JSON or events
+//	                            │                       ├ notification ─────────→ 202
+//	                            │                       └ response ─────────────→ 400
+//	                            └ else ────────────────────────────────────────→ serveOtherMethod
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rw := h.newResponseWriter(w, r)
 	defer h.recoverPanic(rw, r)
@@ -210,7 +210,8 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	d := h.newDelivery(rw, r, principal)
 	d.Back, d.Panicked = rw, reportPanicOrAbort
 	admitted := h.srv.Admit(request, d)
-	if revision.EraOf(admitted.Request().Meta.Version != "", r.Header[headerVersion]) == protocol.Modern {
+	if revision.EraOf(admitted.Request().Meta.Version != "",
+		r.Header[headerVersion]) == protocol.Modern {
 		checkHeaders(r.Header, admitted)
 	} else {
 		admitted.ReplaceRefusal(refuseLegacyRequest(r.Header, request.Method, request.Params))

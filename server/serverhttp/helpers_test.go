@@ -68,8 +68,9 @@ func newServer(t testing.TB, opts *server.Options) *server.Server {
 		})
 	server.AddResource(srv, server.Resource{URI: "test://a", Name: "a"},
 		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "test://a",
-				Text: "a"}}}, nil
+			return &protocol.ReadResourceResult{
+				Contents: []protocol.ResourceContents{{URI: "test://a",
+					Text: "a"}}}, nil
 		})
 	return srv
 }

@@ -189,7 +189,8 @@ func (f *flow) end() {
 // answer answers a pushed request.
 func (c *legacyClient) answer(id json.RawMessage, result string) {
 	c.Helper()
-	if got := read(c.TB, c.post(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`)); got.status != 202 {
+	got := read(c.TB, c.post(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`))
+	if got.status != 202 {
 		c.Errorf("answer: got status %d: %s", got.status, got.body)
 	}
 }

@@ -78,7 +78,8 @@ func TestLegacyStatuses(t *testing.T) {
 		{"no session, no version", "POST", ping,
 			[]string{"Mcp-Session-Id", "", "MCP-Protocol-Version", ""}, 400, -32600},
 		{"notification without session", "POST", note, []string{"Mcp-Session-Id", ""}, 400, -32600},
-		{"response without session", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{"Mcp-Session-Id", ""}, 400, -32600},
+		{"response without session", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`,
+			[]string{"Mcp-Session-Id", ""}, 400, -32600},
 		{"unknown session", "POST", ping, []string{"Mcp-Session-Id", "x"}, 404, -32001},
 		{"unknown session, initialize", "POST", initializeBody("2025-06-18"),
 			[]string{"Mcp-Session-Id", "x"}, 404, -32001},
@@ -165,7 +166,8 @@ func TestInitializeRefused(t *testing.T) {
 	}
 	// An unknown revision is answered with one that is known.
 	got := read(t, c.post(initializeBody("2024-01-01")))
-	if got.status != 200 || got.header.Get("Mcp-Session-Id") == "" || !strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
+	if got.status != 200 || got.header.Get("Mcp-Session-Id") == "" ||
+		!strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
 		t.Errorf("unknown version: got status %d: %s", got.status, got.body)
 	}
 }
@@ -186,7 +188,8 @@ func TestModernOnly(t *testing.T) {
 		{"request", "POST", "2025-11-25", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32022, "2025-11-25"},
 		{"request without any version", "POST", "", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32020, ""},
 		{"batch", "POST", "2025-03-26", `[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]`, 400, -32600, ""},
-		{"batch without any version", "POST", "", `[` + pingRequest(1) + `,` + toolCall(2, "echo") + `]`, 400, -32600, ""},
+		{"batch without any version", "POST", "",
+			`[` + pingRequest(1) + `,` + toolCall(2, "echo") + `]`, 400, -32600, ""},
 		{"GET", "GET", "", "", 405, -32600, ""},
 		{"DELETE", "DELETE", "", "", 405, -32600, ""},
 	}
@@ -291,9 +294,10 @@ func TestLegacyCancel(t *testing.T) {
 // TestSessionsAreBound holds that a session serves nobody but who opened it.
 func TestSessionsAreBound(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
-		return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
-	}})
+	ts, _ := serve(t, srv,
+		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
+		}})
 	ann := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: "ann"}
 	ann.initialize()
 	bob := *ann
@@ -341,7 +345,8 @@ func TestPush(t *testing.T) {
 			f, g := c.callFlow(1, "elicit"), sibling.callFlow(1, "elicit")
 			mine, other := f.expect("elicitation/create"), g.expect("elicitation/create")
 			// An answer from another session is nobody's.
-			sibling.answer([]byte(`"`+strings.Trim(string(mine.ID), `"`)+`x"`), `{"action":"decline"}`)
+			sibling.answer([]byte(`"`+strings.Trim(string(mine.ID), `"`)+`x"`),
+				`{"action":"decline"}`)
 			c.answer(mine.ID, `{"action":"accept","content":{"name":"Ann"}}`)
 			f.expect(`accept {\"name\":\"Ann\"}`)
 			f.end()
@@ -447,8 +452,9 @@ func TestLegacySlowReader(t *testing.T) {
 			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 				params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
 				for range 40 {
-					if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage,
-						Params: params}); err != nil {
+					if err := call.Notify(ctx,
+						&protocol.Notification{Method: protocol.NotifyMessage,
+							Params: params}); err != nil {
 						steps.ended <- err
 						return nil, err
 					}
@@ -566,13 +572,16 @@ func TestBatch(t *testing.T) {
 		ids        []string // of the responses, with their error codes
 	}{
 		{"one", `[` + pingRequest(1) + `]`, 200, []string{"1:0"}},
-		{"several", `[` + pingRequest(1) + `,` + pingRequest(2) + `,` + toolCall(3, "echo") + `]`, 200, []string{"1:0", "2:0", "3:0"}},
+		{"several", `[` + pingRequest(1) + `,` + pingRequest(2) + `,` + toolCall(3, "echo") + `]`,
+			200, []string{"1:0", "2:0", "3:0"}},
 		{"mixed", `[` + pinged + `,` + pingRequest(1) + `,{"jsonrpc":"2.0","id":"x","result":{}}]`, 200, []string{"1:0"}},
 		{"notifications", `[` + pinged + `,` + pinged + `]`, 202, nil},
 		{"responses", `[{"jsonrpc":"2.0","id":"x","result":{}}]`, 202, nil},
-		{"what is no message", `[` + pingRequest(1) + `,1,{},{"jsonrpc":"2.0","id":5},[]]`, 200, []string{"1:0", "5:-32600", ":-32600", ":-32600", ":-32600"}},
+		{"what is no message", `[` + pingRequest(1) + `,1,{},{"jsonrpc":"2.0","id":5},[]]`, 200,
+			[]string{"1:0", "5:-32600", ":-32600", ":-32600", ":-32600"}},
 		{"nothing that is one", `[1]`, 200, []string{":-32600"}},
-		{"initialize", `[` + initializeBody("2025-03-26") + `,` + pingRequest(1) + `]`, 200, []string{"0:-32600", "1:0"}},
+		{"initialize", `[` + initializeBody("2025-03-26") + `,` + pingRequest(1) + `]`, 200,
+			[]string{"0:-32600", "1:0"}},
 		{"unknown method", `[{"jsonrpc":"2.0","id":1,"method":"x"}]`, 200, []string{"1:-32601"}},
 	}
 	for mode, c := range clients {
@@ -589,16 +598,19 @@ func TestBatch(t *testing.T) {
 			})
 		}
 		t.Run(mode+", stream", func(t *testing.T) {
-			response := c.post(`[` + toolCall(1, "notify") + `,` + pingRequest(2) + `,` + toolCall(3, "notify") + `]`)
+			response := c.post(`[` + toolCall(1, "notify") + `,` + pingRequest(2) + `,` +
+				toolCall(3, "notify") + `]`)
 			list := events(t, response.Body)
 			response.Body.Close()
 			all := strings.Join(list, "\n")
-			if len(list) != 7 || strings.Count(all, `"progress":`) != 4 || strings.Count(all, `"result"`) != 3 {
+			if len(list) != 7 || strings.Count(all, `"progress":`) != 4 ||
+				strings.Count(all, `"result"`) != 3 {
 				t.Errorf("got %q", list)
 			}
 		})
 		for name, body := range map[string]string{
-			"empty": `[]`, "cut off": `[` + pingRequest(1), "too many": `[` + strings.Repeat(pinged+",", 100) + pinged + `]`,
+			"empty": `[]`, "cut off": `[` + pingRequest(1),
+			"too many": `[` + strings.Repeat(pinged+",", 100) + pinged + `]`,
 		} {
 			if got := read(t, c.post(body)); got.status != 400 || got.Error == nil {
 				t.Errorf("%s, %s: got status %d: %s", mode, name, got.status, got.body)

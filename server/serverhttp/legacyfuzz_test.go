@@ -81,7 +81,8 @@ func FuzzLegacy(f *testing.F) {
 		default:
 			t.Errorf("got the type %q", kind)
 		}
-		if inSession && version == "2025-03-26" && !strings.Contains(body, "io.modelcontextprotocol") && strings.Contains(text, `"resultType":`) {
+		if inSession && version == "2025-03-26" && !strings.Contains(body,
+			"io.modelcontextprotocol") && strings.Contains(text, `"resultType":`) {
 			t.Errorf("of the other era: %s", text)
 		}
 	})

@@ -24,7 +24,8 @@ func TestStatelessLegacy(t *testing.T) {
 	ts, h := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
 	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
 	got := read(t, c.post(initializeBody("2025-11-25")))
-	if got.status != 200 || got.header.Get("Mcp-Session-Id") != "" || !strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
+	if got.status != 200 || got.header.Get("Mcp-Session-Id") != "" ||
+		!strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
 		t.Errorf("initialize: got status %d: %s", got.status, got.body)
 	}
 	if strings.Contains(got.body, "listChanged") || strings.Contains(got.body, "subscribe") ||

@@ -341,7 +341,8 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 				for refusal = listen(tc.who); refusal == ""; refusal = listen(tc.who) {
 					n++
 				}
-				if n != tc.most || !strings.Contains(refusal, `"retryAfterMs":30000,"limit":"`+tc.limit+`"`) {
+				if n != tc.most ||
+					!strings.Contains(refusal, `"retryAfterMs":30000,"limit":"`+tc.limit+`"`) {
 					t.Errorf("%d subscriptions, then %s, want %d", n, refusal, tc.most)
 				}
 				if e := eventsOf[event.QuotaExceeded](events); len(e) != 1 ||

@@ -138,7 +138,8 @@ func TestListenKeepsNoBody(t *testing.T) {
 		c.conns = append(c.conns, conn)
 	}
 	c.each(t, "\n\n\r\n", "acknowledged")
-	if memory := (int64(inUse()) - int64(before) - int64(len(padded))) / streams; memory > maxStreamMemory {
+	memory := (int64(inUse()) - int64(before) - int64(len(padded))) / streams
+	if memory > maxStreamMemory {
 		t.Errorf("a stream takes %d bytes, want at most %d", memory, maxStreamMemory)
 	}
 }

@@ -25,7 +25,8 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	if rw.hasBegun() {
 		panic(http.ErrAbortHandler)
 	}
-	rw.writeFault(&fault{status: http.StatusInternalServerError, id: rw.id, err: publicerror.Internal()})
+	rw.writeFault(&fault{status: http.StatusInternalServerError, id: rw.id,
+		err: publicerror.Internal()})
 }
 
 // reportPanicOrAbort is told of panics on the goroutine that net/http has for a request,

@@ -69,18 +69,20 @@ func fallible(value any) []panicCase {
 			"panic", 200},
 		{"observer of an error", &server.Options{Observer: observer,
 			Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
-		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			if r.Header.Get("Mcp-Name") == "" {
-				return protocol.Principal{}, nil
-			}
-			panic(value)
-		}}, protocol.MethodCallTool, "echo", 500},
-		{"Visible", &server.Options{Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
-			if name == "echo" {
+		{"Authenticate", nil,
+			&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
+				if r.Header.Get("Mcp-Name") == "" {
+					return protocol.Principal{}, nil
+				}
 				panic(value)
-			}
-			return true
-		}}, nil, protocol.MethodCallTool, "echo", 500},
+			}}, protocol.MethodCallTool, "echo", 500},
+		{"Visible",
+			&server.Options{Visible: func(_ protocol.Principal, _ server.Kind, name string) bool {
+				if name == "echo" {
+					panic(value)
+				}
+				return true
+			}}, nil, protocol.MethodCallTool, "echo", 500},
 	}
 }
 
@@ -164,7 +166,8 @@ func TestPanicOnAStream(t *testing.T) {
 			panic("in the handler")
 		})
 	ts, _ := logged(t, servertest.NewHandler(t, srv, nil))
-	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"), body(protocol.MethodCallTool, `"name":"fall"`))
+	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"),
+		body(protocol.MethodCallTool, `"name":"fall"`))
 	before, after, _ := strings.Cut(got.body, `"progress":0`)
 	if before == "" || !strings.Contains(after, `"id":7,"error":{"code":-32603`) {
 		t.Errorf("got %q, want a notification and an internal error", got.body)

@@ -36,12 +36,16 @@ func TestParamHeaders(t *testing.T) {
 		{"white space around it", `{"region":"eu"}`, []string{" eu\t"}, 200, 0},
 		{"encoded", `{"region":"Hello"}`, []string{"=?base64?SGVsbG8=?="}, 200, 0},
 		{"literal that looks encoded", `{"region":"SGVsbG8="}`, []string{"SGVsbG8="}, 200, 0},
-		{"literal without suffix", `{"region":"=?base64?SGVsbG8="}`, []string{"=?base64?SGVsbG8="}, 200, 0},
+		{"literal without suffix", `{"region":"=?base64?SGVsbG8="}`,
+			[]string{"=?base64?SGVsbG8="}, 200, 0},
 		{"not ASCII, encoded", `{"region":"Zürich"}`, []string{"=?base64?WsO8cmljaA==?="}, 200, 0},
-		{"not ASCII, as it is", `{"region":"Zürich"}`, []string{"Zürich"}, 400, protocol.CodeHeaderMismatch},
-		{"marker in another case", `{"region":"Hello"}`, []string{"=?BASE64?SGVsbG8=?="}, 400, protocol.CodeHeaderMismatch},
+		{"not ASCII, as it is", `{"region":"Zürich"}`, []string{"Zürich"}, 400,
+			protocol.CodeHeaderMismatch},
+		{"marker in another case", `{"region":"Hello"}`, []string{"=?BASE64?SGVsbG8=?="}, 400,
+			protocol.CodeHeaderMismatch},
 		{"null and no header", `{"region":null}`, nil, 200, 0},
-		{"null and a header", `{"region":null}`, []string{"null"}, 400, protocol.CodeHeaderMismatch},
+		{"null and a header", `{"region":null}`, []string{"null"}, 400,
+			protocol.CodeHeaderMismatch},
 		{"no arguments and a header", `{}`, []string{"eu"}, 400, protocol.CodeHeaderMismatch},
 		{"empty", `{"region":""}`, []string{""}, 200, 0},
 		{"neither", `{"other":"x"}`, nil, 200, 0},
@@ -50,13 +54,16 @@ func TestParamHeaders(t *testing.T) {
 		{"missing", `{"region":"eu"}`, nil, 400, protocol.CodeHeaderMismatch},
 		{"header alone", `{"other":"x"}`, []string{"eu"}, 400, protocol.CodeHeaderMismatch},
 		{"twice", `{"region":"eu"}`, []string{"eu", "eu"}, 400, protocol.CodeHeaderMismatch},
-		{"bad padding", `{"region":"Hello"}`, []string{"=?base64?SGVsbG8?="}, 400, protocol.CodeHeaderMismatch},
-		{"bad characters", `{"region":"Hello"}`, []string{"=?base64?SGVs!!!bG8=?="}, 400, protocol.CodeHeaderMismatch},
+		{"bad padding", `{"region":"Hello"}`, []string{"=?base64?SGVsbG8?="}, 400,
+			protocol.CodeHeaderMismatch},
+		{"bad characters", `{"region":"Hello"}`, []string{"=?base64?SGVs!!!bG8=?="}, 400,
+			protocol.CodeHeaderMismatch},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := headers("tools/call", "run")
 			h["Mcp-Param-Region"] = test.header
-			got := do(t, ts, "POST", h, body("tools/call", `"name":"run","arguments":`+test.arguments))
+			got := do(t, ts, "POST", h,
+				body("tools/call", `"name":"run","arguments":`+test.arguments))
 			if got.status != test.status || got.code() != test.code {
 				t.Errorf("got %d %d, want %d %d; body %s", got.status, got.code(), test.status,
 					test.code, got.body)
@@ -113,7 +120,8 @@ func TestParamHeadersOfHiddenTool(t *testing.T) {
 			got := do(t, ts, "POST", headers("tools/call", test.tool, "X-User", test.user),
 				body("tools/call", `"name":"`+test.tool+`","arguments":{"region":"eu"}`))
 			if got.code() != test.code {
-				t.Errorf("%s calls %s: got %s, want code %d", test.user, test.tool, got.body, test.code)
+				t.Errorf("%s calls %s: got %s, want code %d", test.user, test.tool,
+					got.body, test.code)
 			}
 		})
 	}

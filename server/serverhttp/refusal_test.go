@@ -139,7 +139,8 @@ func TestRefusalsAreObserved(t *testing.T) {
 			refused{"host", -32600, "", "AllowedHosts"}},
 		{"origin", "POST", listed, modern("Origin", "https://evil.example.com"), 403,
 			refused{"origin", -32600, "", "AllowedOrigins"}},
-		{"origin, named", "POST", listed, modern("Origin", "https://evil.example.com"), 403, refused{"origin", -32600, "", `Origin "https://evil.example.com"`}},
+		{"origin, named", "POST", listed, modern("Origin", "https://evil.example.com"), 403,
+			refused{"origin", -32600, "", `Origin "https://evil.example.com"`}},
 		{"preflight", "OPTIONS", "",
 			modern("Origin", "https://evil.example.com", "Access-Control-Request-Method", "POST"),
 			403, refused{"origin", -32600, "", ""}},
@@ -159,10 +160,14 @@ func TestRefusalsAreObserved(t *testing.T) {
 		{"too large", "POST", strings.Repeat(" ", 33<<10), modern(), 413,
 			refused{"too_large", -32600, "", "MaxBodyBytes"}},
 		{"no JSON", "POST", "{", modern(), 400, refused{"malformed", -32700, "", ""}},
-		{"no message", "POST", `{"jsonrpc":"2.0","id":7,"method":1}`, modern(), 400, refused{"malformed", -32600, "7", "method"}},
-		{"an answer", "POST", `{"jsonrpc":"2.0","id":7,"result":{}}`, modern(), 400, refused{"malformed", -32600, "", "responses"}},
-		{"notification of another version", "POST", `{"jsonrpc":"2.0","method":"x"}`, modern("Mcp-Protocol-Version", "2099-01-01"), 400, refused{"version", -32022, "", ""}},
-		{"notification of another method", "POST", `{"jsonrpc":"2.0","method":"x"}`, modern("Mcp-Method", "y"), 400, refused{"header_mismatch", -32020, "", "Mcp-Method"}},
+		{"no message", "POST", `{"jsonrpc":"2.0","id":7,"method":1}`, modern(), 400,
+			refused{"malformed", -32600, "7", "method"}},
+		{"an answer", "POST", `{"jsonrpc":"2.0","id":7,"result":{}}`, modern(), 400,
+			refused{"malformed", -32600, "", "responses"}},
+		{"notification of another version", "POST", `{"jsonrpc":"2.0","method":"x"}`,
+			modern("Mcp-Protocol-Version", "2099-01-01"), 400, refused{"version", -32022, "", ""}},
+		{"notification of another method", "POST", `{"jsonrpc":"2.0","method":"x"}`,
+			modern("Mcp-Method", "y"), 400, refused{"header_mismatch", -32020, "", "Mcp-Method"}},
 		{"GET of another version", "GET", "", []string{"Mcp-Protocol-Version", "2099-01-01"}, 400,
 			refused{"version", -32022, "", ""}},
 		{"no session", "POST", pingRequest(3), []string{"Mcp-Session-Id", ""}, 400,
@@ -177,9 +182,12 @@ func TestRefusalsAreObserved(t *testing.T) {
 			refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
 		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400,
 			refused{"event_id", -32600, "", "MaxSessionBytes"}},
-		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200, refused{"malformed", -32600, "", ""}},
-		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`, nil, 429, refused{"too_many_requests", protocol.CodeBusy, "", "MaxSessionRequests"}},
-		{"long initialize", "POST", strings.Replace(initializeBody("2025-11-25"), `"version":"1"`, `"version":"`+strings.Repeat("1", 17<<10)+`"`, 1),
+		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200,
+			refused{"malformed", -32600, "", ""}},
+		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`,
+			nil, 429, refused{"too_many_requests", protocol.CodeBusy, "", "MaxSessionRequests"}},
+		{"long initialize", "POST", strings.Replace(initializeBody("2025-11-25"), `"version":"1"`,
+			`"version":"`+strings.Repeat("1", 17<<10)+`"`, 1),
 			[]string{"Mcp-Session-Id", ""}, 413, refused{"too_large", -32602, "0", ""}},
 		{"a second session", "POST", initializeBody("2025-11-25"), []string{"Mcp-Session-Id", ""},
 			503, refused{"too_many_sessions", protocol.CodeBusy, "0", "MaxPrincipalSessions"}},
@@ -217,7 +225,8 @@ func TestRefusalsAreObserved(t *testing.T) {
 			if e.Code != tt.want.code {
 				t.Errorf("got code %d, want %d", e.Code, tt.want.code)
 			}
-			if roomy := e.Code == protocol.CodeBusy; roomy != (e.Principal == protocol.Principal{Subject: "ann"}) {
+			roomy := e.Code == protocol.CodeBusy
+			if roomy != (e.Principal == protocol.Principal{Subject: "ann"}) {
 				t.Errorf("got principal %v of reason %s", e.Principal, e.Reason)
 			}
 			if n := passed(); n != 0 {
@@ -273,7 +282,8 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 				}
 			}
 			if got[0].Reason == event.RefusedUnauthenticated &&
-				(!errors.Is(got[0].Err, errRevoked) || !strings.Contains(text, "the key is revoked")) {
+				(!errors.Is(got[0].Err, errRevoked) ||
+					!strings.Contains(text, "the key is revoked")) {
 				t.Errorf("%s: the cause is lost: %s", name, text)
 			}
 		})

@@ -760,7 +760,8 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- owner.h.Drain(t.Context()) }()
 	for { // until the owner refuses new sessions
-		got := do(t, owner.ts, "POST", (&legacyClient{TB: t}).header(), initializeBody("2025-11-25"))
+		got := do(t, owner.ts, "POST", (&legacyClient{TB: t}).header(),
+			initializeBody("2025-11-25"))
 		if got.status == 503 {
 			break
 		}

@@ -164,7 +164,8 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 						return nil, nil
 					})
 				h := servertest.NewHandler(t, srv, &serverhttp.Options{KeepAlive: time.Second})
-				r := httptest.NewRequest("POST", "/mcp", strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
+				r := httptest.NewRequest("POST", "/mcp",
+					strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
 				r.Header = headers(protocol.MethodCallTool, "fall")
 				w := httptest.NewRecorder()
 				ended := make(chan struct{})

@@ -14,7 +14,8 @@ import (
 )
 
 // lateElicit asks once it is allowed to.
-func lateElicit(s *steps) func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+func lateElicit(s *steps) func(context.Context,
+	*server.ToolCall) (protocol.CallToolOutcome, error) {
 	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 		s.entered <- ctx
 		<-s.allow
@@ -262,7 +263,8 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("%s: got %s", version, got.body)
 		}
 	}
-	got := do(t, ts, "POST", headers("tools/call", "reconnect"), body("tools/call", `"name":"reconnect"`))
+	got := do(t, ts, "POST", headers("tools/call", "reconnect"),
+		body("tools/call", `"name":"reconnect"`))
 	if !strings.Contains(got.body, server.ErrCannotClose.Error()) {
 		t.Errorf("modern: got %s", got.body)
 	}

@@ -210,7 +210,8 @@ func TestAPrincipalMakesRoomForItself(t *testing.T) {
 // TestNoPrincipalFillsTheSessionsForOthers, at the defaults, neither their number
 // nor what they keep of initialize.
 func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
-	large := strings.Replace(initializeBody("2025-11-25"), `"clientInfo"`, `"_meta":{"pad":"`+strings.Repeat("x", 15_000)+`"},"clientInfo"`, 1)
+	large := strings.Replace(initializeBody("2025-11-25"), `"clientInfo"`,
+		`"_meta":{"pad":"`+strings.Repeat("x", 15_000)+`"},"clientInfo"`, 1)
 	for _, tc := range []struct {
 		name, initialize string
 		mallory, anon    int
@@ -251,7 +252,8 @@ func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 		say := func(name string) (session, last string) {
 			session, _ = tb.open(name)
 			w := tb.do(t.Context(), "POST", name, session, toolCall(1, "notify"))
-			id, _, _ := strings.Cut(strings.TrimPrefix(w.Body.String()[strings.Index(w.Body.String(), "id:"):], "id: "), "\n")
+			id, _, _ := strings.Cut(strings.TrimPrefix(
+				w.Body.String()[strings.Index(w.Body.String(), "id:"):], "id: "), "\n")
 			return session, strings.TrimSpace(id)
 		}
 		alice, first := say("alice")

@@ -217,7 +217,8 @@ func TestManySessions(t *testing.T) {
 				q := f.next()
 				name := fmt.Sprintf("%d-%d", i, j)
 				c.answer(q.ID, `{"action":"accept","content":{"name":"`+name+`"}}`)
-				if m := f.next(); !strings.Contains(m.raw, `\"`+name+`\"`) || string(m.ID) != fmt.Sprint(j) {
+				m := f.next()
+				if !strings.Contains(m.raw, `\"`+name+`\"`) || string(m.ID) != fmt.Sprint(j) {
 					t.Errorf("got %s, want %s", m.raw, name)
 				}
 				f.drop()
@@ -233,9 +234,10 @@ func TestLostSessionIsRecognized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const want = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 		srv, steps := legacyServer(t, nil)
-		opts := &serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
-		}}
+		opts := &serverhttp.Options{
+			Authenticate: func(r *http.Request) (protocol.Principal, error) {
+				return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
+			}}
 		lasting, _ := servePipes(t, srv, opts)
 		brief := *opts
 		brief.SessionTimeout = time.Minute

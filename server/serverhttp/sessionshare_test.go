@@ -30,7 +30,8 @@ func openings(t *testing.T, dial func(name string) *legacyClient, name string,
 		c := dial(name)
 		got := read(t, c.post(initializeBody("2025-11-25")))
 		if got.status != 200 {
-			if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "0" || !strings.Contains(got.body, `"retryAfterMs":`) {
+			if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 ||
+				string(got.ID) != "0" || !strings.Contains(got.body, `"retryAfterMs":`) {
 				t.Errorf("%s: got status %d, Retry-After %q: %s", name, got.status,
 					got.header.Get("Retry-After"), got.body)
 			}
@@ -108,7 +109,8 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	}
 	broken.Store(true)
 	for range 5 {
-		if got := read(t, dial("ann").post(initializeBody("2025-11-25"))); got.code() != protocol.CodeBusy || !strings.Contains(got.body, "not now") {
+		got := read(t, dial("ann").post(initializeBody("2025-11-25")))
+		if got.code() != protocol.CodeBusy || !strings.Contains(got.body, "not now") {
 			t.Errorf("got status %d: %s", got.status, got.body)
 		}
 	}

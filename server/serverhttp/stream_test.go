@@ -90,7 +90,8 @@ func TestStream(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.tool, func(t *testing.T) {
-			got := do(t, ts, "POST", headers("tools/call", tt.tool), body("tools/call", `"name":"`+tt.tool+`"`))
+			got := do(t, ts, "POST", headers("tools/call", tt.tool),
+				body("tools/call", `"name":"`+tt.tool+`"`))
 			if got.status != 200 {
 				t.Errorf("got status %d, want 200", got.status)
 			}
@@ -126,7 +127,8 @@ func TestStreamIsFlushed(t *testing.T) {
 		}
 	}
 	ts, _ := serve(t, gate.server(t, keep), nil)
-	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
+	response, err := ts.Client().Do(newRequest(t, ts, "POST",
+		headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +234,8 @@ func TestDeadlineIsAnswered(t *testing.T) {
 			h.ServeHTTP(w, r.WithContext(ctx))
 		}))
 		got := do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
-		if got.status != 200 || len(got.Result.Content) != 1 || got.Result.Content[0].Text != "ended" {
+		if got.status != 200 || len(got.Result.Content) != 1 ||
+			got.Result.Content[0].Text != "ended" {
 			t.Errorf("got status %d: %s", got.status, got.body)
 		}
 	})
@@ -303,7 +306,8 @@ func TestHTTP2(t *testing.T) {
 	t.Cleanup(ts.Close)
 	for tool, want := range map[string]string{"large": "application/json",
 		"notify": "text/event-stream"} {
-		r := newRequest(t, ts, "POST", headers("tools/call", " "+tool+"\t"), body("tools/call", `"name":"`+tool+`"`))
+		r := newRequest(t, ts, "POST", headers("tools/call", " "+tool+"\t"),
+			body("tools/call", `"name":"`+tool+`"`))
 		response, err := ts.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -316,7 +320,8 @@ func TestHTTP2(t *testing.T) {
 		read(t, response)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRequest(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)).WithContext(ctx)
+	r := newRequest(t, ts, "POST", headers("tools/call", "gate"),
+		body("tools/call", `"name":"gate"`)).WithContext(ctx)
 	done := make(chan error, 1)
 	go func() {
 		response, err := ts.Client().Do(r)
@@ -340,7 +345,9 @@ func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		ts, _ := servePipes(t, gate.server(t), nil)
-		response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
+		response, err := ts.Client().Do(
+			newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"),
+				body("tools/call", `"name":"gate, streaming"`)))
 		if err != nil {
 			t.Fatal(err)
 		}

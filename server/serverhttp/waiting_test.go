@@ -251,8 +251,10 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 				if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
 					t.Fatalf("delete: status %d", got.status)
 				}
-				if got := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":{"action":"accept"}}`)); got.status != 404 {
-					t.Errorf("a late answer: status %d", got.status)
+				late := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+
+					`,"result":{"action":"accept"}}`))
+				if late.status != 404 {
+					t.Errorf("a late answer: status %d", late.status)
 				}
 				synctest.Wait() // until the handler has noticed
 				second := other.callFlow(2, tool)
