@@ -22,21 +22,23 @@ import (
 const minRSABits = 2048
 
 // splitJWT returns the header and the payload of a JSON Web Token, nil: it is none. Nothing of
-// what they say is verified.
+// what they say is verified. Each part has one spelling only.
 func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) {
-	first, rest, _ := strings.Cut(token, ".")
-	second, third, _ := strings.Cut(rest, ".")
-	if second == "" || strings.Contains(third, ".") {
+	parts := strings.SplitN(token, ".", 4)
+	if len(parts) != 3 {
 		return nil, nil
 	}
-	decoded, err := base64.RawURLEncoding.DecodeString(first)
-	if err != nil || jsonx.Unmarshal(decoded, &header) != nil || header["alg"] == nil {
+	var decoded [3][]byte
+	for n, part := range parts {
+		var err error
+		if decoded[n], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
+			return nil, nil
+		}
+	}
+	if jsonx.Unmarshal(decoded[0], &header) != nil || header["alg"] == nil {
 		return nil, nil
 	}
-	if payload, err = base64.RawURLEncoding.DecodeString(second); err != nil {
-		return nil, nil
-	}
-	return header, payload
+	return header, decoded[1]
 }
 
 // checkHeader refuses types that are no access tokens, and extensions that must be understood.
