@@ -63,8 +63,6 @@ type verdict struct {
 	until    time.Time
 }
 
-func (v *verdict) expired() bool { return !time.Now().Before(v.until) }
-
 // A judgement is a verdict in the making.
 type judgement struct {
 	verdict
@@ -122,9 +120,12 @@ func (g *Guard) identify(r *http.Request) (serverhttp.Identity, error) {
 		}
 		return serverhttp.Identity{}, err
 	}
-	sum := sha256.Sum256([]byte(token))
+	sum := digestOf(token)
 	if v, ok := g.remembered(sum); ok {
 		return v.identity, v.err
+	}
+	if !isB64Token(token) { // it costs more than what is above, and nothing else is remembered
+		return serverhttp.Identity{}, refuse(badHeader, nil)
 	}
 	return g.judgeOnce(r.Context(), sum, token)
 }
@@ -179,16 +180,18 @@ func (g *Guard) rememberLocked(sum digest, v verdict) {
 }
 
 func (g *Guard) remembered(sum digest) (verdict, bool) {
+	now := time.Now()
 	g.mu.Lock()
 	v, ok := g.verified.Get(sum)
-	if !ok || v.expired() {
+	if !ok || !now.Before(v.until) {
 		v, ok = g.inactive.Get(sum)
 	}
 	g.mu.Unlock()
-	return v, ok && !v.expired()
+	return v, ok && now.Before(v.until)
 }
 
 // tokenOf returns the token of a request: of one Authorization header, never of its URL or body.
+// It may have characters that no token has.
 func (g *Guard) tokenOf(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
@@ -202,10 +205,16 @@ func (g *Guard) tokenOf(h http.Header) (string, error) {
 		return "", refuse(notSaid, nil)
 	}
 	token = strings.Trim(token, " ")
-	if len(token) > g.opts.maxTokenBytes() || !isB64Token(token) {
+	if len(token) > g.opts.maxTokenBytes() {
 		return "", refuse(badHeader, nil)
 	}
 	return token, nil
+}
+
+// digestOf returns the digest of a token. Those of the usual length are not copied to the heap.
+func digestOf(token string) digest {
+	var usual [2 << 10]byte
+	return sha256.Sum256(append(usual[:0], token...))
 }
 
 // isB64Token reports whether token has the form of RFC 6750, 2.1.
