@@ -39,10 +39,8 @@ func Authority() []measure.Op {
 			unguarded(peers.Rondo, rondo.New),
 			unguarded(peers.GoSDK, gosdk.New),
 		},
-		guarded(CachedEchoRow, 0, (*rondo.Authority).NewServer,
-			func(a *rondo.Authority) http.Handler { return gosdk.Protect(gosdk.New(), identify(a)) }),
-		guarded(verifiedEchoRow, none, (*rondo.Authority).NewServer,
-			func(a *rondo.Authority) http.Handler { return gosdk.Protect(gosdk.New(), identify(a)) }),
+		guarded(CachedEchoRow, 0, (*rondo.Authority).NewServer, protectSDK),
+		guarded(verifiedEchoRow, none, (*rondo.Authority).NewServer, protectSDK),
 		guarded(middlewareRow, 0,
 			func(a *rondo.Authority) http.Handler { return a.Guard.RequireBearer(nothing()) },
 			func(a *rondo.Authority) http.Handler { return gosdk.Protect(nothing(), identify(a)) }),
@@ -102,6 +100,8 @@ func nothing() http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	})
 }
+
+func protectSDK(a *rondo.Authority) http.Handler { return gosdk.Protect(gosdk.New(), identify(a)) }
 
 // identify has the SDK verify tokens as we do.
 func identify(a *rondo.Authority) gosdk.Identifier {

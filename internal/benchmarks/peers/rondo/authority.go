@@ -61,8 +61,9 @@ func (a *Authority) Token(subject string) (string, error) {
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(24 * time.Hour).Unix(),
 		"jti":   "c2b1f3c0-6e4d-4b8e-9f51-0f7d3f0f3a55",
 		"scope": "openid profile email offline_access " + scope,
-		"roles": []string{"reader", "writer", "operator"}, "tenant": "acme", "auth_time": now.Unix(),
-		"email": subject + "@example.com", "name": "Person Number " + subject,
+		"roles": []string{"reader", "writer", "operator"}, "tenant": "acme",
+		"auth_time": now.Unix(),
+		"email":     subject + "@example.com", "name": "Person Number " + subject,
 		"sid": "5f0c8f2a-70a7-4c55-8f0e-3f1b7b0d6a11", "acr": "urn:mace:incommon:iap:silver",
 	})
 	if err != nil {
