@@ -74,9 +74,18 @@ func refuseCopy() *protocol.Error {
 }
 
 // commitClaim records the outcome of a claimed state. Only results are recorded: an
-// error says that nothing is known to have happened.
+// error says that nothing is known to have happened. A handler that found scopes lacking says that
+// nothing has: the client comes back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if e.claimID == "" || err != nil {
+	if e.claimID == "" {
+		return
+	}
+	if err != nil {
+		if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
+			e.endClaim(ctx, func(ctx context.Context, guard store.Guard, id string) error {
+				return guard.Release(ctx, id)
+			})
+		}
 		return
 	}
 	// The newest revision can encode every outcome, questions included.

@@ -223,6 +223,29 @@ func TestGuardCommit(t *testing.T) {
 	contains(t, one[event.ServerBug](t, c.events).Err.Error(), "the disk is full")
 }
 
+// TestGuardAfterScopesLack gives the claim up: the client comes back with a larger grant.
+func TestGuardAfterScopesLack(t *testing.T) {
+	scopes := 0
+	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			}
+			if scopes++; scopes == 1 {
+				return nil, fmt.Errorf("wrapped: %w",
+					protocol.Errorf(protocol.CodeInsufficientScope, "more"))
+			}
+			return say("done")
+		})
+	c.ask("k")
+	again := c.call
+	c.answer("k", accepted).fails(protocol.CodeInsufficientScope)
+	c.call = again
+	if got := c.answer("k", accepted).done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestGuardAfterAFailure keeps the claim, whatever the handler did before.
 func TestGuardAfterAFailure(t *testing.T) {
 	for name, fail := range map[string]func() (protocol.Result, error){

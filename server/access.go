@@ -54,7 +54,8 @@ func (a *Access) permits(need string) bool {
 // Scopes. The client gets an error with code [protocol.CodeInsufficientScope]. Over HTTP,
 // unless the response has begun as a stream, the status is 403 with a challenge by which the
 // client can get better credentials. So a handler that returns one does so before it
-// notifies the client of anything.
+// notifies the client of anything, and before it does anything: the client sends the same
+// request again, and a state that came with it can be used again.
 type ScopeError struct {
 	// Need are all scopes that the request needs, those included that were granted: clients
 	// ask for these.

@@ -24,14 +24,15 @@ var mayTakeAny = map[string]string{
 	"roundtrip.WithState":                   "any Go value is encoded as JSON",
 	"roundtrip/event.HandlerPanicked.Value": "the value of a panic",
 	"server.ScopeError.As":                  "errors.As has it",
+	"server/bearer.Token.Claim":             "any Go value can be decoded from JSON",
 	"server.Call.Log":                       "any Go value is encoded as JSON",
 	"server.Structured":                     "any Go value is encoded as JSON content",
 }
 
 // anyCore are the packages that the rule is for.
 var anyCore = []string{"protocol", "roundtrip", "roundtrip/event", "roundtrip/keys",
-	"roundtrip/store", "server", "server/serverhttp", "server/middleware", "client",
-	"client/clienthttp", "elicitation"}
+	"roundtrip/store", "server", "server/serverhttp", "server/bearer", "server/middleware",
+	"client", "client/clienthttp", "elicitation"}
 
 // TestNoAnyInSignatures refuses exported parameters, results and fields of type any: a reader
 // cannot see what goes in, and the compiler does not object to what does not belong there.

@@ -53,7 +53,8 @@ func TestOps(t *testing.T) {
 
 // TestMemory measures once what is not an operation.
 func TestMemory(t *testing.T) {
-	for _, c := range slices.Concat(cases.Waiting(), cases.Pending(), cases.Sessions()) {
+	for _, c := range slices.Concat(cases.Waiting(), cases.Pending(), cases.Sessions(),
+		cases.CachedTokens()) {
 		t.Run(strings.Join([]string{c.Group, c.Row, c.Peer}, "/"), func(t *testing.T) {
 			if _, err := c.Run(0); err != nil {
 				t.Fatal(err)

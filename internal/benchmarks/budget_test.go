@@ -38,6 +38,7 @@ func budgeted() []measure.Op {
 		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow,
 		cases.TwoLegsRow,
 		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow, cases.ElicitationRow,
+		cases.OpenEchoRow, cases.CachedEchoRow,
 	}
 	for _, op := range cases.Ops() {
 		if op.Peer == peers.Rondo && slices.Contains(rows, op.Row) {

@@ -104,8 +104,12 @@ func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 		return "", fmt.Errorf("the metadata of %s names the issuer %.200q; they must be the same",
 			i.URL, metadata.Issuer)
 	}
-	if _, err := urlrule.Check(metadata.KeysURL); err != nil {
+	u, err := urlrule.Check(metadata.KeysURL)
+	if err != nil {
 		return "", fmt.Errorf("the metadata of %s: jwks_uri: %w", i.URL, err)
+	}
+	if u.Scheme != "https" && strings.HasPrefix(i.URL, "https:") {
+		return "", fmt.Errorf("the metadata of %s: jwks_uri is not https", i.URL)
 	}
 	return metadata.KeysURL, nil
 }

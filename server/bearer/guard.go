@@ -29,23 +29,30 @@ const (
 	inactiveTime     = 5 * time.Second
 	// judgeTime bounds the judgement of a token, with what its issuer is asked for.
 	judgeTime = 15 * time.Second
+	// maxInactive is how many tokens are remembered that introspection refused.
+	maxInactive = 1024
 )
 
 // A Guard verifies the bearer tokens of requests. It is a [serverhttp.Authority]; other handlers
 // of the host use [Guard.RequireBearer]. Its methods may be called concurrently.
 type Guard struct {
-	opts        Options
-	algorithms  []jose.SignatureAlgorithm
-	issuers     map[string]*issuer
-	opaque      *issuer // asked about tokens that are no JSON Web Tokens, nil: nobody
-	metadataURL string
-	metadata    []byte
-	http        *http.Client
+	opts       Options
+	algorithms []jose.SignatureAlgorithm
+	issuers    map[string]*issuer
+	opaque     *issuer // asked about tokens that name no issuer, nil: nobody
+	http       *http.Client
+
+	metadataURL, metadataPath string
+	metadata                  []byte
 
 	mu       sync.Mutex
-	verified *recent.Map[[sha256.Size]byte, verdict] // nil: none is remembered
-	judging  map[[sha256.Size]byte]*judgement        // that run
+	verified *recent.Map[digest, verdict] // nil: none is remembered
+	inactive *recent.Map[digest, verdict] // refused by introspection; evicts none of verified
+	judging  map[digest]*judgement        // that run
 }
+
+// A digest stands for a token, which is not kept.
+type digest = [sha256.Size]byte
 
 var _ serverhttp.Authority = (*Guard)(nil)
 
@@ -71,7 +78,8 @@ func New(opts Options) (*Guard, error) {
 		opts.Supported = opts.Scopes
 	}
 	g := &Guard{opts: opts, algorithms: opts.signatureAlgorithms(), issuers: map[string]*issuer{},
-		http: newHTTPClient(opts.HTTPClient), judging: map[[sha256.Size]byte]*judgement{}}
+		http: newHTTPClient(opts.HTTPClient), judging: map[digest]*judgement{},
+		inactive: recent.New[digest, verdict](maxInactive, inactiveTime)}
 	for _, configured := range opts.Issuers {
 		i, err := newIssuer(configured, g.http)
 		if err != nil {
@@ -86,7 +94,7 @@ func New(opts Options) (*Guard, error) {
 		if n == 0 {
 			n = DefaultMaxCachedTokens
 		}
-		g.verified = recent.New[[sha256.Size]byte, verdict](n, maxCacheTime)
+		g.verified = recent.New[digest, verdict](n, maxCacheTime)
 	}
 	return g, g.prepareMetadata()
 }
@@ -112,23 +120,26 @@ func (g *Guard) identify(r *http.Request) (serverhttp.Identity, error) {
 		}
 		return serverhttp.Identity{}, err
 	}
-	digest := sha256.Sum256([]byte(token))
-	if v, ok := g.remembered(digest); ok {
+	sum := digestOf(token)
+	if v, ok := g.remembered(sum); ok {
 		return v.identity, v.err
 	}
-	return g.judgeOnce(r.Context(), digest, token)
+	if !isB64Token(token) { // it costs more than what is above, and nothing else is remembered
+		return serverhttp.Identity{}, refuse(badHeader, nil)
+	}
+	return g.judgeOnce(r.Context(), sum, token)
 }
 
 // judgeOnce judges a token, once for all requests that come with it meanwhile. The judgement has
 // time limits of its own: a request that is given up ends none of the others.
-func (g *Guard) judgeOnce(ctx context.Context, digest [sha256.Size]byte, token string) (
+func (g *Guard) judgeOnce(ctx context.Context, sum digest, token string) (
 	serverhttp.Identity, error) {
 	g.mu.Lock()
-	f := g.judging[digest]
+	f := g.judging[sum]
 	if f == nil {
 		f = &judgement{done: make(chan struct{})}
-		g.judging[digest] = f
-		go g.run(context.WithoutCancel(ctx), f, digest, token)
+		g.judging[sum] = f
+		go g.run(context.WithoutCancel(ctx), f, sum, token)
 	}
 	g.mu.Unlock()
 	select {
@@ -139,17 +150,15 @@ func (g *Guard) judgeOnce(ctx context.Context, digest [sha256.Size]byte, token s
 	}
 }
 
-func (g *Guard) run(ctx context.Context, f *judgement, digest [sha256.Size]byte, token string) {
+func (g *Guard) run(ctx context.Context, f *judgement, sum digest, token string) {
 	ctx, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
 	defer close(f.done)
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.judging, digest)
-		if g.verified != nil && !f.until.IsZero() {
-			g.verified.Put(digest, f.verdict)
-		}
+		delete(g.judging, sum)
+		g.rememberLocked(sum, f.verdict)
 	}()
 	defer func() {
 		if p := recover(); p != nil { // of Options.Subject
@@ -159,17 +168,30 @@ func (g *Guard) run(ctx context.Context, f *judgement, digest [sha256.Size]byte,
 	f.verdict = g.judge(ctx, token)
 }
 
-func (g *Guard) remembered(digest [sha256.Size]byte) (verdict, bool) {
-	if g.verified == nil {
-		return verdict{}, false
+func (g *Guard) rememberLocked(sum digest, v verdict) {
+	switch {
+	case g.verified == nil || v.until.IsZero():
+	case v.err != nil:
+		g.verified.Delete(sum)
+		g.inactive.Put(sum, v)
+	default:
+		g.verified.Put(sum, v)
 	}
+}
+
+func (g *Guard) remembered(sum digest) (verdict, bool) {
+	now := time.Now()
 	g.mu.Lock()
-	v, ok := g.verified.Get(digest)
+	v, ok := g.verified.Get(sum)
+	if !ok || !now.Before(v.until) {
+		v, ok = g.inactive.Get(sum)
+	}
 	g.mu.Unlock()
-	return v, ok && time.Now().Before(v.until)
+	return v, ok && now.Before(v.until)
 }
 
 // tokenOf returns the token of a request: of one Authorization header, never of its URL or body.
+// It may have characters that no token has.
 func (g *Guard) tokenOf(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
@@ -183,10 +205,16 @@ func (g *Guard) tokenOf(h http.Header) (string, error) {
 		return "", refuse(notSaid, nil)
 	}
 	token = strings.Trim(token, " ")
-	if len(token) > g.opts.maxTokenBytes() || !isB64Token(token) {
+	if len(token) > g.opts.maxTokenBytes() {
 		return "", refuse(badHeader, nil)
 	}
 	return token, nil
+}
+
+// digestOf returns the digest of a token. Those of the usual length are not copied to the heap.
+func digestOf(token string) digest {
+	var usual [2 << 10]byte
+	return sha256.Sum256(append(usual[:0], token...))
 }
 
 // isB64Token reports whether token has the form of RFC 6750, 2.1.
@@ -203,29 +231,35 @@ func isB64Token(token string) bool {
 	return text != ""
 }
 
-// judge verifies a token that is not remembered.
+// judge verifies a token that is not remembered. What the token says selects the issuer that
+// judges it.
 func (g *Guard) judge(ctx context.Context, token string) verdict {
-	read, unverified, err := g.parse(token)
-	if err != nil {
-		return verdict{err: err}
-	}
-	i := g.opaque
-	if unverified != nil {
-		i = g.issuers[unverified.issuer] // selects, and never fetches
+	header, payload := splitJWT(token)
+	i, unverified := g.opaque, (*claims)(nil)
+	if header != nil {
+		var err error
+		if unverified, err = readClaims(payload); err != nil {
+			return verdict{err: refuse(malformed, err)}
+		}
+		if unverified.issuer != "" || i == nil {
+			i = g.issuers[unverified.issuer]
+		}
 	}
 	switch {
-	case i == nil && unverified == nil:
+	case i == nil && header == nil:
 		return verdict{err: refuse(malformed, nil)}
 	case i == nil:
 		return verdict{err: refuse(unknownIssuer, nil)}
 	case i.Introspection != nil:
 		return g.judgeIntrospected(ctx, i, token)
 	}
-	c, err := g.verify(ctx, i, read, unverified)
-	if err != nil {
+	if err := g.verify(ctx, i, header, token, payload, unverified.issued); err != nil {
 		return verdict{err: err}
 	}
-	return g.accept(i, c, maxCacheTime)
+	if err := g.checkClaims(unverified, true); err != nil {
+		return verdict{err: err}
+	}
+	return g.accept(i, unverified, maxCacheTime) // which is verified by now
 }
 
 func (g *Guard) judgeIntrospected(ctx context.Context, i *issuer, token string) verdict {
@@ -305,9 +339,9 @@ func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
 // checkKind refuses what is no bearer token: ID tokens, which are for clients, and tokens that are
 // bound to a key, which whoever sends one has not proved to have.
 func checkKind(c *claims) error {
-	for _, name := range []string{"nonce", "at_hash", "c_hash"} {
+	for _, name := range []string{"nonce", "at_hash", "c_hash", "events"} {
 		if _, ok := c.all[name]; ok {
-			return refuse(badType, errors.New("it is an ID token"))
+			return refuse(badType, errors.New("it is an ID token or a security event"))
 		}
 	}
 	if _, ok := c.all["cnf"]; ok {
@@ -326,8 +360,8 @@ func (g *Guard) prepareMetadata() error {
 	if err != nil {
 		return err
 	}
-	u.Path, u.RawPath = wellKnown+strings.TrimSuffix(u.Path, "/"), ""
-	g.metadataURL = u.String()
+	g.metadataPath = wellKnown + strings.TrimSuffix(u.EscapedPath(), "/")
+	g.metadataURL = u.Scheme + "://" + u.Host + g.metadataPath
 	g.metadata, err = g.encodeMetadata()
 	return err
 }

@@ -149,6 +149,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"key of a stranger":      {of(mine, "k1", jose.ES256), "signature"},
 		"claims of another":      {parts[0] + "." + other[1] + "." + parts[2], "signature"},
 		"no signature":           {parts[0] + "." + parts[1] + ".", "signature"},
+		"spelled otherwise":      {good[:len(good)-1] + string(good[len(good)-1]+1), "malformed"},
 		"algorithm of no key":    {of(short, "k1", jose.RS256), "key"},
 		"duplicate claims": {signRaw(t, f.signer, `{"iss":"`+issuerURL+`","iss":"x"}`),
 			"malformed"},
@@ -167,7 +168,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 				invalidToken(forged.why))
 		})
 	}
-	for path, n := range map[string]int{"/evil": 0, "/keys": 1} {
+	for path, n := range map[string]int{"/evil": 0, "/keys": 2} {
 		if got := f.count(path); got > n {
 			t.Errorf("%s was fetched %d times, want %d", path, got, n)
 		}

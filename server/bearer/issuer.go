@@ -45,6 +45,7 @@ type issuer struct {
 	fetched time.Time     // when the fetch began that brought them; zero: none has
 	fresh   time.Time     // until when
 	tried   time.Time     // when the last fetch began
+	missed  time.Time     // when the last fetch began that did not bring the key of a token
 	failure error         // of the last fetch, nil: it succeeded
 	running chan struct{} // closed when the fetch that runs ends, nil: none runs
 }
@@ -78,7 +79,7 @@ func (i *issuer) keysFor(ctx context.Context, id, algorithm string, issued time.
 		}
 		return found, nil
 	}
-	if i.running == nil && time.Since(i.tried) < i.pauseLocked() {
+	if i.running == nil && i.pauseLocked() > 0 {
 		return nil, i.missLocked(id, issued)
 	}
 	running := i.fetchLocked()
@@ -93,6 +94,9 @@ func (i *issuer) keysFor(ctx context.Context, id, algorithm string, issued time.
 	}
 	if found := i.fittingLocked(id, algorithm); len(found) > 0 {
 		return found, nil
+	}
+	if i.failure == nil {
+		i.missed = i.tried
 	}
 	return nil, i.missLocked(id, issued)
 }
@@ -110,14 +114,15 @@ func (i *issuer) missLocked(id string, issued time.Time) error {
 	if cause == nil {
 		cause = errors.New("its key is not known, and may be newer than the known ones")
 	}
-	return &unavailableError{max(i.pauseLocked()-time.Since(i.tried), time.Second), cause}
+	return &unavailableError{max(i.pauseLocked(), time.Second), cause}
 }
 
+// pauseLocked returns how long no fetch may begin for a key that is not there.
 func (i *issuer) pauseLocked() time.Duration {
 	if i.failure != nil {
-		return failurePause
+		return failurePause - time.Since(i.tried)
 	}
-	return unknownKeyPause
+	return unknownKeyPause - time.Since(i.missed)
 }
 
 // fittingLocked returns the keys that fit a token: that of its id, or else a few.

@@ -324,6 +324,41 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 	})
 }
 
+// TestRefusedTokensEvictNoVerifiedOnes: whoever makes tokens up slows nobody else down.
+func TestRefusedTokensEvictNoVerifiedOnes(t *testing.T) {
+	f := newFakeIssuer(t)
+	f.says = claimsOf(map[string]any{"active": true})
+	g := newGuard(t, f, func(o *bearer.Options) {
+		introspecting(o)
+		o.MaxCachedTokens = 2
+	})
+	wantPassed(t, send(t, g, "good"), alice)
+	f.with(func(f *fakeIssuer) { f.says = map[string]any{"active": false} })
+	for n := range 10 {
+		wantRefusal(t, send(t, g, fmt.Sprint("made-up-", n)), http.StatusUnauthorized,
+			invalidToken("inactive"))
+	}
+	wantPassed(t, send(t, g, "good"), alice)
+}
+
+// TestTokensThatAreIntrospectedAreNotJudgedHere: their issuer may sign them as it likes. Those that
+// name an issuer are shown to no other.
+func TestTokensThatAreIntrospectedAreNotJudgedHere(t *testing.T) {
+	f := newFakeIssuer(t)
+	f.says = claimsOf(map[string]any{"active": true})
+	g := newGuard(t, f, introspecting)
+	symmetric := sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "", claimsOf(nil))
+	anonymous := f.token(map[string]any{"iss": nil})
+	foreign := f.token(map[string]any{"iss": "https://other.example.com"})
+	wantPassed(t, send(t, g, symmetric), alice)
+	wantPassed(t, send(t, g, anonymous), alice)
+	asked := f.count("/introspect")
+	wantRefusal(t, send(t, g, foreign), http.StatusUnauthorized, invalidToken("issuer"))
+	if n := f.count("/introspect"); n != asked {
+		t.Error("a token of another issuer was shown to this one")
+	}
+}
+
 // TestVerifiedTokensAreRemembered until they expire, and for five minutes at most: then a key that
 // the issuer has taken back counts.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
@@ -400,6 +435,25 @@ func TestMetadataOfAResourceAtTheRoot(t *testing.T) {
 		if path, _ := g.Metadata(); path != "/.well-known/oauth-protected-resource" {
 			t.Errorf("%s: path %s", at, path)
 		}
+	}
+}
+
+// TestPathsAreNotDecoded: what is escaped in the path of a resource is escaped in that of its
+// metadata, and a ServeMux finds it there.
+func TestPathsAreNotDecoded(t *testing.T) {
+	g := newGuard(t, newFakeIssuer(t), func(o *bearer.Options) {
+		o.Resource = "https://mcp.example.com/a%2Fb/mcp"
+	})
+	path, h := g.Metadata()
+	if want := "/.well-known/oauth-protected-resource/a%2Fb/mcp"; path != want {
+		t.Fatalf("path %s, want %s", path, want)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(path, h)
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d at %s", w.Code, path)
 	}
 }
 

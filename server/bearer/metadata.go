@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -37,13 +36,9 @@ func (g *Guard) encodeMetadata() ([]byte, error) {
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)
 func (g *Guard) Metadata() (path string, h http.Handler) {
-	u, err := url.Parse(g.metadataURL)
-	if err != nil {
-		panic(err) // New has made it
-	}
 	sum := sha256.Sum256(g.metadata)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
-	return u.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return g.metadataPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		switch r.Method {
 		case http.MethodOptions:

@@ -10,13 +10,14 @@ import (
 // Groups are the names of all groups.
 func Groups() []string {
 	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, SessionsGroup,
-		WaitingGroup, RouterGroup, RetrofitGroup, ReplicasGroup, LoadGroup, StartGroup}
+		WaitingGroup, RouterGroup, RetrofitGroup, ReplicasGroup, AuthorityGroup, LoadGroup,
+		StartGroup}
 }
 
 // Ops are the operations of all groups that have any.
 func Ops() []measure.Op {
 	return concat(Handler(), Growth(), Client(), Legacy(), Router(),
-		Retrofit())
+		Retrofit(), Authority())
 }
 
 // All returns the cases of some groups, in the order of [Groups]. Cleanup
@@ -30,7 +31,8 @@ func All(groups []string) (list []measure.Case, cleanup func(), err error) {
 	for _, op := range Ops() {
 		list = append(list, op.Case())
 	}
-	list = slices.Concat(list, Sessions(), Waiting(), Pending(), Replicas(), Load())
+	list = slices.Concat(list, Sessions(), Waiting(), Pending(), Replicas(), CachedTokens(),
+		Load())
 	cleanup = func() {}
 	if slices.Contains(groups, StartGroup) {
 		var programs []measure.Case

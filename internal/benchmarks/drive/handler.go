@@ -5,6 +5,7 @@ package drive
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,7 +21,8 @@ type Handler struct {
 	handler http.Handler
 	base    context.Context
 	url     *url.URL
-	headers map[string]http.Header
+	headers map[string]http.Header // by tool
+	more    http.Header            // of every request
 	body    body
 	w       recorder
 	buf     []byte
@@ -29,8 +31,11 @@ type Handler struct {
 // NewHandler returns a driver of h.
 func NewHandler(h http.Handler) *Handler {
 	return &Handler{handler: h, base: connection(context.Background()), url: &url.URL{Path: "/mcp"},
-		headers: map[string]http.Header{}}
+		headers: map[string]http.Header{}, more: http.Header{}}
 }
+
+// SetHeader sets a header of the calls that follow. It must be set before the first.
+func (d *Handler) SetHeader(name, value string) { d.more.Set(name, value) }
 
 // connection returns a context as net/http makes for a connection.
 func connection(ctx context.Context) context.Context {
@@ -82,6 +87,7 @@ func (d *Handler) Do(c wire.Call, state []byte) (int, []byte) {
 	header := d.headers[c.Tool]
 	if header == nil {
 		header = wire.Header(c.Tool)
+		maps.Copy(header, d.more)
 		d.headers[c.Tool] = header
 	}
 	d.buf = c.Append(d.buf[:0], state)

@@ -1,0 +1,169 @@
+package bearer_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A server whose tool needs a scope. Its issuer is in the process here; otherwise the URL of the
+// issuer is enough, and its keys are fetched.
+func Example() {
+	issue, keys := newIssuer()
+	guard, err := bearer.New(bearer.Options{
+		Resource: "https://mcp.example.com/mcp",
+		Issuers:  []bearer.Issuer{{URL: "https://login.example.com", Keys: keys}},
+		Scopes:   []string{"files:read"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv, err := server.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.AddRawTool(srv, server.Tool{Name: "delete", Scopes: []string{"files:write"}},
+		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("deleted for " + call.Principal.Subject), nil
+		})
+	endpoint, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", endpoint)
+	path, metadata := guard.Metadata()
+	mux.Handle(path, metadata)
+
+	for _, token := range []string{"", issue("files:read"), issue("files:read files:write")} {
+		fmt.Println(callDelete(mux, token))
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	fmt.Println(w.Body)
+	// Output:
+	// 401 Bearer scope="files:read", resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
+	// 403 Bearer error="insufficient_scope", error_description="more scopes are needed", scope="files:read files:write", resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
+	// 200
+	// {"resource":"https://mcp.example.com/mcp","authorization_servers":["https://login.example.com"],"scopes_supported":["files:read"],"bearer_methods_supported":["header"]}
+}
+
+// Another handler of the host, behind the same tokens. It reads a claim that its issuer adds.
+func ExampleGuard_RequireBearer() {
+	issue, keys := newIssuer()
+	guard, err := bearer.New(bearer.Options{
+		Resource: "https://mcp.example.com/mcp",
+		Issuers:  []bearer.Issuer{{URL: "https://login.example.com", Keys: keys}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	downloads := guard.RequireBearer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			token, _ := bearer.TokenFrom(r.Context())
+			var tenant string
+			if ok, err := token.Claim("tenant", &tenant); !ok || err != nil {
+				http.Error(w, "the token names no tenant", http.StatusForbidden)
+				return
+			}
+			fmt.Fprintf(w, "the files of %s for %s", tenant, token.Subject)
+		}), "files:read")
+
+	r := httptest.NewRequest("GET", "https://mcp.example.com/downloads", nil)
+	r.Header.Set("Authorization", "Bearer "+issue("files:read"))
+	w := httptest.NewRecorder()
+	downloads.ServeHTTP(w, r)
+	fmt.Println(w.Code, w.Body)
+	// Output: 200 the files of acme for ann
+}
+
+// An issuer whose tokens are opaque is asked about each of them.
+func ExampleIntrospection() {
+	guard, err := bearer.New(bearer.Options{
+		Resource: "https://mcp.example.com/mcp",
+		Issuers: []bearer.Issuer{{
+			URL: "https://login.example.com",
+			Introspection: &bearer.Introspection{
+				URL:      "https://login.example.com/introspect",
+				ClientID: "mcp-server", ClientSecret: "from a file or the environment",
+			},
+		}},
+		Implies: func(have, need string) bool { // files includes files:read and files:write
+			return strings.HasPrefix(need, have+":")
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	path, _ := guard.Metadata()
+	fmt.Println(path)
+	// Output: /.well-known/oauth-protected-resource/mcp
+}
+
+// newIssuer returns a function that issues tokens for ann with scopes, and the keys that verify
+// them.
+func newIssuer() (issue func(scopes string) string, keys []byte) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		log.Fatal(err)
+	}
+	keys, err = json.Marshal(jose.JSONWebKeySet{
+		Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "1"}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	opts := (&jose.SignerOptions{}).WithType("at+jwt")
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256,
+		Key: jose.JSONWebKey{Key: private, KeyID: "1"}}, opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return func(scopes string) string {
+		claims := fmt.Sprintf(`{"iss":"https://login.example.com","sub":"ann","client_id":"app",`+
+			`"aud":"https://mcp.example.com/mcp","scope":%q,"tenant":"acme","exp":%d}`,
+			scopes, time.Now().Add(time.Hour).Unix())
+		signed, err := signer.Sign([]byte(claims))
+		if err != nil {
+			log.Fatal(err)
+		}
+		token, err := signed.CompactSerialize()
+		if err != nil {
+			log.Fatal(err)
+		}
+		return token
+	}, keys
+}
+
+// callDelete calls the tool and returns the status and the challenge.
+func callDelete(h http.Handler, token string) string {
+	r := httptest.NewRequest("POST", "http://localhost/mcp", strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete","_meta":{`+
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"},
+		"Mcp-Name": {"delete"},
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get("WWW-Authenticate")))
+}

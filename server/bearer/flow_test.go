@@ -1,0 +1,328 @@
+package bearer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A house has two replicas of a server with one tool, which asks before it writes. They share
+// what replicas share: keys, and the store of states that were used.
+type house struct {
+	issuer   *fakeIssuer
+	replicas []*httptest.Server
+	written  atomic.Int32
+}
+
+type confirmation struct {
+	Sure bool `json:"sure"`
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	b := &house{issuer: newFakeIssuer(t)}
+	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keys.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := store.NewMemoryGuard(0)
+	for name := range 2 {
+		b.start(t, fmt.Sprint("replica-", name), ring, used)
+	}
+	return b
+}
+
+func (b *house) start(t *testing.T, name string, ring *keys.Keyring, used store.Guard) {
+	t.Helper()
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "house", Version: "1"},
+		Roundtrip: roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
+			Guard: used},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.addWrite(srv)
+	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: newGuard(t, b.issuer, nil),
+		Replicas: &serverhttp.Replicas{Name: name, Keys: ring, Locate: b.locate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := httptest.NewServer(h)
+	t.Cleanup(func() {
+		ts.CloseClientConnections()
+		ts.Close()
+	})
+	b.replicas = append(b.replicas, ts)
+}
+
+func (b *house) locate(_ context.Context, name string) (*url.URL, error) {
+	for n, ts := range b.replicas {
+		if name == fmt.Sprint("replica-", n) {
+			return url.Parse(ts.URL)
+		}
+	}
+	return nil, serverhttp.ErrUnknownReplica
+}
+
+// addWrite adds the tool. Writing needs another scope when it is urgent, which the tool finds out
+// late.
+func (b *house) addWrite(srv *server.Server) {
+	type input struct {
+		Urgent bool `json:"urgent,omitempty"`
+	}
+	server.AddTool(srv, server.Tool{Name: "write", Scopes: []string{"files:read"}},
+		func(ctx context.Context, call *server.ToolCall, in input) (
+			protocol.CallToolOutcome, error) {
+			sure, ok := roundtrip.AcceptedContent[confirmation](ctx, "sure")
+			if !ok {
+				return roundtrip.InputRequired(
+					roundtrip.Elicit[confirmation]("sure", "Write it?")), nil
+			}
+			if in.Urgent {
+				if err := call.Access.Check("files:urgent"); err != nil {
+					return nil, err
+				}
+			}
+			if token, ok := bearer.TokenFrom(ctx); !ok || token.Subject != "alice" {
+				return nil, fmt.Errorf("the token is of %v", token)
+			}
+			return server.Text(fmt.Sprintf("written %v, time %d", sure.Sure, b.written.Add(1))), nil
+		})
+}
+
+// A mail carries the requests of a client, and does something else with the one that brings the
+// answer.
+type mail struct {
+	host    string // where requests go
+	answers string // where answers go
+	meddle  func(send func(token string) (status int, body string))
+
+	mu     sync.Mutex
+	token  string
+	others http.RoundTripper
+}
+
+func (m *mail) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+		r.Body.Close()
+	}
+	isAnswer := bytes.Contains(body, []byte(`"sure":true`))
+	host := m.host
+	if isAnswer {
+		host = m.answers
+	}
+	send := func(token string) (*http.Response, error) {
+		to := r.Clone(r.Context())
+		to.URL.Host, to.Host = host, ""
+		if body != nil {
+			to.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		to.Header.Set("Authorization", "Bearer "+token)
+		return m.others.RoundTrip(to)
+	}
+	if isAnswer && m.meddle != nil {
+		m.meddle(func(token string) (int, string) {
+			response, err := send(token)
+			if err != nil {
+				return 0, err.Error()
+			}
+			defer response.Body.Close()
+			text, _ := io.ReadAll(response.Body)
+			return response.StatusCode, string(text)
+		})
+	}
+	m.mu.Lock()
+	token := m.token
+	m.mu.Unlock()
+	return send(token)
+}
+
+func (m *mail) set(token string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.token = token
+}
+
+// call has alice call the tool. When she is asked the host does what answered says, and then the
+// answer goes the way that the mail says.
+func (b *house) call(t *testing.T, era protocol.Era, m *mail, arguments any,
+	answered func()) (string, error) {
+	t.Helper()
+	m.host = strings.TrimPrefix(b.replicas[0].URL, "http://")
+	if m.answers == "" {
+		m.answers = m.host
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	m.others = transport
+	m.set(b.issuer.token(map[string]any{"jti": "first"}))
+	peer, err := clienthttp.New(b.replicas[0].URL+"/mcp",
+		&clienthttp.Options{HTTPClient: &http.Client{Transport: m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(peer, &client.Options{Era: era, ElicitForm: func(context.Context,
+		*client.FormQuestion) (*protocol.ElicitResult, error) {
+		if answered != nil {
+			answered()
+		}
+		return client.Accept(confirmation{Sure: true})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	result, err := c.CallTool(t.Context(), "write", arguments)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(result.Content[0].(*protocol.TextContent).Text), nil
+}
+
+// eachEra runs a test with revision 2026-07-28, where the answer is a request of its own, and in
+// a session of 2025-11-25.
+func eachEra(t *testing.T, test func(t *testing.T, era protocol.Era)) {
+	t.Helper()
+	for name, era := range map[string]protocol.Era{
+		"2026-07-28": protocol.Modern, "2025-11-25": protocol.Legacy,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, era) })
+	}
+}
+
+func (b *house) wantWritten(t *testing.T, got string, err error) {
+	t.Helper()
+	if err != nil || got != "written true, time 1" || b.written.Load() != 1 {
+		t.Errorf("got %q, %v; the tool has written %d times, want once", got, err,
+			b.written.Load())
+	}
+}
+
+func TestAFlowGoesOnWithAnotherTokenOfItsPerson(t *testing.T) {
+	for name, changes := range map[string]map[string]any{
+		"refreshed":         {"jti": "second"},
+		"stepped up":        {"jti": "second", "scope": "files:read files:write"},
+		"of another client": {"jti": "second", "client_id": "other-app"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachEra(t, func(t *testing.T, era protocol.Era) {
+				b, m := newHouse(t), &mail{}
+				got, err := b.call(t, era, m, nil, func() { m.set(b.issuer.token(changes)) })
+				b.wantWritten(t, got, err)
+			})
+		})
+	}
+}
+
+func TestAFlowGoesOnWithANewKeyOfItsIssuer(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		b, m := newHouse(t), &mail{}
+		got, err := b.call(t, era, m, nil, func() {
+			b.issuer.rotate("k2")
+			m.set(b.issuer.token(map[string]any{"jti": "second"}))
+		})
+		b.wantWritten(t, got, err)
+	})
+}
+
+func TestAFlowGoesOnAtAnotherReplica(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		b := newHouse(t)
+		m := &mail{answers: strings.TrimPrefix(b.replicas[1].URL, "http://")}
+		got, err := b.call(t, era, m, nil, func() {
+			m.set(b.issuer.token(map[string]any{"jti": "second"}))
+		})
+		b.wantWritten(t, got, err)
+	})
+}
+
+// TestAnotherPersonCannotAnswer: everything that alice's client sends, sent by bob, is refused, and
+// alice's own request is served afterwards.
+func TestAnotherPersonCannotAnswer(t *testing.T) {
+	eachEra(t, func(t *testing.T, era protocol.Era) {
+		for name, replica := range map[string]int{"same replica": 0, "another replica": 1} {
+			t.Run(name, func(t *testing.T) {
+				b := newHouse(t)
+				tries := 0
+				m := &mail{answers: strings.TrimPrefix(b.replicas[replica].URL, "http://"),
+					meddle: func(send func(token string) (int, string)) {
+						for _, changes := range []map[string]any{
+							{"sub": "bob"},
+							{"sub": nil}, // the client for itself
+							{"sub": "bob", "scope": "files:read files:urgent files:write"},
+						} {
+							tries++
+							status, body := send(b.issuer.token(changes))
+							refused := status == http.StatusNotFound
+							if era == protocol.Modern {
+								refused = strings.Contains(body, "-32602")
+							}
+							if !refused || b.written.Load() != 0 {
+								t.Errorf("%v: status %d: %s", changes, status, body)
+							}
+						}
+					}}
+				got, err := b.call(t, era, m, nil, nil)
+				b.wantWritten(t, got, err)
+				if tries == 0 {
+					t.Error("nobody has tried")
+				}
+			})
+		}
+	})
+}
+
+// TestScopesThatAHandlerFindsLackingSpendNoState: the handler runs, finds out that it needs more,
+// and the client comes back with the same answer and a larger grant.
+func TestScopesThatAHandlerFindsLackingSpendNoState(t *testing.T) {
+	b := newHouse(t)
+	m := &mail{}
+	m.meddle = func(send func(token string) (int, string)) {
+		status, body := send(b.issuer.token(nil))
+		if status != http.StatusForbidden || !strings.Contains(body, "files:urgent") ||
+			b.written.Load() != 0 {
+			t.Errorf("status %d: %s", status, body)
+		}
+		m.set(b.issuer.token(map[string]any{"scope": "files:read files:urgent"}))
+	}
+	got, err := b.call(t, protocol.Modern, m, map[string]any{"urgent": true}, nil)
+	b.wantWritten(t, got, err)
+}
+
+// TestScopesThatLackInASession: its stream has begun with the question, so that the error is an
+// event.
+func TestScopesThatLackInASession(t *testing.T) {
+	b, m := newHouse(t), &mail{}
+	got, err := b.call(t, protocol.Legacy, m, map[string]any{"urgent": true}, nil)
+	lack := (*protocol.Error)(nil)
+	if !errors.As(err, &lack) || lack.Code != protocol.CodeInsufficientScope ||
+		!strings.Contains(string(lack.Data), `"files:urgent"`) || b.written.Load() != 0 {
+		t.Errorf("got %q, %v, want the error for too little scope", got, err)
+	}
+}
