@@ -654,6 +654,87 @@ func testLongLogin(t *testing.T, era protocol.Era, only string) {
 	}
 }
 
+func TestAPersonMayTakeLongToLogInForASubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := serverhttp.New(toolServer(t, nil), asAda())
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := http.Header{}
+		a := &scripted{
+			credentials: func(context.Context, clienthttp.Outgoing) (http.Header, error) {
+				return token.Clone(), nil
+			},
+			refused: func(context.Context, clienthttp.Refusal) (bool, error) {
+				time.Sleep(3 * time.Minute)
+				token.Set("Authorization", "Bearer late")
+				return true, nil
+			},
+		}
+		over := inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "" {
+				answer(401, "text/plain", "no")(w, r)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})}
+		tr, err := clienthttp.New("http://localhost/mcp", &clienthttp.Options{
+			HTTPClient: &http.Client{Transport: over}, Authorizer: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(tr, &client.Options{Era: protocol.Modern, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := errors.New("acknowledged")
+		err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true},
+			func(context.Context, client.Event) { cancel(done) })
+		if !errors.Is(err, done) {
+			t.Errorf("got %v, want the acknowledgment", err)
+		}
+		_ = c.Close()
+		_ = h.Shutdown(t.Context())
+	})
+}
+
+func TestTheConnectionIsFreeDuringALogin(t *testing.T) {
+	one := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+	defer one.CloseIdleConnections()
+	for _, kind := range []string{media, "text/html", stream} {
+		t.Run(kind, func(t *testing.T) {
+			loggedIn := false
+			a := &scripted{}
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/login":
+					loggedIn = true
+				case loggedIn:
+					answer(200, media, result)(w, r)
+				default:
+					answer(401, kind, strings.Repeat(" ", 10_000))(w, r)
+				}
+			}, &clienthttp.Options{HTTPClient: one, Authorizer: a})
+			a.refused = func(ctx context.Context, r clienthttp.Refusal) (bool, error) {
+				req, err := http.NewRequestWithContext(ctx, "GET", r.URL.JoinPath("../login").String(),
+					nil)
+				if err != nil {
+					return false, err
+				}
+				resp, err := one.Do(req)
+				if err != nil {
+					return false, err
+				}
+				return true, resp.Body.Close()
+			}
+			if _, err := tr.Handle(t.Context(), request(), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestALoginEndsWithItsCallOrTransport(t *testing.T) {
 	for _, how := range []string{"call", "transport"} {
 		t.Run(how, func(t *testing.T) {

@@ -509,6 +509,25 @@ func TestAnAuthorityKeepsListsOutOfSharedCaches(t *testing.T) {
 	}
 }
 
+func TestAnAuthorityKeepsRoomForThoseItKnows(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{}, MaxSessions: 4})
+	initialize := func(bearer string) int {
+		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: bearer}
+		return read(t, c.post(initializeBody("2025-11-25"))).status
+	}
+	for range 3 {
+		if status := initialize(""); status != 200 {
+			t.Fatalf("got status %d, want 200", status)
+		}
+	}
+	if status := initialize(""); status != 503 {
+		t.Errorf("a fourth anonymous session: got status %d, want 503", status)
+	}
+	if status := initialize("Bearer ann:read"); status != 200 {
+		t.Errorf("an authenticated session: got status %d, want 200", status)
+	}
+}
+
 func TestAnAuthorityThatPanicsAdmitsNobody(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
 	for _, where := range []string{"Identify", "Challenge", "Values"} {
