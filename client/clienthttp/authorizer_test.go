@@ -717,8 +717,8 @@ func TestTheConnectionIsFreeDuringALogin(t *testing.T) {
 				}
 			}, &clienthttp.Options{HTTPClient: one, Authorizer: a})
 			a.refused = func(ctx context.Context, r clienthttp.Refusal) (bool, error) {
-				req, err := http.NewRequestWithContext(ctx, "GET", r.URL.JoinPath("../login").String(),
-					nil)
+				login := r.URL.JoinPath("../login").String()
+				req, err := http.NewRequestWithContext(ctx, "GET", login, nil)
 				if err != nil {
 					return false, err
 				}
