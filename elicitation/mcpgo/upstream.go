@@ -51,8 +51,8 @@ type UpstreamOptions struct {
 	Name string
 	// Transport returns the transport of one more connection. It is required. Connections
 	// over a [*transport.StreamableHTTP], best with an [HTTPClient], serve any number of calls
-	// at once. One over any other, such as that of a child process, serves one call at a time. NewUpstream calls it
-	// once to learn which. Calls may overlap.
+	// at once. One over any other, such as that of a child process, serves one call at a time.
+	// NewUpstream calls it once to learn which. Calls may overlap.
 	Transport func() (transport.Interface, error)
 	// Client has the host's own options of the clients; see [NewSharedClient].
 	Client []client.ClientOption
