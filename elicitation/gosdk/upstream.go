@@ -20,6 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/connpool"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/receipts"
+	"github.com/rondo-mcp/rondo/internal/toollist"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -97,7 +98,7 @@ type Upstream struct {
 	shared   map[modes]*sharedConn
 	standing map[modes]*sharedConn // for lists, where calls do not share connections
 	opened   map[*upstreamConn]struct{}
-	tools    *publication // nil: PublishTools was not called
+	tools    *toollist.List // nil: PublishTools was not called
 }
 
 // NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
@@ -348,7 +349,7 @@ func (u *Upstream) Close() {
 	u.closed = true
 	open := slices.Collect(maps.Keys(u.opened))
 	if u.tools != nil {
-		u.tools.stop()
+		u.tools.Stop()
 	}
 	u.mu.Unlock()
 	u.cancel(errUpstreamClosed)

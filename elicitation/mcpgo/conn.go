@@ -87,6 +87,8 @@ func (u *Upstream) relay(c *upstreamConn, n mcp.JSONRPCNotification) {
 		if p != nil {
 			p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, n) })
 		}
+	case protocol.NotifyToolsChanged:
+		u.republishTools()
 	case protocol.NotifyMessage:
 		if p := c.onlyCall(); p != nil && !u.shares {
 			p.messages.Add(func() { u.relayLog(p, n) })

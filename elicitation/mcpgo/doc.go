@@ -8,8 +8,7 @@
 //	clients, err := mcpgo.NewDownstream(router, s, nil)
 //	handler := clients.Handler(server.NewStreamableHTTPServer(s))
 //
-// An [Upstream] is a server on the other side, with the connections to it. A tool of the gateway
-// passes its calls on:
+// An [Upstream] is a server on the other side, with the connections to it:
 //
 //	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{
 //		Name: "files",
@@ -19,11 +18,11 @@
 //		},
 //	})
 //	defer up.Close()
-//	...
-//	return up.CallTool(ctx, request, "search")
+//	err = up.PublishTools(ctx, nil)
 //
-// What the upstream asks while it runs a call reaches the client whose call it is; so does
-// progress. The example of the package is this as a program.
+// Its tools are tools of the gateway then. A tool of the host's own passes its calls on by
+// [Upstream.CallTool]. What the upstream asks while it runs a call reaches the client whose call
+// it is; so does progress. The example of the package is this as a program.
 //
 // # Connections of the host's own
 //

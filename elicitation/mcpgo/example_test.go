@@ -79,10 +79,9 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	defer upstream.Close()
-	gateway.AddTool(mcp.NewTool("deploy"), func(ctx context.Context,
-		request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return upstream.CallTool(ctx, request, "deploy")
-	})
+	if err := upstream.PublishTools(ctx, nil); err != nil {
+		return err
+	}
 
 	// A user of it.
 	outer, stopOuter, err := serve(gateway)

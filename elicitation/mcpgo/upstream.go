@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/connpool"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/toollist"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -50,8 +51,8 @@ type UpstreamOptions struct {
 	Name string
 	// Transport returns the transport of one more connection. It is required. Connections
 	// over a [*transport.StreamableHTTP], best with an [HTTPClient], serve any number of calls
-	// at once. One over any other, such as that of a child process, serves one call at a time. NewUpstream calls it
-	// once to learn which. Calls may overlap.
+	// at once. One over any other, such as that of a child process, serves one call at a time.
+	// NewUpstream calls it once to learn which. Calls may overlap.
 	Transport func() (transport.Interface, error)
 	// Client has the host's own options of the clients; see [NewSharedClient].
 	Client []client.ClientOption
@@ -75,10 +76,10 @@ type UpstreamOptions struct {
 // has ended, and closes one whose call was given up where the answers of such a call could
 // be taken for those of the next.
 //
-// Progress of the upstream about a call and the client's cancellation are passed on, and log
-// messages where a connection serves one call at a time: mcp-go does not report the stream
-// of a notification. What the upstream reports in the last moment before its result may be
-// dropped.
+// Progress of the upstream about a call, the client's cancellation and, with
+// [Upstream.PublishTools], changes of the list of tools are passed on, and log messages where a
+// connection serves one call at a time: mcp-go does not report the stream of a notification.
+// What the upstream reports in the last moment before its result may be dropped.
 //
 // All methods may be called concurrently.
 type Upstream struct {
@@ -93,6 +94,7 @@ type Upstream struct {
 	closed bool
 	shared map[modes]*sharedConn
 	opened map[*upstreamConn]struct{}
+	tools  *toollist.List // nil: PublishTools was not called
 }
 
 // NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
@@ -142,15 +144,21 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 func (u *Upstream) CallTool(ctx context.Context, request mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
 	result, err := u.tryCall(ctx, request, tool)
-	if errors.Is(err, transport.ErrSessionTerminated) {
+	if isSessionLost(err) {
 		// The upstream does not know the session, and so has not run the call.
 		result, err = u.tryCall(ctx, request, tool)
 	}
-	if err != nil && wireOf(err) == nil && ctx.Err() == nil {
-		err = unreachable{err}
+	switch {
+	case err == nil || wireOf(err) != nil:
+		return result, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
-	return result, err
+	return nil, unreachable{err}
 }
+
+// isSessionLost reports whether an error says that the upstream does not know the session.
+func isSessionLost(err error) bool { return errors.Is(err, transport.ErrSessionTerminated) }
 
 func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
@@ -190,7 +198,7 @@ func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
 		call.ConfirmUpstreamEnd()
 		answers.book.Wait("")
 	}
-	if errors.Is(err, transport.ErrSessionTerminated) {
+	if isSessionLost(err) {
 		conn.ended.Store(true)
 	}
 	reuse = !broken && ctx.Err() == nil
@@ -254,6 +262,7 @@ func (u *Upstream) releaseShared(conn *upstreamConn) {
 	u.mu.Unlock()
 	if last {
 		go u.close(conn) // which may wait for the upstream
+		u.republishTools()
 	}
 }
 
@@ -346,6 +355,9 @@ func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
 	open := slices.Collect(maps.Keys(u.opened))
+	if u.tools != nil {
+		u.tools.Stop()
+	}
 	u.mu.Unlock()
 	u.cancel()
 	u.pool.Close()

@@ -59,6 +59,30 @@ func faults(began chan<- struct{}) []fault {
 				w.(http.Flusher).Flush()
 				panic(http.ErrAbortHandler)
 			}},
+		{name: "the stream breaks off in the middle of a question",
+			serve: func(w http.ResponseWriter, _ *http.Request, _ *Message) {
+				w.Header().Set("Content-Type", stream)
+				_, _ = io.WriteString(w, elicit(`"lost"`))
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}},
+		{name: "the stream ends in the middle of a question",
+			serve: status(http.StatusOK, stream, elicit(`"lost"`))},
+		{name: "it fails in the middle of a question",
+			serve: func(w http.ResponseWriter, _ *http.Request, m *Message) {
+				w.Header().Set("Content-Type", stream)
+				fmt.Fprintf(w, `%sdata: {"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no"}}`+
+					"\n\n", elicit(`"lost"`), m.ID)
+			}},
+		{name: "it asks without an end",
+			serve: func(w http.ResponseWriter, _ *http.Request, m *Message) {
+				w.Header().Set("Content-Type", stream)
+				for n := range 200 {
+					_, _ = io.WriteString(w, elicit(fmt.Sprint(1000+n)))
+				}
+				fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no"}}`+
+					"\n\n", m.ID)
+			}},
 		{name: "it is cancelled before there is a response", impatient: true,
 			serve: func(_ http.ResponseWriter, r *http.Request, _ *Message) {
 				close(began)
@@ -80,6 +104,12 @@ func faults(began chan<- struct{}) []fault {
 				<-r.Context().Done()
 			}},
 	}
+}
+
+// elicit returns an event that is a question.
+func elicit(id string) string {
+	return `data: {"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":` +
+		plain + "}\n\n"
 }
 
 // ManyLines is the fault that an event of many lines is too large.
