@@ -41,10 +41,10 @@
 //
 // A server names the authorization server, and so makes the client ask addresses of its choice. It
 // asks public ones by https. Addresses of the private network are asked only for endpoints that are
-// on it or on this machine, and this machine, where http is allowed as well, only for endpoints that
-// are on it. Link-local addresses, among them the metadata services of clouds, are never asked. The
-// address is checked when it is dialled. Behind an HTTP proxy names are resolved by the proxy: it has
-// to refuse what must not be reached.
+// on it or on this machine, and this machine, where http is allowed as well, only for endpoints
+// that are on it. Link-local addresses, among them the metadata services of clouds, are never
+// asked. The address is checked when it is dialled. Behind an HTTP proxy names are resolved by the
+// proxy: it has to refuse what must not be reached.
 //
 // # Hosts whose person is elsewhere
 //

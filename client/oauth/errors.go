@@ -21,6 +21,7 @@ type LoginRequiredError struct {
 	stepUp    bool
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *LoginRequiredError) Error() string {
 	return "oauth: the person has to log in; Options.Interaction is nil, see Source.Begin"
 }
@@ -31,6 +32,7 @@ type ScopeError struct {
 	Needed, Granted []string
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *ScopeError) Error() string {
 	return fmt.Sprintf("oauth: the server needs the scopes %q, and %q were granted",
 		strings.Join(e.Needed, " "), strings.Join(e.Granted, " "))
@@ -45,6 +47,7 @@ type MetadataError struct {
 	Err error
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *MetadataError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.URL, e.Err) }
 
 // Unwrap returns Err.
@@ -53,6 +56,7 @@ func (e *MetadataError) Unwrap() error { return e.Err }
 // A ResourceError says that the metadata of a server is about another resource.
 type ResourceError struct{ Want, Got string }
 
+// Error tells what is wrong, and what can be done.
 func (e *ResourceError) Error() string {
 	return fmt.Sprintf("the metadata is about the resource %s, and not about %s: "+
 		"tokens for it must not be sent here", quoteForeign(e.Got), e.Want)
@@ -61,6 +65,7 @@ func (e *ResourceError) Error() string {
 // An IssuerError says that an authorization server is not the one that was named.
 type IssuerError struct{ Want, Got string }
 
+// Error tells what is wrong, and what can be done.
 func (e *IssuerError) Error() string {
 	return fmt.Sprintf("the issuer is %s, and not %q", quoteForeign(e.Got), e.Want)
 }
@@ -72,6 +77,7 @@ type RegistrationError struct {
 	Err error
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *RegistrationError) Error() string {
 	return fmt.Sprintf("oauth: this client has no id at %s: %v", e.Issuer, e.Err)
 }
@@ -92,6 +98,7 @@ type TokenError struct {
 	Err error
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *TokenError) Error() string {
 	text := "oauth: no token from " + e.Issuer
 	if e.Code != "" {
@@ -112,6 +119,7 @@ func (e *TokenError) Unwrap() error { return e.Err }
 // A CallbackError says that what the browser came back with is not the answer to the login.
 type CallbackError struct{ Reason string }
 
+// Error tells what is wrong, and what can be done.
 func (e *CallbackError) Error() string { return "oauth: the callback is refused: " + e.Reason }
 
 // A LoginError is the error that an authorization server has answered a login with.
@@ -122,6 +130,7 @@ type LoginError struct {
 	Text string
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *LoginError) Error() string {
 	text := "oauth: the login failed"
 	if e.Code != "" {
@@ -134,7 +143,9 @@ func (e *LoginError) Error() string {
 }
 
 // Is makes access_denied an [ErrDenied].
-func (e *LoginError) Is(target error) bool { return target == ErrDenied && e.Code == "access_denied" }
+func (e *LoginError) Is(target error) bool {
+	return target == ErrDenied && e.Code == "access_denied"
+}
 
 // A BlockedAddressError says that a server has named an address which must not be asked for its
 // sake.
@@ -143,11 +154,13 @@ type BlockedAddressError struct {
 	Reason string
 }
 
+// Error tells what is wrong, and what can be done.
 func (e *BlockedAddressError) Error() string {
 	return fmt.Sprintf("the address of %s must not be asked: %s", quoteForeign(e.Host), e.Reason)
 }
 
-// knownCode returns code if it is one that the specifications define: others are text of a stranger.
+// knownCode returns code if it is one that the specifications define: others are text of a
+// stranger.
 func knownCode(code string) string {
 	switch code {
 	case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client",

@@ -13,9 +13,9 @@ type flight struct {
 	waiters int // the work ends with the last of them, unless it is in the background
 }
 
-// mend waits until the token that was sent is replaced: by work, or by that of another caller. again
-// says that it was, or may have been. The work has a time limit and a context of its own: no caller
-// ends it that is not the last.
+// mend waits until the token that was sent is replaced: by work, or by that of another caller.
+// again says that it was, or may have been. The work has a time limit and a context of its own: no
+// caller ends it that is not the last.
 func (s *Source) mend(ctx context.Context, sent string, limit time.Duration,
 	work func(ctx context.Context, sent string) error) (again bool, err error) {
 	s.mu.Lock()

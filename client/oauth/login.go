@@ -78,7 +78,8 @@ func (l *Login) text() string { return "login at " + l.data.Issuer }
 // [Options].RedirectURI must be set.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
-		return nil, errors.New("oauth: Options.RedirectURI is empty: the browser could not come back")
+		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
+			"the browser could not come back")
 	}
 	var need want
 	if required := (*LoginRequiredError)(nil); errors.As(cause, &required) {
@@ -121,7 +122,8 @@ func (s *Source) begin(ctx context.Context, d *Discovery, need want, redirectURI
 // names, and those that were asked for before at this authorization server.
 func (s *Source) chooseScopes(ctx context.Context, d *Discovery, need want) ([]string, error) {
 	choice := ScopeChoice{Challenge: need.challenge.scopes, Supported: d.Scopes}
-	if now := s.currentTokens(); now != nil && now.issuer == d.Issuer && now.resource == d.Resource {
+	if now := s.currentTokens(); now != nil && now.issuer == d.Issuer &&
+		now.resource == d.Resource {
 		choice.Requested = now.record.Requested
 	}
 	var scopes []string
@@ -164,7 +166,8 @@ func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": l.ClientID, "redirect_uri": l.RedirectURI,
 		"state": l.State, "resource": l.Resource, "scope": joined(l.Scopes),
-		"code_challenge": oauth2.S256ChallengeFromVerifier(l.Verifier), "code_challenge_method": "S256",
+		"code_challenge":        oauth2.S256ChallengeFromVerifier(l.Verifier),
+		"code_challenge_method": "S256",
 	} {
 		if q.Del(name); value != "" {
 			q.Set(name, value)
@@ -246,7 +249,7 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 	case sent && iss[0] != m.Issuer:
 		return "", &CallbackError{"it comes from another issuer"}
 	case !sent && m.SendsIssuer:
-		return "", &CallbackError{"it does not say which issuer it comes from, against the metadata"}
+		return "", &CallbackError{"it does not say which issuer it comes from"}
 	}
 	if q.Has("error") {
 		if q.Has("code") {

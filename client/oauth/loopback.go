@@ -111,7 +111,8 @@ func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener,
 		if ip := net.ParseIP(address); ip == nil || !ip.IsLoopback() {
 			return nil, fmt.Errorf("%q is not a loopback host", host)
 		}
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+		at := net.JoinHostPort(address, strconv.Itoa(port))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 		if err != nil && i > 0 && len(all) > 0 {
 			break // a machine without IPv6
 		}
@@ -235,11 +236,9 @@ func (r *loopbackReceiver) wait(ctx context.Context) (*url.URL, error) {
 				lines = nil
 				continue
 			}
-			if u, err := url.Parse(strings.TrimSpace(line)); err == nil && u.RawQuery != "" && r.take(u) {
-				continue
-			}
-			if r.b.Prompt != nil {
-				fmt.Fprintln(r.b.Prompt, "That is not the address that the browser was sent back to.")
+			u, err := url.Parse(strings.TrimSpace(line))
+			if (err != nil || !r.take(u)) && r.b.Prompt != nil {
+				fmt.Fprintln(r.b.Prompt, "That is not where the browser was sent back to.")
 			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("oauth: nobody has logged in: %w", context.Cause(ctx))

@@ -63,8 +63,8 @@ func inAny(a netip.Addr, prefixes ...string) bool {
 	return false
 }
 
-// embedded returns the IPv4 address that an IPv6 address stands for: NAT64, 6to4, and those that are
-// IPv4-compatible.
+// embedded returns the IPv4 address that an IPv6 address stands for: NAT64, 6to4, and those that
+// are IPv4-compatible.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false

@@ -53,7 +53,8 @@ func (s *Source) registrationFor(issuer string) *Registration {
 // was registered first comes first (client registration, "Registration Approaches").
 func (s *Source) knownClient(ctx context.Context, m *serverMetadata) (*clientID, error) {
 	if r := s.registrationFor(m.Issuer); r != nil {
-		return &clientID{id: r.ClientID, secret: string(r.ClientSecret), method: methodOf(r, m)}, nil
+		id := &clientID{id: r.ClientID, secret: string(r.ClientSecret), method: methodOf(r, m)}
+		return id, nil
 	}
 	if s.opts.MetadataURL != "" && m.Documents {
 		return &clientID{id: s.opts.MetadataURL, method: methodNone}, nil
@@ -80,7 +81,9 @@ func methodOf(r *Registration, m *serverMetadata) string {
 	return methodBasic // the default of RFC 8414
 }
 
-func (s *Source) clientKey(issuer string) Key { return Key{Issuer: issuer, Account: s.opts.Account} }
+func (s *Source) clientKey(issuer string) Key {
+	return Key{Issuer: issuer, Account: s.opts.Account}
+}
 
 // clientFor returns the id of this client for a login whose redirect URI this is, and registers the
 // client if it has none.
@@ -96,8 +99,8 @@ func (s *Source) clientFor(ctx context.Context, m *serverMetadata, redirectURI s
 		return known, err
 	}
 	if m.Registration == "" || s.opts.NoDynamic {
-		return nil, &RegistrationError{m.Issuer, errors.New("it does not register clients itself; " +
-			"have somebody register this one, and set Options.Registrations")}
+		return nil, &RegistrationError{m.Issuer, errors.New("it does not register clients by " +
+			"itself; have somebody register this one, and set Options.Registrations")}
 	}
 	record, err := s.register(ctx, m, redirectURI)
 	s.observe(Event{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
@@ -126,8 +129,9 @@ type clientDocument struct {
 
 func (o *Options) document(redirectURIs ...string) clientDocument {
 	d := clientDocument{
-		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo, SoftwareID: o.Client.SoftwareID,
-		RedirectURIs: redirectURIs, GrantTypes: []string{"authorization_code", "refresh_token"},
+		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo,
+		SoftwareID: o.Client.SoftwareID, RedirectURIs: redirectURIs,
+		GrantTypes:    []string{"authorization_code", "refresh_token"},
 		ResponseTypes: []string{"code"}, AuthMethod: methodNone, ApplicationType: "native",
 	}
 	for _, text := range redirectURIs {
@@ -176,7 +180,8 @@ func registrationRefused(answer []byte, err error) error {
 	return err
 }
 
-// readRegistration reads the answer to a registration. A secret that never expires has the expiry 0.
+// readRegistration reads the answer to a registration. A secret that never expires has the expiry
+// 0.
 func readRegistration(answer []byte, asked, redirectURI string) (*clientRecord, error) {
 	var given struct {
 		ClientID string `json:"client_id"`
@@ -197,7 +202,8 @@ func readRegistration(answer []byte, asked, redirectURI string) (*clientRecord, 
 		given.Method != methodNone && given.Secret == "" {
 		return nil, errors.New("the client would have to authenticate in a way that it cannot")
 	}
-	record := &clientRecord{ClientID: given.ClientID, Method: given.Method, RedirectURI: redirectURI}
+	record := &clientRecord{ClientID: given.ClientID, Method: given.Method,
+		RedirectURI: redirectURI}
 	if given.Method != methodNone {
 		record.Secret = given.Secret
 		if given.Expiry != 0 {
@@ -215,7 +221,8 @@ func readRegistration(answer []byte, asked, redirectURI string) (*clientRecord, 
 // browsers may come back to; none: those of a [Loopback].
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
-		redirectURIs = []string{"http://127.0.0.1" + callbackPath, "http://localhost" + callbackPath}
+		redirectURIs = []string{"http://127.0.0.1" + callbackPath,
+			"http://localhost" + callbackPath}
 	}
 	document := o.document(redirectURIs...)
 	document.ClientID = o.MetadataURL

@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"server/middleware":   withRoundtrip("protocol", "server"),
 	"client":              {"protocol"},
 	"client/clienthttp":   {"protocol", "client"},
+	"client/oauth":        {"protocol", "client", "client/clienthttp"},
 	"elicitation":         {"protocol"},
 	"elicitation/bustest": {"protocol", "elicitation"},
 	"elicitation/bridge":  {"protocol", "client", "client/clienthttp", "elicitation"},
@@ -61,6 +62,8 @@ var helpers = map[string]bool{
 // why.
 var mayUseHTTP = map[string]string{
 	"internal/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
+	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
+		"the metadata of a client",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
 	"internal/oauthtest": "is an authorization server, a protected resource and a browser",

@@ -1,0 +1,189 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// A site is an authorization server, a resource that names it, and a person with a browser.
+type site struct {
+	as       *oauthtest.Server
+	resource *oauthtest.Resource
+	browser  *oauthtest.Browser
+}
+
+func newSite(t *testing.T, server *oauthtest.Options, resource *oauthtest.ResourceOptions) *site {
+	t.Helper()
+	as := oauthtest.NewServer(t, server)
+	if resource == nil {
+		resource = &oauthtest.ResourceOptions{Scopes: []string{"read"},
+			Need: func(_, target string) []string {
+				if target == "write" {
+					return []string{"write"}
+				}
+				return nil
+			}}
+	}
+	resource.Servers = append(resource.Servers, as)
+	return &site{as, oauthtest.NewResource(t, resource), oauthtest.NewBrowser(t)}
+}
+
+// source logs the person in by their browser.
+func (s *site) source(t *testing.T, change func(o *oauth.Options)) *oauth.Source {
+	t.Helper()
+	opts := &oauth.Options{Interaction: &oauth.Loopback{Browse: s.browser.Open},
+		Client: oauth.ClientInfo{Name: "test"}}
+	if change != nil {
+		change(opts)
+	}
+	source, err := oauth.New(s.resource.URL, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// call sends a request as clienthttp does, with the credentials of the source.
+func (s *site) call(ctx context.Context, source *oauth.Source, tool string) error {
+	for attempt := 1; ; attempt++ {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q}}`,
+			tool)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.resource.URL,
+			strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		out := clienthttp.Outgoing{Method: http.MethodPost, URL: r.URL, RPC: "tools/call",
+			Target: tool}
+		sent, err := source.Credentials(ctx, out)
+		if err != nil {
+			return err
+		}
+		for name, values := range sent {
+			r.Header[name] = values
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return nil
+		}
+		refused := response.StatusCode == http.StatusUnauthorized ||
+			response.StatusCode == http.StatusForbidden
+		again := false
+		if refused && attempt < clienthttp.MaxSends {
+			again, err = source.Refused(ctx, clienthttp.Refusal{Outgoing: out, Sent: sent,
+				Status: response.StatusCode, Header: response.Header, Attempt: attempt})
+		}
+		if err != nil || !again {
+			return errors.Join(err, fmt.Errorf("status %d", response.StatusCode))
+		}
+	}
+}
+
+func (s *site) wantCounts(t *testing.T, want map[oauthtest.Endpoint]int) {
+	t.Helper()
+	for endpoint, n := range want {
+		if got := s.as.Count(endpoint); got != n {
+			t.Errorf("%s was asked %d times, want %d", endpoint, got, n)
+		}
+	}
+}
+
+func TestFirstCallLogsIn(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
+		oauthtest.Register: 1, oauthtest.Refresh: 0})
+	if source.Partition(t.Context()) == "" {
+		t.Error("the login has no name")
+	}
+}
+
+// TestFirstCallersShareALogin: 64 calls lead to one browser, one registration and one login.
+func TestFirstCallersShareALogin(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gate := s.as.Hold(oauthtest.Token)
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := s.call(ctx, source, "search"); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first caller got %v", err)
+		}
+	})
+	<-gate.Arrived // the first caller waits for its login
+	for range 63 {
+		all.Go(func() {
+			if err := s.call(t.Context(), source, "search"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for s.resource.Count(oauthtest.Call) < 64 {
+		runtime.Gosched()
+	}
+	cancel()
+	gate.Release()
+	all.Wait()
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
+		oauthtest.Register: 1})
+	if n := len(s.browser.Opened()); n != 1 {
+		t.Errorf("%d browsers, want 1", n)
+	}
+}
+
+func TestStepUpAsksForTheUnion(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.call(t.Context(), source, "write"); err != nil {
+		t.Fatal(err)
+	}
+	opened := s.browser.Opened()
+	if len(opened) != 2 || !strings.Contains(opened[1], "scope=read+write") {
+		t.Errorf("opened %q", opened)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Token: 2})
+}
+
+func TestLogoutTakesTokensBack(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Fatal(err)
+	}
+	if err := source.Logout(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: 1})
+	if name := source.Partition(t.Context()); name != "" {
+		t.Errorf("the login %s is there still", name)
+	}
+}
