@@ -46,7 +46,19 @@ func run(ctx context.Context, args []string) error {
 	if !ok {
 		return fmt.Errorf("scenario %q is none of %q", name, slices.Sorted(maps.Keys(known)))
 	}
-	transport, err := clienthttp.New(args[len(args)-1], nil)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	endpoint := args[len(args)-1]
+	more := json.RawMessage(os.Getenv("MCP_CONFORMANCE_CONTEXT"))
+	source, err := newSource(ctx, endpoint, name, more)
+	if err != nil {
+		return err
+	}
+	opts := new(clienthttp.Options)
+	if source != nil {
+		opts.Authorizer = source
+	}
+	transport, err := clienthttp.New(endpoint, opts)
 	if err != nil {
 		return err
 	}
@@ -55,9 +67,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return scenario(ctx, c, json.RawMessage(os.Getenv("MCP_CONFORMANCE_CONTEXT")))
+	return scenario(ctx, c, more)
 }
 
 // options answer every kind of question, as nobody sits before this client. It

@@ -14,7 +14,7 @@ type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) 
 
 // scenarios are those that this client knows, by the suite's names.
 func scenarios() map[string]scenario {
-	return map[string]scenario{
+	known := map[string]scenario{
 		"initialize":                          listTools,
 		"tools_call":                          addNumbers,
 		"elicitation-sep1034-client-defaults": callOne("test_client_elicitation_defaults"),
@@ -27,6 +27,10 @@ func scenarios() map[string]scenario {
 		"json-schema-ref-no-deref":            listTools,
 		"json-schema-2020-12-preservation":    echoSchema,
 	}
+	for _, name := range authScenarios() {
+		known[name] = callTestTool
+	}
+	return known
 }
 
 func listTools(ctx context.Context, c *client.Client, _ json.RawMessage) error {
