@@ -15,8 +15,8 @@ import (
 const settleTimeout = time.Second
 
 // receipts are the questions of one connection whose answers are on their way to the
-// upstream, by the [answerKey] of the id of the upstream's request. The SDK does not report whether an
-// answer arrived; the HTTP client that sends it sees it. A nil *receipts has none.
+// upstream, by the [answerKey] of the id of the upstream's request. The SDK does not report whether
+// an answer arrived; the HTTP client that sends it sees it. A nil *receipts has none.
 type receipts struct {
 	mu   sync.Mutex
 	byID map[string]*pendingAnswer

@@ -8,7 +8,8 @@ import (
 
 // CompleteAnswers returns a transport, over next, for the HTTP client of an upstream
 // connection: once the sending of an answer to a question has begun it is not cancelled with
-// the call to which the question belongs, and takes 30 s at most. A nil next means [http.DefaultTransport].
+// the call to which the question belongs, and takes 30 s at most. A nil next means
+// [http.DefaultTransport].
 //
 // mcp-go's client cancels the request that carries an answer as soon as the result of the
 // call is there. The connection may be back in the pool of net/http by then, with the next
