@@ -50,7 +50,8 @@ func TestAccessPermitsWhatWasGrantedOrIsImplied(t *testing.T) {
 }
 
 func TestAScopeErrorIsWhatTheClientGets(t *testing.T) {
-	err := fmt.Errorf("delete: %w", &server.ScopeError{Need: []string{"a", "b"}, Reason: "not yours"})
+	err := fmt.Errorf("delete: %w",
+		&server.ScopeError{Need: []string{"a", "b"}, Reason: "not yours"})
 	wire, ok := protocol.AsError(err)
 	if !ok || wire.Code != protocol.CodeInsufficientScope ||
 		wire.Message != "insufficient scope: needs a b: not yours" ||
@@ -219,7 +220,8 @@ func ExampleTool_scopes() {
 
 // A handler checks scopes that depend on the arguments itself.
 func ExampleScopeError() {
-	deleteFile := func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	deleteFile := func(ctx context.Context,
+		call *server.ToolCall) (protocol.CallToolOutcome, error) {
 		if err := call.Access.Check("files:write", "files:delete"); err != nil {
 			return nil, err
 		}

@@ -372,7 +372,8 @@ func TestAnAuthorityWithoutAChallengeGetsTheUsualOne(t *testing.T) {
 	srv, _ := scopedServer(t, nil)
 	server.AddRawTool(srv, server.Tool{Name: "odd"},
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return nil, &server.ScopeError{Need: []string{"read", "a\r\nX-Evil: 1", `"`, "", "write"}}
+			return nil, &server.ScopeError{
+				Need: []string{"read", "a\r\nX-Evil: 1", `"`, "", "write"}}
 		})
 	eachEra(t, srv, serverhttp.Options{Authority: silent{&tokens{}}}, "Bearer ann:read",
 		func(t *testing.T, c *eraClient) {
@@ -389,7 +390,9 @@ func TestAnAuthorityWithoutAChallengeGetsTheUsualOne(t *testing.T) {
 // A silent is an authority that makes no challenges.
 type silent struct{ *tokens }
 
-func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.AuthError { return nil }
+func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.AuthError {
+	return nil
+}
 
 func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
@@ -460,7 +463,8 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 				"sesame") {
 				t.Errorf("an event shows the token: %s", text)
 			}
-			if tt.err == secret && !errors.Is(refused[0].Err, secret) { //nolint:errorlint // the case
+			//nolint:errorlint // the case
+			if tt.err == secret && !errors.Is(refused[0].Err, secret) {
 				t.Errorf("got the error %v, want the authority's", refused[0].Err)
 			}
 		})
@@ -471,7 +475,8 @@ func TestAuthenticateHasNoOtherStatusThan401And403(t *testing.T) {
 	for _, status := range []int{400, 503} {
 		ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{
 			Authenticate: func(*http.Request) (protocol.Principal, error) {
-				return protocol.Principal{}, &serverhttp.AuthError{Status: status, Challenge: "Basic"}
+				return protocol.Principal{}, &serverhttp.AuthError{Status: status,
+					Challenge: "Basic"}
 			},
 		})
 		got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
@@ -505,7 +510,8 @@ func TestAnAuthorityThatPanicsAdmitsNobody(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
 	for _, where := range []string{"Identify", "Challenge", "Values"} {
 		t.Run(where, func(t *testing.T) {
-			ts, _ := serve(t, srv, &serverhttp.Options{Authority: panickyAuthority{&tokens{}, where}})
+			ts, _ := serve(t, srv,
+				&serverhttp.Options{Authority: panickyAuthority{&tokens{}, where}})
 			h := headers("tools/call", "scoped", "Authorization", "Bearer ann:read")
 			got := do(t, ts, "POST", h, modernBody("tools/call", `"name":"scoped"`))
 			if got.status != 500 || got.code() != protocol.CodeInternalError ||
@@ -536,7 +542,8 @@ func (a panickyAuthority) Identify(r *http.Request) (serverhttp.Identity, error)
 	return id, err
 }
 
-func (a panickyAuthority) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serverhttp.AuthError {
+func (a panickyAuthority) Challenge(id serverhttp.Identity,
+	lack *server.ScopeError) *serverhttp.AuthError {
 	if a.where == "Challenge" {
 		panic("on purpose")
 	}
@@ -589,7 +596,8 @@ func TestSubscriptionsNeedTheScopesOfTheirResources(t *testing.T) {
 			bearer: "Bearer ann:read"}
 		c.initialize()
 		subscribe := `{"jsonrpc":"2.0","id":7,"method":"resources/subscribe","params":{"uri":%q}}`
-		wantChallenge(t, read(t, c.post(fmt.Sprintf(subscribe, "test://scoped"))), 403, insufficient)
+		wantChallenge(t, read(t, c.post(fmt.Sprintf(subscribe, "test://scoped"))), 403,
+			insufficient)
 		// A resource that comes later, and needs what only the second request has.
 		post := func(uri, bearer string) {
 			t.Helper()
@@ -627,8 +635,8 @@ func TestCredentialsAreInNoEvent(t *testing.T) {
 	eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, "Bearer "+secret+":read",
 		func(t *testing.T, c *eraClient) {
 			for _, r := range scopedRequests() {
-				if got := c.send("Bearer "+secret+":read", r.method, r.name, r.params); strings.Contains(
-					got.body, secret) {
+				got := c.send("Bearer "+secret+":read", r.method, r.name, r.params)
+				if strings.Contains(got.body, secret) {
 					t.Errorf("%s: the response holds the token: %s", r.what, got.body)
 				}
 			}
