@@ -45,7 +45,8 @@ func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream
 		t.Fatal(err)
 	}
 	pass := passRaw(t, router, clients, up, mode)
-	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain, gatewaytest.ToolFault} {
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain,
+		gatewaytest.ToolFault} {
 		server.AddTool(tool(name), pass)
 	}
 	return serveDownstream(t, clients, server)

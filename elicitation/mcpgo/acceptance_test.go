@@ -50,7 +50,8 @@ func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream
 		t.Fatal(err)
 	}
 	pass := passRaw(t, router, clients, up, mode)
-	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain, gatewaytest.ToolFault} {
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain,
+		gatewaytest.ToolFault} {
 		s.AddTool(mcp.NewTool(name), pass)
 	}
 	down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))

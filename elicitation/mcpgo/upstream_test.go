@@ -345,7 +345,8 @@ func TestWhatTheUpstreamAnswers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			raw := gatewaytest.NewUpstream(t)
-			raw.Intercept = func(w http.ResponseWriter, _ *http.Request, m *gatewaytest.Message) bool {
+			raw.Intercept = func(w http.ResponseWriter, _ *http.Request,
+				m *gatewaytest.Message) bool {
 				if m.Method != "tools/call" {
 					return false
 				}

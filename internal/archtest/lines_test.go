@@ -4,7 +4,6 @@ import (
 	"go/scanner"
 	"go/token"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,14 +21,8 @@ const (
 	unbreakable = 40
 )
 
-// notNarrow are the directories that still have lines over maxColumns. The list only gets shorter:
-// delete a directory in the change that breaks its last long line.
-var notNarrow = map[string]bool{}
-
-// TestLinesAreNarrow wants the lines of Go files within maxColumns, in all directories but those
-// that are listed.
+// TestLinesAreNarrow wants the lines of all Go files within maxColumns.
 func TestLinesAreNarrow(t *testing.T) {
-	found := make(map[string]bool)
 	for _, file := range written(t) {
 		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") {
 			continue
@@ -38,15 +31,8 @@ func TestLinesAreNarrow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir, wide := path.Dir(file), wideLines(src)
-		found[dir] = found[dir] || len(wide) > 0
-		if len(wide) > 0 && !notNarrow[dir] {
+		if wide := wideLines(src); len(wide) > 0 {
 			t.Errorf("%s: lines %v are wider than %d columns", file, wide, maxColumns)
-		}
-	}
-	for dir := range notNarrow {
-		if !found[dir] {
-			t.Errorf("%s has no long lines any more: delete it from notNarrow", dir)
 		}
 	}
 }

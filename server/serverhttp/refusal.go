@@ -47,7 +47,8 @@ type hookError struct {
 	err  error
 }
 
-// newHookError returns the error of the hook of the named option, with what the request says in confidence masked.
+// newHookError returns the error of the hook of the named option, with what the request says in
+// confidence masked.
 func newHookError(r *http.Request, option string, err error) error {
 	text := errorText(err)
 	if len(text) > maxCause {
