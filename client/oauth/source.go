@@ -13,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
@@ -206,6 +207,9 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	if now != nil && now.record.Access != sent {
 		return true, nil
 	}
+	if !waitsForPeople(r.Outgoing) {
+		return false, nil
+	}
 	if r.Status == http.StatusUnauthorized {
 		return s.mend(ctx, sent, loginTime, func(ctx context.Context, sent string) error {
 			return s.replace(ctx, sent, c)
@@ -215,6 +219,12 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 		return false, nil // not for want of scopes
 	}
 	return s.stepUp(ctx, r, sent, c)
+}
+
+// waitsForPeople reports whether a request is worth a login: not the end of a session, and not the
+// end of a call, which are given up soon.
+func waitsForPeople(r clienthttp.Outgoing) bool {
+	return r.Method != http.MethodDelete && r.RPC != protocol.NotifyCancelled
 }
 
 // stepUp has the person grant more scopes, unless that was tried in vain.

@@ -24,9 +24,9 @@ import (
 // [elicitation.ReasonAnswerLost]. base does the requests, nil: [http.DefaultClient]. It is not
 // modified.
 //
-// Nor does it lose answers when calls end: mcp-go cancels the request that carries an answer as soon
-// as the result of the call is there, and net/http may have given its connection to the next one by
-// then. With this client the sending of an answer that has begun goes on, for 30 s at most.
+// Nor does it lose answers when calls end: mcp-go cancels the request that carries an answer as
+// soon as the result of the call is there, and net/http may have given its connection to the next
+// one by then. With this client the sending of an answer that has begun goes on, for 30 s at most.
 func HTTPClient(base *http.Client) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
@@ -51,7 +51,8 @@ type callAnswers struct {
 
 // expectAnswer returns the receipt of a question whose handler has ctx, nil where nobody sees what
 // becomes of the answer, and what forgets it.
-func expectAnswer(ctx context.Context, id mcp.RequestId) (r *elicitation.Receipt, forget func(error)) {
+func expectAnswer(ctx context.Context, id mcp.RequestId) (
+	r *elicitation.Receipt, forget func(error)) {
 	answers, ok := ctx.Value(answersKey{}).(*callAnswers)
 	if !ok || !answers.watched.Load() {
 		return nil, func(error) {}

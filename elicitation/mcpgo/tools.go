@@ -26,7 +26,9 @@ func (u *Upstream) PublishTools(ctx context.Context, rename func(tool string) st
 		rename = func(tool string) string { return tool }
 	}
 	list := toollist.New(ctx, toollist.Options{
-		Find:   func(ctx context.Context) ([]toollist.Tool, error) { return u.findTools(ctx, rename) },
+		Find: func(ctx context.Context) ([]toollist.Tool, error) {
+			return u.findTools(ctx, rename)
+		},
 		Remove: func(name string) { u.clients.server.DeleteTools(name) },
 	})
 	u.mu.Lock()

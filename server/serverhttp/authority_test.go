@@ -512,7 +512,8 @@ func TestAnAuthorityKeepsListsOutOfSharedCaches(t *testing.T) {
 func TestAnAuthorityKeepsRoomForThoseItKnows(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{}, MaxSessions: 4})
 	initialize := func(bearer string) int {
-		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: bearer}
+		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
+			bearer: bearer}
 		return read(t, c.post(initializeBody("2025-11-25"))).status
 	}
 	for range 3 {
