@@ -326,6 +326,7 @@ func newHTTPRefusals(r *registration) *prometheus.CounterVec {
 		event.RefusedForbidden:       "403",
 		event.RefusedUnauthenticated: "401", event.RefusedSessionGone: "404",
 		event.RefusedRequests: "429", event.RefusedSessions: "503",
+		event.RefusedUnverified: "503",
 	} {
 		vec.WithLabelValues(status, string(reason))
 	}

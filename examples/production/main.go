@@ -1,0 +1,180 @@
+// Production: a server to copy. It has what a deployment needs around the tools of handlers.go:
+// bearer tokens, keys that replicas share, logs, metrics, limits, health, and an end in good
+// order.
+//
+//	export MCP_URL=https://mcp.example.com/mcp        # where clients find it
+//	export MCP_ISSUER=https://login.example.com       # who issues the access tokens
+//	export MCP_DATA=/var/lib/bank                     # a folder that the replicas share
+//	export RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
+//	export RONDO_REPLICA=a RONDO_REPLICAS=a=http://10.0.0.1:8080/mcp,b=http://10.0.0.2:8080/mcp
+//	go run ./examples/production -http :8080 -admin 127.0.0.1:9090
+//
+// With -stdio it serves one person on standard input and output, without tokens. README.md of
+// package server says what each setting is for.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// Times of an orderly end. A supervisor has to wait a little longer than their sum before it kills.
+const (
+	noticeTime = 5 * time.Second  // until balancers have seen that the server is not ready
+	drainTime  = 20 * time.Second // for open sessions, which new requests keep alive
+	endTime    = 5 * time.Second  // for requests that run
+)
+
+func main() {
+	address := flag.String("http", ":8080", "serve clients at this `address`")
+	admin := flag.String("admin", "127.0.0.1:9090", "serve metrics and health at this `address`")
+	stdio := flag.Bool("stdio", false, "serve standard input and output instead")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *address, *admin, *stdio); err != nil {
+		fmt.Fprintln(os.Stderr, "production:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, address, admin string, stdio bool) error {
+	logger, err := zap.NewProduction() // to standard error: with -stdio the output is the protocol's
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logger.Sync() }()
+	set, err := settingsFromEnv(stdio)
+	if err != nil {
+		return err
+	}
+	b := &bank{set.data, set.publicURL()}
+	srv, err := newServer(b, set, logger, prometheus.DefaultRegisterer)
+	if err != nil {
+		return err
+	}
+	if stdio {
+		return srv.ServeStdio(ctx)
+	}
+	handler, err := serverhttp.New(srv, &serverhttp.Options{
+		Authority:      set.guard,
+		AllowedHosts:   set.hosts,
+		AllowedOrigins: set.origins,
+		Replicas:       set.replicas,
+	})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	mux.HandleFunc("/visits/{visit}", b.serveVisit)
+	path, metadata := set.guard.Metadata()
+	mux.Handle(path, metadata)
+	return serve(ctx, srv, handler, mux, address, admin)
+}
+
+// newServer has the middleware in the order that its package recommends.
+func newServer(b *bank, set *settings, logger *zap.Logger,
+	registerer prometheus.Registerer) (*server.Server, error) {
+	logs := middleware.NewLog(logger, &middleware.LogOptions{TraceID: true})
+	metrics, err := middleware.NewMetrics(registerer, nil)
+	if err != nil {
+		return nil, err
+	}
+	observer := event.Observers(logs, metrics)
+	srv, err := server.New(&server.Options{
+		Info:     protocol.Implementation{Name: "bank", Title: "Bank", Version: "1.0.0"},
+		Observer: observer,
+		Middleware: []server.Middleware{
+			logs.Wrap,
+			metrics.Wrap,
+			middleware.Recover(observer),
+			middleware.Payload(nil),
+			middleware.Limit(nil),
+			middleware.Timeout(30 * time.Second), // of work: a person may take longer
+		},
+		Roundtrip: roundtrip.Options{
+			Sealer:     set.keys,
+			Guard:      store.NewMemoryGuard(0), // several replicas: roundtrip/natsguard
+			HideErrors: true,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.register(srv)
+	return srv, nil
+}
+
+// serve runs until ctx ends, then lets go in good order: balancers are told first, sessions may
+// finish, then what runs.
+func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler, mux http.Handler,
+	address, admin string) error {
+	public, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	private, err := net.Listen("tcp", admin)
+	if err != nil {
+		return errors.Join(err, public.Close())
+	}
+	var ready atomic.Bool
+	ready.Store(true)
+	clients := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: 2 * time.Minute} // no WriteTimeout: it would cut streams
+	operators := &http.Server{Handler: adminHandler(&ready), ReadHeaderTimeout: 5 * time.Second}
+	failed := make(chan error, 2)
+	go func() { failed <- clients.Serve(public) }()
+	go func() { failed <- operators.Serve(private) }()
+	fmt.Printf("clients: http://%s/mcp\noperators: http://%s/metrics\n", public.Addr(), private.Addr())
+
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ready.Store(false)
+	time.Sleep(noticeTime)
+	draining, cancel := context.WithTimeout(context.Background(), drainTime)
+	_ = handler.Drain(draining) // what is open still is ended below
+	cancel()
+	ending, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	return errors.Join(handler.Shutdown(ending), srv.Shutdown(ending), clients.Shutdown(ending),
+		operators.Close())
+}
+
+// adminHandler serves what operators and supervisors ask for. It has no authentication: its
+// address must not be reachable from outside.
+func adminHandler(ready *atomic.Bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.Handler())
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready.Load() {
+			http.Error(w, "the server is closing", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}

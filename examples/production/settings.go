@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// The environment. Nothing has a default that is unsafe: what is missing is an error.
+const (
+	envURL      = "MCP_URL"     // where clients find the server: tokens are for it
+	envIssuer   = "MCP_ISSUER"  // who issues them
+	envData     = "MCP_DATA"    // the folder that stands for the bank
+	envOrigins  = "MCP_ORIGINS" // web pages that may call, "https://app.example.com,..."
+	envKeys     = "RONDO_KEYS"  // seal what clients carry; replicas share them
+	envReplica  = "RONDO_REPLICA"
+	envReplicas = "RONDO_REPLICAS"
+)
+
+// settings are what the environment says.
+type settings struct {
+	url      *url.URL // nil with -stdio
+	data     string
+	hosts    []string
+	origins  []string
+	keys     keys.Sealer
+	guard    *bearer.Guard
+	replicas *serverhttp.Replicas
+}
+
+// publicURL is where browsers reach the server.
+func (s *settings) publicURL() string {
+	if s.url == nil {
+		return "http://127.0.0.1:8080" // the page of a visit, served by another process
+	}
+	return s.url.Scheme + "://" + s.url.Host
+}
+
+func settingsFromEnv(stdio bool) (*settings, error) {
+	s := &settings{data: os.Getenv(envData)}
+	if s.data == "" {
+		return nil, errors.New(envData + " names no folder")
+	}
+	if stdio {
+		return s, nil // one person, who started the program: no tokens, and keys of the process
+	}
+	ring, err := keys.KeyringFromEnv(os.LookupEnv, envKeys)
+	if err != nil {
+		return nil, err
+	}
+	s.keys = ring
+	if s.url, err = url.Parse(os.Getenv(envURL)); err != nil || s.url.Host == "" {
+		return nil, fmt.Errorf("%s is not the URL of the server", envURL)
+	}
+	s.hosts = []string{s.url.Hostname()}
+	if origins := os.Getenv(envOrigins); origins != "" {
+		s.origins = strings.Split(origins, ",")
+	}
+	s.guard, err = bearer.New(bearer.Options{
+		Resource:  s.url.String(),
+		Issuers:   []bearer.Issuer{{URL: os.Getenv(envIssuer)}},
+		Supported: []string{scopeRead, scopePay},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.replicas, err = replicasFromEnv(ring)
+	return s, err
+}
+
+// replicasFromEnv returns where the other replicas are, nil: there are none.
+func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
+	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
+	if name == "" && where == "" {
+		return nil, nil
+	}
+	urls := map[string]string{}
+	for entry := range strings.SplitSeq(where, ",") {
+		name, url, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		urls[name] = url
+	}
+	locate, err := serverhttp.LocateByList(urls)
+	return &serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}, err
+}
