@@ -280,6 +280,9 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 		marking := *over
 		conn.answers = &receipts.Book{}
 		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers, over.MaxEventSize)
+		if over.OAuthHandler != nil {
+			marking.OAuthHandler = authorizer{over.OAuthHandler}
+		}
 		transport = &marking
 	}
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
