@@ -71,8 +71,8 @@ func TestACallThatEndsWhileTheGatewayAuthorizes(t *testing.T) {
 	defer pending.Close()
 	open := pending.WaitForQuestion(t)
 
-	alice, err := mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: accept("alice")}).Connect(
-		t.Context(), &mcp.StreamableClientTransport{Endpoint: url},
+	alice, err := mcp.NewClient(impl, nil).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: url},
 		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
