@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/rondo-mcp/rondo v0.0.0
 	go.uber.org/zap v1.28.0
+	golang.org/x/oauth2 v0.37.0
 )
 
 require github.com/google/uuid v1.6.0 // indirect
@@ -25,7 +26,6 @@ require (
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
-	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

@@ -2,12 +2,14 @@ package gosdk
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -81,9 +83,16 @@ func isolate(head messageHead, response *http.Response) {
 	if head.method == "" && head.id == nil || head.opensConnection() {
 		return
 	}
-	switch status := response.StatusCode; {
-	case status == http.StatusNotFound && head.isRequest():
-	case status < http.StatusOK || status >= http.StatusMultipleChoices:
+	failed := response.StatusCode < http.StatusOK ||
+		response.StatusCode >= http.StatusMultipleChoices
+	switch {
+	case failed && (head.method == protocol.NotifyCancelled ||
+		head.method == protocol.NotifyProgress):
+		// Nobody waits for these, and nobody should be asked to authorize for them.
+		response.Body.Close()
+		response.StatusCode, response.Body = http.StatusAccepted, http.NoBody
+	case response.StatusCode == http.StatusNotFound && head.isRequest():
+	case failed:
 		isolateRefusal(head, response)
 	case head.isRequest():
 		isolateResult(head, response)
@@ -160,4 +169,18 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 		b.ready = bytes.NewReader(data)
 	}
 	return b.ready.Read(p)
+}
+
+// An authorizer is the OAuthHandler of a connection that calls share. The SDK ends a connection
+// when the context of a request ends while the handler authorizes it.
+type authorizer struct{ auth.OAuthHandler }
+
+// Authorize implements [auth.OAuthHandler]. After an error the SDK would look at the context.
+// Without one it sends the request again, which fails alone.
+func (a authorizer) Authorize(ctx context.Context, r *http.Request, response *http.Response) error {
+	err := a.OAuthHandler.Authorize(ctx, r, response)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

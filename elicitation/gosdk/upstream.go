@@ -71,6 +71,13 @@ type UpstreamOptions struct {
 	// authenticated leave a quarter to those who are. 0: [DefaultMaxConnections] and so on.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
+
+	// PerPrincipal has a connection that serves one call at a time used again only for the
+	// principal whose call it served. What a server asks after the end of a call is put to
+	// whoever's call uses the connection then: with PerPrincipal it cannot be another's. A
+	// principal who comes back finds a connection again while there are no more principals
+	// than connections; else one is opened for each call.
+	PerPrincipal bool
 }
 
 // An Upstream is a server behind a gateway, and the connections to it. It opens them when
@@ -89,7 +96,7 @@ type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
 	shares  bool // connections serve any number of calls
-	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+	pool    *connpool.Pool[*upstreamConn, poolKind, protocol.Principal]
 	ctx     context.Context // ends with Close, and calls in flight with it
 	cancel  context.CancelCauseFunc
 
@@ -138,10 +145,11 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	_, u.shares = opts.Transport().(*mcp.StreamableClientTransport)
-	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
+	u.pool = connpool.New(connpool.Options[*upstreamConn, poolKind, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
-		Open: u.open, HasEnded: (*upstreamConn).hasEnded,
-		Close: func(conn *upstreamConn) { _ = conn.session.Close() },
+		Open:     func(kind poolKind) (*upstreamConn, error) { return u.open(kind.modes) },
+		HasEnded: (*upstreamConn).hasEnded,
+		Close:    func(conn *upstreamConn) { _ = conn.session.Close() },
 	})
 	return u, nil
 }
@@ -219,14 +227,15 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 		conn, err = u.share(ctx, u.shared, m)
 		return conn, func(bool) {}, err
 	}
-	conn, err = u.pool.Acquire(ctx, m, who)
+	kind := u.kindFor(m, who)
+	conn, err = u.pool.Acquire(ctx, kind, who)
 	if errors.Is(err, connpool.ErrFull) {
 		err = &elicitation.Error{
 			Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
 			Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
 		}
 	}
-	return conn, func(abandoned bool) { u.pool.Release(conn, m, who, !abandoned) }, err
+	return conn, func(abandoned bool) { u.pool.Release(conn, kind, who, !abandoned) }, err
 }
 
 // A sharedConn is a connection that several wait for or use.
@@ -280,6 +289,9 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 		marking := *over
 		conn.answers = &receipts.Book{}
 		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers, over.MaxEventSize)
+		if over.OAuthHandler != nil {
+			marking.OAuthHandler = authorizer{over.OAuthHandler}
+		}
 		transport = &marking
 	}
 	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
@@ -362,6 +374,19 @@ func (u *Upstream) Close() {
 		})
 	}
 	closing.Wait()
+}
+
+// A poolKind is what the calls have in common that may use a connection one after the other.
+type poolKind struct {
+	modes modes
+	owner protocol.Principal // zero: anybody
+}
+
+func (u *Upstream) kindFor(m modes, who protocol.Principal) poolKind {
+	if !u.opts.PerPrincipal {
+		who = protocol.Principal{}
+	}
+	return poolKind{m, who}
 }
 
 // modes are those of elicitation that a connection declares.

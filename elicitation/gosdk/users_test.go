@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
@@ -29,6 +31,19 @@ func TestCloseWhileConnecting(t *testing.T) {
 	})
 }
 
+// TestConnectionsPerPrincipal: a server that asks late asks nobody else.
+func TestConnectionsPerPrincipal(t *testing.T) {
+	build := func(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream) string {
+		handler, _ := newRawGateway(t, router, raw, true,
+			func(opts *gosdk.UpstreamOptions) { opts.PerPrincipal = true })
+		served := httptest.NewServer(auth.RequireBearerToken(believe, nil)(handler))
+		t.Cleanup(served.Close)
+		return served.URL
+	}
+	as := func(user string) http.Header { return http.Header{"Authorization": {"Bearer " + user}} }
+	gatewaytest.AcceptPerPrincipal(t, build, as("alice"), as("bob"))
+}
+
 // buildUpstream returns a gateway before one Upstream.
 func buildUpstream(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream,
 	lines bool) http.Handler {
@@ -39,14 +54,14 @@ func buildUpstream(t *testing.T, router *elicitation.Router, raw *gatewaytest.Up
 
 // newRawGateway is a gateway before one Upstream that writes its messages itself.
 func newRawGateway(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream,
-	lines bool) (http.Handler, *gosdk.Upstream) {
+	lines bool, change ...func(*gosdk.UpstreamOptions)) (http.Handler, *gosdk.Upstream) {
 	t.Helper()
 	server := mcp.NewServer(impl, nil)
 	clients, err := gosdk.NewDownstream(router, server, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	up, err := clients.NewUpstream(gosdk.UpstreamOptions{Name: "up", Implementation: impl,
+	opts := gosdk.UpstreamOptions{Name: "up", Implementation: impl,
 		Transport: func() mcp.Transport {
 			if !lines {
 				return &mcp.StreamableClientTransport{Endpoint: raw.URL, HTTPClient: raw.HTTPClient}
@@ -55,12 +70,21 @@ func newRawGateway(t *testing.T, router *elicitation.Router, raw *gatewaytest.Up
 				raw.Serve(ctx, in, out)
 			})
 			return &mcp.IOTransport{Reader: r, Writer: w}
-		}})
+		}}
+	for _, f := range change {
+		f(&opts)
+	}
+	up, err := clients.NewUpstream(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(up.Close)
-	server.AddTool(tool(gatewaytest.ToolAsk), upstreamTool(up))
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain} {
+		server.AddTool(tool(name), func(ctx context.Context,
+			req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return up.CallTool(ctx, req, name)
+		})
+	}
 	return clients.Handler(mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return server }, nil)), up
 }

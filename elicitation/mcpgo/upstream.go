@@ -68,6 +68,13 @@ type UpstreamOptions struct {
 	// authenticated leave a quarter to those who are. 0: [DefaultMaxConnections] and so on.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
+
+	// PerPrincipal has a connection that serves one call at a time used again only for the
+	// principal whose call it served. What a server asks after the end of a call is put to
+	// whoever's call uses the connection then: with PerPrincipal it cannot be another's. A
+	// principal who comes back finds a connection again while there are no more principals
+	// than connections; else one is opened for each call.
+	PerPrincipal bool
 }
 
 // An Upstream is a server behind a gateway, and the connections to it. It opens them when
@@ -86,7 +93,7 @@ type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
 	shares  bool // connections serve any number of calls
-	pool    *connpool.Pool[*upstreamConn, modes, protocol.Principal]
+	pool    *connpool.Pool[*upstreamConn, poolKind, protocol.Principal]
 	ctx     context.Context // ends with Close, and connections that are being opened with it
 	cancel  context.CancelFunc
 
@@ -129,9 +136,9 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	_, u.shares = first.(*transport.StreamableHTTP) // it is not started, and so holds nothing
-	u.pool = connpool.New(connpool.Options[*upstreamConn, modes, protocol.Principal]{
+	u.pool = connpool.New(connpool.Options[*upstreamConn, poolKind, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
-		Open:     u.open,
+		Open:     func(kind poolKind) (*upstreamConn, error) { return u.open(kind.modes) },
 		Close:    func(conn *upstreamConn) { u.close(conn) },
 		HasEnded: func(conn *upstreamConn) bool { return conn.ended.Load() },
 	})
@@ -215,8 +222,9 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 		conn, err = u.acquireShared(ctx, m)
 		return conn, func(bool) { u.releaseShared(conn) }, err
 	}
+	kind := u.kindFor(m, who)
 	for {
-		conn, err = u.pool.Acquire(ctx, m, who)
+		conn, err = u.pool.Acquire(ctx, kind, who)
 		if errors.Is(err, connpool.ErrFull) {
 			err = &elicitation.Error{
 				Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
@@ -224,11 +232,11 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 			}
 		}
 		if err != nil || conn.isAlive(ctx) {
-			return conn, func(reuse bool) { u.pool.Release(conn, m, who, reuse) }, err
+			return conn, func(reuse bool) { u.pool.Release(conn, kind, who, reuse) }, err
 		}
 		// Where it is the call that has ended, the next one finds out about the connection.
 		gone := ctx.Err() != nil
-		u.pool.Release(conn, m, who, gone)
+		u.pool.Release(conn, kind, who, gone)
 		if gone {
 			return nil, nil, context.Cause(ctx)
 		}
@@ -366,6 +374,19 @@ func (u *Upstream) Close() {
 		closing.Go(func() { u.close(conn) })
 	}
 	closing.Wait()
+}
+
+// A poolKind is what the calls have in common that may use a connection one after the other.
+type poolKind struct {
+	modes modes
+	owner protocol.Principal // zero: anybody
+}
+
+func (u *Upstream) kindFor(m modes, who protocol.Principal) poolKind {
+	if !u.opts.PerPrincipal {
+		who = protocol.Principal{}
+	}
+	return poolKind{m, who}
 }
 
 // modes are those of elicitation that a connection declares.

@@ -24,21 +24,35 @@ func TestManyPendingCalls(t *testing.T) { gatewaytest.AcceptPending(t, buildUpst
 
 type userKey struct{}
 
+// authenticated serves a gateway whose users are who they say they are.
+func authenticated(t *testing.T, gateway http.Handler) (url string) {
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithValue(r.Context(), userKey{}, r.Header.Get("X-User"))
+		gateway.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	t.Cleanup(served.Close)
+	return served.URL + "/mcp"
+}
+
+func as(user string) http.Header { return http.Header{"X-User": {user}} }
+
 // TestSessionsOfOthers: who authenticates as another, or as nobody, cannot use a session.
 func TestSessionsOfOthers(t *testing.T) {
 	build := func(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream) string {
-		gateway := buildUpstream(t, router, up, false)
-		served := httptest.NewServer(http.HandlerFunc(
-			func(w http.ResponseWriter, r *http.Request) {
-				ctx := context.WithValue(r.Context(), userKey{}, r.Header.Get("X-User"))
-				gateway.ServeHTTP(w, r.WithContext(ctx))
-			}))
-		t.Cleanup(served.Close)
-		return served.URL + "/mcp"
+		return authenticated(t, buildUpstream(t, router, up, false))
 	}
-	alice := http.Header{"X-User": {"alice"}}
-	gatewaytest.AcceptOwners(t, build, alice, http.Header{"X-User": {"mallory"}})
-	gatewaytest.AcceptOwners(t, build, alice, nil)
+	gatewaytest.AcceptOwners(t, build, as("alice"), as("mallory"))
+	gatewaytest.AcceptOwners(t, build, as("alice"), nil)
+}
+
+// TestConnectionsPerPrincipal: a server that asks late asks nobody else.
+func TestConnectionsPerPrincipal(t *testing.T) {
+	build := func(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream) string {
+		handler, _ := newUpstreamBefore(t, router, raw, true,
+			func(opts *mcpgo.UpstreamOptions) { opts.PerPrincipal = true })
+		return authenticated(t, handler)
+	}
+	gatewaytest.AcceptPerPrincipal(t, build, as("alice"), as("bob"))
 }
 
 // TestCloseWhileConnecting waits for nobody.
@@ -60,7 +74,7 @@ func buildUpstream(t *testing.T, router *elicitation.Router, raw *gatewaytest.Up
 
 // newUpstreamBefore returns a gateway before a server that writes its messages itself.
 func newUpstreamBefore(t *testing.T, router *elicitation.Router, raw *gatewaytest.Upstream,
-	lines bool) (http.Handler, *mcpgo.Upstream) {
+	lines bool, change ...func(*mcpgo.UpstreamOptions)) (http.Handler, *mcpgo.Upstream) {
 	t.Helper()
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
 	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{
@@ -76,15 +90,21 @@ func newUpstreamBefore(t *testing.T, router *elicitation.Router, raw *gatewaytes
 	if lines {
 		open = overRawLines(t, raw)
 	}
-	up, err := clients.NewUpstream(mcpgo.UpstreamOptions{Name: "up",
-		Transport: func() (transport.Interface, error) { return open(), nil }})
+	opts := mcpgo.UpstreamOptions{Name: "up",
+		Transport: func() (transport.Interface, error) { return open(), nil }}
+	for _, f := range change {
+		f(&opts)
+	}
+	up, err := clients.NewUpstream(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(up.Close)
-	s.AddTool(mcp.NewTool(gatewaytest.ToolAsk), func(ctx context.Context,
-		r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return up.CallTool(ctx, r, gatewaytest.ToolAsk)
-	})
+	for _, name := range []string{gatewaytest.ToolAsk, gatewaytest.ToolPlain} {
+		s.AddTool(mcp.NewTool(name), func(ctx context.Context,
+			r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return up.CallTool(ctx, r, name)
+		})
+	}
 	return clients.Handler(server.NewStreamableHTTPServer(s, quiet)), up
 }

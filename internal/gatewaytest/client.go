@@ -80,6 +80,12 @@ func (c *Client) Answer(t testing.TB, s *Stream) {
 	c.answer(t, s.WaitForQuestion(t))
 }
 
+// Send answers a question of [Stream.WaitForQuestion].
+func (c *Client) Send(t testing.TB, question envelope) {
+	t.Helper()
+	c.answer(t, question)
+}
+
 // A Stream is the response to a call.
 type Stream struct {
 	id       int64 // of the call
@@ -139,6 +145,16 @@ func (s *Stream) WaitForQuestion(t testing.TB) (question envelope) {
 			return m
 		}
 	}
+}
+
+// Result reads the result of the call, of which no question may be left.
+func (s *Stream) Result(t testing.TB) string {
+	t.Helper()
+	m, ok := s.next()
+	if !ok || m.Method != "" {
+		t.Error("the call has no result")
+	}
+	return resultText(m)
 }
 
 // next returns the next message, which may be the only one.

@@ -1,18 +1,22 @@
 package gatewaytest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
+// An Endpoint is what a test builds: a gateway that authenticates its users, and has ToolAsk and
+// ToolPlain. It returns its URL.
+type Endpoint func(t *testing.T, router *elicitation.Router, up *Upstream) (url string)
+
 // AcceptOwners holds that who knows the id of another user's session, and authenticates as
-// somebody else, can do nothing with it: above all not answer. build returns the URL of a gateway
-// that has ToolAsk.
-func AcceptOwners(t *testing.T, build func(t *testing.T, router *elicitation.Router,
-	up *Upstream) (url string), owner, other http.Header) {
+// somebody else, can do nothing with it: above all not answer.
+func AcceptOwners(t *testing.T, build Endpoint, owner, other http.Header) {
 	router, err := elicitation.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -48,5 +52,38 @@ func AcceptOwners(t *testing.T, build func(t *testing.T, router *elicitation.Rou
 	}
 	if got := alice.Delete(t); got >= http.StatusMultipleChoices {
 		t.Errorf("alice gets %d", got)
+	}
+}
+
+// AcceptPerPrincipal holds that what a server asks over lines, after the end of one user's call, is
+// not put to another whose call is in flight. The gateway's connections are PerPrincipal.
+func AcceptPerPrincipal(t *testing.T, build Endpoint, one, other http.Header) {
+	router, err := elicitation.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := NewUpstream(t)
+	url := build(t, router, up)
+	alice := Connect(t, url, forms, `"result":`+because, one)
+	bob := Connect(t, url, forms, `"result":`+because, other)
+	defer alice.Delete(t)
+	defer bob.Delete(t)
+	alice.Call(t, ToolPlain, plain)
+	askLate := up.Outside()
+	stream := bob.StartCall(t, ToolAsk, plain)
+	defer stream.Close()
+	question := stream.WaitForQuestion(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	const want = `{"code":-32601,"message":"No client session available"}`
+	if got := askLate(ctx, plain); !matchesJSON(got, want) {
+		t.Errorf("the late question gets %s, want %s", got, want)
+	}
+	bob.answer(t, question)
+	if got := stream.Result(t); got != because {
+		t.Errorf("bob's upstream reads %s", got)
+	}
+	if got := alice.Call(t, ToolAsk, plain); got != because {
+		t.Errorf("alice's upstream reads %s", got)
 	}
 }

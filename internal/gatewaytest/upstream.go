@@ -211,10 +211,17 @@ func (u *Upstream) call(ctx context.Context, m *envelope, write, outside func(st
 // AskOutside asks on the connection of the last call, which must have ended, and returns the
 // response.
 func (u *Upstream) AskOutside(ctx context.Context, question string) string {
+	return u.Outside()(ctx, question)
+}
+
+// Outside returns what asks on the connection of the last call so far.
+func (u *Upstream) Outside() func(ctx context.Context, question string) string {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	write := u.outside
-	u.mu.Unlock()
-	return u.ask(ctx, json.RawMessage(question), write)
+	return func(ctx context.Context, question string) string {
+		return u.ask(ctx, json.RawMessage(question), write)
+	}
 }
 
 func textResult(id json.RawMessage, text string) string {
