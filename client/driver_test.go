@@ -204,9 +204,8 @@ func TestStateWithoutQuestionsIsRetried(t *testing.T) {
 
 func TestCompleteResultWithQuestionsIsComplete(t *testing.T) {
 	var prompts atomic.Int32
-	peer := script(strings.Replace(
-		done, `"content"`, `"inputRequests":{"who":`+nameForm+`},"requestState":"s","content"`, 1,
-	))
+	peer := script(strings.Replace(done, `"content"`,
+		`"inputRequests":{"who":`+nameForm+`},"requestState":"s","content"`, 1))
 	r, err := callOnce(t, peer, countingForm(&prompts))
 	wantDone(t, r, err)
 	if prompts.Load() != 0 || len(peer.requests()) != 1 {
@@ -230,9 +229,8 @@ func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 			}
 			// Every prompt's answer was sent: nobody was asked in vain.
 			if int(prompts.Load()) != want || len(peer.requests()) != want+1 {
-				t.Errorf("got %d prompts and %d requests, want %d and %d", prompts.Load(), len(
-					peer.requests(),
-				), want, want+1)
+				t.Errorf("got %d prompts and %d requests, want %d and %d", prompts.Load(),
+					len(peer.requests()), want, want+1)
 			}
 		})
 	}
@@ -246,9 +244,8 @@ func TestManualRetryIsSent(t *testing.T) {
 		},
 		RequestState: protocol.StateText("resumed"),
 	}}
-	_, err := newClient(
-		t, peer, &client.Options{ElicitForm: acceptName},
-	).CallToolParams(t.Context(), p)
+	_, err := newClient(t, peer,
+		&client.Options{ElicitForm: acceptName}).CallToolParams(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,10 +356,9 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 		call := p.(*protocol.CallToolParams)
 		switch state, _ := call.RequestState.Text(); {
 		case call.InputResponses == nil:
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
-				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` +
-					fmt.Sprintf("%q", req.ID)),
-			)}, nil
+			again := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` +
+				fmt.Sprintf("%q", req.ID))
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(again)}, nil
 		case state == "":
 			return nil, errors.New("the state got lost")
 		}
@@ -537,14 +533,12 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 		peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 			switch n++; n {
 			case 1:
-				return &protocol.Response{ID: req.ID, Result: json.RawMessage(
-					ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
-				)}, nil
+				again := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
+				return &protocol.Response{ID: req.ID, Result: json.RawMessage(again)}, nil
 			case 2:
+				busy := protocol.Errorf(protocol.CodeBusy, "m")
 				return &protocol.Response{ID: req.ID,
-					Error: protocol.Errorf(protocol.CodeBusy, "m").WithData(
-						map[string]any{"retryAfterMs": 10},
-					)}, nil
+					Error: busy.WithData(map[string]any{"retryAfterMs": 10})}, nil
 			}
 			return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
 		})

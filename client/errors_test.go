@@ -177,9 +177,8 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 			test.change(&e)
 			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 				if member(t, req, "requestState") == "" {
-					return &protocol.Response{ID: req.ID, Result: json.RawMessage(
-						ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
-					)}, nil
+					asks := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
+					return &protocol.Response{ID: req.ID, Result: json.RawMessage(asks)}, nil
 				}
 				return &protocol.Response{ID: req.ID, Error: &e}, nil
 			})
@@ -213,14 +212,12 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 			}
 			return ""
 		}}
-		c := newClient(t, s.onLines(
-			t, &client.StreamOptions{ProbeTimeout: 7 * time.Second},
-		), &client.Options{
-			LegacyChosen: func(_ context.Context, v protocol.Version, err error) {
-				version,
-					reason = v, err
-			},
-		})
+		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}),
+			&client.Options{
+				LegacyChosen: func(_ context.Context, v protocol.Version, err error) {
+					version, reason = v, err
+				},
+			})
 		r, err := c.CallTool(t.Context(), "t", nil)
 		wantDone(t, r, err)
 		wantError(t, reason, "7s", "StreamOptions.ProbeTimeout")
@@ -252,9 +249,8 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 		t.Errorf("got %T", err)
 	}
 	wantError(t, err, "no common revision", "Options.Era")
-	r, err := newClient(
-		t, bridge(), &client.Options{Era: protocol.Legacy},
-	).CallTool(t.Context(), "t", nil)
+	r, err := newClient(t, bridge(),
+		&client.Options{Era: protocol.Legacy}).CallTool(t.Context(), "t", nil)
 	wantDone(t, r, err)
 }
 
@@ -268,9 +264,8 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
 	for name, answer := range map[string]http.HandlerFunc{
-		"hang": hang, "400": statuses(
-			400,
-		), "401": statuses(401), "404": statuses(404), "500": statuses(500), "204": statuses(204),
+		"hang": hang, "400": statuses(400), "401": statuses(401), "404": statuses(404),
+		"500": statuses(500), "204": statuses(204),
 		"stream": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": x\n\n")

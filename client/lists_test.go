@@ -61,10 +61,8 @@ func TestIteratorsWalkAllPages(t *testing.T) {
 		addTool(s, name)
 		server.AddPrompt(s, server.Prompt{Name: name, Description: name}, neverPrompt)
 		server.AddResource(s, server.Resource{URI: "x:" + name, Name: name}, neverResource)
-		server.AddResourceTemplate(
-			s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name},
-			neverResource,
-		)
+		server.AddResourceTemplate(s,
+			server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, neverResource)
 	}
 	c := newClient(t, s, nil)
 	var got []string
@@ -304,9 +302,8 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 				if got := lists(t.Context(), c); got != test.want {
 					t.Errorf("got %v, want %v", got, test.want)
 				}
-				sent := slices.DeleteFunc(
-					s.methods(), func(m string) bool { return !strings.HasSuffix(m, "/list") },
-				)
+				sent := slices.DeleteFunc(s.methods(),
+					func(m string) bool { return !strings.HasSuffix(m, "/list") })
 				if !slices.Equal(sent, test.sent) {
 					t.Errorf("sent %v, want %v", sent, test.sent)
 				}

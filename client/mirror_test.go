@@ -123,10 +123,8 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				var seen []string
 				inner := servertest.NewHandler(t, s, nil)
 				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					seen = append(
-						seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"),
-							r.Header.Values("Mcp-Param-Region")),
-					)
+					seen = append(seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"),
+						r.Header.Values("Mcp-Param-Region")))
 					inner.ServeHTTP(w, r)
 				}), nil, nil)
 				if listed {
@@ -192,15 +190,14 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 		`"é"`, `"a\n"`} {
 		t.Run(annotation, func(t *testing.T) {
 			var rejected []string
-			c := newClient(t, sqlServer(
-				t, annotation,
-			), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool,
-				err error) {
-				rejected = append(rejected, tool.Name)
-				if err == nil {
-					t.Error("no reason given")
-				}
-			}})
+			c := newClient(t, sqlServer(t, annotation),
+				&client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool,
+					err error) {
+					rejected = append(rejected, tool.Name)
+					if err == nil {
+						t.Error("no reason given")
+					}
+				}})
 			r, err := c.ListTools(t.Context(), "2")
 			if err != nil || len(r.Tools) != 0 || len(rejected) != 1 || rejected[0] != "sql" {
 				t.Errorf("got %+v, %v, rejected %q", r, err, rejected)

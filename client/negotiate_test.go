@@ -639,8 +639,7 @@ func TestDraftErrorCodes(t *testing.T) {
 	})
 	t.Run("missing capabilities", func(t *testing.T) {
 		missing := protocol.MissingCapabilities(
-			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
-		)
+			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}})
 		_, err := callOnce(t, refusing(1, missing.Draft(), done),
 			&client.Options{DraftErrorCodes: true})
 		e, ok := protocol.AsError(err)
@@ -680,9 +679,7 @@ func TestLegacyChosen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told []error
 			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) {
-				told = append(
-					told, err,
-				)
+				told = append(told, err)
 			}
 			c := newClient(t, test.server.onLines(t, nil), &test.opts)
 			for range 2 {

@@ -50,9 +50,7 @@ func TestNotifications(t *testing.T) {
 		LogLevel: protocol.LevelInfo,
 		Progress: func(_ context.Context, p *protocol.Progress) { got = append(got, "progress") },
 		Log: func(_ context.Context, m *protocol.LogMessage) {
-			got = append(
-				got, "log "+string(m.Data),
-			)
+			got = append(got, "log "+string(m.Data))
 		},
 		Notification: func(_ context.Context,
 			n *protocol.Notification) {
@@ -163,9 +161,8 @@ func TestProgressTokensOfRounds(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 		p := &protocol.CallToolParams{Name: "greet"}
 		p.ProgressToken = protocol.StringID("p")
-		_, err := newClient(
-			t, peer, &client.Options{ElicitForm: acceptName},
-		).CallToolParams(t.Context(), p)
+		_, err := newClient(t, peer,
+			&client.Options{ElicitForm: acceptName}).CallToolParams(t.Context(), p)
 		if err != nil || p.Version != "" || p.Capabilities != nil || p.InputResponses != nil {
 			t.Errorf("got %v, params %+v", err, p)
 		}

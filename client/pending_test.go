@@ -15,16 +15,13 @@ import (
 // storedCall is the JSON text of a pending call with one answer.
 func storedCall(t testing.TB) string {
 	t.Helper()
-	c, err := client.New(script(
-		ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+
-			`},"requestState":"the state of it"`),
-	), byHand())
+	c, err := client.New(script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+
+		`},"requestState":"the state of it"`)), byHand())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, p, err := c.Begin(
-		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)},
-	)
+	_, p, err := c.Begin(t.Context(),
+		&protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,9 +147,8 @@ func TestPendingLastID(t *testing.T) {
 
 // Answers and state that somebody adds to the stored parameters are not sent.
 func TestPendingParamsCarryNoAnswers(t *testing.T) {
-	text := strings.Replace(storedCall(
-		t,
-	), `"name":"greet"`, `"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
+	text := strings.Replace(storedCall(t), `"name":"greet"`,
+		`"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
 	var p client.Pending
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
@@ -196,9 +192,8 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 	around := struct{ inner client.Pending }{p}
 	var prints []any
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(
-			verb, around,
-		), fmt.Sprintf(verb, []any{p}))
+		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p),
+			fmt.Sprintf(verb, around), fmt.Sprintf(verb, []any{p}))
 	}
 	prints = append(prints, log.String())
 	secrettest.Check(t, []byte("the state of it"), prints...)

@@ -120,8 +120,7 @@ func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	third, ok := roundtrip.AcceptedContent[who](ctx, "who")
 	if !ok {
 		return roundtrip.InputRequired(
-			roundtrip.Elicit[who]("who", fmt.Sprintf("Who pays for %d?", second.Cores)),
-		), nil
+			roundtrip.Elicit[who]("who", fmt.Sprintf("Who pays for %d?", second.Cores))), nil
 	}
 	return server.Text(fmt.Sprintf("%s: %d for %s", first.Region, second.Cores, third.Email)), nil
 }
@@ -389,9 +388,8 @@ func TestContextKillsChild(t *testing.T) {
 	cmd.Env = plain.Env
 	p := startChild(t, cmd, nil)
 	heard := make(chan struct{})
-	c, err := client.New(
-		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }},
-	)
+	c, err := client.New(p,
+		&client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,9 +409,8 @@ func TestContextKillsChild(t *testing.T) {
 func TestCancelOverStdio(t *testing.T) {
 	p := startChild(t, childCommand("serve"), nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	c, err := client.New(
-		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }},
-	)
+	c, err := client.New(p,
+		&client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,8 @@ func TestInvalidQuestionsPromptNobody(t *testing.T) {
 func TestRefusedQuestionsPromptNobody(t *testing.T) {
 	link := func(u string) string {
 		text, _ := json.Marshal(u)
-		return `{"method":"elicitation/create","params":{"mode":"url","message":"m","url":` + string(
-			text,
-		) + `}}`
+		return `{"method":"elicitation/create","params":{"mode":"url","message":"m","url":` +
+			string(text) + `}}`
 	}
 	cases := []struct{ name, question, want string }{
 		{"javascript", link("javascript:alert(1)"), "never opened"},
@@ -109,10 +108,8 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 
 func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
 	var prompts atomic.Int32
-	_, err := callOnce(
-		t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)),
-		countingForm(&prompts),
-	)
+	_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)),
+		countingForm(&prompts))
 	refused, ok := errors.AsType[*client.QuestionError](err)
 	if !ok || !errors.Is(err, client.ErrUndeclared) || refused.Kind != protocol.KindElicitURL ||
 		prompts.Load() != 0 {
@@ -125,10 +122,8 @@ func TestAllowedURLs(t *testing.T) {
 		"http://localhost:8080/x", "http://127.0.0.1/", "http://127.8.9.1/", "http://[::1]:80/",
 		"https://169.254.169.254/", "https://example.com/\u00a1"} {
 		t.Run(link, func(t *testing.T) {
-			peer := script(ask(
-				`"inputRequests":{"in":`+
-					strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`,
-			), done)
+			visit := strings.Replace(visitURL, "https://example.com/in", link, 1)
+			peer := script(ask(`"inputRequests":{"in":`+visit+`}`), done)
 			r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context,
 				q *client.URLQuestion) (*protocol.ElicitResult, error) {
 				if q.URL != link {
@@ -438,15 +433,13 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 			Content: []protocol.Content{&protocol.TextContent{Text: "x"}},
 		}, nil
 	}
-	_, err := callOnce(
-		t, script(ask(`"inputRequests":{"q":`+tools+`}`)), &client.Options{CreateMessage: answer},
-	)
+	_, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`)),
+		&client.Options{CreateMessage: answer})
 	if !errors.Is(err, client.ErrUndeclared) || got != nil {
 		t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
 	}
-	r, err := callOnce(t, script(
-		ask(`"inputRequests":{"q":`+tools+`}`), done,
-	), &client.Options{CreateMessage: answer, SamplingTools: true})
+	r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done),
+		&client.Options{CreateMessage: answer, SamplingTools: true})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "" {
 		t.Errorf("got includeContext %q, want it dropped", got.Request.IncludeContext)

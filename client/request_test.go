@@ -73,9 +73,8 @@ func TestUnknownResultTypeFails(t *testing.T) {
 
 func TestRoundWithoutQuestionsAndStateFails(t *testing.T) {
 	for name, result := range map[string]string{
-		"neither": `{"resultType":"input_required"}`, "empty map": ask(
-			`"inputRequests":{}`,
-		), "content": ask(`"content":[]`),
+		"neither": `{"resultType":"input_required"}`, "empty map": ask(`"inputRequests":{}`),
+		"content": ask(`"content":[]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			peer := script(result)
@@ -109,10 +108,9 @@ func TestPeerErrors(t *testing.T) {
 	})
 	t.Run("on the way", func(t *testing.T) {
 		cause := errors.New("cable cut")
-		_, err := callOnce(
-			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, cause }),
-			nil,
-		)
+		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) {
+			return nil, cause
+		}), nil)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok || !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
 		}
@@ -121,10 +119,8 @@ func TestPeerErrors(t *testing.T) {
 		}
 	})
 	t.Run("nil from the peer", func(t *testing.T) {
-		_, err := callOnce(
-			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }),
-			nil,
-		)
+		_, err := callOnce(t,
+			answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }), nil)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v", err)
 		}

@@ -355,10 +355,8 @@ func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *cl
 func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
 	if s.inMemory {
-		tr, err := clienthttp.New(
-			"http://server.test/mcp",
-			&clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()},
-		)
+		tr, err := clienthttp.New("http://server.test/mcp",
+			&clienthttp.Options{HTTPClient: pipehttp.Serve(t, s).Client()})
 		if err != nil {
 			t.Fatal(err)
 		}

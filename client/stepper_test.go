@@ -45,10 +45,8 @@ func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 // begin starts a call that must turn out to be pending.
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
-	result, p, err := c.Begin(
-		t.Context(),
-		&protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)},
-	)
+	result, p, err := c.Begin(t.Context(),
+		&protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)})
 	if err != nil || result != nil || p == nil {
 		t.Fatalf("got %v, %v, %v, want a pending call", result, p, err)
 	}
@@ -252,9 +250,8 @@ func TestStoredStateIsExact(t *testing.T) {
 func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	_, pending, err := newClient(t, peer, byHand()).Begin(
-		t.Context(), &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)},
-	)
+	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(),
+		&protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,10 +294,9 @@ func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 }
 
 func TestPendingAnswersAreChecked(t *testing.T) {
-	c := newClient(t, script(ask(
-		`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+
-			listRoots+`}`,
-	)), byHand())
+	c := newClient(t,
+		script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+
+			`,"dirs":`+listRoots+`}`)), byHand())
 	p := begin(t, c)
 	raw := func(s string) json.Marshaler { return json.RawMessage(s) }
 	cases := []struct {
@@ -619,9 +615,8 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		switch n++; n {
 		case 1:
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
-				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
-			)}, nil
+			asks := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`)
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(asks)}, nil
 		case 2:
 			return nil, lost
 		}
@@ -685,9 +680,8 @@ type provision struct {
 func provisioner(t testing.TB) *server.Server {
 	t.Helper()
 	s := newServer(t, nil)
-	server.AddTool(
-		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
-	)
+	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"},
+		provisionHandler)
 	return s
 }
 
@@ -711,9 +705,8 @@ func ExampleClient_Begin() {
 		fmt.Println(err)
 		return
 	}
-	server.AddTool(
-		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
-	)
+	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"},
+		provisionHandler)
 	opts := &client.Options{
 		Manual: &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}},

@@ -281,9 +281,8 @@ func TestStreamRoutes(t *testing.T) {
 // TestStreamOrder has a receiver so slow that the response overtakes it.
 func TestStreamOrder(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-		a := s.start(
-			t.Context(), request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})},
-		)
+		a := s.start(t.Context(), request(1, "a", `"progressToken":1`),
+			&inFlight{hold: make(chan struct{})})
 		b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
 		s.send(progress("1"), progress("1"), progress("1"), result("1"), result("2"))
 		b.wantResult() // nobody waits for a
@@ -602,10 +601,8 @@ func TestServerEndsSubscription(t *testing.T) {
 func TestOverrun(t *testing.T) {
 	t.Run("call", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			a := s.start(
-				t.Context(), request(1, "a", `"progressToken":1`),
-				&inFlight{hold: make(chan struct{})},
-			)
+			a := s.start(t.Context(), request(1, "a", `"progressToken":1`),
+				&inFlight{hold: make(chan struct{})})
 			for range 2000 {
 				s.send(progress("1"))
 			}
@@ -622,10 +619,8 @@ func TestOverrun(t *testing.T) {
 	})
 	t.Run("subscription", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			sub := s.start(
-				t.Context(), request(1, protocol.MethodListen, ""),
-				&inFlight{hold: make(chan struct{})},
-			)
+			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""),
+				&inFlight{hold: make(chan struct{})})
 			for range 2000 {
 				s.send(changed("1"))
 			}
@@ -636,15 +631,11 @@ func TestOverrun(t *testing.T) {
 	})
 	t.Run("bytes", func(t *testing.T) {
 		bubble(t, client.StreamOptions{MaxLineBytes: 1000}, func(t *testing.T, s *lineServer) {
-			sub := s.start(
-				t.Context(), request(1, protocol.MethodListen, ""),
-				&inFlight{hold: make(chan struct{})},
-			)
+			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""),
+				&inFlight{hold: make(chan struct{})})
 			for range 10 {
-				s.send(
-					strings.Replace(changed("1"), `"_meta"`,
-						`"x":"`+strings.Repeat("x", 400)+`","_meta"`, 1),
-				)
+				s.send(strings.Replace(changed("1"), `"_meta"`,
+					`"x":"`+strings.Repeat("x", 400)+`","_meta"`, 1))
 			}
 			s.expectCancelled("1")
 			close(sub.hold)
@@ -739,13 +730,12 @@ func newEcho(t testing.TB) *server.Server {
 func TestStreamMultiplexes(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[string]int{}
-	c := streamTo(t, newEcho(
-		t,
-	), &client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
-		mu.Lock()
-		defer mu.Unlock()
-		heard[p.Message]++
-	}})
+	c := streamTo(t, newEcho(t),
+		&client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[p.Message]++
+		}})
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -809,9 +799,8 @@ func BenchmarkStream(b *testing.B) {
 // FuzzStream reads arbitrary bytes while requests of every kind run.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
-		result("1") + "\n" + result("2") + "\n" + result("3"), progress("1") + "\n" + logLine(
-			"info",
-		), changed("3"),
+		result("1") + "\n" + result("2") + "\n" + result("3"),
+		progress("1") + "\n" + logLine("info"), changed("3"),
 		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`, "garbage\n[]\n\n", strings.Repeat("x", 3000),
 	} {
@@ -822,9 +811,8 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		release := make(chan struct{})
-		r := io.MultiReader(readFunc(
-			func([]byte) (int, error) { <-release; return 0, io.EOF },
-		), iotest.HalfReader(bytes.NewReader(in)))
+		r := io.MultiReader(readFunc(func([]byte) (int, error) { <-release; return 0, io.EOF }),
+			iotest.HalfReader(bytes.NewReader(in)))
 		s := client.NewStream(r, io.Discard, &client.StreamOptions{
 			MaxLineBytes: 2000, Violation: func(error) {},
 			Notification: func(*protocol.Notification) {},
@@ -839,9 +827,8 @@ func FuzzStream(f *testing.F) {
 					}
 					return nil
 				})
-				resp, err := s.Handle(t.Context(), request(
-					id, method, `"progressToken":1,"`+protocol.MetaLogLevel+`":"debug"`,
-				), back)
+				resp, err := s.Handle(t.Context(), request(id, method,
+					`"progressToken":1,"`+protocol.MetaLogLevel+`":"debug"`), back)
 				if (resp == nil) == (err == nil) {
 					t.Errorf("got %+v, %v", resp, err)
 				}

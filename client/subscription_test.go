@@ -67,9 +67,8 @@ func listening(
 func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.Event, error) {
 	t.Helper()
 	var got []client.Event
-	err := newClient(t, peer, opts).Listen(
-		t.Context(), everything(), func(_ context.Context, e client.Event) { got = append(got, e) },
-	)
+	err := newClient(t, peer, opts).Listen(t.Context(), everything(),
+		func(_ context.Context, e client.Event) { got = append(got, e) })
 	return got, err
 }
 
@@ -155,10 +154,8 @@ func TestListenToNothing(t *testing.T) {
 		frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 	)
 	var got []client.Event
-	err := newClient(t, peer, nil).Listen(
-		t.Context(), protocol.SubscriptionFilter{},
-		func(_ context.Context, e client.Event) { got = append(got, e) },
-	)
+	err := newClient(t, peer, nil).Listen(t.Context(), protocol.SubscriptionFilter{},
+		func(_ context.Context, e client.Event) { got = append(got, e) })
 	if want := []client.Event{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -304,9 +301,8 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			start := time.Now()
-			err := newClient(
-				t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts,
-			).Listen(ctx, everything(), nil)
+			err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}),
+				opts).Listen(ctx, everything(), nil)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
 				t.Errorf("got %v after %v, want the caller's deadline after an hour", err,
 					time.Since(start))
@@ -319,17 +315,14 @@ func TestListenHandlerPanics(t *testing.T) {
 	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response,
 		error){"stays": untilDone, "ends": nil} {
 		t.Run(name, func(t *testing.T) {
-			peer := listening(
-				end, frame{protocol.NotifyAcknowledged, ackAll},
-				frame{protocol.NotifyToolsChanged, bare},
-			)
+			peer := listening(end, frame{protocol.NotifyAcknowledged, ackAll},
+				frame{protocol.NotifyToolsChanged, bare})
 			events := 0
-			err := newClient(
-				t, peer, nil,
-			).Listen(t.Context(), everything(), func(context.Context, client.Event) {
-				events++
-				panic("boom")
-			})
+			err := newClient(t, peer, nil).Listen(t.Context(), everything(),
+				func(context.Context, client.Event) {
+					events++
+					panic("boom")
+				})
 			if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" ||
 				events != 1 {
 				t.Errorf("got %v after %d events, want the panic after 1", err, events)
@@ -346,9 +339,7 @@ func TestListenHandsOnOtherNotifications(t *testing.T) {
 		frame{"notifications/custom", `{}`},
 	), &client.Options{
 		Log: func(_ context.Context, m *protocol.LogMessage) {
-			got = append(
-				got, string(m.Data),
-			)
+			got = append(got, string(m.Data))
 		},
 		Notification: func(_ context.Context,
 			n *protocol.Notification) {
@@ -450,10 +441,8 @@ func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
 		back protocol.Back) (*protocol.Response, error) {
 		if req.Method == protocol.MethodListen {
-			return listening(
-				nil, frame{protocol.NotifyAcknowledged, ackAll},
-				frame{protocol.NotifyToolsChanged, bare},
-			).handle(ctx, req, back)
+			return listening(nil, frame{protocol.NotifyAcknowledged, ackAll},
+				frame{protocol.NotifyToolsChanged, bare}).handle(ctx, req, back)
 		}
 		if len(lists.requests()) == 0 {
 			close(reached)

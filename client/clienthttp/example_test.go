@@ -14,10 +14,8 @@ import (
 
 func ExampleNew() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(
-			r.Method, r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"),
-			r.Header.Get("Authorization"),
-		)
+		fmt.Println(r.Method, r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"),
+			r.Header.Get("Authorization"))
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(
 			w,

@@ -460,9 +460,8 @@ func TestSessionStatus(t *testing.T) {
 					t.Errorf("afterwards: %v", err)
 				}
 			})
-			deleted := slices.ContainsFunc(
-				s.seen, func(line string) bool { return strings.HasPrefix(line, "DELETE") },
-			)
+			deleted := slices.ContainsFunc(s.seen,
+				func(line string) bool { return strings.HasPrefix(line, "DELETE") })
 			if deleted != (test.id != "" && !test.gone) {
 				t.Errorf("DELETE %v: %q", deleted, s.seen)
 			}
@@ -501,9 +500,7 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 		"answered on events": {events("data: {}\n\n"), false},
 		"an unknown method": {
 			func(w http.ResponseWriter, r *http.Request) {
-				echoID(
-					w, r, `"error":{"code":-32601,"message":"m"}`,
-				)
+				echoID(w, r, `"error":{"code":-32601,"message":"m"}`)
 			},
 			false,
 		},
@@ -595,9 +592,8 @@ func TestSessionStream(t *testing.T) {
 		n++
 		switch {
 		case n <= 2:
-			events(event(
-				fmt.Sprintf("g%d", n), fmt.Sprintf(note, n),
-			), "data: <html>\n\n", "data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
+			events(event(fmt.Sprintf("g%d", n), fmt.Sprintf(note, n)), "data: <html>\n\n",
+				"data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
 		case n == 3:
 			answer(503, "", "")(w, r)
 		default:

@@ -317,9 +317,8 @@ func TestResponses(t *testing.T) {
 
 func TestStatusErrors(t *testing.T) {
 	t.Run("page", func(t *testing.T) {
-		_, err := serve(
-			t, answer(503, "text/plain", strings.Repeat("é\xff", 1000)), nil,
-		).Handle(t.Context(), request(), nil)
+		page := answer(503, "text/plain", strings.Repeat("é\xff", 1000))
+		_, err := serve(t, page, nil).Handle(t.Context(), request(), nil)
 		e, ok := errors.AsType[*clienthttp.StatusError](err)
 		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 ||
 			e.Excerpt == "" ||
@@ -534,9 +533,8 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %d over", name, over), func(t *testing.T) {
-				_, err := serve(
-					t, handler, &clienthttp.Options{MaxResponseBytes: 1000},
-				).Handle(t.Context(), request(), nil)
+				_, err := serve(t, handler,
+					&clienthttp.Options{MaxResponseBytes: 1000}).Handle(t.Context(), request(), nil)
 				if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 &&
 					err != nil {
 					t.Errorf("%s, %d bytes: got %v", name, len(body), err)
@@ -579,9 +577,7 @@ func TestResponseCostIsLinear(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var text string
 			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				answer(
-					tt.status, tt.media, text,
-				)(w, r)
+				answer(tt.status, tt.media, text)(w, r)
 			}, nil)
 			growthtest.Test(t, growthtest.Reader{
 				Read: func(input []byte) bool {
@@ -607,9 +603,8 @@ func refusedAll(inputs []growthtest.Input) []growthtest.Input {
 func TestDeadlineWithinEndlessStream(t *testing.T) {
 	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{
-		"CR": strings.Repeat("\r", 1<<20), "comments": strings.Repeat(
-			":\r", 1<<19,
-		), "events": strings.Repeat("event: x\rdata: y\r\r", 64<<10),
+		"CR": strings.Repeat("\r", 1<<20), "comments": strings.Repeat(":\r", 1<<19),
+		"events": strings.Repeat("event: x\rdata: y\r\r", 64<<10),
 	} {
 		endless := func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", stream)
@@ -740,9 +735,8 @@ func twoLegs(t *testing.T, kind string, w http.ResponseWriter, r *http.Request) 
 }
 
 func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
-	long := strings.Replace(
-		result, "1}", `"`+strings.Repeat("x", clienthttp.DefaultMaxResponseBytes+1<<10)+`"}`, 1,
-	)
+	long := strings.Replace(result, "1}",
+		`"`+strings.Repeat("x", clienthttp.DefaultMaxResponseBytes+1<<10)+`"}`, 1)
 	for name, handler := range map[string]http.HandlerFunc{
 		"body":   answer(200, media, long),
 		"stream": answer(200, stream, "data: "+long+"\n\n"),

@@ -30,8 +30,10 @@ import (
 type visitor struct{ browser *oauthtest.Browser }
 
 func (v visitor) Open(context.Context, string) (oauth.Receiver, error) { return v, nil }
-func (visitor) RedirectURI() string                                    { return "http://127.0.0.1:9/callback" }
-func (visitor) Close() error                                           { return nil }
+
+func (visitor) RedirectURI() string { return "http://127.0.0.1:9/callback" }
+
+func (visitor) Close() error { return nil }
 
 func (v visitor) Receive(ctx context.Context, l *oauth.Login, check func(*url.URL) error) (
 	*url.URL, error) {

@@ -251,9 +251,11 @@ func TestResourceTakesTokensForItselfOnly(t *testing.T) {
 		{"other issuer", []string{"Bearer " + other.Issue(oauthtest.Grant{Resource: r.URL})}, 401},
 		{"expired", []string{"Bearer " + as.IssueFor(oauthtest.Grant{Resource: r.URL}, -1)}, 401},
 	} {
-		if got := status(test.headers...); got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got := status(test.headers...); got != test.want {
+				t.Errorf("%s: %d, want %d", test.name, got, test.want)
+			}
+		})
 	}
 }
 

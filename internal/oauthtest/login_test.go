@@ -2,6 +2,7 @@ package oauthtest_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -354,11 +355,13 @@ func TestRegistrationOfLoopbackRedirectNeedsNativeType(t *testing.T) {
 		kind string
 		want int
 	}{{"native", 201}, {"web", 400}, {"", 400}} {
-		p := newParty(t, as)
-		a := p.register(func(asked map[string]any) { asked["application_type"] = test.kind })
-		if a.status != test.want {
-			t.Errorf("type %q: status %d, want %d", test.kind, a.status, test.want)
-		}
+		t.Run(cmp.Or(test.kind, "none"), func(t *testing.T) {
+			p := newParty(t, as)
+			a := p.register(func(asked map[string]any) { asked["application_type"] = test.kind })
+			if a.status != test.want {
+				t.Errorf("type %q: status %d, want %d", test.kind, a.status, test.want)
+			}
+		})
 	}
 }
 

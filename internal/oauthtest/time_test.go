@@ -31,7 +31,7 @@ func TestTokensExpireInFakeTime(t *testing.T) {
 		if _, ok := as.Check(first.Access); !ok {
 			t.Error("the token has expired too early")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if _, ok := as.Check(first.Access); ok {
 			t.Error("the token has not expired")
 		}

@@ -20,19 +20,21 @@ func (r *receipt) Fail(err error) { r.told = append(r.told, err) }
 
 func TestKeysAreWhatIdsMean(t *testing.T) {
 	for _, test := range []struct {
-		one, other string
-		same       bool
+		name, one, other string
+		same             bool
 	}{
-		{`"a\/b"`, `"a/b"`, true},
-		{`"<"`, `"\u003c"`, true},
-		{`1`, `1.0`, true},
-		{`1`, `"1"`, false},
-		{`1`, `2`, false},
+		{"escaped slash", `"a\/b"`, `"a/b"`, true},
+		{"escaped letter", `"<"`, `"\u003c"`, true},
+		{"spellings of a number", `1`, `1.0`, true},
+		{"number and text", `1`, `"1"`, false},
+		{"two numbers", `1`, `2`, false},
 	} {
-		one, other := receipts.Key([]byte(test.one)), receipts.Key([]byte(test.other))
-		if (one == other) != test.same {
-			t.Errorf("the keys of %s and %s are %q and %q", test.one, test.other, one, other)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			one, other := receipts.Key([]byte(test.one)), receipts.Key([]byte(test.other))
+			if (one == other) != test.same {
+				t.Errorf("the keys of %s and %s are %q and %q", test.one, test.other, one, other)
+			}
+		})
 	}
 	for _, id := range []string{"", "null", "{"} {
 		if key := receipts.Key([]byte(id)); key != "" {

@@ -121,9 +121,8 @@ func TestReaderResumption(t *testing.T) {
 
 func TestReaderSourceErrors(t *testing.T) {
 	broken := errors.New("broken")
-	r := sse.NewReader(
-		io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(broken)), 0,
-	)
+	r := sse.NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"),
+		iotest.ErrReader(broken)), 0)
 	if got, err := readAll(r); len(got) != 1 || err != broken {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -144,9 +143,8 @@ func TestWriter(t *testing.T) {
 		name, got, want string
 	}{
 		{"one line", string(sse.AppendEvent([]byte("x"), []byte("a"))), "xdata: a\n\n"},
-		{"lines", string(
-			sse.AppendEvent(nil, []byte("a\nb\r\nc\rd")),
-		), "data: a\ndata: b\ndata: c\ndata: d\n\n"},
+		{"lines", string(sse.AppendEvent(nil, []byte("a\nb\r\nc\rd"))),
+			"data: a\ndata: b\ndata: c\ndata: d\n\n"},
 		{"trailing end", string(sse.AppendEvent(nil, []byte("a\n"))), "data: a\ndata: \n\n"},
 		{"id", string(sse.AppendEventID(nil, "1\n\r\x002", []byte("a"))), "id: 12\ndata: a\n\n"},
 		{"comment", string(sse.AppendComment(nil)), ":\n\n"},
@@ -216,9 +214,8 @@ func FuzzWriter(f *testing.F) {
 func BenchmarkReader(b *testing.B) {
 	stream := sse.AppendEvent(
 		nil,
-		[]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+strings.Repeat(
-			"x", 400,
-		)+`"}]}}`),
+		[]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+
+			strings.Repeat("x", 400)+`"}]}}`),
 	)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(stream)))
@@ -246,9 +243,8 @@ func TestReaderCostIsLinear(t *testing.T) {
 	inputs := []growthtest.Input{
 		{Name: "CR", Make: growthtest.Repeat("data: a\n\n", "\r", "\n\n")},
 		{Name: "CR after a long line", Make: func(size int) []byte {
-			return append(growthtest.Repeat(
-				"data: ", "x", "\n\n",
-			)(size/2), growthtest.Repeat("", "\r", "\n\n")(size/2)...)
+			return append(growthtest.Repeat("data: ", "x", "\n\n")(size/2),
+				growthtest.Repeat("", "\r", "\n\n")(size/2)...)
 		}},
 		{Name: "LF", Make: growthtest.Repeat("", "\n", "data: a\n\n")},
 		{Name: "comments", Make: growthtest.Repeat("", ":\r", "data: a\n\n")},
