@@ -29,7 +29,8 @@ type bank struct {
 func (b *bank) register(s *server.Server) {
 	server.AddToolOut(s, server.Tool{
 		Name: "balance", Description: "Says how many payments were made.",
-		Scopes: []string{scopeRead}, Annotations: &protocol.ToolAnnotations{ReadOnlyHint: new(true)},
+		Scopes:      []string{scopeRead},
+		Annotations: &protocol.ToolAnnotations{ReadOnlyHint: new(true)},
 	}, b.balance)
 	server.AddTool(s, server.Tool{
 		Name: "pay", Description: "Pays a bill, after the person has approved it.",

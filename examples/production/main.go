@@ -60,7 +60,7 @@ func main() {
 }
 
 func run(ctx context.Context, address, admin string, stdio bool) error {
-	logger, err := zap.NewProduction() // to standard error: with -stdio the output is the protocol's
+	logger, err := zap.NewProduction() // to standard error: the output may be the protocol's
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,8 @@ func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *clie
 			return &protocol.ElicitResult{Action: protocol.ActionAccept,
 				Content: json.RawMessage(`{"reference":"May"}`)}, nil
 		},
-		ElicitURL: func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+		ElicitURL: func(_ context.Context, q *client.URLQuestion) (
+			*protocol.ElicitResult, error) {
 			response, err := http.Post(q.URL, "application/x-www-form-urlencoded", nil)
 			if err != nil {
 				return nil, err
