@@ -19,8 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// atOnce is how long what happens at once may take on a loaded machine.
-const atOnce = 3 * time.Second
 
 // attemptTime is how long one of several attempts to send a message may take. Core NATS
 // delivers a message at most once: a request or a response that is sent while routes
