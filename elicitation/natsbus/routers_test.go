@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-
 // attemptTime is how long one of several attempts to send a message may take. Core NATS
 // delivers a message at most once: a request or a response that is sent while routes
 // break or form may be lost although both replicas live, and would be waited for in vain.
