@@ -67,7 +67,13 @@ func (e *TransportError) nextStep() string {
 	if step := stepAfterStatus(e.Err); step != "" {
 		return step
 	}
+	_, unhandled := errors.AsType[interface {
+		error
+		Unhandled()
+	}](e.Err)
 	switch {
+	case unhandled: // the cause says what can be done about the credentials
+		return ""
 	case errors.Is(e.Err, protocol.ErrSessionGone):
 		return "the next call opens a new session"
 	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded),

@@ -493,6 +493,10 @@ func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 			if want := len(a.refusals); sent != want {
 				t.Errorf("sent %d times, want %d", sent, want)
 			}
+			shown := &client.TransportError{Method: "tools/call", Err: err}
+			if strings.Contains(shown.Error(), "may have run") {
+				t.Errorf("got %v, but the request was not acted on", shown)
+			}
 			if name == "Refused" {
 				secrettest.Check(t, []byte("secret-token-1"), err)
 			}

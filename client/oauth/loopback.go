@@ -135,6 +135,8 @@ type loopbackReceiver struct {
 	mu    sync.Mutex
 	check func(callback *url.URL) error // nil: no login has begun
 	done  bool
+
+	refused *CallbackError // the last callback that was not taken; nil: none
 }
 
 func newReceiver(b *Loopback, host string, listeners []net.Listener) *loopbackReceiver {
@@ -190,6 +192,7 @@ func (r *loopbackReceiver) take(callback *url.URL) bool {
 		return false
 	}
 	if wrong := (*CallbackError)(nil); errors.As(r.check(callback), &wrong) {
+		r.refused = wrong
 		return false
 	}
 	r.done = true
@@ -241,9 +244,19 @@ func (r *loopbackReceiver) wait(ctx context.Context) (*url.URL, error) {
 				fmt.Fprintln(r.b.Prompt, "That is not where the browser was sent back to.")
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("oauth: nobody has logged in: %w", context.Cause(ctx))
+			return nil, r.timeoutError(context.Cause(ctx))
 		}
 	}
+}
+
+// timeoutError says what the wait was for, and why the last callback was not it.
+func (r *loopbackReceiver) timeoutError(cause error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused == nil {
+		return fmt.Errorf("oauth: nobody has logged in: %w", cause)
+	}
+	return fmt.Errorf("oauth: nobody has logged in: %w; %w", cause, r.refused)
 }
 
 // pasted returns the lines of Paste, which are read by one goroutine for all logins.

@@ -53,6 +53,7 @@ type Source struct {
 	servers  map[string]*serverMetadata
 	stepUps  map[string][]time.Time // by operation
 	failures map[string]failure     // by what was asked for
+	refused  refusedToken           // the last one
 }
 
 // tokens are those in use. They are not changed.
@@ -60,6 +61,12 @@ type tokens struct {
 	issuer   string // as its metadata spells it
 	resource string
 	record   *tokenRecord
+}
+
+// A refusedToken is one that the server has refused although it was just issued.
+type refusedToken struct {
+	token string
+	at    time.Time
 }
 
 // A failure is a login that was in vain.
@@ -212,7 +219,7 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	}
 	if r.Status == http.StatusUnauthorized {
 		return s.mend(ctx, sent, loginTime, func(ctx context.Context, sent string) error {
-			return s.replace(ctx, sent, c)
+			return s.replace(ctx, sent, c, r.Attempt)
 		})
 	}
 	if c.code != "insufficient_scope" {
@@ -268,8 +275,9 @@ func (s *Source) countStepUp(operation string) bool {
 	return true
 }
 
-// replace gets another token in the place of one that the server does not accept.
-func (s *Source) replace(ctx context.Context, sent string, c challenge) error {
+// replace gets another token in the place of one that the server does not accept. attempt counts
+// how often the request was sent: the token of a second one was just issued, for this request.
+func (s *Source) replace(ctx context.Context, sent string, c challenge, attempt int) error {
 	now, err := s.replacedNow(ctx, sent)
 	if err != nil || now.replaced {
 		return err
@@ -285,7 +293,8 @@ func (s *Source) replace(ctx context.Context, sent string, c challenge) error {
 	moved := d.Issuer != now.tokens.issuer || d.Resource != now.tokens.resource
 	record := now.tokens.record
 	justIssued := time.Since(record.Obtained) < justIssuedTime && record.left() > 0
-	if !moved && record.Refresh != "" && !justIssued {
+	vain := s.isRefusedToken(sent, justIssued && attempt > 1)
+	if !moved && record.Refresh != "" && !vain {
 		if err := s.renew(ctx, sent); !isForgotten(err) {
 			return err
 		}
@@ -294,6 +303,17 @@ func (s *Source) replace(ctx context.Context, sent string, c challenge) error {
 			"issued a moment ago: logging in again would not help", d.Issuer)
 	}
 	return s.logInAt(ctx, d, want{challenge: c})
+}
+
+// isRefusedToken reports whether another token would be refused as well: this one was just issued
+// for the request that it was refused for, or it was remembered as such lately.
+func (s *Source) isRefusedToken(sent string, now bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now {
+		s.refused = refusedToken{sent, time.Now()}
+	}
+	return s.refused.token == sent && time.Since(s.refused.at) < failureTime
 }
 
 // isForgotten reports whether an authorization server has said that a refresh token is of no use
@@ -344,6 +364,10 @@ func (s *Source) renew(ctx context.Context, sent string) error {
 	if client == nil || client.id != old.record.ClientID {
 		return s.forgetRefresh(ctx, old)
 	}
+	// Once it was sent it is not cancelled: the refresh token may be used up already, and the next
+	// one is in the answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+	defer cancel()
 	record, err := s.refresh(ctx, server, client, old.resource, old.record)
 	s.observe(Event{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
 		Scopes: old.record.Granted, Err: err})

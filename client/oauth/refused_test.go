@@ -1,0 +1,111 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+)
+
+// TestTokenThatEndsEarlyIsRefreshed: a server may refuse a token that is not over, for example when
+// the authorization server has revoked it. That is no reason for a login.
+func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	for range 3 {
+		if err := s.call(t.Context(), source, "search"); err != nil {
+			t.Fatal(err)
+		}
+		s.as.Expire()
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 2})
+}
+
+// TestServerThatRefusesEveryToken: there is one login, and then an error without one.
+func TestServerThatRefusesEveryToken(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.resource.Misbehave(oauthtest.UnauthorizedForEver)
+	source := s.source(t, nil)
+	for range 3 {
+		err := s.call(t.Context(), source, "search")
+		if err == nil || !strings.Contains(err.Error(), "logging in again would not help") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+	s.resource.Behave() // it was the server's fault, and the token is good
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Error(err)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 0})
+}
+
+// TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived, so the
+// answer must be awaited also when nobody waits for the call any more.
+func TestRefreshIsNotCancelled(t *testing.T) {
+	s := newSite(t, nil, nil)
+	refreshed := make(chan error, 1)
+	source := s.source(t, func(o *oauth.Options) {
+		o.Observe = func(e oauth.Event) {
+			if e.Kind == oauth.TokenRefresh {
+				refreshed <- e.Err
+			}
+		}
+	})
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Fatal(err)
+	}
+	s.as.Expire()
+	gate := s.as.Hold(oauthtest.Refresh)
+	ctx, cancel := context.WithCancel(t.Context())
+	var call sync.WaitGroup
+	call.Go(func() {
+		if err := s.call(ctx, source, "search"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	<-gate.Arrived
+	cancel()
+	call.Wait()
+	gate.Release()
+	if err := <-refreshed; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.call(t.Context(), source, "search"); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+}
+
+// TestWaitSaysWhyTheCallbackWasRefused: with an authorization server that does not keep its
+// promises the person sees a page that refuses them, and the caller must learn why.
+func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	browser := oauthtest.NewBrowser(t)
+	var receiver oauth.Receiver
+	loopback := &oauth.Loopback{Browse: func(ctx context.Context, _ string) error {
+		defer cancel() // nothing else will come
+		page, err := browser.Load(ctx, receiver.RedirectURI()+"?iss=another")
+		if err == nil && page.Status != http.StatusBadRequest {
+			t.Errorf("status %d, want 400", page.Status)
+		}
+		return err
+	}}
+	receiver, err := loopback.Open(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://issuer.example/authorize"},
+		func(*url.URL) error { return &oauth.CallbackError{Reason: "it is from another issuer"} })
+	refused := (*oauth.CallbackError)(nil)
+	if !errors.As(err, &refused) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
