@@ -117,7 +117,14 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 		}
 		return s.readResource(c.metadata, body, c.metadata == root)
 	}
-	at := []string{origin + wellKnownResource + strings.TrimSuffix(s.endpoint.EscapedPath(), "/")}
+	path := s.endpoint.EscapedPath()
+	if path == "/" {
+		path = "" // of the host; that of a path is part of the name of the resource
+	}
+	if s.endpoint.RawQuery != "" {
+		path += "?" + s.endpoint.RawQuery
+	}
+	at := []string{root + path}
 	if at[0] != root {
 		at = append(at, root)
 	}
@@ -199,7 +206,7 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 		err = errors.New("URL has a query")
 	}
 	if err != nil {
-		return nil, &MetadataError{quoteForeign(issuer), err}
+		return nil, &MetadataError{issuer, err}
 	}
 	for _, at := range serverMetadataURLs(u) {
 		body, err := s.guard.get(ctx, at)

@@ -18,7 +18,6 @@ type LoginRequiredError struct {
 	Scopes []string
 
 	challenge challenge
-	stepUp    bool
 }
 
 // Error tells what is wrong, and what can be done.
@@ -48,10 +47,21 @@ type MetadataError struct {
 }
 
 // Error tells what is wrong, and what can be done.
-func (e *MetadataError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.URL, e.Err) }
+func (e *MetadataError) Error() string {
+	return fmt.Sprintf("oauth: %s: %v", quoteForeign(e.URL), e.Err)
+}
 
 // Unwrap returns Err.
 func (e *MetadataError) Unwrap() error { return e.Err }
+
+// A StoreError says that the [Store] fails. Nothing that it holds is replaced before it can be read.
+type StoreError struct{ Err error }
+
+// Error tells what is wrong, and what can be done.
+func (e *StoreError) Error() string { return "oauth: the store: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *StoreError) Unwrap() error { return e.Err }
 
 // A ResourceError says that the metadata of a server is about another resource.
 type ResourceError struct{ Want, Got string }

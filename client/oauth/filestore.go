@@ -65,6 +65,11 @@ func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	return &FileStore{folder, ring, names}, nil
 }
 
+// Format implements [fmt.Formatter]. It prints the folder alone, whatever the verb.
+func (s *FileStore) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "store in the folder %s", s.folder)
+}
+
 // path returns the file of a record. Names do not tell which servers a person uses.
 func (s *FileStore) path(k Key) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", s.names, k.Issuer, k.Resource,

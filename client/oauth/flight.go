@@ -9,47 +9,69 @@ import (
 type flight struct {
 	done    chan struct{} // closed when it has ended
 	err     error         // set before
-	cancel  context.CancelFunc
-	waiters int // the work ends with the last of them, unless it is in the background
+	cancel  context.CancelCauseFunc
+	waiters int  // nobody waits for one in the background, which counts as a waiter itself
+	ending  bool // it was cancelled: it gets no token for those who come now
 }
 
 // mend waits until the token that was sent is replaced: by work, or by that of another caller.
-// again says that it was, or may have been. The work has a time limit and a context of its own: no
-// caller ends it that is not the last.
+// again says that it was, or may have been. The work has a time limit and a context of its own,
+// which ends with the last caller that waits for it.
 func (s *Source) mend(ctx context.Context, sent string, limit time.Duration,
 	work func(ctx context.Context, sent string) error) (again bool, err error) {
-	s.mu.Lock()
-	if s.tokens != nil && s.tokens.record.Access != sent {
+	for {
+		s.mu.Lock()
+		if s.tokens != nil && s.tokens.record.Access != sent {
+			s.mu.Unlock()
+			return true, nil
+		}
+		f := s.flight
+		if f == nil {
+			f = s.startLocked(ctx, sent, limit, work)
+		}
+		ending := f.ending
+		if !ending {
+			f.waiters++
+		}
 		s.mu.Unlock()
-		return true, nil
+		select {
+		case <-f.done:
+			if !ending {
+				return f.err == nil, f.err
+			}
+		case <-ctx.Done():
+			if !ending {
+				s.leave(f)
+			}
+			return false, context.Cause(ctx)
+		}
 	}
-	f := s.flight
-	if f == nil {
-		f = s.startLocked(ctx, sent, limit, work)
-	}
-	f.waiters++
-	s.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.err == nil, f.err
-	case <-ctx.Done():
-	}
+}
+
+// leave ends a flight that nobody waits for any more.
+func (s *Source) leave(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.waiters--; f.waiters == 0 {
-		f.cancel()
+		f.endLocked(context.Canceled)
 	}
-	return false, context.Cause(ctx)
+}
+
+func (f *flight) endLocked(cause error) {
+	f.ending = true
+	f.cancel(cause)
 }
 
 // startLocked starts a flight. Other processes that share the store are kept out meanwhile.
 func (s *Source) startLocked(ctx context.Context, sent string, limit time.Duration,
 	work func(ctx context.Context, sent string) error) *flight {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	f := &flight{done: make(chan struct{}), cancel: cancel}
 	s.flight = f
 	go func() {
-		defer cancel()
+		defer cancel(nil)
+		ctx, stop := context.WithTimeout(ctx, limit)
+		defer stop()
 		err := s.alone(ctx, sent, work)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -63,7 +85,7 @@ func (s *Source) alone(ctx context.Context, sent string,
 	work func(ctx context.Context, sent string) error) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
-		return err
+		return &StoreError{err}
 	}
 	defer unlock()
 	return work(ctx, sent)

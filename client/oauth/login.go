@@ -50,7 +50,7 @@ type loginData struct {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (l *Login) MarshalJSON() ([]byte, error) {
+func (l Login) MarshalJSON() ([]byte, error) {
 	l.data.URL = l.URL
 	return json.Marshal(l.data)
 }
@@ -65,12 +65,12 @@ func (l *Login) UnmarshalJSON(data []byte) error {
 }
 
 // Format implements [fmt.Formatter]. It prints the issuer alone, whatever the verb.
-func (l *Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
+func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (l *Login) LogValue() slog.Value { return slog.StringValue(l.text()) }
+func (l Login) LogValue() slog.Value { return slog.StringValue(l.text()) }
 
-func (l *Login) text() string { return "login at " + l.data.Issuer }
+func (l Login) text() string { return "login at " + l.data.Issuer }
 
 // Begin begins a login for hosts whose person has a browser elsewhere: the host sends it to
 // Login.URL, and passes the URL with which it comes back to [Source.Finish]. cause is the error of
@@ -83,7 +83,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	}
 	var need want
 	if required := (*LoginRequiredError)(nil); errors.As(cause, &required) {
-		need = want{required.challenge, required.stepUp}
+		need = want{required.challenge}
 	}
 	d, err := s.discover(ctx, need.challenge)
 	if err != nil {
@@ -95,7 +95,6 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 // A want is what a login is for.
 type want struct {
 	challenge challenge
-	stepUp    bool
 }
 
 // begin makes a login at an authorization server.
@@ -183,6 +182,17 @@ func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
 // Finish ends a login with the URL that the browser came back with. The login may have been begun
 // by a Source of another process, with the same endpoint and options.
 func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error {
+	unlock, err := s.store.Lock(ctx, s.pointerKey())
+	if err != nil {
+		return &StoreError{err}
+	}
+	defer unlock()
+	return s.finish(ctx, l, callback)
+}
+
+// finish is Finish for those who hold the lock of the endpoint. A code that was sent is not given
+// up: it is used up.
+func (s *Source) finish(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:
 		return errors.New("oauth: Finish needs a login and a callback")
@@ -199,13 +209,16 @@ func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error 
 	if err != nil {
 		return err
 	}
-	client, err := s.knownClient(ctx, server)
+	client, err := s.clientByID(ctx, server, l.data.ClientID)
 	if err != nil {
 		return err
 	}
-	if client == nil || client.id != l.data.ClientID {
-		return &RegistrationError{server.Issuer, errors.New("the login is of another registration")}
+	if client == nil {
+		return &RegistrationError{server.Issuer, errors.New("the registration that the login is " +
+			"of was forgotten; begin another login")}
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+	defer cancel()
 	record, err := s.exchange(ctx, server, client, &l.data, code)
 	if err != nil {
 		return err

@@ -53,7 +53,8 @@ type Loopback struct {
 	// alone. Nil: any that is free.
 	Ports []int
 	// Browse opens a URL in the person's browser. Nil: the command of the operating system.
-	// It must not go through a shell. An error is not the end: the person may open the URL.
+	// It must not go through a shell. An error is not the end where there is a Prompt: the person
+	// may open the URL. ctx ends with the login.
 	Browse func(ctx context.Context, url string) error
 	// Prompt is where the URL is shown to the person. Nil: nowhere. Not the standard output of a
 	// server that speaks the protocol there.
@@ -222,18 +223,21 @@ func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 	if browse == nil {
 		browse = openBrowser
 	}
-	if err := browse(ctx, l.URL); err != nil && r.b.Prompt == nil {
-		return nil, fmt.Errorf("oauth: the browser cannot be opened: %w", err)
-	}
-	return r.wait(ctx)
+	browsed := make(chan error, 1)
+	go func() { browsed <- browse(ctx, l.URL) }() // some commands end with the browser
+	return r.wait(ctx, browsed)
 }
 
-func (r *loopbackReceiver) wait(ctx context.Context) (*url.URL, error) {
+func (r *loopbackReceiver) wait(ctx context.Context, browsed <-chan error) (*url.URL, error) {
 	lines := r.b.pasted()
 	for {
 		select {
 		case callback := <-r.callbacks:
 			return callback, nil
+		case err := <-browsed:
+			if err != nil && r.b.Prompt == nil {
+				return nil, fmt.Errorf("oauth: the browser cannot be opened: %w", err)
+			}
 		case line, ok := <-lines:
 			if !ok {
 				lines = nil
@@ -278,7 +282,8 @@ func (b *Loopback) pasted() <-chan string {
 	return lines
 }
 
-// openBrowser opens a URL with the command of the operating system, as one argument.
+// openBrowser opens a URL with the command of the operating system, as one argument. The command
+// may be the browser: it is not ended with the login.
 func openBrowser(ctx context.Context, page string) error {
 	command := []string{"xdg-open", page}
 	switch runtime.GOOS {
@@ -287,5 +292,5 @@ func openBrowser(ctx context.Context, page string) error {
 	case "windows":
 		command = []string{"rundll32", "url.dll,FileProtocolHandler", page}
 	}
-	return exec.CommandContext(ctx, command[0], command[1:]...).Run()
+	return exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...).Run()
 }

@@ -63,8 +63,8 @@ func inAny(a netip.Addr, prefixes ...string) bool {
 	return false
 }
 
-// embedded returns the IPv4 address that an IPv6 address stands for: NAT64, 6to4, and those that
-// are IPv4-compatible.
+// embedded returns the IPv4 address that an IPv6 address stands for: NAT64, 6to4, Teredo, and those
+// that are IPv4-compatible.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false
@@ -75,6 +75,8 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 		return netip.AddrFrom4([4]byte(b[12:16])), true
 	case inAny(a, "2002::/16"):
 		return netip.AddrFrom4([4]byte(b[2:6])), true
+	case inAny(a, "2001::/32"):
+		return netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}), true
 	case inAny(a, "::/96") && !a.IsLoopback() && !a.IsUnspecified():
 		return netip.AddrFrom4([4]byte(b[12:16])), true
 	}
@@ -241,11 +243,11 @@ func (e *statusError) missing() bool {
 // get reads a document.
 func (g *guard) get(ctx context.Context, at string) ([]byte, error) {
 	if _, err := g.checkURL(at); err != nil {
-		return nil, &MetadataError{quoteForeign(at), err}
+		return nil, &MetadataError{at, err}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return nil, &MetadataError{quoteForeign(at), err}
+		return nil, &MetadataError{at, err}
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("MCP-Protocol-Version", "2026-07-28")

@@ -26,8 +26,7 @@ const (
 // A clientID is this client as an authorization server knows it.
 type clientID struct {
 	id, secret, method string
-	redirectURI        string // it is bound to, empty: any
-	dynamic            bool
+	dynamic            bool // it was registered by this package
 }
 
 // style returns how the client authenticates. It is never found out by trying: a code that is sent
@@ -49,24 +48,74 @@ func (s *Source) registrationFor(issuer string) *Registration {
 	return nil
 }
 
-// knownClient returns the id of this client at an authorization server, nil: it has none yet. What
-// was registered first comes first (client registration, "Registration Approaches").
-func (s *Source) knownClient(ctx context.Context, m *serverMetadata) (*clientID, error) {
+// configuredClient returns the id of this client at an authorization server that is known without a
+// registration, nil: there is none. What was registered first comes first (client registration,
+// "Registration Approaches").
+func (s *Source) configuredClient(m *serverMetadata) *clientID {
 	if r := s.registrationFor(m.Issuer); r != nil {
-		id := &clientID{id: r.ClientID, secret: string(r.ClientSecret), method: methodOf(r, m)}
-		return id, nil
+		return &clientID{id: r.ClientID, secret: string(r.ClientSecret), method: methodOf(r, m)}
 	}
 	if s.opts.MetadataURL != "" && m.Documents {
-		return &clientID{id: s.opts.MetadataURL, method: methodNone}, nil
+		return &clientID{id: s.opts.MetadataURL, method: methodNone}
 	}
-	record, err := load[clientRecord](ctx, s.store, s.clientKey(m.Issuer))
-	if err != nil || record == nil || record.ClientID == "" {
+	return nil
+}
+
+// registeredClients returns the registrations of this client that are valid, the newest first.
+func (s *Source) registeredClients(ctx context.Context, issuer string) ([]clientRecord, error) {
+	record, err := load[clientsRecord](ctx, s.store, clientKey(issuer))
+	if err != nil || record == nil {
 		return nil, err
 	}
-	if !record.Expiry.IsZero() && time.Now().After(record.Expiry) {
-		return nil, nil
+	return slices.DeleteFunc(record.Clients, func(c clientRecord) bool {
+		return c.ClientID == "" || !c.Expiry.IsZero() && time.Now().After(c.Expiry)
+	}), nil
+}
+
+// clientByID returns the client that tokens or a login were made for, nil: this client is not known
+// by the id any more.
+func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (*clientID, error) {
+	if c := s.configuredClient(m); c != nil && c.id == id {
+		return c, nil
 	}
-	return &clientID{record.ClientID, record.Secret, record.Method, record.RedirectURI, true}, nil
+	registered, err := s.registeredClients(ctx, m.Issuer)
+	for _, c := range registered {
+		if c.ClientID == id {
+			return c.client(), nil
+		}
+	}
+	return nil, err
+}
+
+// redirectHint returns where the last login came back to, if a registration is bound to it.
+func (s *Source) redirectHint(ctx context.Context, m *serverMetadata) (string, error) {
+	if s.configuredClient(m) != nil {
+		return "", nil
+	}
+	registered, err := s.registeredClients(ctx, m.Issuer)
+	if err != nil || len(registered) == 0 {
+		return "", err
+	}
+	return registered[0].RedirectURI, nil
+}
+
+func (c *clientRecord) client() *clientID {
+	return &clientID{c.ClientID, c.Secret, c.Method, true}
+}
+
+// forgetClient forgets a registration that the authorization server does not know any more.
+func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
+	unlock, err := s.store.Lock(ctx, clientKey(issuer))
+	if err != nil {
+		return &StoreError{err}
+	}
+	defer unlock()
+	registered, err := s.registeredClients(ctx, issuer)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(registered, func(c clientRecord) bool { return c.ClientID == id })
+	return save(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
 func methodOf(r *Registration, m *serverMetadata) string {
@@ -81,22 +130,28 @@ func methodOf(r *Registration, m *serverMetadata) string {
 	return methodBasic // the default of RFC 8414
 }
 
-func (s *Source) clientKey(issuer string) Key {
-	return Key{Issuer: issuer, Account: s.opts.Account}
-}
+func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 
 // clientFor returns the id of this client for a login whose redirect URI this is, and registers the
 // client if it has none.
 func (s *Source) clientFor(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*clientID, error) {
-	unlock, err := s.store.Lock(ctx, s.clientKey(m.Issuer))
+	if c := s.configuredClient(m); c != nil {
+		return c, nil
+	}
+	unlock, err := s.store.Lock(ctx, clientKey(m.Issuer))
+	if err != nil {
+		return nil, &StoreError{err}
+	}
+	defer unlock()
+	registered, err := s.registeredClients(ctx, m.Issuer)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	known, err := s.knownClient(ctx, m)
-	if err != nil || known != nil && (known.redirectURI == "" || known.redirectURI == redirectURI) {
-		return known, err
+	for _, c := range registered {
+		if c.RedirectURI == redirectURI {
+			return c.client(), nil
+		}
 	}
 	if m.Registration == "" || s.opts.NoDynamic {
 		return nil, &RegistrationError{m.Issuer, errors.New("it does not register clients by " +
@@ -107,10 +162,13 @@ func (s *Source) clientFor(ctx context.Context, m *serverMetadata, redirectURI s
 	if err != nil {
 		return nil, &RegistrationError{m.Issuer, err}
 	}
-	if err := save(ctx, s.store, s.clientKey(m.Issuer), record); err != nil {
+	registered = append([]clientRecord{*record}, registered...)
+	err = save(ctx, s.store, clientKey(m.Issuer),
+		clientsRecord{registered[:min(len(registered), maxClients)]})
+	if err != nil {
 		return nil, err
 	}
-	return &clientID{record.ClientID, record.Secret, record.Method, record.RedirectURI, true}, nil
+	return record.client(), nil
 }
 
 // A clientDocument describes a client: to be registered, or at its MetadataURL.

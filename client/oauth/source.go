@@ -2,8 +2,10 @@ package oauth
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,6 +56,7 @@ type Source struct {
 	stepUps  map[string][]time.Time // by operation
 	failures map[string]failure     // by what was asked for
 	refused  refusedToken           // the last one
+	nobody   string                 // names the time in which nobody is logged in
 }
 
 // tokens are those in use. They are not changed.
@@ -61,6 +64,12 @@ type tokens struct {
 	issuer   string // as its metadata spells it
 	resource string
 	record   *tokenRecord
+	header   http.Header // for requests
+}
+
+func newTokens(issuer, resource string, record *tokenRecord) *tokens {
+	return &tokens{issuer, resource, record,
+		http.Header{"Authorization": {"Bearer " + record.Access}}}
 }
 
 // A refusedToken is one that the server has refused although it was just issued.
@@ -92,12 +101,20 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
 		guard: newGuard(u, opts.HTTPClient), servers: map[string]*serverMetadata{},
-		stepUps: map[string][]time.Time{}, failures: map[string]failure{}}
+		stepUps: map[string][]time.Time{}, failures: map[string]failure{}, nobody: newNobody()}
 	if s.store == nil {
 		s.store = NewMemoryStore()
 	}
 	return s, nil
 }
+
+// Format implements [fmt.Formatter]. It prints the endpoint without its query, whatever the verb.
+func (s *Source) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "tokens for %s://%s%s", s.endpoint.Scheme, s.endpoint.Host,
+		s.endpoint.EscapedPath())
+}
+
+func newNobody() string { return "nobody-" + rand.Text() }
 
 func (s *Source) observe(e Event) {
 	if s.opts.Observe != nil {
@@ -129,20 +146,23 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	defer s.loading.Unlock()
 	pointer, err := load[pointerRecord](ctx, s.store, s.pointerKey())
 	if err != nil {
-		return nil, fmt.Errorf("oauth: the store: %w", err)
+		return nil, err
 	}
 	var found *tokens
 	if pointer != nil {
 		record, err := load[tokenRecord](ctx, s.store, s.tokenKey(pointer.Issuer, pointer.Resource))
 		if err != nil {
-			return nil, fmt.Errorf("oauth: the store: %w", err)
+			return nil, err
 		}
 		if record != nil && isToken(record.Access) {
-			found = &tokens{pointer.Issuer, pointer.Resource, record}
+			found = newTokens(pointer.Issuer, pointer.Resource, record)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.loaded && !force {
+		return s.tokens, nil // there was a login or a logout meanwhile
+	}
 	s.tokens, s.loaded = found, true
 	return found, nil
 }
@@ -150,23 +170,23 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 // keep saves a login and then uses it.
 func (s *Source) keep(ctx context.Context, issuer, resource string, record *tokenRecord) error {
 	if err := save(ctx, s.store, s.tokenKey(issuer, resource), record); err != nil {
-		return fmt.Errorf("oauth: the store: %w", err)
+		return err
 	}
 	err := save(ctx, s.store, s.pointerKey(), pointerRecord{issuer, resource})
 	if err != nil {
-		return fmt.Errorf("oauth: the store: %w", err)
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens, s.loaded = &tokens{issuer, resource, record}, true
+	s.tokens, s.loaded = newTokens(issuer, resource, record), true
 	return nil
 }
 
 // Credentials implements [clienthttp.Authorizer]: it returns the token of the person, which it
 // refreshes before it ends. Where there is none the request goes out without: the refusal says
-// where to log in.
+// where to log in. The header is that of all requests and must not be changed.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
-	if r.URL == nil || r.URL.String() != s.endpoint.String() {
+	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
 	}
 	now, err := s.readStored(ctx, false)
@@ -177,7 +197,7 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	case now.record.Refresh == "":
 	case left <= 0:
 		if _, err := s.mend(ctx, now.record.Access, refreshTime, s.renew); err != nil &&
-			!isForgotten(err) {
+			!isFinal(err) {
 			return nil, err
 		}
 		if now = s.currentTokens(); now == nil {
@@ -186,7 +206,7 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	case left < now.record.ahead():
 		s.refreshInBackground(now)
 	}
-	return http.Header{"Authorization": {"Bearer " + now.record.Access}}, nil
+	return now.header, nil
 }
 
 // left returns how long the token is valid; a token that does not say ends when it is refused.
@@ -217,16 +237,18 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	if !waitsForPeople(r.Outgoing) {
 		return false, nil
 	}
-	if r.Status == http.StatusUnauthorized {
+	if r.Status == http.StatusUnauthorized || now == nil && c.code == insufficientScope {
 		return s.mend(ctx, sent, loginTime, func(ctx context.Context, sent string) error {
 			return s.replace(ctx, sent, c, r.Attempt)
 		})
 	}
-	if c.code != "insufficient_scope" {
+	if c.code != insufficientScope {
 		return false, nil // not for want of scopes
 	}
-	return s.stepUp(ctx, r, sent, c)
+	return s.stepUp(ctx, r, now, c)
 }
+
+const insufficientScope = "insufficient_scope"
 
 // waitsForPeople reports whether a request is worth a login: not the end of a session, and not the
 // end of a call, which are given up soon.
@@ -235,25 +257,23 @@ func waitsForPeople(r clienthttp.Outgoing) bool {
 }
 
 // stepUp has the person grant more scopes, unless that was tried in vain.
-func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, sent string, c challenge) (
+func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, now *tokens, c challenge) (
 	bool, error) {
-	now := s.currentTokens()
-	if now == nil || len(c.scopes) == 0 {
-		return false, &ScopeError{Needed: c.scopes}
-	}
 	lack := &ScopeError{Needed: c.scopes, Granted: now.record.Granted}
 	wanted := scope.Union(now.record.Requested, c.scopes)
-	if len(wanted) == len(now.record.Requested) && s.opts.Scopes == nil {
-		return false, lack // they were asked for
-	}
-	if !s.countStepUp(r.RPC + "\x00" + r.Target) {
+	asked := len(wanted) == len(now.record.Requested) && s.opts.Scopes == nil
+	if len(c.scopes) == 0 || asked && time.Since(now.record.LoggedIn) < failureTime {
 		return false, lack
 	}
+	sent, operation := now.record.Access, r.RPC+"\x00"+r.Target
 	return s.mend(ctx, sent, loginTime, func(ctx context.Context, sent string) error {
 		if replaced, err := s.replacedElsewhere(ctx, sent); replaced || err != nil {
 			return err
 		}
-		err := s.logIn(ctx, want{challenge: c, stepUp: true})
+		if s.opts.Interaction != nil && !s.countStepUp(operation) {
+			return lack
+		}
+		err := s.logIn(ctx, want{challenge: c})
 		if errors.Is(err, ErrDenied) {
 			return errors.Join(lack, err)
 		}
@@ -265,6 +285,11 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, sent string, 
 func (s *Source) countStepUp(operation string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.stepUps) >= maxRemembered {
+		maps.DeleteFunc(s.stepUps, func(_ string, times []time.Time) bool {
+			return time.Since(times[len(times)-1]) > stepUpTime
+		})
+	}
 	times := slices.DeleteFunc(s.stepUps[operation], func(at time.Time) bool {
 		return time.Since(at) > stepUpTime
 	})
@@ -295,7 +320,7 @@ func (s *Source) replace(ctx context.Context, sent string, c challenge, attempt 
 	justIssued := time.Since(record.Obtained) < justIssuedTime && record.left() > 0
 	vain := s.isRefusedToken(sent, justIssued && attempt > 1)
 	if !moved && record.Refresh != "" && !vain {
-		if err := s.renew(ctx, sent); !isForgotten(err) {
+		if err := s.renew(ctx, sent); !isFinal(err) {
 			return err
 		}
 	} else if !moved && time.Since(record.LoggedIn) < failureTime && record.left() > 0 {
@@ -316,11 +341,18 @@ func (s *Source) isRefusedToken(sent string, now bool) bool {
 	return s.refused.token == sent && time.Since(s.refused.at) < failureTime
 }
 
+// isFinal reports whether an authorization server has refused a refresh in a way that another
+// request would not change. The person has to log in then.
+func isFinal(err error) bool {
+	failed := (*TokenError)(nil)
+	return errors.As(err, &failed) && !failed.Retryable
+}
+
 // isForgotten reports whether an authorization server has said that a refresh token is of no use
 // any more.
 func isForgotten(err error) bool {
 	failed := (*TokenError)(nil)
-	return errors.As(err, &failed) && !failed.Retryable &&
+	return isFinal(err) && errors.As(err, &failed) &&
 		(failed.Code == "invalid_grant" || failed.Code == "invalid_client")
 }
 
@@ -342,8 +374,8 @@ func (s *Source) replacedElsewhere(ctx context.Context, sent string) (bool, erro
 }
 
 // renew refreshes the token that was sent, unless somebody else has. What the authorization server
-// says of the refresh token is final only with the code invalid_grant; then the token is asked for
-// once more in the store, for another process may have used it up.
+// says of the refresh token is final only with the codes invalid_grant and invalid_client; then the
+// store is read once more, for a process that does not share its locks may have used it up.
 func (s *Source) renew(ctx context.Context, sent string) error {
 	now, err := s.replacedNow(ctx, sent)
 	if err != nil || now.replaced {
@@ -357,11 +389,11 @@ func (s *Source) renew(ctx context.Context, sent string) error {
 	if err != nil {
 		return err
 	}
-	client, err := s.knownClient(ctx, server)
+	client, err := s.clientByID(ctx, server, old.record.ClientID)
 	if err != nil {
 		return err
 	}
-	if client == nil || client.id != old.record.ClientID {
+	if client == nil {
 		return s.forgetRefresh(ctx, old)
 	}
 	// Once it was sent it is not cancelled: the refresh token may be used up already, and the next
@@ -372,6 +404,9 @@ func (s *Source) renew(ctx context.Context, sent string) error {
 	s.observe(Event{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
 		Scopes: old.record.Granted, Err: err})
 	if isForgotten(err) {
+		if replaced, readErr := s.replacedElsewhere(ctx, sent); replaced || readErr != nil {
+			return readErr
+		}
 		return errors.Join(err, s.forgetRefresh(ctx, old))
 	}
 	if err != nil {
@@ -391,7 +426,8 @@ func (s *Source) refreshInBackground(now *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.flight == nil && s.tokens == now {
-		s.startLocked(context.Background(), now.record.Access, refreshTime, s.renew)
+		f := s.startLocked(context.Background(), now.record.Access, refreshTime, s.renew)
+		f.waiters++ // it ends by itself
 	}
 }
 
@@ -407,10 +443,9 @@ func (s *Source) logIn(ctx context.Context, need want) error {
 // logInAt has the person log in. What was in vain a moment ago is not asked for again.
 func (s *Source) logInAt(ctx context.Context, d *Discovery, need want) error {
 	if s.opts.Interaction == nil {
-		return &LoginRequiredError{need.challenge.scopes, need.challenge, need.stepUp}
+		return &LoginRequiredError{need.challenge.scopes, need.challenge}
 	}
-	asked := d.Issuer + "\x00" + joined(need.challenge.scopes)
-	if err := s.failedLately(asked); err != nil {
+	if err := s.failedLately(askedFor(d, need)); err != nil {
 		return err
 	}
 	s.observe(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
@@ -418,15 +453,22 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, need want) error {
 	err := s.interact(ctx, d, need)
 	s.observe(Event{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: need.challenge.scopes, Err: err})
-	if errors.Is(err, ErrDenied) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.failures) >= maxRemembered {
-			clear(s.failures)
-		}
-		s.failures[asked] = failure{err, time.Now()}
-	}
 	return err
+}
+
+// askedFor names what a person is asked for.
+func askedFor(d *Discovery, need want) string {
+	return d.Issuer + "\x00" + joined(need.challenge.scopes)
+}
+
+// rememberFailure remembers what the person has refused.
+func (s *Source) rememberFailure(asked string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.failures) >= maxRemembered {
+		clear(s.failures)
+	}
+	s.failures[asked] = failure{err, time.Now()}
 }
 
 func (s *Source) failedLately(asked string) error {
@@ -440,11 +482,9 @@ func (s *Source) failedLately(asked string) error {
 
 // interact runs one login.
 func (s *Source) interact(ctx context.Context, d *Discovery, need want) error {
-	hint := ""
-	if known, err := s.knownClient(ctx, d.server); err != nil {
+	hint, err := s.redirectHint(ctx, d.server)
+	if err != nil {
 		return err
-	} else if known != nil {
-		hint = known.redirectURI
 	}
 	receiver, err := s.opts.Interaction.Open(ctx, hint)
 	if err != nil {
@@ -460,34 +500,46 @@ func (s *Source) interact(ctx context.Context, d *Discovery, need want) error {
 		return err
 	}
 	callback, err := receiver.Receive(ctx, l, check)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.finish(ctx, l, callback)
+	} else if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		err = errors.Join(err, cause)
 	}
-	return s.Finish(ctx, l, callback)
+	if errors.Is(err, ErrDenied) {
+		s.rememberFailure(askedFor(d, need), err)
+	}
+	return err
 }
 
-// Partition names the login whose results a client may reuse: it changes with every login and is
-// the same for all of its tokens. Empty: nobody is logged in. It is for
-// client.CacheOptions.Partition.
+// Partition names the login whose results a client may reuse: it changes with every login and
+// logout, and is the same for all tokens of a login. It is for client.CacheOptions.Partition.
 func (s *Source) Partition(ctx context.Context) string {
 	now, err := s.readStored(ctx, false)
-	if err != nil || now == nil {
-		return ""
+	if err == nil && now != nil {
+		return now.record.Login
 	}
-	return now.record.Login
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nobody
 }
 
 // Logout forgets the login, and takes its tokens back where the authorization server can. They are
-// forgotten also where it returns an error.
+// forgotten also where it returns an error, unless that is a [*StoreError]. A login that runs is
+// ended.
 func (s *Source) Logout(ctx context.Context) error {
+	s.mu.Lock()
+	if s.flight != nil {
+		s.flight.endLocked(errLoggedOut)
+	}
+	s.mu.Unlock()
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
-		return err
+		return &StoreError{err}
 	}
 	defer unlock()
 	old, err := s.readStored(ctx, true)
 	s.mu.Lock()
-	s.tokens, s.loaded = nil, true
+	s.tokens, s.loaded, s.nobody = nil, true, newNobody()
 	clear(s.failures)
 	clear(s.stepUps)
 	s.mu.Unlock()
@@ -496,9 +548,12 @@ func (s *Source) Logout(ctx context.Context) error {
 	}
 	err = errors.Join(s.store.Delete(ctx, s.pointerKey()),
 		s.store.Delete(ctx, s.tokenKey(old.issuer, old.resource)))
+	if err != nil {
+		err = &StoreError{err}
+	}
 	server, serverErr := s.serverOf(ctx, old.issuer)
 	if serverErr == nil {
-		client, clientErr := s.knownClient(ctx, server)
+		client, clientErr := s.clientByID(ctx, server, old.record.ClientID)
 		if serverErr = clientErr; clientErr == nil && client != nil {
 			serverErr = s.revoke(ctx, server, client, old.record)
 		}
@@ -506,3 +561,6 @@ func (s *Source) Logout(ctx context.Context) error {
 	s.observe(Event{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource, Err: serverErr})
 	return errors.Join(err, serverErr)
 }
+
+// errLoggedOut ends the logins that a logout finds.
+var errLoggedOut = errors.New("oauth: Logout was called")

@@ -110,6 +110,7 @@ func (s *site) wantCounts(t *testing.T, want map[oauthtest.Endpoint]int) {
 func TestFirstCallLogsIn(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
+	before := source.Partition(t.Context())
 	if err := s.call(t.Context(), source, "search"); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestFirstCallLogsIn(t *testing.T) {
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 1,
 		oauthtest.Register: 1, oauthtest.Refresh: 0})
-	if source.Partition(t.Context()) == "" {
+	if source.Partition(t.Context()) == before {
 		t.Error("the login has no name")
 	}
 }
@@ -176,14 +177,16 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 func TestLogoutTakesTokensBack(t *testing.T) {
 	s := newSite(t, nil, nil)
 	source := s.source(t, nil)
+	before := source.Partition(t.Context())
 	if err := s.call(t.Context(), source, "search"); err != nil {
 		t.Fatal(err)
 	}
+	loggedIn := source.Partition(t.Context())
 	if err := source.Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Revoke: 1})
-	if name := source.Partition(t.Context()); name != "" {
-		t.Errorf("the login %s is there still", name)
+	if name := source.Partition(t.Context()); name == before || name == loggedIn {
+		t.Errorf("%s is the name of a time before the logout", name)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"time"
 )
@@ -12,7 +14,8 @@ import (
 var ErrNoRecord = errors.New("oauth: there is no record")
 
 // A Key names a record of a [Store]. Records of logins have a Resource, those of registrations an
-// Issuer alone, and those that say which login is an endpoint's have no Issuer.
+// Issuer alone: they are the program's, whatever the account.
+// Those that say which login is an endpoint's have no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
 // A Store keeps what has to outlive a process. Records hold tokens and secrets: whoever can read
@@ -33,6 +36,9 @@ type Store interface {
 func NewMemoryStore() Store {
 	return &memoryStore{records: map[Key][]byte{}, locks: map[Key]chan struct{}{}}
 }
+
+// Format implements [fmt.Formatter]. It prints no records, whatever the verb.
+func (m *memoryStore) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "store in memory") }
 
 type memoryStore struct {
 	mu      sync.Mutex
@@ -99,6 +105,15 @@ type pointerRecord struct {
 	Resource string `json:"resource"`
 }
 
+// A clientsRecord are the dynamic registrations at an authorization server, the newest first. There
+// is more than one where logins overlap that come back to different ports.
+type clientsRecord struct {
+	Clients []clientRecord `json:"clients"`
+}
+
+// maxClients is how many registrations at an authorization server are kept.
+const maxClients = 8
+
 // A clientRecord is a dynamic registration.
 type clientRecord struct {
 	ClientID    string    `json:"client_id"`
@@ -108,14 +123,14 @@ type clientRecord struct {
 	Expiry      time.Time `json:"expiry,omitzero"` // of the secret
 }
 
-// load reads a record. ok is false if there is none, or none that can be read.
+// load reads a record. It is nil if there is none, or none that can be read.
 func load[T any](ctx context.Context, store Store, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
 	if errors.Is(err, ErrNoRecord) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, &StoreError{err}
 	}
 	record = new(T)
 	if json.Unmarshal(data, record) != nil {
@@ -129,5 +144,8 @@ func save(ctx context.Context, store Store, k Key, record any) error {
 	if err != nil {
 		return err
 	}
-	return store.Save(ctx, k, data)
+	if err := store.Save(ctx, k, data); err != nil {
+		return &StoreError{err}
+	}
+	return nil
 }

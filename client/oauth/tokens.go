@@ -129,8 +129,11 @@ func (t *strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	case len(body) > maxDocumentBytes:
 		return nil, fmt.Errorf("the answer is longer than %d bytes", maxDocumentBytes)
-	case response.StatusCode/100 == 2 && jsonx.Check(body) != nil:
+	case jsonx.Check(body) == nil:
+	case response.StatusCode/100 == 2:
 		return nil, errNotJSON
+	default:
+		body = []byte("{}") // no code that could be believed
 	}
 	if after := retryAfter(response.Header); response.StatusCode/100 != 2 && after > 0 {
 		response.Header.Set("Retry-After", strconv.Itoa(int(after/time.Second)))
@@ -161,7 +164,7 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clie
 	}
 	failed.Retryable = failed.Code == ""
 	if failed.Code == "invalid_client" && client.dynamic {
-		if err := s.store.Delete(ctx, s.clientKey(m.Issuer)); err != nil {
+		if err := s.forgetClient(ctx, m.Issuer, client.id); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
