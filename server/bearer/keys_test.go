@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -511,5 +512,53 @@ func TestWrongConfiguration(t *testing.T) {
 				t.Errorf("got %v and no error", g)
 			}
 		})
+	}
+}
+
+// TestKeySetsOutOfBoundsAreRefused, as a whole, and keys that are too short by themselves.
+func TestKeySetsOutOfBoundsAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	for range 100 {
+		f.keys = append(f.keys, f.keys[0])
+	}
+	wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Skip(err)
+	}
+	f.keys = []jose.JSONWebKey{{Key: short.Public(), KeyID: "short"}}
+	token := sign(t, jose.RS256, jose.JSONWebKey{Key: short, KeyID: "short"}, "", claimsOf(nil))
+	wantRefusal(t, send(t, newGuard(t, f, nil), token), http.StatusUnauthorized,
+		invalidToken("key"))
+}
+
+// TestRedirectsOfIssuersAreRefused: they lead to hosts that nobody has configured.
+func TestRedirectsOfIssuersAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	for _, path := range []string{
+		"/.well-known/oauth-authorization-server/tenant", "/keys", "/introspect",
+	} {
+		t.Run(path, func(t *testing.T) {
+			f.with(func(f *fakeIssuer) { f.redirected = path })
+			g := newGuard(t, f, nil)
+			if path == "/introspect" {
+				g = newGuard(t, f, introspecting)
+			}
+			wantUnavailable(t, send(t, g, f.token(nil)), "5")
+			if n := f.count("/elsewhere"); n != 0 {
+				t.Errorf("the redirect was followed %d times", n)
+			}
+		})
+	}
+}
+
+// TestKeysOfAnIssuerOnTheNetAreFetchedByTLS, also where its metadata names this machine.
+func TestKeysOfAnIssuerOnTheNetAreFetchedByTLS(t *testing.T) {
+	f := newFakeIssuer(t)
+	f.metadata["jwks_uri"] = "http://127.0.0.1/keys"
+	wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+	if n := f.count("/keys"); n != 0 {
+		t.Errorf("the keys were fetched %d times", n)
 	}
 }
