@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,7 +90,14 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 func TestIssuerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		g := newGuard(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		failures := make(chan string, 10)
+		g := newGuard(t, f, func(o *bearer.Options) {
+			o.MaxCachedTokens = -1
+			o.FetchFailed = func(issuer string, err error) {
+				failures <- fmt.Sprint(issuer, ": ", err)
+				panic("a panic of the host's, which changes nothing")
+			}
+		})
 		token := func() string { return f.token(nil) }
 		f.with(func(f *fakeIssuer) { f.down = true })
 		wantUnavailable(t, send(t, g, token()), "5")
@@ -106,6 +114,13 @@ func TestIssuerIsDown(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		wantPassed(t, send(t, g, token()), alice)
 		synctest.Wait() // the fetch in the background has failed
+		if n := len(failures); n != 2 {
+			t.Errorf("the host was told of %d failures, want 2", n)
+		}
+		if said := <-failures; !strings.HasPrefix(said, issuerURL+": ") ||
+			!strings.Contains(said, "connection refused") {
+			t.Errorf("the host was told %q", said)
+		}
 		time.Sleep(2 * time.Hour)
 		wantUnavailable(t, send(t, g, token()), "5")
 	})
