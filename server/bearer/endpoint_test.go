@@ -122,7 +122,8 @@ func TestEndpoint(t *testing.T) {
 			authorization: []string{"Bearer " + f.token(map[string]any{"scope": "x"})},
 			modern:        403, legacy: 403, challenge: insufficient + `files:read", ` + where},
 		{name: "too little scope for the tool", authorization: []string{"Bearer " + read},
-			modern: 403, legacy: 200, challenge: insufficient + `files:read files:write", ` + where},
+			modern: 403, legacy: 200,
+			challenge: insufficient + `files:read files:write", ` + where},
 		{name: "issuer is down", authorization: []string{"Bearer " + write}, down: true,
 			modern: 503, legacy: 503},
 	} {
