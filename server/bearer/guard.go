@@ -81,7 +81,7 @@ func New(opts Options) (*Guard, error) {
 		http: newHTTPClient(opts.HTTPClient), judging: map[digest]*judgement{},
 		inactive: recent.New[digest, verdict](maxInactive, inactiveTime)}
 	for _, configured := range opts.Issuers {
-		i, err := newIssuer(configured, g.http)
+		i, err := newIssuer(configured, &g.opts, g.http)
 		if err != nil {
 			return nil, err
 		}

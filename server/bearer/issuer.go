@@ -38,7 +38,8 @@ const (
 // An issuer is an authorization server with what is known of its keys.
 type issuer struct {
 	Issuer
-	http *http.Client
+	http   *http.Client
+	failed func(issuerURL string, err error) // nil: nobody is told
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
@@ -50,8 +51,8 @@ type issuer struct {
 	running chan struct{} // closed when the fetch that runs ends, nil: none runs
 }
 
-func newIssuer(configured Issuer, client *http.Client) (*issuer, error) {
-	i := &issuer{Issuer: configured, http: client}
+func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
+	i := &issuer{Issuer: configured, http: client, failed: o.FetchFailed}
 	if configured.Keys == nil {
 		return i, nil
 	}
@@ -166,8 +167,17 @@ func (i *issuer) fetchLocked() <-chan struct{} {
 		}
 		i.running = nil
 		close(done)
+		if err != nil && i.failed != nil {
+			go i.reportFailure(err) // who waits for the keys does not wait for the host
+		}
 	}()
 	return done
+}
+
+// reportFailure tells the host of a failed fetch. A panic of the host's ends nothing else.
+func (i *issuer) reportFailure(err error) {
+	defer func() { _ = recover() }()
+	i.failed(i.URL, err)
 }
 
 // fetch gets the keys of the issuer, and how long they are fresh.

@@ -42,6 +42,8 @@ type fakeIssuer struct {
 	metadata map[string]any
 	headers  http.Header // of the key set
 	says     map[string]any
+
+	redirected string // a path that leads elsewhere
 }
 
 func newFakeIssuer(t testing.TB) *fakeIssuer {
@@ -103,6 +105,10 @@ func (f *fakeIssuer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (f *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if r.URL.Path == f.redirected {
+		http.Redirect(w, r, "https://elsewhere.example.com/elsewhere", http.StatusFound)
+		return
+	}
 	switch r.URL.Path {
 	case "/.well-known/oauth-authorization-server/tenant":
 		_ = json.NewEncoder(w).Encode(f.metadata)

@@ -5,10 +5,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -88,7 +90,14 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 func TestIssuerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		g := newGuard(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		failures := make(chan string, 10)
+		g := newGuard(t, f, func(o *bearer.Options) {
+			o.MaxCachedTokens = -1
+			o.FetchFailed = func(issuer string, err error) {
+				failures <- fmt.Sprint(issuer, ": ", err)
+				panic("a panic of the host's, which changes nothing")
+			}
+		})
 		token := func() string { return f.token(nil) }
 		f.with(func(f *fakeIssuer) { f.down = true })
 		wantUnavailable(t, send(t, g, token()), "5")
@@ -105,6 +114,13 @@ func TestIssuerIsDown(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		wantPassed(t, send(t, g, token()), alice)
 		synctest.Wait() // the fetch in the background has failed
+		if n := len(failures); n != 2 {
+			t.Errorf("the host was told of %d failures, want 2", n)
+		}
+		if said := <-failures; !strings.HasPrefix(said, issuerURL+": ") ||
+			!strings.Contains(said, "connection refused") {
+			t.Errorf("the host was told %q", said)
+		}
 		time.Sleep(2 * time.Hour)
 		wantUnavailable(t, send(t, g, token()), "5")
 	})
@@ -511,5 +527,53 @@ func TestWrongConfiguration(t *testing.T) {
 				t.Errorf("got %v and no error", g)
 			}
 		})
+	}
+}
+
+// TestKeySetsOutOfBoundsAreRefused, as a whole, and keys that are too short by themselves.
+func TestKeySetsOutOfBoundsAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	for range 100 {
+		f.keys = append(f.keys, f.keys[0])
+	}
+	wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Skip(err)
+	}
+	f.keys = []jose.JSONWebKey{{Key: short.Public(), KeyID: "short"}}
+	token := sign(t, jose.RS256, jose.JSONWebKey{Key: short, KeyID: "short"}, "", claimsOf(nil))
+	wantRefusal(t, send(t, newGuard(t, f, nil), token), http.StatusUnauthorized,
+		invalidToken("key"))
+}
+
+// TestRedirectsOfIssuersAreRefused: they lead to hosts that nobody has configured.
+func TestRedirectsOfIssuersAreRefused(t *testing.T) {
+	f := newFakeIssuer(t)
+	for _, path := range []string{
+		"/.well-known/oauth-authorization-server/tenant", "/keys", "/introspect",
+	} {
+		t.Run(path, func(t *testing.T) {
+			f.with(func(f *fakeIssuer) { f.redirected = path })
+			g := newGuard(t, f, nil)
+			if path == "/introspect" {
+				g = newGuard(t, f, introspecting)
+			}
+			wantUnavailable(t, send(t, g, f.token(nil)), "5")
+			if n := f.count("/elsewhere"); n != 0 {
+				t.Errorf("the redirect was followed %d times", n)
+			}
+		})
+	}
+}
+
+// TestKeysOfAnIssuerOnTheNetAreFetchedByTLS, also where its metadata names this machine.
+func TestKeysOfAnIssuerOnTheNetAreFetchedByTLS(t *testing.T) {
+	f := newFakeIssuer(t)
+	f.metadata["jwks_uri"] = "http://127.0.0.1/keys"
+	wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+	if n := f.count("/keys"); n != 0 {
+		t.Errorf("the keys were fetched %d times", n)
 	}
 }

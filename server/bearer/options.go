@@ -79,6 +79,9 @@ type Options struct {
 	// HTTPClient asks the issuers. Redirects are refused whatever it says. Nil: a client that
 	// uses the proxy of the environment.
 	HTTPClient *http.Client
+	// FetchFailed is told of each fetch of an issuer's keys that failed: the old ones are used on
+	// for a day, which no request shows. It must be quick; calls overlap. Nil: nobody is told.
+	FetchFailed func(issuerURL string, err error)
 }
 
 // An Issuer is an authorization server whose tokens are accepted. With its URL alone tokens are
