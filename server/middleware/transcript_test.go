@@ -184,7 +184,7 @@ func TestOperatorTranscript(t *testing.T) {
 		})
 	})
 	s.scene(later, "An impatient client", func() {
-		later.leave("slow")
+		later.leaveSlow()
 		later.await("mcp.request")
 	})
 

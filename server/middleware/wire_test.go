@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -37,7 +36,8 @@ type wire struct {
 	bearer   string
 	logs     *observer.ObservedLogs
 	registry *prometheus.Registry
-	release  chan struct{} // lets the slow tool go on
+	logged   chan struct{} // has room for one signal that logs has grown
+	entered  chan struct{} // gets a signal when the slow tool runs
 	calls    int
 }
 
@@ -59,7 +59,15 @@ func inBothEras(t *testing.T, opts wireOptions, test func(t *testing.T, w *wire)
 func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), &opts.log)
+	logged := make(chan struct{}, 1)
+	signal := zap.Hooks(func(zapcore.Entry) error {
+		select {
+		case logged <- struct{}{}:
+		default: // the signal before has not been seen yet
+		}
+		return nil
+	})
+	log := middleware.NewLog(zap.New(core, signal), &opts.log)
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(registry, &opts.metrics)
 	if err != nil {
@@ -75,8 +83,8 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		t.Fatal(err)
 	}
 	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs,
-		registry: registry, release: make(chan struct{})}
-	addPayments(srv, w.release)
+		registry: registry, logged: logged, entered: make(chan struct{}, 1)}
+	addPayments(srv, w.entered)
 	handler := servertest.NewHandler(t, srv,
 		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
@@ -108,7 +116,7 @@ type payment struct {
 }
 
 // addPayments adds handlers in both styles, and some that go wrong.
-func addPayments(srv *server.Server, release <-chan struct{}) {
+func addPayments(srv *server.Server, entered chan<- struct{}) {
 	server.AddTool(srv, server.Tool{Name: "pay"},
 		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
 			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
@@ -146,12 +154,9 @@ func addPayments(srv *server.Server, release <-chan struct{}) {
 		})
 	server.AddTool(srv, server.Tool{Name: "slow"},
 		func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
-			select {
-			case <-release:
-				return server.Text("at last"), nil
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
+			entered <- struct{}{}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
 		})
 	server.AddPrompt(srv, server.Prompt{Name: "broken"},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
@@ -550,7 +555,7 @@ func TestWireTargets(t *testing.T) {
 // warning.
 func TestWireImpatientClient(t *testing.T) {
 	w := newWire(t, protocol.V20260728, wireOptions{})
-	w.leave("slow")
+	w.leaveSlow()
 	e := w.await("mcp.request")
 	wantFields(t, e, map[string]any{"outcome": "cancelled", "target": "slow"})
 	if failed := w.entry("mcp.handler_failed"); failed.Level != zap.InfoLevel {
@@ -558,8 +563,9 @@ func TestWireImpatientClient(t *testing.T) {
 	}
 }
 
-// leave calls a tool and drops the connection once it runs.
-func (w *wire) leave(tool string) {
+// leaveSlow calls the slow tool and drops the connection once it runs.
+func (w *wire) leaveSlow() {
+	const tool = "slow"
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
@@ -575,9 +581,7 @@ func (w *wire) leave(tool string) {
 		"Mcp-Name": {tool},
 	}
 	go func() {
-		for value(w.TB, w.registry, "rondo_requests_in_flight") == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		<-w.entered
 		cancel()
 	}()
 	if response, err := w.Client().Do(r); err == nil {
@@ -589,12 +593,10 @@ func (w *wire) leave(tool string) {
 // await returns the last entry with the name, once there is one.
 func (w *wire) await(name string) observer.LoggedEntry {
 	w.Helper()
-	for range 5000 {
+	for {
 		if list := w.logs.FilterMessage(name).All(); len(list) > 0 {
 			return list[len(list)-1]
 		}
-		time.Sleep(time.Millisecond)
+		<-w.logged
 	}
-	w.Fatalf("no entry %s", name)
-	return observer.LoggedEntry{}
 }
