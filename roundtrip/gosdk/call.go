@@ -49,6 +49,7 @@ type call struct {
 	session *mcp.ServerSession // the client's
 	next    mcp.MethodHandler
 	client  clientOf // the request, as the SDK decodes it
+	meta    mcp.Meta
 	// readByAdapter is set where [Adapter.Handler] or [Adapter.Transport] has read answers
 	// and state before the SDK.
 	readByAdapter bool
@@ -82,13 +83,12 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	}
 	var answers mcp.InputResponseMap
 	var state string
-	var meta mcp.Meta
 	switch r := req.(type) {
 	case *mcp.CallToolRequest:
 		c.Target, c.Arguments = r.Params.Name, r.Params.Arguments
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.client, meta = r, r.Params.Meta
+		c.client, c.meta = r, r.Params.Meta
 	case *mcp.GetPromptRequest:
 		c.Target = r.Params.Name
 		if r.Params.Arguments != nil {
@@ -96,12 +96,12 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		}
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.client, meta = r, r.Params.Meta
+		c.client, c.meta = r, r.Params.Meta
 	case *mcp.ReadResourceRequest:
 		c.Target = r.Params.URI
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.client, meta = r, r.Params.Meta
+		c.client, c.meta = r, r.Params.Meta
 	default:
 		return nil, fmt.Errorf("%s: the request is a %T", method, req)
 	}
@@ -112,10 +112,10 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	if strict, retry, ok := readParams(method, req.GetExtra()); ok {
 		c.readByAdapter, c.EmptyStateIsAbsent = true, false
 		c.Responses, c.State = retry.InputResponses, retry.RequestState
-		c.readClient(meta, strict.Capabilities)
+		c.readClient(strict.Capabilities)
 		return c, nil
 	}
-	c.readClient(meta, nil)
+	c.readClient(nil)
 	c.State = protocol.StateText(state)
 	return c, c.readAnswers(answers)
 }
@@ -133,9 +133,9 @@ type clientOf interface {
 // reports the revision that the client proposed, which may be newer than the one that
 // was negotiated. Declared are the capabilities in the _meta of a request that the adapter
 // has read, nil for others.
-func (c *call) readClient(meta mcp.Meta, declared *protocol.ClientCapabilities) {
+func (c *call) readClient(declared *protocol.ClientCapabilities) {
 	c.Version = protocol.Version(c.client.ProtocolVersion())
-	if namedRevision(meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
+	if namedRevision(c.meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
 		c.sdkSaysModern = c.Version != ""
 		c.Version = protocol.V20251125
 	}

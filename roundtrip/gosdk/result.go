@@ -2,8 +2,10 @@ package gosdk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -122,40 +124,59 @@ func (c *call) newAskingResult(asks *protocol.InputRequiredResult) (mcp.Result, 
 // withResultType returns a copy of a complete result with the result type of the
 // client's revision. The SDK has set that of the shadow session.
 func withResultType(result mcp.Result, modern bool) (mcp.Result, error) {
-	stamp := `{}`
+	stamps, err := legacyStamps()
 	if modern {
-		stamp = `{"resultType":"complete"}`
+		stamps, err = modernStamps()
+	}
+	if err != nil {
+		return nil, encodeError(err)
 	}
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
-		c := &mcp.CallToolResult{}
-		if err := json.Unmarshal([]byte(stamp), c); err != nil {
-			return nil, encodeError(err)
-		}
-		if copyExportedFields(c, r); r.GetError() != nil {
+		c := stamps.tool
+		if copyExportedFields(&c, r); r.GetError() != nil {
 			c.SetError(r.GetError())
 		}
-		return c, nil
+		return &c, nil
 	case *mcp.GetPromptResult:
-		c := &mcp.GetPromptResult{}
-		err := json.Unmarshal([]byte(stamp), c)
-		copyExportedFields(c, r)
-		return c, err
+		c := stamps.prompt
+		copyExportedFields(&c, r)
+		return &c, nil
 	case *mcp.ReadResourceResult:
-		c := &mcp.ReadResourceResult{}
-		err := json.Unmarshal([]byte(stamp), c)
-		copyExportedFields(c, r)
-		return c, err
+		c := stamps.resource
+		copyExportedFields(&c, r)
+		return &c, nil
 	}
 	return result, nil
+}
+
+// stampedResults are results that have nothing but a result type. The SDK does not export
+// the field that holds it, and sets it when it decodes.
+type stampedResults struct {
+	tool     mcp.CallToolResult
+	prompt   mcp.GetPromptResult
+	resource mcp.ReadResourceResult
+}
+
+var (
+	legacyStamps = sync.OnceValues(func() (stampedResults, error) { return decodeStamps(`{}`) })
+	modernStamps = sync.OnceValues(func() (stampedResults, error) {
+		return decodeStamps(`{"resultType":"complete"}`)
+	})
+)
+
+func decodeStamps(text string) (s stampedResults, err error) {
+	err = errors.Join(json.Unmarshal([]byte(text), &s.tool),
+		json.Unmarshal([]byte(text), &s.prompt), json.Unmarshal([]byte(text), &s.resource))
+	return s, err
 }
 
 // copyExportedFields copies the exported fields of a struct, and leaves the others.
 func copyExportedFields[T any](to, from *T) {
 	src, dst := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
 	for i := range src.NumField() {
-		if dst.Type().Field(i).IsExported() {
-			dst.Field(i).Set(src.Field(i))
+		if field := dst.Field(i); field.CanSet() {
+			field.Set(src.Field(i))
 		}
 	}
 }

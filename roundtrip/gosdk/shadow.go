@@ -21,7 +21,8 @@ import (
 // connectShadow connects a shadow for one run of a handler.
 func (a *Adapter) connectShadow(run *handlerRun,
 	version protocol.Version) (*mcp.ServerSession, error) {
-	caps := run.call.client.ClientCapabilities()
+	call := run.call
+	caps := declaredCapabilities(call.meta, call.client)
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
@@ -31,18 +32,17 @@ func (a *Adapter) connectShadow(run *handlerRun,
 			URL: &mcp.URLElicitationCapabilities{}}
 		caps = &all
 	}
-	state := &mcp.ServerSessionState{
-		InitializeParams: &mcp.InitializeParams{
-			ProtocolVersion: string(version), Capabilities: caps,
-			ClientInfo: run.call.client.ClientInfo(),
-		},
-		InitializedParams:         &mcp.InitializedParams{},
-		NegotiatedProtocolVersion: string(version),
-		// the client's session, which gets the messages, filters
-		LogLevel: "debug",
-	}
-	session, err := run.call.server.Connect(context.WithoutCancel(run.ctx),
-		shadowTransport{run.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
+	n := &newShadow{}
+	n.initialize.ProtocolVersion, n.initialize.Capabilities = string(version), caps
+	n.initialize.ClientInfo = declaredClientInfo(call.meta, call.client)
+	n.state.InitializeParams, n.state.InitializedParams = &n.initialize, &n.initialized
+	n.state.NegotiatedProtocolVersion = string(version)
+	n.state.LogLevel = "debug" // the client's session, which gets the messages, filters
+	n.options.State = &n.state
+	n.connection = shadowConnection{id: call.session.ID(), closed: make(chan struct{}),
+		replies: make(chan jsonrpc.Message, 1)}
+	session, err := call.server.Connect(context.WithoutCancel(run.ctx),
+		shadowTransport{&n.connection}, &n.options)
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +72,22 @@ func (run *handlerRun) forwardMessage(ctx context.Context, method string, req mc
 	return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: real, Params: req.GetParams()})
 }
 
+// newShadow is what the SDK is given to connect a shadow, in one allocation: one is
+// connected in every call that may ask.
+type newShadow struct {
+	initialize  mcp.InitializeParams
+	initialized mcp.InitializedParams
+	state       mcp.ServerSessionState
+	options     mcp.ServerSessionOptions
+	connection  shadowConnection
+}
+
 // shadowTransport is the transport of a shadow.
-type shadowTransport struct{ id string }
+type shadowTransport struct{ connection *shadowConnection }
 
 // Connect returns the connection.
 func (t shadowTransport) Connect(context.Context) (mcp.Connection, error) {
-	return &shadowConnection{id: t.id, closed: make(chan struct{}),
-		replies: make(chan jsonrpc.Message, 1)}, nil
+	return t.connection, nil
 }
 
 // shadowConnection is the connection of a shadow. It answers every request with method
