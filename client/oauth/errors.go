@@ -54,7 +54,8 @@ func (e *MetadataError) Error() string {
 // Unwrap returns Err.
 func (e *MetadataError) Unwrap() error { return e.Err }
 
-// A StoreError says that the [Store] fails. Nothing that it holds is replaced before it can be read.
+// A StoreError says that the [Store] fails. Nothing that it holds is replaced before it can be
+// read.
 type StoreError struct{ Err error }
 
 // Error tells what is wrong, and what can be done.
