@@ -1,5 +1,7 @@
 package natsbus
 
+import "context"
+
 // What tests of the frames need to see.
 
 // MaxPartials is how many messages in parts may be incomplete.
@@ -53,4 +55,10 @@ func Assemble(message []byte, size int) ([]byte, error) {
 		}
 	}
 	return a.data, nil
+}
+
+// NamesItsServer reports whether the directory has the name of the server that b is connected to.
+func (b *Bus) NamesItsServer(ctx context.Context) bool {
+	home, err := b.bucket.Get(ctx, homeKey(b.id))
+	return err == nil && !home.Gone && string(home.Value) == b.nc.ConnectedServerName()
 }

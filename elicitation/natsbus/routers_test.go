@@ -221,6 +221,11 @@ func TestServerAndReplicaDie(t *testing.T) {
 	rs[1].acceptedAtLast(t, "the replica is found again", survives, "after the server died")
 	rs[2].accepted(t, rs[1].ask(t), "on two servers")
 
+	// Until then it counts as connected to the server that died, and nobody could tell whether
+	// both died together.
+	natstest.Eventually(t, "the directory names the replica's new server", func() bool {
+		return rs[0].bus.NamesItsServer(t.Context())
+	})
 	rs[0].bus.Kill()
 	began := time.Now()
 	d, err := rs[1].answer(orphan, "too late")
