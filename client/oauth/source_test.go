@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +18,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/oauthtest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(childFolder); folder != "" {
+		refreshOften(folder, os.Getenv(childEndpoint))
+		return
+	}
+	leaktest.Main(m)
+}
 
 // A site is an authorization server, a resource that names it, and a person with a browser.
 type site struct {
