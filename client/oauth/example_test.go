@@ -88,7 +88,7 @@ func ExampleSource_Begin() {
 			Account: user, RedirectURI: redirect,
 		})
 	}
-	begin := func(ctx context.Context, source *oauth.Source, failed error) (page string, err error) {
+	begin := func(ctx context.Context, source *oauth.Source, failed error) (string, error) {
 		if _, ok := errors.AsType[*oauth.LoginRequiredError](failed); !ok {
 			return "", failed
 		}
