@@ -83,7 +83,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	}
 	var need want
 	if required := (*LoginRequiredError)(nil); errors.As(cause, &required) {
-		need = want{required.challenge}
+		need = want{challenge: required.challenge}
 	}
 	d, err := s.discover(ctx, need.challenge)
 	if err != nil {
@@ -95,6 +95,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 // A want is what a login is for.
 type want struct {
 	challenge challenge
+	operation string // that needs more scopes; empty: there is no login, or it is not accepted
 }
 
 // begin makes a login at an authorization server.

@@ -248,7 +248,12 @@ func (r *loopbackReceiver) wait(ctx context.Context, browsed <-chan error) (*url
 				fmt.Fprintln(r.b.Prompt, "That is not where the browser was sent back to.")
 			}
 		case <-ctx.Done():
-			return nil, r.timeoutError(context.Cause(ctx))
+			select {
+			case callback := <-r.callbacks: // the browser has been told that it was taken
+				return callback, nil
+			default:
+				return nil, r.timeoutError(context.Cause(ctx))
+			}
 		}
 	}
 }

@@ -270,16 +270,19 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, now *tokens, 
 		if replaced, err := s.replacedElsewhere(ctx, sent); replaced || err != nil {
 			return err
 		}
-		if s.opts.Interaction != nil && !s.countStepUp(operation) {
+		err := s.logIn(ctx, want{challenge: c, operation: operation})
+		if errors.Is(err, errStepUps) {
 			return lack
 		}
-		err := s.logIn(ctx, want{challenge: c})
 		if errors.Is(err, ErrDenied) {
 			return errors.Join(lack, err)
 		}
 		return err
 	})
 }
+
+// errStepUps says that an operation has led to enough logins.
+var errStepUps = errors.New("oauth: there were enough logins for this operation")
 
 // countStepUp reports whether an operation may lead to another login.
 func (s *Source) countStepUp(operation string) bool {
@@ -447,6 +450,9 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, need want) error {
 	}
 	if err := s.failedLately(askedFor(d, need)); err != nil {
 		return err
+	}
+	if need.operation != "" && !s.countStepUp(need.operation) {
+		return errStepUps
 	}
 	s.observe(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: need.challenge.scopes})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +18,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/oauthtest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(childFolder); folder != "" {
+		refreshOften(folder, os.Getenv(childEndpoint))
+		return
+	}
+	leaktest.Main(m)
+}
 
 // A site is an authorization server, a resource that names it, and a person with a browser.
 type site struct {
@@ -26,7 +33,7 @@ type site struct {
 	browser  *oauthtest.Browser
 }
 
-func newSite(t *testing.T, server *oauthtest.Options, resource *oauthtest.ResourceOptions) *site {
+func newSite(t testing.TB, server *oauthtest.Options, resource *oauthtest.ResourceOptions) *site {
 	t.Helper()
 	as := oauthtest.NewServer(t, server)
 	if resource == nil {
@@ -43,7 +50,7 @@ func newSite(t *testing.T, server *oauthtest.Options, resource *oauthtest.Resour
 }
 
 // source logs the person in by their browser.
-func (s *site) source(t *testing.T, change func(o *oauth.Options)) *oauth.Source {
+func (s *site) source(t testing.TB, change func(o *oauth.Options)) *oauth.Source {
 	t.Helper()
 	opts := &oauth.Options{Interaction: &oauth.Loopback{Browse: s.browser.Open},
 		Client: oauth.ClientInfo{Name: "test"}}

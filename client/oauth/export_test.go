@@ -1,0 +1,70 @@
+package oauth
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+)
+
+// ReadChallenge returns what is read of the challenges of a response.
+func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
+	c := readChallenge(h)
+	return c.code, c.scopes, c.metadata
+}
+
+// ReadResource returns what is read of the metadata of an endpoint.
+func (s *Source) ReadResource(at string, body []byte) (resource string, issuers []string,
+	err error) {
+	m, err := s.readResource(at, body, false)
+	if err != nil {
+		return "", nil, err
+	}
+	return m.Resource, m.Issuers, nil
+}
+
+// ReadServer returns what is read of the metadata of an issuer.
+func (s *Source) ReadServer(issuer string, body []byte) (endpoints []string, err error) {
+	m, err := s.readServer(issuer, issuer, body)
+	if err != nil {
+		return nil, err
+	}
+	return []string{m.Authorization, m.Token, m.Registration, m.Revocation}, nil
+}
+
+// ReadCallback reads a callback of a login with a state at an issuer.
+func ReadCallback(callback *url.URL, state, issuer string, sendsIssuer bool) (string, error) {
+	l := loginData{State: state}
+	return l.readCallback(callback, &serverMetadata{Issuer: issuer, SendsIssuer: sendsIssuer})
+}
+
+// CheckURL checks a URL for the sake of an endpoint.
+func CheckURL(endpoint, target string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	_, err = newGuard(u, nil).checkURL(target)
+	return err
+}
+
+// CheckAddress checks an address that is dialled for the sake of an endpoint.
+func CheckAddress(endpoint, address string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	return newGuard(u, nil).checkAddress(netip.MustParseAddr(address))
+}
+
+// Get asks a URL for the sake of an endpoint.
+func Get(ctx context.Context, endpoint, target string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	g := newGuard(u, nil)
+	defer g.client.CloseIdleConnections()
+	_, err = g.get(ctx, target)
+	return err
+}

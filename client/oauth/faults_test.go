@@ -1,0 +1,407 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+)
+
+// errGaveUp ends a login whose person has looked at a page to its end and was not logged in.
+var errGaveUp = errors.New("the person gave up")
+
+// An impatientPerson opens one page and gives up when that leads to nothing.
+type impatientPerson struct {
+	browser *oauthtest.Browser
+	looking *sync.Mutex // held while they do
+}
+
+func (p impatientPerson) Open(ctx context.Context, hint string) (oauth.Receiver, error) {
+	looked := make(chan struct{})
+	loopback := &oauth.Loopback{Browse: func(ctx context.Context, page string) error {
+		p.looking.Lock()
+		defer p.looking.Unlock()
+		defer close(looked)
+		err := p.browser.Open(ctx, page)
+		p.browser.Wait()
+		return err
+	}}
+	receiver, err := loopback.Open(ctx, hint)
+	return impatientReceiver{receiver, looked}, err
+}
+
+type impatientReceiver struct {
+	oauth.Receiver
+	looked chan struct{}
+}
+
+func (r impatientReceiver) Receive(ctx context.Context, l *oauth.Login,
+	check func(*url.URL) error) (*url.URL, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-r.looked:
+			cancel(errGaveUp)
+		case <-ctx.Done():
+		}
+	}()
+	return r.Receiver.Receive(ctx, l, check)
+}
+
+// person makes a source whose person gives up, and whose requests do not wait for long.
+func (s *site) person(t *testing.T, change func(o *oauth.Options)) *oauth.Source {
+	t.Helper()
+	return s.source(t, func(o *oauth.Options) {
+		o.Interaction = impatientPerson{s.browser, new(sync.Mutex)}
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+// wantNoSecrets fails if a text has a secret of the authorization server.
+func (s *site) wantNoSecrets(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range s.as.Secrets() {
+		if secret != "" && strings.Contains(text, secret) {
+			t.Errorf("a secret is in %s", text)
+		}
+	}
+	if strings.Contains(text, oauthtest.ForeignText) {
+		t.Errorf("a foreign text is in %s", text)
+	}
+}
+
+// A wantedError is what has to become of a call.
+type wantedError struct {
+	name string
+	is   func(err error) bool
+}
+
+func isA[T error](err error) bool { _, ok := errors.AsType[T](err); return ok }
+
+var (
+	noError       = wantedError{"no error", func(err error) bool { return err == nil }}
+	metadataError = wantedError{"a MetadataError", isA[*oauth.MetadataError]}
+	issuerError   = wantedError{"an IssuerError", isA[*oauth.IssuerError]}
+	resourceError = wantedError{"a ResourceError", isA[*oauth.ResourceError]}
+	blockedError  = wantedError{"a BlockedAddressError", isA[*oauth.BlockedAddressError]}
+	callbackError = wantedError{"a CallbackError", isA[*oauth.CallbackError]}
+	tokenError    = wantedError{"a TokenError", isA[*oauth.TokenError]}
+	retryable     = wantedError{"a TokenError that is retryable", func(err error) bool {
+		failed, ok := errors.AsType[*oauth.TokenError](err)
+		return ok && failed.Retryable
+	}}
+	registrationError = wantedError{"a RegistrationError", isA[*oauth.RegistrationError]}
+)
+
+func (w wantedError) check(t *testing.T, err error) {
+	t.Helper()
+	if !w.is(err) {
+		t.Errorf("got %v, want %s", err, w.name)
+	}
+}
+
+// quickIf makes a client that does not wait for long if a server hangs.
+func quickIf(fault string) func(o *oauth.Options) {
+	return func(o *oauth.Options) {
+		if strings.HasSuffix(fault, "not answer") || strings.HasSuffix(fault, "no answer") {
+			o.HTTPClient = &http.Client{Timeout: time.Second}
+		}
+	}
+}
+
+func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
+	for fault, want := range map[oauthtest.Fault]wantedError{
+		oauthtest.IssuerSlash: issuerError, oauthtest.IssuerCase: issuerError,
+		oauthtest.IssuerPort: issuerError, oauthtest.IssuerForeign: issuerError,
+		oauthtest.NoPKCE: metadataError, oauthtest.PlainPKCE: metadataError,
+		oauthtest.ScriptEndpoint: metadataError, oauthtest.FileEndpoint: metadataError,
+		oauthtest.PlainEndpoint: metadataError, oauthtest.LinkLocalEndpoint: metadataError,
+		oauthtest.UserinfoEndpoint: metadataError, oauthtest.FragmentEndpoint: metadataError,
+		oauthtest.NoAuthorize: metadataError, oauthtest.NoToken: metadataError,
+		oauthtest.MetadataRedirected: metadataError, oauthtest.MetadataOversize: metadataError,
+		oauthtest.MetadataDuplicate: metadataError, oauthtest.MetadataTypes: metadataError,
+		oauthtest.MetadataDeep: metadataError, oauthtest.MetadataHTML: metadataError,
+		oauthtest.MetadataFails: metadataError, oauthtest.MetadataHangs: metadataError,
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.as.Misbehave(fault)
+			source := s.person(t, quickIf(string(fault)))
+			err := s.call(t.Context(), source, "search")
+			want.check(t, err)
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 1,
+				oauthtest.Authorize: 0, oauthtest.Register: 0, oauthtest.Token: 0,
+				oauthtest.Other: 0})
+			if opened := s.browser.Opened(); len(opened) > 0 {
+				t.Errorf("the person was sent to %q", opened)
+			}
+			s.as.Behave()
+			noError.check(t, s.call(t.Context(), source, "search"))
+		})
+	}
+}
+
+func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
+	for fault, want := range map[oauthtest.ResourceFault]wantedError{
+		oauthtest.ResourceForeign: resourceError, oauthtest.ResourceSlash: resourceError,
+		oauthtest.ResourceParent: resourceError, oauthtest.ResourceCase: resourceError,
+		oauthtest.ResourcePort: resourceError, oauthtest.ResourceMissing: resourceError,
+		oauthtest.ServersMissing: metadataError, oauthtest.ServersEmpty: metadataError,
+		oauthtest.ServersTypes: metadataError, oauthtest.ServersMany: metadataError,
+		oauthtest.ServerScript: metadataError, oauthtest.ServerPlain: metadataError,
+		oauthtest.ServerLinkLocal: metadataError, oauthtest.ServerQuery: metadataError,
+		oauthtest.ResourceRedirected: metadataError, oauthtest.ResourceOversize: metadataError,
+		oauthtest.ResourceDuplicate: metadataError, oauthtest.ResourceDeep: metadataError,
+		oauthtest.ResourceHTML: metadataError, oauthtest.ResourceUnavailable: metadataError,
+		oauthtest.ResourceHangs: metadataError, oauthtest.MetadataElsewhere: metadataError,
+		oauthtest.MetadataLinkLocal: metadataError, oauthtest.MetadataScript: metadataError,
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.resource.Misbehave(fault)
+			source := s.person(t, quickIf(string(fault)))
+			want.check(t, s.call(t.Context(), source, "search"))
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0,
+				oauthtest.Authorize: 0, oauthtest.Register: 0, oauthtest.Token: 0})
+			if opened := s.browser.Opened(); len(opened) > 0 {
+				t.Errorf("the person was sent to %q", opened)
+			}
+			s.resource.Behave()
+			noError.check(t, s.call(t.Context(), source, "search"))
+		})
+	}
+}
+
+// TestCallbackThatIsNotTheAnswer: a page that is not the answer to the login is refused, and its
+// code is never sent to the authorization server.
+func TestCallbackThatIsNotTheAnswer(t *testing.T) {
+	for _, fault := range []oauthtest.Fault{oauthtest.IssMissing, oauthtest.IssForeign,
+		oauthtest.IssSlash, oauthtest.IssTwice, oauthtest.IssUnexpected, oauthtest.StateMissing,
+		oauthtest.StateWrong, oauthtest.StateTwice, oauthtest.CodeMissing, oauthtest.CodeTwice,
+		oauthtest.CodeAndError, oauthtest.ErrorForeign} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.as.Misbehave(fault)
+			source := s.person(t, nil)
+			err := s.call(t.Context(), source, "search")
+			callbackError.check(t, err)
+			s.wantNoSecrets(t, err.Error())
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Token: 0})
+			pages := s.browser.Pages()
+			last := pages[len(pages)-1]
+			if last.Status != http.StatusBadRequest {
+				t.Errorf("the person saw status %d", last.Status)
+			}
+			s.wantNoSecrets(t, last.Body)
+			s.as.Behave()
+			noError.check(t, s.call(t.Context(), source, "search"))
+		})
+	}
+}
+
+// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept.
+func TestTokenAnswerThatIsRefused(t *testing.T) {
+	for _, fault := range []oauthtest.Fault{oauthtest.TokenTypeOther, oauthtest.NoTokenType,
+		oauthtest.ExpiryText, oauthtest.ExpiryNegative, oauthtest.NoAccessToken,
+		oauthtest.TokenControl, oauthtest.TokenOversize, oauthtest.TokenDuplicate,
+		oauthtest.TokenHTML, oauthtest.TokenFails, oauthtest.TokenHangs, oauthtest.TokenRedirects,
+		oauthtest.InvalidClient} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.as.Misbehave(fault)
+			source := s.person(t, quickIf(string(fault)))
+			before := source.Partition(t.Context())
+			err := s.call(t.Context(), source, "search")
+			tokenError.check(t, err)
+			s.wantNoSecrets(t, err.Error())
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Token: 1, oauthtest.Other: 0})
+			if source.Partition(t.Context()) != before {
+				t.Error("somebody is logged in")
+			}
+			s.as.Behave()
+			noError.check(t, s.call(t.Context(), source, "search"))
+			registered := 1 // a registration is forgotten when it is not known any more
+			if fault == oauthtest.InvalidClient {
+				registered = 2
+			}
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: registered})
+		})
+	}
+}
+
+func TestWhatIsLegalLogsIn(t *testing.T) {
+	for _, fault := range []oauthtest.Fault{oauthtest.QueryEndpoint, oauthtest.UnadvertisedIss,
+		oauthtest.NoExpiry, oauthtest.NoScope} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.as.Misbehave(fault)
+			noError.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+		})
+	}
+}
+
+func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
+	for _, fault := range []oauthtest.Fault{oauthtest.RegistrationRefused,
+		oauthtest.RegistrationFails, oauthtest.RegistrationHTML, oauthtest.RegistrationNoID,
+		oauthtest.RegistrationMethod} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.as.Misbehave(fault)
+			source := s.person(t, nil)
+			err := s.call(t.Context(), source, "search")
+			registrationError.check(t, err)
+			s.wantNoSecrets(t, err.Error())
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0})
+			s.as.Behave()
+			noError.check(t, s.call(t.Context(), source, "search"))
+		})
+	}
+}
+
+// TestRefreshThatFails: only invalid_grant and invalid_client forget anything, whatever else goes
+// wrong nobody has to log in again.
+func TestRefreshThatFails(t *testing.T) {
+	for fault, want := range map[oauthtest.Fault]struct {
+		first, later wantedError
+		logins       int
+	}{
+		oauthtest.RefreshInvalidGrant: {noError, noError, 2},
+		oauthtest.RefreshOtherError:   {retryable, noError, 1},
+		oauthtest.RefreshFails:        {retryable, noError, 1},
+		oauthtest.RefreshLimited:      {retryable, noError, 1},
+		oauthtest.RefreshHTML:         {retryable, noError, 1},
+		oauthtest.RefreshHangs:        {retryable, noError, 1},
+		oauthtest.RefreshLost:         {retryable, noError, 2}, // the old token is used up
+		oauthtest.TokenFails:          {retryable, noError, 1},
+		oauthtest.TokenDuplicate:      {retryable, noError, 2}, // the same
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			source := s.person(t, quickIf(string(fault)))
+			noError.check(t, s.call(t.Context(), source, "search"))
+			s.as.Expire()
+			s.as.Misbehave(fault)
+			err := s.call(t.Context(), source, "search")
+			want.first.check(t, err)
+			if err != nil {
+				s.wantNoSecrets(t, err.Error())
+			}
+			failed, ok := errors.AsType[*oauth.TokenError](err)
+			if fault == oauthtest.RefreshLimited && (!ok ||
+				failed.RetryAfter != oauthtest.RetryAfter*time.Second) {
+				t.Errorf("got %v, want a time to try again", err)
+			}
+			s.as.Behave()
+			want.later.check(t, s.call(t.Context(), source, "search"))
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: want.logins,
+				oauthtest.Register: 1})
+		})
+	}
+}
+
+// TestRegistrationThatIsForgotten: a client that is not known any more registers again and has the
+// person log in.
+func TestRegistrationThatIsForgotten(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.as.Expire()
+	s.as.RemoveClients()
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 2})
+}
+
+func TestChallengesOfAllShapesStepUp(t *testing.T) {
+	for _, fault := range []oauthtest.ResourceFault{oauthtest.SeveralSchemes,
+		oauthtest.SeveralHeaders, oauthtest.QuotedCommas} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, nil)
+			s.resource.Misbehave(fault)
+			noError.check(t, s.call(t.Context(), s.person(t, nil), "write"))
+		})
+	}
+}
+
+// TestServerThatWantsMoreForEver: after the login and one for more scopes there is no other.
+func TestServerThatWantsMoreForEver(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.resource.Misbehave(oauthtest.InsufficientForEver)
+	source := s.person(t, nil)
+	for range 3 {
+		wantedError{"a ScopeError", isA[*oauth.ScopeError]}.check(t,
+			s.call(t.Context(), source, "search"))
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Register: 1})
+}
+
+// TestServerThatWantsSomethingElseEachTime: no operation leads to more than two logins for scopes.
+func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	n := 0
+	s.resource.Misbehave(oauthtest.InsufficientForEver)
+	s.resource.Challenge(func(_ int, right string) []string {
+		n++
+		return []string{`Bearer error="insufficient_scope", scope="more` + strings.Repeat("!", n) +
+			`", ` + right[strings.Index(right, "resource_metadata"):]}
+	})
+	for range 3 {
+		wantedError{"a ScopeError", isA[*oauth.ScopeError]}.check(t,
+			s.call(t.Context(), source, "search"))
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
+}
+
+// TestPersonWhoSaysNo is not asked again for the same, and keeps what was granted before.
+func TestPersonWhoSaysNo(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.as.Deny(true)
+	for range 3 {
+		if err := s.call(t.Context(), source, "write"); !errors.Is(err, oauth.ErrDenied) {
+			t.Errorf("got %v", err)
+		}
+	}
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Token: 1})
+}
+
+// TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.
+func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	old := s.as.Secrets()
+	second := oauthtest.NewServer(t, nil)
+	s.resource.SetServers(second)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	if n := s.as.Count(oauthtest.Refresh); n != 0 {
+		t.Errorf("%d refreshes at the old one", n)
+	}
+	ids := s.as.ClientIDs()
+	for _, endpoint := range []oauthtest.Endpoint{oauthtest.Register, oauthtest.Authorize,
+		oauthtest.Token, oauthtest.Refresh} {
+		for _, r := range second.Requests(endpoint) {
+			text := r.URL.String() + r.Form.Encode() + r.Header.Get("Authorization") +
+				string(r.Body)
+			for _, secret := range slices.Concat(old, ids) {
+				if secret != "" && strings.Contains(text, secret) {
+					t.Errorf("%s got something of the old one: %s", endpoint, text)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package oauth_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+)
+
+const (
+	publicEndpoint   = "https://203.0.113.9/mcp"
+	privateEndpoint  = "https://10.1.2.3/mcp"
+	loopbackEndpoint = "http://127.0.0.1:8080/mcp"
+)
+
+// TestAddressesThatMayBeAsked is about the addresses that names resolve to, or that URLs spell out.
+func TestAddressesThatMayBeAsked(t *testing.T) {
+	const (
+		never    = iota
+		local    // for endpoints on this machine
+		internal // for those, and for endpoints on a private network
+		always
+	)
+	for address, want := range map[string]int{
+		"93.184.216.34": always, "203.0.113.1": always, "2606:2800:220:1::1": always,
+		"::ffff:93.184.216.34": always, "64:ff9b::5db8:d822": always, "172.32.0.1": always,
+		"11.0.0.1": always, "192.169.0.1": always, "100.128.0.1": always,
+		"10.0.0.1": internal, "172.16.0.1": internal, "172.31.255.255": internal,
+		"192.168.1.1": internal, "100.64.0.1": internal, "198.18.0.1": internal,
+		"fd00::1": internal, "fc00::1": internal, "fec0::1": internal,
+		"::ffff:10.0.0.1": internal, "64:ff9b::a00:1": internal, "2002:a00:1::1": internal,
+		"::10.0.0.1": internal, "64:ff9b:1::a00:1": internal,
+		"2001:0:1:2:3:4:f5ff:fffe": internal, // Teredo of 10.0.0.1
+		"127.0.0.1":                local, "127.255.255.254": local, "::1": local,
+		"::ffff:127.0.0.1": local, "64:ff9b::7f00:1": local, "2002:7f00:1::": local,
+		"0.0.0.0": never, "0.1.2.3": never, "::": never, "::ffff:0.0.0.0": never,
+		"169.254.169.254": never, "169.254.0.1": never, "::ffff:169.254.169.254": never,
+		"64:ff9b::a9fe:a9fe": never, "2002:a9fe:a9fe::": never, "::169.254.169.254": never,
+		"fe80::1": never, "fe80::1%eth0": never, "fd00:ec2::254": never,
+		"fd20:ce::254": never, "100.100.100.200": never, "224.0.0.1": never,
+		"239.255.255.250": never, "ff02::1": never, "255.255.255.255": never,
+		"240.0.0.1": never, "192.0.0.192": never, "100::1": never,
+	} {
+		for endpoint, least := range map[string]int{publicEndpoint: always,
+			privateEndpoint: internal, loopbackEndpoint: local} {
+			err := oauth.CheckAddress(endpoint, address)
+			if (err == nil) != (want >= least) {
+				t.Errorf("%s for %s: got %v", address, endpoint, err)
+			}
+			if err != nil && !isA[*oauth.BlockedAddressError](err) {
+				t.Errorf("%s: got %T", address, err)
+			}
+			if netip.MustParseAddr(address).Zone() != "" {
+				continue
+			}
+			host := address
+			if strings.Contains(host, ":") {
+				host = "[" + host + "]"
+			}
+			if byURL := oauth.CheckURL(endpoint, "https://"+host+"/x"); (byURL == nil) !=
+				(err == nil) {
+				t.Errorf("the URL of %s for %s: got %v", address, endpoint, byURL)
+			}
+		}
+	}
+}
+
+func TestURLsThatMayBeAsked(t *testing.T) {
+	for target, want := range map[string]struct{ public, loopback bool }{
+		"https://as.example/token":      {true, true},
+		"https://as.example:8443/":      {true, true},
+		"http://as.example/":            {false, false},
+		"http://10.0.0.1/":              {false, false},
+		"http://127.0.0.1:9/":           {false, true},
+		"http://[::1]:9/":               {false, true},
+		"http://localhost:9/":           {false, true},
+		"https://localhost/":            {false, true},
+		"https://LOCALHOST/":            {false, true},
+		"https://user:word@as.example/": {false, false},
+		"https://as.example/#part":      {false, false},
+		"https:///path":                 {false, false},
+		"https:as.example":              {false, false},
+		"javascript:alert(1)":           {false, false},
+		"file:///etc/passwd":            {false, false},
+		"ftp://as.example/":             {false, false},
+		"data:text/html,x":              {false, false},
+		"":                              {false, false},
+		"/relative":                     {false, false},
+		"https://as.example/\n":         {false, false},
+	} {
+		if err := oauth.CheckURL(publicEndpoint, target); (err == nil) != want.public {
+			t.Errorf("%q for a public endpoint: got %v", target, err)
+		}
+		if err := oauth.CheckURL(loopbackEndpoint, target); (err == nil) != want.loopback {
+			t.Errorf("%q for a loopback endpoint: got %v", target, err)
+		}
+	}
+}
+
+// TestNamesAreCheckedByTheirAddress: what a name resolves to counts when it is dialled, and not
+// what it resolved to before.
+func TestNamesAreCheckedByTheirAddress(t *testing.T) {
+	for name, address := range map[string]string{"loopback": "127.0.0.1", "private": "10.0.0.1",
+		"metadata service": "169.254.169.254", "loopback of IPv6": "::1",
+		"mapped": "::ffff:127.0.0.1", "NAT64": "64:ff9b::a9fe:a9fe"} {
+		t.Run(name, func(t *testing.T) {
+			resolveTo(t, address)
+			err := oauth.Get(t.Context(), publicEndpoint, "https://rebound.example/")
+			blockedError.check(t, err)
+		})
+	}
+}
+
+// TestNameOfAnEndpointIsNotThisMachine: whoever owns a name can have it resolve to 127.0.0.1, and
+// does not get the services of this machine by that.
+func TestNameOfAnEndpointIsNotThisMachine(t *testing.T) {
+	resolveTo(t, "127.0.0.1")
+	blockedError.check(t, oauth.Get(t.Context(), "https://mine.example/mcp",
+		"https://other.example/"))
+}
+
+// TestRedirectsAreNotFollowed, also not by a client of the host that would.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	followed := false
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		followed = true
+	}))
+	defer target.Close()
+	server := httptest.NewServer(http.RedirectHandler(target.URL, http.StatusFound))
+	defer server.Close()
+	for _, client := range []*http.Client{nil, {}} {
+		_, err := oauth.Discover(t.Context(), server.URL+"/mcp", &oauth.Options{HTTPClient: client})
+		metadataError.check(t, err)
+	}
+	if followed {
+		t.Error("a redirect was followed")
+	}
+}
+
+// resolveTo has all names resolve to an address, by a name server of the test.
+func resolveTo(t *testing.T, address string) {
+	t.Helper()
+	saved := net.DefaultResolver
+	t.Cleanup(func() { net.DefaultResolver = saved })
+	net.DefaultResolver = &net.Resolver{PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go answerName(far, netip.MustParseAddr(address))
+			return near, nil
+		}}
+}
+
+// answerName answers one question over a stream (RFC 1035, 4.2.2).
+func answerName(conn net.Conn, address netip.Addr) {
+	defer conn.Close()
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return
+	}
+	query := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, query); err != nil {
+		return
+	}
+	end := 12
+	for query[end] != 0 {
+		end += int(query[end]) + 1
+	}
+	end += 5 // the root, the type and the class
+	kind, data := uint16(1), address.AsSlice()
+	if address.Is6() {
+		kind = 28
+	}
+	answers := byte(0)
+	if binary.BigEndian.Uint16(query[end-4:]) == kind {
+		answers = 1
+	}
+	reply := append([]byte{0, 0}, query[:2]...)
+	reply = append(reply, 0x81, 0x80, 0, 1, 0, answers, 0, 0, 0, 0)
+	reply = append(reply, query[12:end]...)
+	if answers == 1 {
+		reply = append(reply, 0xc0, 12, 0, byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(len(data)))
+		reply = append(reply, data...)
+	}
+	binary.BigEndian.PutUint16(reply, uint16(len(reply)-2))
+	_, _ = conn.Write(reply)
+}
