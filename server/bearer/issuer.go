@@ -39,7 +39,7 @@ const (
 type issuer struct {
 	Issuer
 	http   *http.Client
-	asked  chan struct{}                     // has an element for each token that it is being asked about
+	asked  chan struct{}                     // an element for each token it is asked about
 	failed func(issuerURL string, err error) // nil: nobody is told
 
 	mu      sync.Mutex
