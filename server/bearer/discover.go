@@ -28,6 +28,10 @@ func newHTTPClient(base *http.Client) *http.Client {
 	client := http.Client{}
 	if base != nil {
 		client = *base
+	} else if usual, ok := http.DefaultTransport.(*http.Transport); ok {
+		own := usual.Clone()
+		own.MaxIdleConnsPerHost = maxAsked // 2 are too few where each token is asked about
+		client.Transport = own
 	}
 	if client.Timeout == 0 {
 		client.Timeout = requestTime

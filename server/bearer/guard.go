@@ -336,15 +336,13 @@ func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
 	return checkKind(c)
 }
 
-// checkKind refuses what is no bearer token: ID tokens, which are for clients, and tokens that are
-// bound to a key, which whoever sends one has not proved to have.
+// checkKind refuses what is no bearer token: tokens for other purposes, and tokens that are bound
+// to a key, which whoever sends one has not proved to have.
 func checkKind(c *claims) error {
-	for _, name := range []string{"nonce", "at_hash", "c_hash", "events"} {
-		if _, ok := c.all[name]; ok {
-			return refuse(badType, errors.New("it is an ID token or a security event"))
-		}
+	if c.isOther() {
+		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
 	}
-	if _, ok := c.all["cnf"]; ok {
+	if c.has("cnf") {
 		return refuse(badType, errors.New("it is bound to a key"))
 	}
 	return nil

@@ -9,11 +9,22 @@ import (
 	"strings"
 )
 
-// maxIntrospectionBytes bounds what an issuer says of a token.
-const maxIntrospectionBytes = 64 << 10
+const (
+	// maxIntrospectionBytes bounds what an issuer says of a token.
+	maxIntrospectionBytes = 64 << 10
+	// maxAsked is how many tokens an issuer is asked about at a time. Others wait, so that
+	// made-up tokens do not flood it.
+	maxAsked = 64
+)
 
 // introspect asks the issuer about a token (RFC 7662).
 func (i *issuer) introspect(ctx context.Context, token string) (*claims, error) {
+	select {
+	case i.asked <- struct{}{}:
+		defer func() { <-i.asked }()
+	case <-ctx.Done():
+		return nil, &unavailableError{defaultRetry, ctx.Err()}
+	}
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.Introspection.URL,
 		strings.NewReader(form.Encode()))

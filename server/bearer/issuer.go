@@ -39,6 +39,7 @@ const (
 type issuer struct {
 	Issuer
 	http   *http.Client
+	asked  chan struct{}                     // an element for each token it is asked about
 	failed func(issuerURL string, err error) // nil: nobody is told
 
 	mu      sync.Mutex
@@ -46,13 +47,14 @@ type issuer struct {
 	fetched time.Time     // when the fetch began that brought them; zero: none has
 	fresh   time.Time     // until when
 	tried   time.Time     // when the last fetch began
-	missed  time.Time     // when the last fetch began that did not bring the key of a token
+	missed  time.Time     // when the last fetch began that was in vain for a token
 	failure error         // of the last fetch, nil: it succeeded
 	running chan struct{} // closed when the fetch that runs ends, nil: none runs
 }
 
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
-	i := &issuer{Issuer: configured, http: client, failed: o.FetchFailed}
+	i := &issuer{Issuer: configured, http: client, failed: o.FetchFailed,
+		asked: make(chan struct{}, maxAsked)}
 	if configured.Keys == nil {
 		return i, nil
 	}

@@ -375,6 +375,32 @@ func TestTokensThatAreIntrospectedAreNotJudgedHere(t *testing.T) {
 	}
 }
 
+// TestMadeUpTokensDoNotFloodTheIssuer: it is asked about 64 at a time, while the others wait.
+func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		hold := make(chan struct{})
+		f.hold, f.says = hold, map[string]any{"active": false}
+		g := newGuard(t, f, introspecting)
+		var all sync.WaitGroup
+		for n := range 1000 {
+			all.Go(func() {
+				wantRefusal(t, send(t, g, fmt.Sprint("made-up-", n)), http.StatusUnauthorized,
+					invalidToken("inactive"))
+			})
+		}
+		synctest.Wait()
+		if n := f.count("/introspect"); n != 64 {
+			t.Errorf("the issuer is asked about %d tokens at once, want 64", n)
+		}
+		close(hold)
+		all.Wait()
+		if n := f.count("/introspect"); n != 1000 {
+			t.Errorf("the issuer was asked about %d tokens, want all", n)
+		}
+	})
+}
+
 // TestVerifiedTokensAreRemembered until they expire, and for five minutes at most: then a key that
 // the issuer has taken back counts.
 func TestVerifiedTokensAreRemembered(t *testing.T) {

@@ -101,6 +101,11 @@ func readClaims(data []byte) (*claims, error) {
 	return c, err
 }
 
+func (c *claims) has(name string) bool {
+	_, ok := c.all[name]
+	return ok
+}
+
 func (c *claims) read(name string, v any) error {
 	raw, ok := c.all[name]
 	if !ok {
@@ -110,6 +115,21 @@ func (c *claims) read(name string, v any) error {
 		return errClaims
 	}
 	return json.Unmarshal(raw, v)
+}
+
+// isOther reports whether claims are those of an ID token, a refresh token or a security event. A
+// nonce alone does not tell: some issuers repeat it in access tokens, which have scopes.
+func (c *claims) isOther() bool {
+	if c.has("at_hash") || c.has("c_hash") || c.has("events") ||
+		c.has("nonce") && !c.has("scope") && !c.has("scp") {
+		return true
+	}
+	// As two issuers say it whose tokens are all of the type JWT: Cognito and Keycloak.
+	var use, kind string
+	if c.read("token_use", &use) != nil || c.read("typ", &kind) != nil {
+		return true
+	}
+	return use != "" && use != "access" || kind != "" && !strings.EqualFold(kind, "Bearer")
 }
 
 // maxSeconds is the year 9999: later times are not dates any more.
@@ -131,7 +151,7 @@ func (c *claims) readTime(name string, v *time.Time) error {
 func (c *claims) readList(name string, v *[]string) error {
 	var one string
 	if c.read(name, &one) == nil {
-		if _, ok := c.all[name]; ok {
+		if c.has(name) {
 			*v = []string{one}
 		}
 		return nil
@@ -141,7 +161,7 @@ func (c *claims) readList(name string, v *[]string) error {
 
 // readScopes reads "scope", a string with spaces, or "scp", which is the same or an array.
 func (c *claims) readScopes() error {
-	if _, ok := c.all["scope"]; ok {
+	if c.has("scope") {
 		var text string
 		err := c.read("scope", &text)
 		c.scopes = strings.Fields(text)
