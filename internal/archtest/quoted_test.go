@@ -7,19 +7,17 @@ import (
 	"testing"
 )
 
-// quoted are files that the README shows whole, because tests use them: what is shown was tested.
+// quoted are files that server/README.md shows whole, because tests use them: what is shown was
+// tested.
 var quoted = map[string]string{
 	"internal/interop/testdata/nginx.conf":  "```nginx\n%```\n",
 	"internal/interop/testdata/haproxy.cfg": "```haproxy\n%```\n",
 	"internal/interop/testdata/replicas.md": "\n\n%\n",
 }
 
-func TestREADMEShowsTestedFiles(t *testing.T) {
+func TestPagesShowTestedFiles(t *testing.T) {
 	root := moduleRoot(t)
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readPage(t, "server/README.md")
 	for name, block := range quoted {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil {
@@ -27,8 +25,8 @@ func TestREADMEShowsTestedFiles(t *testing.T) {
 			continue
 		}
 		want := strings.Replace(block, "%", string(text), 1)
-		if !strings.Contains(string(readme), want) {
-			t.Errorf("README.md does not show %s as it is", name)
+		if !strings.Contains(page, want) {
+			t.Errorf("server/README.md does not show %s as it is", name)
 		}
 	}
 }

@@ -41,7 +41,7 @@
 // HAProxy with plain round robin, and five clients of 2025-11-25 before them
 // (replicas_test.go). What the clients make of a replica that dies or drains is
 // the table testdata/replicas.md (outcomes_test.go). The configurations,
-// testdata/nginx.conf and haproxy.cfg, are those that the README shows.
+// testdata/nginx.conf and haproxy.cfg, are those that server/README.md shows.
 //
 // # Shapes
 //

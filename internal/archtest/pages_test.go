@@ -5,35 +5,57 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// TestREADMECodeCompiles wants every line of Go in the README, block by block
-// and in order, in one Go file of the module: what is compiled and run there
-// cannot be wrong here.
-func TestREADMECodeCompiles(t *testing.T) {
-	root := moduleRoot(t)
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+// pages are what users read: each Markdown file but those for developers of rondo and the inputs of
+// tests.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var pages []string
+	for _, file := range written(t) {
+		if strings.HasSuffix(file, ".md") && !strings.HasPrefix(file, "internal/design/") &&
+			!strings.Contains(file, "/testdata/") {
+			pages = append(pages, file)
+		}
+	}
+	if !slices.Contains(pages, "README.md") {
+		t.Fatal("there is no README.md")
+	}
+	return pages
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := goBlock.FindAllSubmatch(readme, -1)
-	if len(blocks) == 0 {
-		t.Fatal("README.md has no Go code")
+	return string(text)
+}
+
+// TestPagesCodeCompiles wants every line of Go on the pages, block by block and in order, in one Go
+// file of the module: what is compiled and run there cannot be wrong here.
+func TestPagesCodeCompiles(t *testing.T) {
+	files := goFiles(t, moduleRoot(t))
+	blocks := 0
+	for _, page := range pages(t) {
+		for _, block := range goBlock.FindAllStringSubmatch(readPage(t, page), -1) {
+			blocks++
+			found := slices.ContainsFunc(files, func(file []string) bool {
+				return containsInOrder(file, block[1])
+			})
+			if !found {
+				t.Errorf("no file of the module contains this code of %s:\n%s", page, block[1])
+			}
+		}
 	}
-	files := goFiles(t, root)
-	for _, block := range blocks {
-		code := string(block[1])
-		found := false
-		for _, file := range files {
-			found = found || containsInOrder(file, code)
-		}
-		if !found {
-			t.Errorf("no file of the module contains this code of README.md:\n%s", code)
-		}
+	if blocks == 0 {
+		t.Fatal("the pages have no Go code")
 	}
 }
 
@@ -80,7 +102,7 @@ func codeLines(text string) []string {
 }
 
 // containsInOrder reports whether the lines of code stand in file, in their
-// order. Other lines may stand between them where the README says so with "…".
+// order. Other lines may stand between them where the page says so with "…".
 func containsInOrder(file []string, code string) bool {
 	at, gap := 0, true
 	for _, want := range codeLines(strings.ReplaceAll(code, "// …", "…")) {
