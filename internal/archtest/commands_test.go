@@ -11,7 +11,6 @@ import (
 )
 
 var (
-	plainBlock = regexp.MustCompile("(?ms)^```(?:sh|console)?\n(.*?)^```")
 	inlineCode = regexp.MustCompile("`(go (?:run|test) [^`]+)`")
 	goCommand  = regexp.MustCompile(`^go (?:run|test)\b`)
 )
@@ -37,11 +36,12 @@ func commandsOf(page string) []string {
 		line, _, _ = strings.Cut(line, " #")
 		commands = append(commands, strings.TrimSpace(line))
 	}
-	for _, block := range plainBlock.FindAllStringSubmatch(page, -1) {
-		for line := range strings.Lines(block[1]) {
-			if goCommand.MatchString(line) {
-				add(line)
-			}
+	inBlock := false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			inBlock = !inBlock
+		} else if inBlock && goCommand.MatchString(line) {
+			add(line)
 		}
 	}
 	for _, command := range inlineCode.FindAllStringSubmatch(page, -1) {
