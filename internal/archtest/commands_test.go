@@ -121,7 +121,8 @@ func runCommand(t *testing.T, dir, command string) {
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", command, err, out.String())
 	}
-	if strings.HasSuffix(command, "-try") && !strings.Contains(out.String(), "a table for 3, garden") {
+	const booked = "a table for 3, garden"
+	if strings.HasSuffix(command, "-try") && !strings.Contains(out.String(), booked) {
 		t.Errorf("%s printed\n%s", command, out.String())
 	}
 }

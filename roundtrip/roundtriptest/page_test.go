@@ -16,7 +16,8 @@ func TestClientInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := client.New(srv, &client.Options{
-		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+			error) {
 			return client.Accept(map[string]any{"reason": "tested"})
 		},
 	})
