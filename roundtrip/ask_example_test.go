@@ -52,7 +52,7 @@ func ExampleAskMessage() {
 			MaxTokens: 20,
 			Messages: []protocol.SamplingMessage{{
 				Role:    protocol.User,
-				Content: []protocol.Content{&protocol.TextContent{Text: "A title for this report?"}},
+				Content: []protocol.Content{&protocol.TextContent{Text: "A title for it?"}},
 			}},
 		})
 		if err != nil {
