@@ -26,6 +26,7 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 		Principal: protocol.LocalPrincipal(),
 		Capabilities: protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+			Sampling:    &protocol.SamplingCapability{},
 		},
 	}
 	for {
@@ -47,6 +48,8 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 				fmt.Println("asked:", request.Message)
 			case *protocol.ElicitURL:
 				fmt.Println("asked:", request.Message, request.URL)
+			case *protocol.CreateMessage:
+				fmt.Println("asked the model")
 			}
 			call.Responses = append(call.Responses,
 				protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answers[q.Key])})
