@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -182,17 +181,13 @@ func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	d := deploy(t)
 	c := d.connect(t, protocol.Modern, true)
 	callText(t, c, "balance", struct{}{})
-	families, err := d.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, file := range []string{"dashboard.json", "alerts.yml"} {
 		t.Run(file, func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkExpressions(t, strings.ReplaceAll(string(data), `\"`, `"`), families)
+			checkExpressions(t, strings.ReplaceAll(string(data), `\"`, `"`), d.registry)
 		})
 	}
 }
@@ -206,7 +201,11 @@ var (
 // outcomes of requests get their series with the first request that ends so.
 var outcomes = map[string]bool{"internal_error": true, "busy": true}
 
-func checkExpressions(t *testing.T, text string, families []*dto.MetricFamily) {
+func checkExpressions(t *testing.T, text string, registry *prometheus.Registry) {
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
 	labels := map[string]map[string]map[string]bool{} // series, label, values
 	for _, family := range families {
 		of := map[string]map[string]bool{}

@@ -103,3 +103,48 @@ func call(adapter *gosdk.Adapter, server *mcp.Server, tool string, args any) {
 	}
 	fmt.Println(result.Content[0].(*mcp.TextContent).Text)
 }
+
+// A quota of calls, and a metric of runs. The middleware is added before the adapter is
+// installed, so it runs inside of it, once a round: the call that is answered is the same
+// call, and a person who has answered is not refused.
+func ExampleAdapter_Install_quota() {
+	quota, runs := 1, map[int]int{}
+	count := func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			round, ok := roundtrip.RoundOf(ctx)
+			if !ok { // a request that cannot ask
+				return next(ctx, method, req)
+			}
+			runs[round.Number]++
+			if round.Number == 1 {
+				if quota == 0 {
+					return nil, fmt.Errorf("too many calls; try again tomorrow")
+				}
+				quota--
+			}
+			return next(ctx, method, req)
+		}
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "delete"}, func(ctx context.Context,
+		req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		_, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "Delete it?",
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		return toolText("deleted"), nil, err
+	})
+	server.AddReceivingMiddleware(count)
+	adapter, err := gosdk.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := adapter.Install(server); err != nil {
+		log.Fatal(err)
+	}
+	call(adapter, server, "delete", nil)
+	fmt.Println("runs by round:", runs, "calls left:", quota)
+
+	// Output:
+	// asked: Delete it?
+	// deleted
+	// runs by round: map[1:1 2:1] calls left: 0
+}

@@ -1,6 +1,7 @@
 package gosdk
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -64,16 +65,22 @@ func (h *httpHandler) callGetServer(r *http.Request) *mcp.Server {
 	return server
 }
 
-// answerServerPanic is deferred. It answers a request whose getServer panicked.
-func (h *httpHandler) answerServerPanic(w http.ResponseWriter) {
-	switch v := recover().(type) {
-	case nil:
-	case serverPanic:
-		writeStatus(w, http.StatusInternalServerError, nil,
-			protocol.Errorf(protocol.CodeInternalError, "internal error"))
-	default:
+// answerPanic is deferred. It answers a request on whose goroutine the author's code
+// panicked: getServer, GetSessionID of the server's options, or the SDK's options. A response
+// that has begun is aborted, as by net/http alone.
+func (h *httpHandler) answerPanic(ctx context.Context, w http.ResponseWriter) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler || w.Header().Get("Content-Type") != "" {
 		panic(v)
 	}
+	if _, ok := v.(serverPanic); !ok {
+		h.adapter.reportPanic(ctx, "", v)
+	}
+	writeStatus(w, http.StatusInternalServerError, nil,
+		protocol.Errorf(protocol.CodeInternalError, "internal error"))
 }
 
 // checkHandlerOptions reports options that Handler cannot honor, or does not know: a later

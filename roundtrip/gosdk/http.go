@@ -27,8 +27,9 @@ import (
 //
 // GetServer returns the server for a request, and nil where there is none, which is answered
 // as by the SDK. It is called at most once a request, may return a new server each time, and
-// calls may overlap. The adapter is installed on what it returns. A panic of it is answered
-// with an internal error.
+// calls may overlap. The adapter is installed on what it returns. A panic of it, or of the
+// server's GetSessionID, is reported and answered with an internal error. A panic of an
+// EventStore is reported, too, and is to the SDK an error that the store returned.
 //
 // Opts mean what they mean to the SDK; nil means the SDK's defaults. With Stateless, requests
 // of older revisions have no session: a handler that asks gets an error that says so, and all
@@ -57,6 +58,9 @@ func (a *Adapter) Handler(getServer func(*http.Request) *mcp.Server,
 	}
 	h := &httpHandler{adapter: a, getServer: getServer, stateless: o.Stateless,
 		maxBody: o.MaxRequestBodyBytes}
+	if o.EventStore != nil {
+		o.EventStore = &eventStore{o.EventStore, a}
+	}
 	modern, legacy := o, o
 	modern.Stateless = true
 	h.modern = mcp.NewStreamableHTTPHandler(h.findServer, &modern)
@@ -88,7 +92,7 @@ const versionHeader = "MCP-Protocol-Version"
 func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hideHeaders(r.Header) // net/http refuses such names; other servers may not
 	r = r.Clone(context.WithValue(r.Context(), foundServerKey{}, &foundServer{}))
-	defer h.answerServerPanic(w)
+	defer h.answerPanic(r.Context(), w)
 	named := protocol.Version(r.Header.Get(versionHeader))
 	modern := named != "" && (!named.Known() || named.Era() == protocol.Modern)
 	if r.Method != http.MethodPost || r.Body == nil {

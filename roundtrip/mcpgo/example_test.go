@@ -140,3 +140,46 @@ func ExampleToolInput() {
 	// asked: Remove notes?
 	// removed: spring cleaning
 }
+
+// A quota of calls, and a metric of runs. The middleware is added after the adapter is
+// installed, so it runs inside of it, once a round: the call that is answered is the same
+// call, and a person who has answered is not refused.
+func ExampleAdapter_Install_quota() {
+	quota, runs := 1, map[int]int{}
+	s := server.NewMCPServer("files", "1.0.0", server.WithElicitation())
+	s.AddTool(mcp.NewTool("remove"),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if _, err := mcpgo.Elicit(ctx, "sure", sure("notes")); err != nil {
+				return nil, err
+			}
+			return removed("notes")
+		})
+	a, err := mcpgo.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := a.Install(s); err != nil {
+		fmt.Println(err)
+		return
+	}
+	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			round := roundtrip.Number(ctx)
+			runs[round]++
+			if round == 1 {
+				if quota == 0 {
+					return mcp.NewToolResultError("too many calls; try again tomorrow"), nil
+				}
+				quota--
+			}
+			return next(ctx, r)
+		}
+	})
+	fmt.Println(call(a.Handler(server.NewStreamableHTTPServer(s)), protocol.Modern))
+	fmt.Println("runs by round:", runs, "calls left:", quota)
+	// Output:
+	// asked: Remove notes?
+	// removed notes
+	// runs by round: map[1:1 2:1] calls left: 0
+}
