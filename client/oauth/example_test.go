@@ -2,142 +2,375 @@ package oauth_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
+	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A program with a person at a screen: the browser opens when the server asks for a login.
-func Example() {
-	connect := func(endpoint string) (*client.Client, error) {
-		login, err := oauth.New(endpoint, &oauth.Options{
-			Interaction: &oauth.Loopback{Prompt: os.Stderr, Paste: os.Stdin},
-			Client:      oauth.ClientInfo{Name: "Notes"},
-		})
-		if err != nil {
-			return nil, err
-		}
-		transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
-		if err != nil {
-			return nil, err
-		}
-		return client.New(transport, &client.Options{
-			Cache: &client.CacheOptions{Partition: login.Partition},
+// A stage is what tests get from testing.T, for examples.
+type stage struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (*stage) Helper()            {}
+func (s *stage) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+func (s *stage) close() {
+	for _, cleanup := range slices.Backward(s.cleanups) {
+		cleanup()
+	}
+}
+
+// openNotes starts a server with the tools list and add, of which the second needs the scope
+// notes:write, an authorization server, and the browser of a person who consents.
+func openNotes() (*stage, *site) {
+	srv, err := server.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"list", "add"} {
+		server.AddRawTool(srv, server.Tool{Name: name}, func(context.Context,
+			*server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text(name + ": done"), nil
 		})
 	}
-	c, err := connect("https://mcp.example.com/mcp")
+	handler, err := serverhttp.New(srv, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
+	}
+	s := new(stage)
+	as := oauthtest.NewServer(s, nil)
+	return s, &site{as: as, browser: oauthtest.NewBrowser(s),
+		resource: oauthtest.NewResource(s, &oauthtest.ResourceOptions{
+			Servers: []*oauthtest.Server{as}, Handler: handler, Scopes: []string{"notes:read"},
+			Supported: []string{"notes:read"},
+			Need: func(_, tool string) []string {
+				if tool == "add" {
+					return []string{"notes:write"}
+				}
+				return nil
+			}})}
+}
+
+// callTool calls a tool with the tokens of login and prints the result.
+func callTool(ctx context.Context, endpoint string, login *oauth.Source, tool string) error {
+	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
+	if err != nil {
+		return err
+	}
+	c, err := client.New(transport, nil)
+	if err != nil {
+		return err
 	}
 	defer c.Close()
-	// c.CallTool logs in.
+	result, err := c.CallTool(ctx, tool, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
+	return nil
 }
 
-// The login outlives the process, and all processes with the folder and the key share it.
+// The first call logs the person in, and a tool that needs another scope does so once more.
+func Example() {
+	stage, notes := openNotes()
+	defer stage.close()
+	login, err := oauth.New(notes.resource.URL, &oauth.Options{
+		// Without Browse the browser of the machine opens.
+		Interaction: &oauth.Loopback{Browse: notes.browser.Open, Prompt: io.Discard},
+		Client:      oauth.ClientInfo{Name: "Notes"},
+		Observe: func(e oauth.Event) {
+			if e.Kind == oauth.LoginBegan {
+				fmt.Println("login for", strings.Join(e.Scopes, " "))
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, tool := range []string{"list", "add", "list"} {
+		if err := callTool(context.Background(), notes.resource.URL, login, tool); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// login for notes:read
+	// list: done
+	// login for notes:read notes:write
+	// add: done
+	// list: done
+}
+
+// A host looks before it trusts: which issuer would get a secret, and what would be asked for.
+func ExampleDiscover() {
+	stage, notes := openNotes()
+	defer stage.close()
+	found, err := oauth.Discover(context.Background(), notes.resource.URL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("resource is the endpoint:", found.Resource == notes.resource.URL)
+	fmt.Println("issuer is ours:", found.Issuer == notes.as.URL)
+	fmt.Println("scopes:", found.Scopes)
+	fmt.Println("registers clients:", found.DynamicRegistration)
+	fmt.Println("reads documents of clients:", found.MetadataDocuments)
+	// Output:
+	// resource is the endpoint: true
+	// issuer is ours: true
+	// scopes: [notes:read]
+	// registers clients: true
+	// reads documents of clients: true
+}
+
+// A web application sends the browser away and finishes the login when it comes back, perhaps in
+// another process.
+func ExampleSource_Begin() {
+	stage, notes := openNotes()
+	defer stage.close()
+	ctx := context.Background()
+	opts := &oauth.Options{
+		RedirectURI: "https://app.example/callback",
+		Account:     "alice", // tokens of each user are kept apart
+		Store:       oauth.NewMemoryStore(),
+	}
+	login, err := oauth.New(notes.resource.URL, opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = callTool(ctx, notes.resource.URL, login, "list")
+	required := (*oauth.LoginRequiredError)(nil)
+	fmt.Println("login required:", errors.As(err, &required), required.Scopes)
+
+	begun, err := login.Begin(ctx, err)
+	if err != nil {
+		log.Fatal(err)
+	}
+	saved, err := json.Marshal(begun) // has secrets: seal it, for example in a cookie
+	if err != nil {
+		log.Fatal(err)
+	}
+	callback, err := notes.browser.Visit(ctx, begun.URL) // what the application is called back with
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	other, err := oauth.New(notes.resource.URL, opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	restored := new(oauth.Login)
+	if err := json.Unmarshal(saved, restored); err != nil {
+		log.Fatal(err)
+	}
+	if err := other.Finish(ctx, restored, callback); err != nil {
+		log.Fatal(err)
+	}
+	if err := callTool(ctx, notes.resource.URL, other, "list"); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// login required: true [notes:read]
+	// list: done
+}
+
+// Programs that share a folder share the login.
 func ExampleNewFileStore() {
+	stage, notes := openNotes()
+	defer stage.close()
 	folder, err := os.MkdirTemp("", "logins")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	var key [32]byte // random, from the keyring of the operating system
-	key[0] = 1
-	store, err := oauth.NewFileStore(folder, key)
-	if err != nil {
-		fmt.Println(err)
-		return
+	key := [32]byte{1, 2, 3} // 32 random bytes, which the keyring of the machine keeps
+	for range 2 {
+		store, err := oauth.NewFileStore(folder, key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		login, err := oauth.New(notes.resource.URL, &oauth.Options{Store: store,
+			Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := callTool(context.Background(), notes.resource.URL, login, "list"); err != nil {
+			log.Fatal(err)
+		}
 	}
-	login, err := oauth.New("https://mcp.example.com/mcp", &oauth.Options{Store: store})
-	fmt.Println(login, err)
-	// Output: tokens for https://mcp.example.com/mcp <nil>
-}
-
-// A client that an administrator has registered. Its secret goes to this issuer alone.
-func ExampleRegistration() {
-	_, err := oauth.New("https://mcp.example.com/mcp", &oauth.Options{
-		Registrations: []oauth.Registration{{
-			Issuer:       "https://login.example.com",
-			ClientID:     "notes",
-			ClientSecret: oauth.Secret(os.Getenv("NOTES_SECRET")),
-		}},
-	})
-	fmt.Println(err)
-	_, err = oauth.New("https://mcp.example.com/mcp", &oauth.Options{
-		Registrations: []oauth.Registration{{ClientID: "notes", ClientSecret: "hush"}},
-	})
-	fmt.Println(err != nil) // it would go to whatever issuer a server names
+	fmt.Println("logins:", notes.as.Count(oauthtest.Authorize))
 	// Output:
-	// <nil>
-	// true
+	// list: done
+	// list: done
+	// logins: 1
 }
 
-// A web application sends the browser of its user to the authorization server, and finishes the
-// login where it comes back.
-func ExampleSource_Begin() {
-	const redirect = "https://app.example.com/callback"
-	login := func(user string) (*oauth.Source, error) {
-		return oauth.New("https://mcp.example.com/mcp", &oauth.Options{
-			Account: user, RedirectURI: redirect,
-		})
-	}
-	begin := func(ctx context.Context, source *oauth.Source, failed error) (string, error) {
-		if _, ok := errors.AsType[*oauth.LoginRequiredError](failed); !ok {
-			return "", failed
-		}
-		l, err := source.Begin(ctx, failed)
-		if err != nil {
-			return "", err
-		}
-		// Seal l as JSON, and keep it for the user's session.
-		return l.URL, nil
-	}
-	finish := func(ctx context.Context, source *oauth.Source, l *oauth.Login, r *url.URL) error {
-		return source.Finish(ctx, l, r)
-	}
-	_, _, _ = login, begin, finish
-}
-
-// What a server's metadata says, before anybody logs in.
-func ExampleDiscover() {
-	show := func(ctx context.Context, endpoint string) error {
-		found, err := oauth.Discover(ctx, endpoint, nil)
-		if err != nil {
-			return err
-		}
-		fmt.Println(found.Issuer, found.Scopes, found.DynamicRegistration)
-		return nil
-	}
-	_ = show
-}
-
-// The document whose URL is the client's id at authorization servers that fetch it.
+// The document that describes a client is its id at every authorization server that reads such
+// documents.
 func ExampleOptions_ServeMetadata() {
-	opts := &oauth.Options{
-		MetadataURL: "https://notes.example.com/client.json",
-		Client:      oauth.ClientInfo{Name: "Notes", URI: "https://notes.example.com"},
+	opts := &oauth.Options{MetadataURL: "https://app.example/client.json",
+		Client: oauth.ClientInfo{Name: "Notes", URI: "https://app.example/"}}
+	w := httptest.NewRecorder()
+	opts.ServeMetadata().ServeHTTP(w, httptest.NewRequest(http.MethodGet, opts.MetadataURL, nil))
+	var document struct {
+		ID           string   `json:"client_id"`
+		Name         string   `json:"client_name"`
+		RedirectURIs []string `json:"redirect_uris"`
 	}
-	http.Handle("GET /client.json", opts.ServeMetadata())
+	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(document.ID, document.Name, document.RedirectURIs)
+	// Output:
+	// https://app.example/client.json Notes [http://127.0.0.1/callback http://localhost/callback]
 }
 
-// A logout forgets the login and takes its tokens back.
-func ExampleSource_Logout() {
-	login, err := oauth.New("https://mcp.example.com/mcp", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	before := login.Partition(context.Background())
-	fmt.Println(login.Logout(context.Background()))
-	fmt.Println(login.Partition(context.Background()) == before)
+// A secret is bound to the issuer that has given it.
+func ExampleRegistration() {
+	_, err := oauth.New("https://mcp.example/mcp", &oauth.Options{
+		Registrations: []oauth.Registration{{ClientID: "notes", ClientSecret: "the secret"}}})
+	what, _, _ := strings.Cut(err.Error(), ": its secret")
+	fmt.Println(what)
+	fmt.Println(oauth.Secret("the secret"))
 	// Output:
-	// <nil>
-	// false
+	// oauth: a Registration has no Issuer
+	// hidden
+}
+
+// A logout takes the tokens back. The next call logs in again, and what was cached for the one
+// login is not for the other.
+func ExampleSource_Logout() {
+	stage, notes := openNotes()
+	defer stage.close()
+	ctx := context.Background()
+	login, err := oauth.New(notes.resource.URL, &oauth.Options{
+		Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var partitions []string
+	for range 2 {
+		if err := callTool(ctx, notes.resource.URL, login, "list"); err != nil {
+			log.Fatal(err)
+		}
+		partitions = append(partitions, login.Partition(ctx))
+		if err := login.Logout(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("another login:", partitions[0] != partitions[1])
+	fmt.Println("revoked:", notes.as.Count(oauthtest.Revoke))
+	// Output:
+	// list: done
+	// list: done
+	// another login: true
+	// revoked: 2
+}
+
+// What a program can do about a failure depends on whose it is.
+func ExampleScopeError() {
+	stage, notes := openNotes()
+	defer stage.close()
+	notes.as.Narrow("notes:read") // the person may not write, whatever is asked for
+	login, err := oauth.New(notes.resource.URL, &oauth.Options{
+		Interaction: &oauth.Loopback{Browse: notes.browser.Open}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = callTool(context.Background(), notes.resource.URL, login, "add")
+	fmt.Println(adviceFor(err))
+	// Output:
+	// you may not do this: it needs notes:read notes:write, and you have notes:read
+}
+
+// adviceFor says to a person what an error means.
+func adviceFor(err error) string {
+	var (
+		scope        *oauth.ScopeError
+		required     *oauth.LoginRequiredError
+		metadata     *oauth.MetadataError
+		resource     *oauth.ResourceError
+		issuer       *oauth.IssuerError
+		blocked      *oauth.BlockedAddressError
+		registration *oauth.RegistrationError
+		token        *oauth.TokenError
+		failed       *oauth.LoginError
+		callback     *oauth.CallbackError
+	)
+	switch {
+	case errors.As(err, &scope):
+		return fmt.Sprintf("you may not do this: it needs %s, and you have %s",
+			strings.Join(scope.Needed, " "), strings.Join(scope.Granted, " "))
+	case errors.Is(err, oauth.ErrDenied):
+		return "you have refused"
+	case errors.As(err, &required):
+		return "log in first"
+	case errors.As(err, &resource), errors.As(err, &issuer), errors.As(err, &blocked):
+		return "the server is not who it says, or is set up wrongly: do not trust it"
+	case errors.As(err, &metadata):
+		return "the server is set up wrongly: tell those who run it"
+	case errors.As(err, &registration):
+		return "have this program registered at " + registration.Issuer
+	case errors.As(err, &token) && token.Retryable:
+		return fmt.Sprint("try again in ", token.RetryAfter)
+	case errors.As(err, &failed), errors.As(err, &callback):
+		return "log in again"
+	}
+	return "something else went wrong"
+}
+
+// A terminal has a person log in who has no browser on this machine: they open the page elsewhere
+// and paste the address that it ends at.
+type terminal struct{ read func() string }
+
+func (t terminal) Open(context.Context, string) (oauth.Receiver, error) { return t, nil }
+
+func (terminal) RedirectURI() string { return "http://127.0.0.1/callback" }
+
+func (terminal) Close() error { return nil }
+
+func (t terminal) Receive(_ context.Context, l *oauth.Login,
+	check func(callback *url.URL) error) (*url.URL, error) {
+	fmt.Println("open", l.URL)
+	callback, err := url.Parse(t.read())
+	if err != nil {
+		return nil, err
+	}
+	return callback, check(callback)
+}
+
+// Programs with a surface of their own implement [oauth.Interaction] and [oauth.Receiver].
+func ExampleInteraction() {
+	var in oauth.Interaction = terminal{read: func() string {
+		return "http://127.0.0.1/callback?code=x"
+	}}
+	receiver, err := in.Open(context.Background(), "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer receiver.Close()
+	login := &oauth.Login{URL: "https://issuer.example/authorize"} // Begin makes them
+	callback, err := receiver.Receive(context.Background(), login,
+		func(*url.URL) error { return nil })
+	fmt.Println(callback, err)
+	// Output:
+	// open https://issuer.example/authorize
+	// http://127.0.0.1/callback?code=x <nil>
 }

@@ -89,7 +89,8 @@ type Server struct {
 	refreshes map[string]*refreshToken
 	accesses  map[string]*accessToken
 	families  int
-	secrets   []string
+	secrets   []string // in the order in which they were made or received
+	isSecret  map[string]bool
 	subject   string
 	denied    bool
 	narrow    []string // nil: do not narrow
@@ -102,7 +103,7 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	t.Helper()
 	s := &Server{subject: "alice", clients: make(map[string]*Client), codes: make(map[string]*code),
 		refreshes: make(map[string]*refreshToken), accesses: make(map[string]*accessToken),
-		handlers: make(map[string]http.Handler)}
+		handlers: make(map[string]http.Handler), isSecret: make(map[string]bool)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -220,7 +221,8 @@ func (s *Server) Secrets() []string {
 }
 
 func (s *Server) keepSecretLocked(secret string) {
-	if secret != "" && !slices.Contains(s.secrets, secret) {
+	if secret != "" && !s.isSecret[secret] {
+		s.isSecret[secret] = true
 		s.secrets = append(s.secrets, secret)
 	}
 }
