@@ -22,7 +22,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 		names map[string]bool
 	}{
 		{"error code", 18, errorCodes(t)},
-		{"reason or outcome", 70, reasons(t)},
+		{"reason or outcome", 85, reasons(t)},
 		{"log entry", 30, logEntries(t)},
 		{"metric", 30, metrics(t)},
 	} {
@@ -90,6 +90,7 @@ func reasons(t *testing.T) map[string]bool {
 	add(all, constants(t, "internal/form/fault.go", regexp.MustCompile(`^Rule`)))
 	add(all, constants(t, "elicitation/errors.go", regexp.MustCompile(`^(Reason|By)`)))
 	add(all, constants(t, "server/middleware/outcome.go", regexp.MustCompile(`^outcome`)))
+	add(all, constants(t, "server/bearer/refusal.go", regexp.MustCompile(`.`)))
 	return all
 }
 
