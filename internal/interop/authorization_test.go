@@ -1,0 +1,244 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A caller calls a tool after its person has logged in, and returns the text of the result.
+type caller func(ctx context.Context, tool string) (string, error)
+
+// An authorized client is one of some make that logs a person in with a browser.
+type authorizedClient struct {
+	make string
+	dial func(t *testing.T, endpoint, revision string, browser *oauthtest.Browser) caller
+}
+
+func authorizedClients() []authorizedClient {
+	return []authorizedClient{{"rondo", dialAuthorized}, {"official Go SDK", dialAuthorizedGoSDK}}
+}
+
+func dialAuthorized(t *testing.T, endpoint, revision string, browser *oauthtest.Browser) caller {
+	t.Helper()
+	login, err := oauth.New(endpoint, &oauth.Options{
+		Interaction: &oauth.Loopback{Browse: browser.Open}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
+	if err != nil {
+		t.Fatal(err)
+	}
+	era := protocol.Modern
+	if revision != modern {
+		era = protocol.Legacy
+	}
+	c, err := client.New(over, &client.Options{Era: era})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return func(ctx context.Context, tool string) (string, error) {
+		result, err := c.CallTool(ctx, tool, map[string]any{})
+		if err != nil {
+			return "", err
+		}
+		text, ok := result.Content[0].(*protocol.TextContent)
+		if !ok {
+			return "", fmt.Errorf("the result has %T", result.Content[0])
+		}
+		return text.Text, nil
+	}
+}
+
+func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
+	browser *oauthtest.Browser) caller {
+	t.Helper()
+	const back = "http://127.0.0.1:53123/callback" // the browser does not go there
+	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
+		RedirectURL: back,
+		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{
+			Metadata: &oauthex.ClientRegistrationMetadata{RedirectURIs: []string{back},
+				TokenEndpointAuthMethod: "none"}},
+		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (
+			*auth.AuthorizationResult, error) {
+			callback, err := browser.Visit(ctx, args.URL)
+			if err != nil {
+				return nil, err
+			}
+			q := callback.Query()
+			return &auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state"),
+				Iss: q.Get("iss")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1.0.0"}, nil)
+	session, err := c.Connect(within(t, patience),
+		&mcp.StreamableClientTransport{Endpoint: endpoint, OAuthHandler: handler, MaxRetries: -1},
+		&mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return func(ctx context.Context, tool string) (string, error) {
+		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool})
+		if err != nil {
+			return "", err
+		}
+		text, ok := result.Content[0].(*mcp.TextContent)
+		if !ok {
+			return "", fmt.Errorf("the result has %T", result.Content[0])
+		}
+		return text.Text, nil
+	}
+}
+
+// protectedRondo is our server: the tool "write" needs a scope more than the others.
+func protectedRondo(t *testing.T, as *oauthtest.Server) (endpoint string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	ts := httptest.NewServer(mux)
+	t.Cleanup(ts.Close)
+	endpoint = ts.URL + "/mcp"
+	guard, err := bearer.New(bearer.Options{Resource: endpoint,
+		Issuers: []bearer.Issuer{{URL: as.URL}}, Scopes: []string{"read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	says := func(text string) func(context.Context, *server.ToolCall, struct{}) (
+		protocol.CallToolOutcome, error) {
+		return func(_ context.Context, call *server.ToolCall, _ struct{}) (
+			protocol.CallToolOutcome, error) {
+			return server.Text(text + " for " + call.Principal.Subject), nil
+		}
+	}
+	server.AddTool(srv, server.Tool{Name: "read"}, says("read"))
+	server.AddTool(srv, server.Tool{Name: "write", Scopes: []string{"write"}}, says("written"))
+	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux.Handle("/mcp", h)
+	mux.Handle(guard.Metadata())
+	return endpoint
+}
+
+// TestClientsLogInToOurServer and step up, whoever made them.
+func TestClientsLogInToOurServer(t *testing.T) {
+	for _, of := range authorizedClients() {
+		for _, revision := range []string{modern, v20251125} {
+			t.Run(of.make+"/"+revision, func(t *testing.T) {
+				as := oauthtest.NewServer(t, nil)
+				as.SetSubject("alice")
+				browser := oauthtest.NewBrowser(t)
+				call := of.dial(t, protectedRondo(t, as), revision, browser)
+				ctx := within(t, patience)
+				for _, step := range []struct{ tool, want string }{
+					{"read", "read for alice"}, {"write", "written for alice"},
+					{"read", "read for alice"},
+				} {
+					got, err := call(ctx, step.tool)
+					if err != nil || got != step.want {
+						t.Errorf("%s: got %q, %v, want %q", step.tool, got, err, step.want)
+					}
+				}
+				t.Logf("%d logins, %d registrations, %d token requests",
+					as.Count(oauthtest.Authorize), as.Count(oauthtest.Register),
+					as.Count(oauthtest.Token))
+				if n := as.Count(oauthtest.Authorize); n != 2 {
+					t.Errorf("%d logins, want one and a step-up", n)
+				}
+			})
+		}
+	}
+}
+
+// protectedGoSDK is a server of the official SDK behind its own middleware, which needs scopes.
+func protectedGoSDK(t *testing.T, as *oauthtest.Server, revision string) (endpoint string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	ts := httptest.NewServer(mux)
+	t.Cleanup(ts.Close)
+	endpoint = ts.URL + "/mcp"
+	const metadata = "/.well-known/oauth-protected-resource/mcp"
+	s := mcp.NewServer(&mcp.Implementation{Name: "theirs", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "read"}, func(_ context.Context, r *mcp.CallToolRequest,
+		_ struct{}) (*mcp.CallToolResult, any, error) {
+		text := "read for " + r.Extra.TokenInfo.UserID
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+	})
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		grant, ok := as.Check(token)
+		if !ok || grant.Resource != endpoint {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{Scopes: grant.Scopes, UserID: grant.Subject,
+			Expiration: time.Now().Add(time.Hour)}, nil
+	}
+	guarded := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{
+		ResourceMetadataURL: ts.URL + metadata, Scopes: []string{"read"},
+	})(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
+		&mcp.StreamableHTTPOptions{Stateless: revision == modern}))
+	mux.Handle("/mcp", guarded)
+	mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: endpoint, AuthorizationServers: []string{as.URL}, ScopesSupported: []string{"read"},
+	}))
+	return endpoint
+}
+
+// TestOurClientLogsInToTheirServer, and says what is missing where the server does not: its 403 has
+// no error code, so that no client can tell that more scopes would help.
+func TestOurClientLogsInToTheirServer(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		t.Run(revision, func(t *testing.T) {
+			as := oauthtest.NewServer(t, nil)
+			as.SetSubject("alice")
+			endpoint := protectedGoSDK(t, as, revision)
+			call := dialAuthorized(t, endpoint, revision, oauthtest.NewBrowser(t))
+			if got, err := call(within(t, patience), "read"); err != nil || got != "read for alice" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+		t.Run(revision+" lacks a scope", func(t *testing.T) {
+			as := oauthtest.NewServer(t, nil)
+			as.Narrow("other") // the person does not grant what is asked for
+			endpoint := protectedGoSDK(t, as, revision)
+			call := dialAuthorized(t, endpoint, revision, oauthtest.NewBrowser(t))
+			got, err := call(within(t, patience), "read")
+			status := (*clienthttp.StatusError)(nil)
+			scopes := (*oauth.ScopeError)(nil)
+			if err == nil || !errors.As(err, &status) && !errors.As(err, &scopes) {
+				t.Errorf("got %q, %v, want a refusal", got, err)
+			}
+			t.Log(err)
+			if n := as.Count(oauthtest.Authorize); n > 3 {
+				t.Errorf("%d logins", n)
+			}
+		})
+	}
+}
