@@ -3,11 +3,13 @@ package oauth_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -77,19 +79,43 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 		oauthtest.Register: 2})
 }
 
+// A slowPerson notices only when it is let go that nobody waits for the login any more.
+type slowPerson struct {
+	oauth.Interaction
+	waits, release chan struct{}
+	once           *sync.Once
+}
+
+func (p slowPerson) Open(ctx context.Context, hint string) (oauth.Receiver, error) {
+	p.once.Do(func() {
+		close(p.waits)
+		<-p.release
+	})
+	return p.Interaction.Open(ctx, hint)
+}
+
 // TestCallerThatComesWhenALoginWasGivenUp gets a login of its own, and not the other's end.
 func TestCallerThatComesWhenALoginWasGivenUp(t *testing.T) {
 	s := newSite(t, nil, nil)
-	source := s.source(t, nil)
-	gate := s.as.Hold(oauthtest.Register)
+	p := slowPerson{waits: make(chan struct{}), release: make(chan struct{}), once: new(sync.Once)}
+	source := s.source(t, func(o *oauth.Options) {
+		p.Interaction, o.Interaction = o.Interaction, &p
+	})
 	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	all.Go(func() { _ = s.call(ctx, source, "search") })
-	<-gate.Arrived
+	first := make(chan error, 1)
+	go func() { first <- s.call(ctx, source, "search") }()
+	<-p.waits
 	cancel()
-	all.Wait() // the login may be ending still
-	gate.Release()
-	noError.check(t, s.call(t.Context(), source, "search"))
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller got %v", err)
+	}
+	second := make(chan error, 1)
+	go func() { second <- s.call(t.Context(), source, "search") }()
+	for s.resource.Count(oauthtest.Call) < 2 {
+		runtime.Gosched()
+	}
+	close(p.release)
+	noError.check(t, <-second)
 }
 
 // TestLogoutEndsALogin: who waits for it is told so, and nobody is logged in.

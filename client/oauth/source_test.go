@@ -165,8 +165,15 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	}
 }
 
+// TestStepUpAsksForTheUnion: also where the challenge names only what is new.
 func TestStepUpAsksForTheUnion(t *testing.T) {
 	s := newSite(t, nil, nil)
+	s.resource.Challenge(func(status int, right string) []string {
+		if status == http.StatusForbidden {
+			right = strings.Replace(right, `scope="read write"`, `scope="write"`, 1)
+		}
+		return []string{right}
+	})
 	source := s.source(t, nil)
 	if err := s.call(t.Context(), source, "search"); err != nil {
 		t.Fatal(err)
