@@ -187,7 +187,7 @@ func FuzzIntrospection(f *testing.F) {
 // issuer has not signed.
 func FuzzKeys(f *testing.F) {
 	issuer := newFakeIssuer(f)
-	token := issuer.token(map[string]any{"exp": 4102444800})
+	token := issuer.token(map[string]any{"exp": int64(4102444800)})
 	published, err := json.Marshal(map[string]any{"keys": issuer.keys})
 	if err != nil {
 		f.Fatal(err)
