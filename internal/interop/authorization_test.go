@@ -206,7 +206,8 @@ func protectedGoSDK(t *testing.T, as *oauthtest.Server, revision string) (endpoi
 		&mcp.StreamableHTTPOptions{Stateless: revision == modern}))
 	mux.Handle("/mcp", guarded)
 	mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
-		Resource: endpoint, AuthorizationServers: []string{as.URL}, ScopesSupported: []string{"read"},
+		Resource: endpoint, AuthorizationServers: []string{as.URL},
+		ScopesSupported: []string{"read"},
 	}))
 	return endpoint
 }
@@ -220,7 +221,8 @@ func TestOurClientLogsInToTheirServer(t *testing.T) {
 			as.SetSubject("alice")
 			endpoint := protectedGoSDK(t, as, revision)
 			call := dialAuthorized(t, endpoint, revision, oauthtest.NewBrowser(t))
-			if got, err := call(within(t, patience), "read"); err != nil || got != "read for alice" {
+			got, err := call(within(t, patience), "read")
+			if err != nil || got != "read for alice" {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
