@@ -110,6 +110,9 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 
+	// A request is counted when its handler returns, which may be after its client has the response.
+	endpoints["other"].Close()
+	endpoints["owner"].Close()
 	owner, other := rigs["owner"], rigs["other"]
 	owner.wantValue(1, "rondo_requests_total", "method", "tools/call", "outcome", "complete")
 	owner.wantValue(2, "rondo_requests_total", "method", "tools/call")
