@@ -110,7 +110,7 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 
-	// A request is counted when its handler returns, which may be after its client has the response.
+	// A request is counted when its handler returns: its client may have the response before.
 	endpoints["other"].Close()
 	endpoints["owner"].Close()
 	owner, other := rigs["owner"], rigs["other"]
