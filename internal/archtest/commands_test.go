@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/testmode"
 )
 
 var (
@@ -51,10 +53,10 @@ func commandsOf(page string) []string {
 }
 
 // TestPagesCommandsRun runs the commands of the pages, or finds them where the checks of a change
-// run them.
+// run them. It builds most of the workspace: from an empty cache that takes a minute.
 func TestPagesCommandsRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds programs")
+	if !testmode.Slow {
+		t.Skip("builds programs of all modules: runs with the tag slow")
 	}
 	ran := make(map[string]bool)
 	for _, page := range pages(t) {
