@@ -136,6 +136,19 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
+// TestRefusalOutlivesSlowBody refuses a request by its headers while its body never comes. net/http
+// waits for the body of a refused request before it sends the refusal.
+func TestRefusalOutlivesSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil), nil)).Dial()
+		request := rawRequest(body("server/discover", ""), "Origin: https://elsewhere.example")
+		got := exchange(t, conn, bufio.NewReader(conn), request[:len(request)-1])
+		if got.status != 403 {
+			t.Errorf("got status %d, want 403", got.status)
+		}
+	})
+}
+
 // TestCutBody ends the connection within the body, with the other direction
 // open.
 func TestCutBody(t *testing.T) {

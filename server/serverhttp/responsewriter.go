@@ -285,20 +285,26 @@ func (rw *responseWriter) refuseRequest(f *fault) {
 	rw.writeFault(f)
 }
 
-// writeFault is refuse without telling the observer. The body may not have been
-// read: net/http then reads the rest of a short one, which gets a deadline.
+// writeFault is refuseRequest without telling the observer. The body may not have been
+// read: net/http then reads the rest of a short one before it sends the response, so the
+// body gets a deadline, and the response one that is later.
 func (rw *responseWriter) writeFault(f *fault) {
-	if rw.h.opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist() {
-		rw.deadline.setRead(time.Now().Add(rw.h.opts.ReadTimeout))
+	opts := &rw.h.opts
+	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
+	if readsOn {
+		rw.deadline.setRead(time.Now().Add(opts.ReadTimeout))
 	}
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
 	}
 	if f.text != "" {
 		_ = rw.writeJSONText(f.status, []byte(f.text)) // nobody is left to tell if it fails
-		return
+	} else {
+		rw.writeResponse(f.status, &protocol.Response{ID: f.id, Error: f.err})
 	}
-	rw.writeResponse(f.status, &protocol.Response{ID: f.id, Error: f.err})
+	if readsOn && opts.WriteTimeout > 0 {
+		rw.deadline.setWrite(time.Now().Add(opts.ReadTimeout + opts.WriteTimeout))
+	}
 }
 
 // abandonClient ends the response without another byte: the client has
