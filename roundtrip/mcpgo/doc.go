@@ -79,6 +79,7 @@
 //	the session of an open call is not swept as idle        TestOpenCallsKeepTheirSession
 //	handlers that panic or return nil get an error
 //	  answered, and so do hooks, filters and completions    TestPanicsAndNilResultsAreAnswered
+//	  and what the host gives to mcp-go for its sessions    TestHostsCodeThatPanics
 //	errors have mcp-go's codes and texts, byte for byte     TestErrorsAreTheHosts
 //	  and their type, for middleware outside                TestErrorsKeepTheirType
 //	the last notifications of a call precede its response   TestLastNotificationsOfACallAreWritten
@@ -150,7 +151,8 @@
 //
 //   - A panic while mcp-go encodes a result, in a MarshalJSON of the author's, is answered
 //     over HTTP, and ends the process on lines. So does a panic on a goroutine that a
-//     handler starts.
+//     handler starts. After a panic in StoreEvent of an event store mcp-go keeps the stream
+//     locked: its requests wait for ever, as with mcp-go alone.
 //   - What Handler itself refuses (messages that are too long or ambiguous) has no CORS
 //     headers of mcp-go's.
 //   - An empty requestState counts as absent; mcp-go decodes both alike.

@@ -70,9 +70,11 @@ func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && r.Body != nil:
 		h.servePost(w, r)
-	case r.Method == http.MethodGet && r.Header.Get(server.HeaderKeySessionID) != "":
+	case r.Method == http.MethodGet && r.Header.Get(server.HeaderKeySessionID) != "",
+		r.Method == http.MethodDelete:
 		out := h.newResponse(w, r)
 		defer out.stopNotifications()
+		defer out.answerPanic()
 		h.next.ServeHTTP(out.withFlusher(), r)
 		out.sendHeld()
 	default:
