@@ -99,8 +99,8 @@ func TestHostsCodeThatPanics(t *testing.T) {
 	}
 }
 
-// playSession opens a session, calls a tool in it, resumes a stream that is unknown, and deletes the
-// session. It returns how many requests were answered with an internal error.
+// playSession opens a session, calls a tool in it, resumes a stream that is unknown, and deletes
+// the session. It returns how many requests were answered with an internal error.
 func playSession(t *testing.T, ts *httptest.Server) (failures int) {
 	t.Helper()
 	session := ""
