@@ -5,7 +5,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"time"
 )
+
+// TokenEnds returns when the token ends that requests are sent with; zero: it does not say.
+func (s *Source) TokenEnds() time.Time { return s.currentTokens().record.Expiry }
 
 // ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {

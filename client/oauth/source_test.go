@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
@@ -186,6 +187,25 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 		t.Errorf("opened %q", opened)
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1, oauthtest.Token: 2})
+}
+
+// TestEveryTokenEnds: the end of a token is known after a login and after each refresh, so that the
+// next refresh comes before the server refuses the token.
+func TestEveryTokenEnds(t *testing.T) {
+	s := newSite(t, &oauthtest.Options{Lifetime: time.Minute}, nil)
+	source := s.source(t, nil)
+	for refreshes := range 3 {
+		before := time.Now()
+		if err := s.call(t.Context(), source, "search"); err != nil {
+			t.Fatal(err)
+		}
+		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: refreshes})
+		ends := source.TokenEnds()
+		if ends.Before(before.Add(30*time.Second)) || ends.After(time.Now().Add(time.Minute)) {
+			t.Errorf("after %d refreshes the token ends at %v, want in a minute", refreshes, ends)
+		}
+		s.as.Expire()
+	}
 }
 
 func TestLogoutTakesTokensBack(t *testing.T) {

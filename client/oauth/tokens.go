@@ -79,20 +79,32 @@ func readToken(got *oauth2.Token, scopes []string) (*tokenRecord, error) {
 	if !isToken(got.AccessToken) {
 		return nil, errors.New("the token cannot be sent in a header")
 	}
-	if got.ExpiresIn < 0 {
+	lifetime := lifetimeOf(got)
+	if lifetime < 0 {
 		return nil, errors.New("expires_in is negative")
 	}
 	record := &tokenRecord{Access: got.AccessToken, Refresh: got.RefreshToken,
 		Obtained: time.Now(), Granted: scopes}
-	if got.ExpiresIn > 0 {
-		lifetime := min(time.Duration(min(got.ExpiresIn, int64(maxExpiry/time.Second)))*time.Second,
-			maxExpiry)
-		record.Expiry = record.Obtained.Add(lifetime)
+	if lifetime > 0 {
+		record.Expiry = record.Obtained.Add(min(lifetime, maxExpiry))
 	}
 	if granted, ok := got.Extra("scope").(string); ok {
 		record.Granted = scope.Parse(granted)
 	}
 	return record, nil
+}
+
+// lifetimeOf returns how long a token is valid, from now on; 0: its answer does not say. Package
+// clientcredentials, which refreshes tokens, keeps the time and leaves out the seconds.
+func lifetimeOf(got *oauth2.Token) time.Duration {
+	switch {
+	case got.ExpiresIn != 0:
+		return time.Duration(max(min(got.ExpiresIn, int64(maxExpiry/time.Second)), -1)) *
+			time.Second
+	case !got.Expiry.IsZero():
+		return time.Until(got.Expiry).Round(time.Second)
+	}
+	return 0
 }
 
 // isToken reports whether text is a b64token of RFC 6750.
