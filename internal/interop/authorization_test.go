@@ -38,8 +38,13 @@ func authorizedClients() []authorizedClient {
 
 func dialAuthorized(t *testing.T, endpoint, revision string, browser *oauthtest.Browser) caller {
 	t.Helper()
-	login, err := oauth.New(endpoint, &oauth.Options{
+	return dialWithLogin(t, endpoint, revision, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: browser.Open}})
+}
+
+func dialWithLogin(t *testing.T, endpoint, revision string, opts *oauth.Options) caller {
+	t.Helper()
+	login, err := oauth.New(endpoint, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,14 +119,19 @@ func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
 }
 
 // protectedRondo is our server: the tool "write" needs a scope more than the others.
-func protectedRondo(t *testing.T, as *oauthtest.Server) (endpoint string) {
+func protectedRondo(t *testing.T, issuer bearer.Issuer) (endpoint string) {
+	t.Helper()
+	return protectedRondoAt(t, "/mcp", issuer)
+}
+
+func protectedRondoAt(t *testing.T, path string, issuer bearer.Issuer) (endpoint string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	ts := httptest.NewServer(mux)
 	t.Cleanup(ts.Close)
-	endpoint = ts.URL + "/mcp"
+	endpoint = ts.URL + path
 	guard, err := bearer.New(bearer.Options{Resource: endpoint,
-		Issuers: []bearer.Issuer{{URL: as.URL}}, Scopes: []string{"read"}})
+		Issuers: []bearer.Issuer{issuer}, Scopes: []string{"read"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +153,7 @@ func protectedRondo(t *testing.T, as *oauthtest.Server) (endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux.Handle("/mcp", h)
+	mux.Handle(path, h)
 	mux.Handle(guard.Metadata())
 	return endpoint
 }
@@ -156,7 +166,8 @@ func TestClientsLogInToOurServer(t *testing.T) {
 				as := oauthtest.NewServer(t, nil)
 				as.SetSubject("alice")
 				browser := oauthtest.NewBrowser(t)
-				call := of.dial(t, protectedRondo(t, as), revision, browser)
+				endpoint := protectedRondo(t, bearer.Issuer{URL: as.URL})
+				call := of.dial(t, endpoint, revision, browser)
 				ctx := within(t, patience)
 				for _, step := range []struct{ tool, want string }{
 					{"read", "read for alice"}, {"write", "written for alice"},

@@ -22,6 +22,7 @@ const (
 	tsSDKVersion      = "1.32.2"
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
+	authServerVersion = "9.13.3"
 )
 
 // nodePackages are installed side by side.
@@ -32,6 +33,7 @@ func nodePackages() []string {
 		"@modelcontextprotocol/sdk@" + tsSDKVersion,
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
 		"@modelcontextprotocol/server-everything@" + everythingVersion,
+		"oidc-provider@" + authServerVersion,
 	}
 }
 
@@ -59,7 +61,8 @@ func installed(t *testing.T) nodeDir {
 	}
 	cache = filepath.Join(cache, "rondo-interop")
 	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion +
-		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion
+		"-inspector-" + inspectorVersion + "-everything-" + everythingVersion +
+		"-oidc-" + authServerVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)
@@ -75,9 +78,17 @@ func installed(t *testing.T) nodeDir {
 // standard input ends.
 func startNode(t *testing.T, script string, args ...string) *proctest.Process {
 	t.Helper()
+	return startNodeWith(t, nil, script, args...)
+}
+
+// startNodeWith is startNode with more variables in the environment.
+func startNodeWith(t *testing.T, env []string, script string, args ...string) *proctest.Process {
+	t.Helper()
 	dir := installed(t)
-	p := proctest.Start(t, exec.Command(dir.node(),
-		append([]string{filepath.Join("testdata", script), string(dir)}, args...)...))
+	cmd := exec.Command(dir.node(),
+		append([]string{filepath.Join("testdata", script), string(dir)}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	p := proctest.Start(t, cmd)
 	p.Quiet = true
 	return p
 }

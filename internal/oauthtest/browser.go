@@ -175,7 +175,7 @@ func (b *Browser) do(request *http.Request) (Page, error) {
 		return http.ErrUseLastResponse
 	}}
 	if b.Client != nil {
-		client.Transport = b.Client.Transport
+		client.Transport, client.Jar = b.Client.Transport, b.Client.Jar
 	}
 	response, err := client.Do(request)
 	if err != nil {

@@ -1,0 +1,212 @@
+//go:build node
+
+package interop_test
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+// An authServer is the authorization server of testdata/authserver.mjs.
+type authServer struct {
+	process *proctest.Process
+	url     string
+	// metadataURL is where documents are that describe clients, by those that publish sets.
+	metadataURL string
+	mu          sync.Mutex
+	metadata    http.Handler
+}
+
+// startAuthServer starts the authorization server, and an https server whose certificate it trusts,
+// for a document that describes a client.
+func startAuthServer(t *testing.T) *authServer {
+	t.Helper()
+	as := &authServer{}
+	documents := httptest.NewTLSServer(http.HandlerFunc(as.serveMetadata))
+	t.Cleanup(documents.Close)
+	as.metadataURL = documents.URL + "/client.json"
+	trusted := filepath.Join(t.TempDir(), "trusted.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: documents.Certificate().Raw}
+	if err := os.WriteFile(trusted, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	as.process = startNodeWith(t, []string{"NODE_EXTRA_CA_CERTS=" + trusted}, "authserver.mjs")
+	as.url = as.process.Line()
+	return as
+}
+
+func (as *authServer) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	as.mu.Lock()
+	h := as.metadata
+	as.mu.Unlock()
+	h.ServeHTTP(w, r)
+}
+
+// publish serves the document that describes a client with these options.
+func (as *authServer) publish(opts *oauth.Options) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	as.metadata = opts.ServeMetadata()
+}
+
+// command has the authorization server carry out a command.
+func (as *authServer) command(t *testing.T, name string) {
+	t.Helper()
+	if _, err := io.WriteString(as.process.In, name+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := as.process.Line(); got != name {
+		t.Fatalf("%s: got %q", name, got)
+	}
+}
+
+// newLoopback returns the login of a person with a browser that has cookies. Where the browser does
+// not come back to the client, the login fails at once.
+func newLoopback(t *testing.T) *oauth.Loopback {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := oauthtest.NewBrowser(t)
+	browser.Client = &http.Client{Jar: jar}
+	return &oauth.Loopback{Browse: func(ctx context.Context, address string) error {
+		callback, err := browser.Visit(ctx, address)
+		if err != nil {
+			return err
+		}
+		_, err = browser.Load(ctx, callback.String())
+		return err
+	}}
+}
+
+// loginEvents counts what a client did.
+type loginEvents struct {
+	mu    sync.Mutex
+	kinds map[oauth.EventKind]int
+	errs  []error
+}
+
+func (e *loginEvents) observe(event oauth.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.kinds == nil {
+		e.kinds = map[oauth.EventKind]int{}
+	}
+	e.kinds[event.Kind]++
+	if event.Err != nil {
+		e.errs = append(e.errs, event.Err)
+	}
+}
+
+func (e *loginEvents) count(kind oauth.EventKind) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.kinds[kind]
+}
+
+// TestIndependentAuthorizationServer: our client gets tokens of an authorization server that we
+// have not written, by each kind of client id, and our server accepts them.
+func TestIndependentAuthorizationServer(t *testing.T) {
+	as := startAuthServer(t)
+	ways := []struct {
+		name          string
+		opts          oauth.Options
+		path          string
+		registrations int
+		introspects   bool
+	}{
+		{name: "dynamic registration", path: "/mcp", registrations: 1},
+		{name: "metadata document", path: "/mcp", opts: oauth.Options{MetadataURL: as.metadataURL,
+			NoDynamic: true}},
+		{name: "pre-registration", path: "/mcp", opts: oauth.Options{NoDynamic: true,
+			Registrations: []oauth.Registration{{Issuer: as.url, ClientID: "known",
+				ClientSecret: "known-secret"}}}},
+		{name: "introspection", path: "/opaque", registrations: 1, introspects: true},
+	}
+	var table strings.Builder
+	for _, way := range ways {
+		for _, revision := range []string{modern, v20251125} {
+			t.Run(way.name+"/"+revision, func(t *testing.T) {
+				issuer := bearer.Issuer{URL: as.url}
+				if way.introspects {
+					issuer.Introspection = &bearer.Introspection{
+						URL:      as.url + "/token/introspection",
+						ClientID: "resource-server", ClientSecret: "resource-secret"}
+				}
+				endpoint := protectedRondoAt(t, way.path, issuer)
+				events := &loginEvents{}
+				opts := way.opts
+				opts.Interaction = newLoopback(t)
+				opts.Observe = events.observe
+				as.publish(&opts)
+				ctx := within(t, patience)
+				call := dialWithLogin(t, endpoint, revision, &opts)
+				for _, step := range []struct{ tool, want string }{
+					{"read", "read for alice"}, {"write", "written for alice"},
+					{"read", "read for alice"},
+				} {
+					got, err := call(ctx, step.tool)
+					if err != nil || got != step.want {
+						t.Errorf("%s: got %q, %v, want %q", step.tool, got, err, step.want)
+					}
+				}
+				logins, made := events.count(oauth.LoginEnded), events.count(oauth.ClientCreated)
+				if logins != 2 || made != way.registrations || len(events.errs) > 0 {
+					t.Errorf("%d logins, %d registrations, errors %v; want 2, %d and none",
+						logins, made, events.errs, way.registrations)
+				}
+				fmt.Fprintf(&table, "%-22s %s  %d logins (one is a step-up), %d registrations\n",
+					way.name, revision, logins, made)
+			})
+		}
+	}
+	t.Logf("oidc-provider %s\n%s", authServerVersion, table.String())
+}
+
+// TestIndependentAuthorizationServerRotates: refresh tokens, each of which is good for one use, and
+// the keys that tokens are signed with. Neither is noticed by who calls a tool.
+func TestIndependentAuthorizationServerRotates(t *testing.T) {
+	as := startAuthServer(t)
+	as.command(t, "brief")
+	for _, revision := range []string{modern, v20251125} {
+		t.Run(revision, func(t *testing.T) {
+			endpoint := protectedRondo(t, bearer.Issuer{URL: as.url})
+			events := &loginEvents{}
+			call := dialWithLogin(t, endpoint, revision, &oauth.Options{Observe: events.observe,
+				Interaction: newLoopback(t)})
+			ctx := within(t, patience)
+			callUntilRefreshed := func(times int) {
+				t.Helper()
+				for events.count(oauth.TokenRefresh) < times {
+					if got, err := call(ctx, "read"); err != nil || got != "read for alice" {
+						t.Fatalf("got %q, %v", got, err)
+					}
+					time.Sleep(10 * time.Millisecond) // tokens end in the real time of the process
+				}
+			}
+			callUntilRefreshed(2) // the second uses what the first has brought
+			as.command(t, "rotate")
+			callUntilRefreshed(4)
+			if logins := events.count(oauth.LoginEnded); logins != 1 || len(events.errs) > 0 {
+				t.Errorf("%d logins, errors %v; want 1 and none", logins, events.errs)
+			}
+		})
+	}
+}
