@@ -30,7 +30,8 @@ func (d *deployment) checkMetrics(t *testing.T) {
 	}
 	t.Logf("%s", runIn(t, ".", filepath.Join(bin, "promtool"), "check", "rules", rules))
 	for i, r := range d.replicas {
-		check := exec.CommandContext(t.Context(), filepath.Join(bin, "promtool"), "check", "metrics")
+		check := exec.CommandContext(t.Context(), filepath.Join(bin, "promtool"), "check",
+			"metrics")
 		check.Stdin = strings.NewReader(d.scrape(t, i))
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("metrics of %s: %v\n%s", r.name, err, out)
