@@ -121,8 +121,18 @@ func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 	if revision == modern {
 		negotiate = map[string]string{"pin": modern}
 	}
-	return startTS(t, "client").connect(t, who, map[string]any{"endpoint": d.url, "mute": false,
+	c := startTS(t, "client").connect(t, who, map[string]any{"endpoint": d.url, "mute": false,
 		"negotiate": negotiate, "headers": map[string]string{"Authorization": "Bearer " + token}})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		c.connected = false
+		// else the session would keep its replica from ending
+		if _, err := c.tell(ctx, "disconnect", "session"); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 // newPayer returns a person who approves the payment of payment, and nothing else.
