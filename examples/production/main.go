@@ -39,27 +39,29 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Times of an orderly end. A supervisor has to wait a little longer than their sum before it kills.
+// Times of an orderly end. A supervisor has to wait a little longer than their sum and -notice
+// before it kills.
 const (
-	noticeTime = 5 * time.Second  // until balancers have seen that the server is not ready
-	drainTime  = 20 * time.Second // for open sessions, which new requests keep alive
-	endTime    = 5 * time.Second  // for requests that run
+	drainTime = 20 * time.Second // for open sessions, which new requests keep alive
+	endTime   = 5 * time.Second  // for requests that run
 )
 
 func main() {
 	address := flag.String("http", ":8080", "serve clients at this `address`")
 	admin := flag.String("admin", "127.0.0.1:9090", "serve metrics and health at this `address`")
+	notice := flag.Duration("notice", 5*time.Second,
+		"at the end, wait for `time` until balancers have seen that the server is not ready")
 	stdio := flag.Bool("stdio", false, "serve standard input and output instead")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *address, *admin, *stdio); err != nil {
+	if err := run(ctx, *address, *admin, *notice, *stdio); err != nil {
 		fmt.Fprintln(os.Stderr, "production:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, admin string, stdio bool) error {
+func run(ctx context.Context, address, admin string, notice time.Duration, stdio bool) error {
 	logger, err := zap.NewProduction() // to standard error: the output may be the protocol's
 	if err != nil {
 		return err
@@ -91,7 +93,7 @@ func run(ctx context.Context, address, admin string, stdio bool) error {
 	mux.HandleFunc("/visits/{visit}", b.serveVisit)
 	path, metadata := set.guard.Metadata()
 	mux.Handle(path, metadata)
-	return serve(ctx, srv, handler, mux, address, admin)
+	return serve(ctx, srv, handler, mux, address, admin, notice)
 }
 
 // newServer has the middleware in the order that its package recommends.
@@ -130,7 +132,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 // serve runs until ctx ends, then lets go in good order: balancers are told first, sessions may
 // finish, then what runs.
 func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler, mux http.Handler,
-	address, admin string) error {
+	address, admin string, notice time.Duration) error {
 	public, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 	case <-ctx.Done():
 	}
 	ready.Store(false)
-	time.Sleep(noticeTime)
+	time.Sleep(notice)
 	draining, cancel := context.WithTimeout(context.Background(), drainTime)
 	_ = handler.Drain(draining) // what is open still is ended below
 	cancel()

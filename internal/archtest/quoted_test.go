@@ -10,8 +10,8 @@ import (
 // quoted are files that server/README.md shows whole, because tests use them: what is shown was
 // tested.
 var quoted = map[string]string{
-	"internal/interop/testdata/nginx.conf":  "```nginx\n%```\n",
-	"internal/interop/testdata/haproxy.cfg": "```haproxy\n%```\n",
+	"examples/production/nginx.conf":        "```nginx\n%```\n",
+	"examples/production/haproxy.cfg":       "```haproxy\n%```\n",
 	"internal/interop/testdata/replicas.md": "\n\n%\n",
 }
 

@@ -41,7 +41,10 @@
 // HAProxy with plain round robin, and five clients of 2025-11-25 before them
 // (replicas_test.go). What the clients make of a replica that dies or drains is
 // the table testdata/replicas.md (outcomes_test.go). The configurations,
-// testdata/nginx.conf and haproxy.cfg, are those that server/README.md shows.
+// nginx.conf and haproxy.cfg of examples/production, are those that server/README.md
+// shows. Three processes of examples/production itself stand behind them, and behind
+// haproxy-sticky.cfg, with clients of both eras; they are killed, their keys are
+// changed, and a real Prometheus reads their metrics (production_test.go).
 //
 // # Shapes
 //
@@ -61,8 +64,8 @@
 //
 //	go test -tags node ./...
 //
-// Proxies come from Debian's packages, which apt-get fetches and nobody installs,
+// Proxies and Prometheus come from Debian's packages, which apt-get fetches and nobody installs,
 // unpacked into the same directory. No root is needed, and no service is started:
 //
-//	go test -tags node,proxy -run TestSessionsBehindProxies ./...
+//	go test -tags node,proxy -run 'TestSessionsBehindProxies|TestProductionFleet' ./...
 package interop

@@ -34,7 +34,7 @@ type fleet struct {
 type replica struct {
 	program       string
 	name, address string
-	env           []string
+	env, args     []string
 	process       *proctest.Process // the guard
 	id            int               // of the program
 }
@@ -66,7 +66,8 @@ func startFleet(t *testing.T, program string) *fleet {
 // start starts the process, for the first time or again.
 func (r *replica) start(t *testing.T) {
 	t.Helper()
-	r.process = startGuarded(t, nil, r.env, r.program, "-http", r.address)
+	r.process = startGuarded(t, nil, r.env, r.program,
+		append([]string{"-http", r.address}, r.args...)...)
 	var err error
 	if r.id, err = strconv.Atoi(r.process.Line()); err != nil {
 		t.Fatal(err)

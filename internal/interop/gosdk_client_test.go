@@ -159,8 +159,8 @@ func (c goSDK) do(ctx context.Context, r request) (string, error) {
 
 func (c goSDK) callTool(ctx context.Context, r request) (string, error) {
 	params := &mcp.CallToolParams{Name: r.Target}
-	if r.Args != nil { // a nil map in an interface would be null
-		params.Arguments = r.Args
+	if args := r.arguments(); args != nil { // a nil map in an interface would be null
+		params.Arguments = args
 	}
 	if r.Progress {
 		params.SetProgressToken("progress")

@@ -208,8 +208,8 @@ func (c mcpGo) do(ctx context.Context, r request) (string, error) {
 func (c mcpGo) callTool(ctx context.Context, r request) (string, error) {
 	var params mcp.CallToolRequest
 	params.Params.Name = r.Target
-	if r.Args != nil {
-		params.Params.Arguments = r.Args
+	if args := r.arguments(); args != nil {
+		params.Params.Arguments = args
 	}
 	if r.Progress {
 		params.Params.Meta = &mcp.Meta{ProgressToken: "progress"}

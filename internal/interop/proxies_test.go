@@ -15,25 +15,40 @@ import (
 	"github.com/rondo-mcp/rondo/internal/proctest"
 )
 
-// A proxy is a load balancer that stands before a fleet. Its configuration is a file of testdata,
-// which the documentation shows: only addresses differ in the test, and what the program needs to
-// run here at all.
+// A proxy is a load balancer that stands before a fleet. Its configuration is a file of
+// examples/production, which the documentation shows: only addresses differ in the test, and what
+// the program needs to run here at all.
 type proxy struct {
 	name    string
+	file    string
 	listens string // the line that says where it listens, in the file
 	start   func(t *testing.T, p proxy, root string, listener *os.File, configuration string)
 }
 
 func proxies() []proxy {
 	return []proxy{
-		{"nginx", "    listen 80;\n", startNginx},
-		{"haproxy", "    bind :80\n", startHAProxy},
+		{"nginx", "nginx.conf", "    listen 80;\n", startNginx},
+		{"haproxy", "haproxy.cfg", haproxyListens, startHAProxy},
 	}
+}
+
+const haproxyListens = "    bind :80\n"
+
+// stickyProxy sends each session to the replica that opened it.
+func stickyProxy() proxy {
+	return proxy{"haproxy", "haproxy-sticky.cfg", haproxyListens, startHAProxy}
 }
 
 // serve starts the proxy before three replicas, whose addresses these are, until the end of the
 // test. It returns the address that the proxy listens on.
 func (p proxy) serve(t *testing.T, replicas []string) (address string) {
+	t.Helper()
+	return p.serveURL(t, func(string) []string { return replicas })
+}
+
+// serveURL is serve for replicas that have to know the address of the proxy: start starts them and
+// returns their addresses.
+func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []string)) string {
 	t.Helper()
 	root := installedProxies(t)
 	// The test listens and hands the socket down: no port is taken by somebody else in between,
@@ -48,16 +63,16 @@ func (p proxy) serve(t *testing.T, replicas []string) (address string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	address = listener.Addr().String()
-	p.start(t, p, root, file, p.configure(t, address, replicas))
+	address := listener.Addr().String()
+	p.start(t, p, root, file, p.configure(t, address, start(address)))
 	return address
 }
 
-// configure returns the file of testdata with the addresses of the test in it.
+// configure returns the file of the proxy with the addresses of the test in it.
 func (p proxy) configure(t *testing.T, address string, replicas []string) string {
 	t.Helper()
-	name := map[string]string{"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[p.name]
-	data, err := os.ReadFile(filepath.Join("testdata", name))
+	name := p.file
+	data, err := os.ReadFile(filepath.Join(production, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,8 +157,8 @@ func (c rondo) callTool(ctx context.Context, r request) (string, error) {
 			func(context.Context, *protocol.Progress) { c.who.progress <- struct{}{} })
 	}
 	var args any
-	if r.Args != nil {
-		args = r.Args
+	if given := r.arguments(); given != nil {
+		args = given
 	}
 	result, err := c.CallTool(ctx, r.Target, args)
 	if err != nil {

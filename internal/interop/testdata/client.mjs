@@ -76,11 +76,11 @@ async function connect({ endpoint, program, mute, negotiate, headers }) {
 const texts = blocks => blocks.map(block => block.text ?? block.type).join(' ');
 
 // perform returns what came of a request as text.
-async function perform({ method, target, args, progress, timeout }, signal) {
+async function perform({ method, target, args, numbers, progress, timeout }, signal) {
     switch (method) {
         case 'tools/call': {
             const result = await client.callTool(
-                { name: target, arguments: args },
+                { name: target, arguments: numbers ? { ...args, ...numbers } : args },
                 ...(old ? [undefined] : []), // a schema for the result
                 { signal, ...(timeout ? { timeout } : {}), ...(progress ? { onprogress: () => say({ progress: true }) } : {}) }
             );

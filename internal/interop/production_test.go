@@ -1,0 +1,432 @@
+//go:build node && proxy
+
+package interop_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+)
+
+// production is the server that people copy, with the configurations of the proxies before it.
+const production = "../../examples/production"
+
+// TestProductionFleet: three processes of examples/production are one server for clients of both
+// eras, whatever dies and whichever keys are changed, and operators see it.
+func TestProductionFleet(t *testing.T) {
+	program := buildExample(t, "production")
+	installedProxies(t)
+	for _, p := range append(proxies(), stickyProxy()) {
+		t.Run(p.file, func(t *testing.T) {
+			t.Parallel()
+			d := deployProduction(t, program, p)
+			t.Run("tools", d.checkTools)
+			t.Run("login", d.checkLogins)
+			t.Run("a replica is killed in mid-question", d.checkOwnerKilled)
+			t.Run("replicas are killed in mid-flow", d.checkReplicasKilled)
+			t.Run("the issuer changes its keys", d.checkIssuerRotation)
+			t.Run("sealing keys change", d.checkRotation)
+			if p.file == "nginx.conf" {
+				t.Run("operators", d.checkMetrics)
+			}
+		})
+	}
+}
+
+// A deployment is a fleet of examples/production behind a proxy and an authorization server.
+type deployment struct {
+	*fleet
+	t      *testing.T // processes end with it
+	url    string     // of the endpoint, at the proxy
+	data   string     // the folder that the replicas share
+	issuer *oauthtest.Server
+	admins []string // addresses for operators, of each replica
+	others string   // where the replicas are, empty: none knows another
+	keys   string   // RONDO_KEYS
+}
+
+func deployProduction(t *testing.T, program string, p proxy) *deployment {
+	t.Helper()
+	d := &deployment{t: t, fleet: &fleet{}, data: t.TempDir(), issuer: oauthtest.NewServer(t, nil),
+		keys: newSealingKey("first")}
+	for _, name := range []string{"a", "b", "c"} {
+		admin := freeAddress(t)
+		d.admins = append(d.admins, admin)
+		d.replicas = append(d.replicas, &replica{program: program, name: name,
+			address: freeAddress(t), args: []string{"-admin", admin, "-notice", "0s"}})
+	}
+	if p.file != stickyProxy().file {
+		var list []string
+		for _, r := range d.replicas {
+			list = append(list, r.name+"=http://"+r.address+"/mcp")
+		}
+		d.others = strings.Join(list, ",")
+	}
+	p.serveURL(t, func(address string) []string {
+		d.url = "http://" + address + "/mcp"
+		for _, r := range d.replicas {
+			d.start(r)
+		}
+		return d.addresses()
+	})
+	return d
+}
+
+// start starts a replica with the settings of now, until the end of the test of the deployment.
+func (d *deployment) start(r *replica) {
+	r.env = []string{"MCP_URL=" + d.url, "MCP_ISSUER=" + d.issuer.URL, "MCP_DATA=" + d.data,
+		"RONDO_KEYS=" + d.keys, "RONDO_REPLICA=", "RONDO_REPLICAS=" + d.others}
+	if d.others != "" {
+		r.env = append(r.env, "RONDO_REPLICA="+r.name)
+	}
+	r.start(d.t)
+}
+
+// restart ends a replica in good order and starts it with the settings of now.
+func (d *deployment) restart(r *replica) {
+	_ = r.process.In.Close() // the guard asks it to end
+	_, _ = io.Copy(io.Discard, r.process.Out)
+	d.start(r)
+}
+
+// newSealingKey returns a key as in the environment.
+func newSealingKey(id string) string {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret)
+	return id + ":" + base64.StdEncoding.EncodeToString(secret)
+}
+
+// makes are the clients' makes.
+func makes() []string { return []string{"rondo", "official", "mcp-go", "TypeScript"} }
+
+// dial connects a client with a token of its own.
+func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
+	t.Helper()
+	token := d.issuer.Issue(oauthtest.Grant{Resource: d.url,
+		Scopes: []string{"accounts:read", "accounts:pay"}})
+	if of != "TypeScript" {
+		return shapeClients()[of](t, d.url, revision, newVisit(t, token, nil), who, false)
+	}
+	var negotiate any = "legacy"
+	if revision == modern {
+		negotiate = map[string]string{"pin": modern}
+	}
+	c := startTS(t, "client").connect(t, who, map[string]any{"endpoint": d.url, "mute": false,
+		"negotiate": negotiate, "headers": map[string]string{"Authorization": "Bearer " + token}})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		c.connected = false
+		// else the session would keep its replica from ending
+		if _, err := c.tell(ctx, "disconnect", "session"); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// newPayer returns a person who approves the payment of payment, and nothing else.
+func newPayer(t *testing.T) *person {
+	return newPerson(t, answers{"Pay 12.50 to Ada?": `{"reference":"May"}`})
+}
+
+func payment() request {
+	r := tool("pay", map[string]string{"to": "Ada"})
+	r.Numbers = map[string]int{"cents": 1250}
+	return r
+}
+
+const paid = "Paid."
+
+// payments returns how many payments were made.
+func (d *deployment) payments(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(d.data, "payment-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// wantPayments checks that n payments were made since there were some.
+func (d *deployment) wantPayments(t *testing.T, since, n int) {
+	t.Helper()
+	if got := d.payments(t) - since; got != n {
+		t.Errorf("%d payments were made, want %d", got, n)
+	}
+}
+
+// checkTools: every tool works in both eras for clients of every make.
+func (d *deployment) checkTools(t *testing.T) {
+	for _, of := range makes() {
+		for _, revision := range []string{modern, v20251125} {
+			t.Run(of+"/"+revision, func(t *testing.T) {
+				before := d.payments(t)
+				who := newPayer(t)
+				who.answers["Please log in to your bank."] = "{}"
+				who.answers["CFE 4711"] = "A coffee."
+				who.open = func(ctx context.Context, url string) { submitPage(ctx, t, url) }
+				c := d.dial(t, of, revision, who)
+				ctx := within(t, patience)
+				for _, step := range []struct {
+					request request
+					want    string
+				}{
+					{tool("balance", nil), fmt.Sprintf(`{"payments":%d}`, before)},
+					{payment(), paid},
+					{tool("balance", nil), fmt.Sprintf(`{"payments":%d}`, before+1)},
+					{tool("connect", nil), "The account is connected."},
+					{tool("explain", map[string]string{"text": "CFE 4711"}), "A coffee."},
+				} {
+					got, err := c.do(ctx, step.request)
+					if err != nil || got != step.want {
+						t.Errorf("%s: got %q, %v, want %q", step.request.Target, got, err,
+							step.want)
+					}
+				}
+				who.wantAsked(1)
+				d.wantPayments(t, before, 1)
+			})
+		}
+	}
+}
+
+// submitPage sends the form of a page, as a browser does.
+func submitPage(ctx context.Context, t *testing.T, at string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	browser := &http.Transport{DisableKeepAlives: true}
+	resp, err := browser.RoundTrip(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the page of the visit: %s", resp.Status)
+	}
+}
+
+// checkLogins: clients that have no token find out behind the proxy where to get one.
+func (d *deployment) checkLogins(t *testing.T) {
+	for _, of := range authorizedClients() {
+		for _, revision := range []string{modern, v20251125} {
+			t.Run(of.make+"/"+revision, func(t *testing.T) {
+				call := of.dial(t, d.url, revision, oauthtest.NewBrowser(t))
+				got, err := call(within(t, patience), "balance")
+				want := fmt.Sprintf(`{"payments":%d}`, d.payments(t))
+				if err != nil || got != want {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+			})
+		}
+	}
+}
+
+// checkOwnerKilled: the replica that owns a session is killed while its person is asked. The
+// call fails and nothing is paid; the client goes on with another replica.
+func (d *deployment) checkOwnerKilled(t *testing.T) {
+	before := d.payments(t)
+	ctx := within(t, patience)
+	who := newPayer(t)
+	var owner *replica
+	who.whenAsked = sync.OnceFunc(func() {
+		if owner = d.findWaiting(ctx, t); owner != nil {
+			owner.kill(t)
+		}
+	})
+	c := d.dial(t, "rondo", v20251125, who)
+	got, err := c.do(ctx, payment())
+	if owner == nil {
+		t.Fatalf("no replica waits for the person; the call ends with %q, %v", got, err)
+	}
+	if err == nil {
+		t.Errorf("got %q, want an error: the replica is gone", got)
+	}
+	d.wantPayments(t, before, 0)
+	for got != paid && ctx.Err() == nil { // a replica may have to find out first
+		if got, err = c.do(ctx, payment()); err != nil {
+			t.Log(err)
+		}
+	}
+	d.wantPayments(t, before, 1)
+	d.start(owner)
+}
+
+// findWaiting returns the replica on which a call waits for a person, or nil.
+func (d *deployment) findWaiting(ctx context.Context, t *testing.T) *replica {
+	for ctx.Err() == nil {
+		for i, r := range d.replicas {
+			if d.read(t, i, "rondo_requests_waiting", "") > 0 {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// scrape returns the metrics of a replica.
+func (d *deployment) scrape(t *testing.T, replica int) string {
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).
+		Get("http://" + d.admins[replica] + "/metrics")
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// read returns the sum of the series of a replica that have a name and contain a label.
+func (d *deployment) read(t *testing.T, replica int, name, label string) (sum float64) {
+	for line := range strings.Lines(d.scrape(t, replica)) {
+		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if bare, _, _ := strings.Cut(series, "{"); !ok || bare != name ||
+			!strings.Contains(series, label) {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// readAll is read of all replicas.
+func (d *deployment) readAll(t *testing.T, name, label string) (sum float64) {
+	for i := range d.replicas {
+		sum += d.read(t, i, name, label)
+	}
+	return sum
+}
+
+// checkReplicasKilled: every replica is killed and started while people are asked in flows of
+// 2026-07-28. No flow notices.
+func (d *deployment) checkReplicasKilled(t *testing.T) {
+	d.holdFlows(t, func() int {
+		for _, r := range d.replicas {
+			r.kill(t)
+			d.start(r)
+		}
+		return 0
+	})
+}
+
+// holdFlows has a client of each make ask for a payment, and calls during while their people
+// are asked. All approve then, and each payment is made once. during returns how many others were.
+func (d *deployment) holdFlows(t *testing.T, during func() int) {
+	t.Helper()
+	before, n := d.payments(t), len(makes())
+	ctx := within(t, patience)
+	release := make(chan struct{})
+	answer := sync.OnceFunc(func() { close(release) })
+	defer answer()
+	asked, ended := make(chan struct{}, n), make(chan string, n)
+	for _, of := range makes() {
+		who := newPayer(t)
+		who.whenAsked = func() {
+			asked <- struct{}{}
+			<-release
+		}
+		c := d.dial(t, of, modern, who)
+		go func() {
+			got, err := c.do(ctx, payment())
+			if err != nil || got != paid {
+				ended <- fmt.Sprintf("%s: got %q, %v, want %q", of, got, err, paid)
+				return
+			}
+			ended <- ""
+		}()
+	}
+	for range n {
+		select {
+		case <-asked:
+		case failure := <-ended:
+			t.Fatal("a call ended before its person was asked: ", failure)
+		}
+	}
+	others := during()
+	answer()
+	for range n {
+		if failure := <-ended; failure != "" {
+			t.Error(failure)
+		}
+	}
+	d.wantPayments(t, before, n+others)
+}
+
+// checkIssuerRotation: the issuer signs with a new key, and later withdraws the old one. No
+// request with a good token is refused.
+func (d *deployment) checkIssuerRotation(t *testing.T) {
+	const refusals, unauthorized = "rondo_http_refusals_total", `status="401"`
+	before := d.readAll(t, refusals, unauthorized)
+	ctx := within(t, patience)
+	call := func(clients ...peer) {
+		t.Helper()
+		for range 2 * len(d.replicas) { // each replica sees each token
+			for _, c := range clients {
+				if got, err := c.do(ctx, tool("balance", nil)); err != nil {
+					t.Errorf("got %q, %v", got, err)
+				}
+			}
+		}
+	}
+	dial := func() peer { return d.dial(t, "rondo", modern, newPayer(t)) }
+	early := dial()
+	call(early)
+	d.issuer.RotateKeys()
+	call(early, dial(), d.dial(t, "rondo", v20251125, newPayer(t)))
+	d.issuer.RetireKeys()
+	call(dial())
+	if n := d.readAll(t, refusals, unauthorized) - before; n != 0 {
+		t.Errorf("%v requests were refused with 401", n)
+	}
+}
+
+// checkRotation: the new key is added behind the old one, then put before it, and the old one
+// removed, on one replica after the other. Flows that began before, and at every step, end well.
+func (d *deployment) checkRotation(t *testing.T) {
+	first, second := d.keys, newSealingKey("second")
+	d.holdFlows(t, func() int {
+		return d.rollOut(t, first+","+second) + d.rollOut(t, second+","+first)
+	})
+	d.rollOut(t, second)
+}
+
+// rollOut gives the replicas other keys, one after the other, with payments in between that
+// begin and end on any of them. It returns their number.
+func (d *deployment) rollOut(t *testing.T, keys string) (payments int) {
+	t.Helper()
+	d.keys = keys
+	c := d.dial(t, "rondo", modern, newPayer(t))
+	ctx := within(t, patience)
+	for _, r := range d.replicas {
+		d.restart(r)
+		for range d.replicas {
+			if got, err := c.do(ctx, payment()); err != nil || got != paid {
+				t.Errorf("got %q, %v, want %q", got, err, paid)
+			}
+			payments++
+		}
+	}
+	return payments
+}
