@@ -168,24 +168,30 @@ func TestClientsLogInToOurServer(t *testing.T) {
 				browser := oauthtest.NewBrowser(t)
 				endpoint := protectedRondo(t, bearer.Issuer{URL: as.URL})
 				call := of.dial(t, endpoint, revision, browser)
-				ctx := within(t, patience)
-				for _, step := range []struct{ tool, want string }{
-					{"read", "read for alice"}, {"write", "written for alice"},
-					{"read", "read for alice"},
-				} {
-					got, err := call(ctx, step.tool)
-					if err != nil || got != step.want {
-						t.Errorf("%s: got %q, %v, want %q", step.tool, got, err, step.want)
-					}
-				}
-				t.Logf("%d logins, %d registrations, %d token requests",
-					as.Count(oauthtest.Authorize), as.Count(oauthtest.Register),
-					as.Count(oauthtest.Token))
-				if n := as.Count(oauthtest.Authorize); n != 2 {
-					t.Errorf("%d logins, want one and a step-up", n)
-				}
+				logInAndStepUp(t, as, call)
 			})
 		}
+	}
+}
+
+// logInAndStepUp calls a tool that any token may, one that needs a scope more, and the first again.
+func logInAndStepUp(t *testing.T, as *oauthtest.Server, call caller) {
+	t.Helper()
+	ctx := within(t, patience)
+	for _, step := range []struct{ tool, want string }{
+		{"read", "read for alice"}, {"write", "written for alice"},
+		{"read", "read for alice"},
+	} {
+		got, err := call(ctx, step.tool)
+		if err != nil || got != step.want {
+			t.Errorf("%s: got %q, %v, want %q", step.tool, got, err, step.want)
+		}
+	}
+	t.Logf("%d logins, %d registrations, %d token requests",
+		as.Count(oauthtest.Authorize), as.Count(oauthtest.Register),
+		as.Count(oauthtest.Token))
+	if n := as.Count(oauthtest.Authorize); n != 2 {
+		t.Errorf("%d logins, want one and a step-up", n)
 	}
 }
 
