@@ -102,9 +102,13 @@ func AddTool[In any](s *Server, t Tool,
 
 // AddToolOut registers a tool that answers with a value of type Out, as
 // structured content and, for clients that do not know it, as the same JSON in
-// a text block. The output schema is inferred from Out unless t has one. To ask
-// the client for input the handler returns an [*InputRequiredError]. Otherwise
-// it is like [AddTool]; so are the tags of Out.
+// a text block. The output schema is inferred from Out unless t has one.
+//
+// The handler asks with roundtrip.Ask and its kind, or returns an
+// [*InputRequiredError]. Where it has no value, since nothing was done, it
+// returns an error that says so: the client gets its text as an error result,
+// which needs no structured content (server/tools, "Output Schema"). Otherwise
+// AddToolOut is like [AddTool]; so are the tags of Out.
 func AddToolOut[In, Out any](s *Server, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))

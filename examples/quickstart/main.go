@@ -1,9 +1,9 @@
 // Quickstart: a server whose tool asks before it acts, and a client that is
-// asked. Both run in this process and speak HTTP over loopback; everything
-// that crosses the wire is printed.
+// asked. Both run in this process and speak HTTP over loopback.
 //
-//	go run ./examples/quickstart        # answers by itself
-//	go run ./examples/quickstart -ask   # asks you
+//	go run ./examples/quickstart         # answers by itself
+//	go run ./examples/quickstart -ask    # asks you
+//	go run ./examples/quickstart -wire   # prints the messages, too
 package main
 
 import (
@@ -25,14 +25,15 @@ import (
 
 func main() {
 	ask := flag.Bool("ask", false, "ask the person at the terminal instead of answering automatically")
+	show := flag.Bool("wire", false, "print everything that client and server send")
 	flag.Parse()
-	if err := run(context.Background(), *ask); err != nil {
+	if err := run(context.Background(), *ask, *show); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, ask bool) error {
+func run(ctx context.Context, ask, show bool) error {
 	url, stop, err := serve()
 	if err != nil {
 		return err
@@ -51,15 +52,16 @@ func run(ctx context.Context, ask bool) error {
 	}
 	fmt.Println("==", first)
 	tested := answer(protocol.ActionAccept, `{"reason":"the fix is tested"}`)
-	if err := call(ctx, url, &wire{}, tested); err != nil {
+	if err := call(ctx, url, &wire{show: show}, tested); err != nil {
 		return err
 	}
 	fmt.Println("\n==", second)
-	if err := call(ctx, url, &wire{}, answer(protocol.ActionDecline, "")); err != nil {
+	err = call(ctx, url, &wire{show: show}, answer(protocol.ActionDecline, ""))
+	if err != nil {
 		return err
 	}
 	fmt.Println("\n== Somebody changes the state on its way back")
-	err = call(ctx, url, &wire{tamper: true},
+	err = call(ctx, url, &wire{show: show, tamper: true},
 		answerWith(protocol.ActionAccept, `{"reason":"let me in"}`))
 	refused, ok := errors.AsType[*protocol.Error](err)
 	if !ok {

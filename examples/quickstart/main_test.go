@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"os"
@@ -13,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestRun looks at what a reader of the program's output sees, without the
-// traffic, which differs from run to run.
+// TestRun looks at what a reader of the program's output sees. The messages, which differ from run
+// to run, are printed with -wire.
 func TestRun(t *testing.T) {
 	const want = `== The person accepts
    asked: Deploy to production? -> accept {"reason":"the fix is tested"}
@@ -28,14 +29,30 @@ result: left production alone
    asked: Deploy to production? -> accept {"reason":"let me in"}
 refused: Invalid or expired requestState (code -32602)
 `
-	out := printed(t, func() error { return run(context.Background(), false) })
 	traffic := regexp.MustCompile(`(?m)^(->|<-) .*\n`)
-	if n := len(traffic.FindAllString(out, -1)); n != 18 {
-		t.Errorf("%d messages, want 6 in each of 3 calls", n)
+	for show, messages := range map[bool]int{false: 0, true: 18} { // 6 in each of 3 calls
+		out := printed(t, func() error { return run(context.Background(), false, show) })
+		if n := len(traffic.FindAllString(out, -1)); n != messages {
+			t.Errorf("-wire=%t: %d messages, want %d", show, n, messages)
+		}
+		got := strings.ReplaceAll(traffic.ReplaceAllString(out, ""), " \n", "\n")
+		if got != want {
+			t.Errorf("-wire=%t: got\n%s\nwant\n%s", show, got, want)
+		}
 	}
-	got := strings.ReplaceAll(traffic.ReplaceAllString(out, ""), " \n", "\n")
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+}
+
+// TestPersonIsAskedAgain types an answer that is too short for the form, and then a longer one.
+func TestPersonIsAskedAgain(t *testing.T) {
+	typed := terminal
+	t.Cleanup(func() { terminal = typed })
+	terminal = bufio.NewReader(strings.NewReader("ok\nit is tested\nno\n"))
+	out := printed(t, func() error { return run(context.Background(), true, false) })
+	for _, want := range []string{"must have at least 3 characters",
+		"result: deployed to production: it is tested", "result: left production alone"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
 	}
 }
 

@@ -28,19 +28,29 @@ func answerWith(action protocol.ElicitAction, content string) elicit {
 // terminal is read by line; one reader, so that nothing typed ahead is lost.
 var terminal = bufio.NewReader(os.Stdin)
 
-// askAtTerminal asks whoever runs the program.
+// askAtTerminal asks whoever runs the program, and asks again after an answer that does not fit the
+// form.
 func askAtTerminal(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
-	fmt.Printf("   %s\n   Type a reason to accept, \"no\" to decline, nothing to cancel: ", q.Message)
-	line, err := terminal.ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	for {
+		fmt.Printf("   %s\n   Type a reason to accept, \"no\" to decline, nothing to cancel: ", q.Message)
+		line, err := terminal.ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		switch line = strings.TrimSpace(line); line {
+		case "":
+			return &protocol.ElicitResult{Action: protocol.ActionCancel}, nil
+		case "no":
+			return &protocol.ElicitResult{Action: protocol.ActionDecline}, nil
+		}
+		content, err := json.Marshal(Confirmation{Reason: line})
+		if err != nil {
+			return nil, err
+		}
+		if err := q.Check(content); err != nil {
+			fmt.Printf("   %v\n", err)
+			continue
+		}
+		return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}, nil
 	}
-	switch line = strings.TrimSpace(line); line {
-	case "":
-		return &protocol.ElicitResult{Action: protocol.ActionCancel}, nil
-	case "no":
-		return &protocol.ElicitResult{Action: protocol.ActionDecline}, nil
-	}
-	content, err := json.Marshal(Confirmation{Reason: line})
-	return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}, err
 }

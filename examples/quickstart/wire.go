@@ -6,11 +6,12 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 )
 
-// wire is an HTTP transport that prints what crosses it. With tamper it also
+// wire is an HTTP transport. With show it prints what crosses it. With tamper it
 // changes one byte of every requestState that the client sends back.
-type wire struct{ tamper bool }
+type wire struct{ show, tamper bool }
 
 var state = regexp.MustCompile(`("requestState":")([^"]*)"`)
 
@@ -22,7 +23,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.tamper {
 		body = state.ReplaceAllFunc(body, flip)
 	}
-	fmt.Printf("-> %s\n", shorten(body))
+	w.print("->", body)
 	r = r.Clone(r.Context())
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 
@@ -35,9 +36,15 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Printf("<- %d %s\n", resp.StatusCode, shorten(answer))
+	w.print("<- "+strconv.Itoa(resp.StatusCode), answer)
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
 	return resp, nil
+}
+
+func (w *wire) print(direction string, body []byte) {
+	if w.show {
+		fmt.Printf("%s %s\n", direction, shorten(body))
+	}
 }
 
 // flip changes a byte in the middle of the state.

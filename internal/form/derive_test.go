@@ -291,13 +291,15 @@ func TestSecrets(t *testing.T) {
 		"access key", "accessKeyId", "privateKey", "credential", "credentials", "cardNumber",
 		"card_number", "credit_card", "creditCardNumber",
 		"cvv", "CVC", "cvv2", "ssn", "pin", "PIN", "userPIN", "PINCode", "otp", "otp_code",
-		"oauth2token", "Your password, please",
+		"iban", "IBAN of the payee", "passportNumber", "Passport number", "bank_account",
+		"bankAccountNumber", "oauth2token", "Your password, please",
 	}
 	harmless := []string{
 		"name", "max_tokens", "tokens_per_minute", "maxTokens", "pinned", "pinboard", "secretary",
 		"spinner", "shopping", "tokenize", "keyboard",
 		"api", "key", "keyName", "card", "cardholder", "number", "passport", "compass", "opinion",
-		"option", "token_limit", "tokenCount",
+		"option", "token_limit", "tokenCount", "account", "accountName", "bank",
+		"bankAccountType",
 		"password_policy", "secretName", "apiKeyName", "class", "", "日本語",
 	}
 	schemaOf := func(name, title string) []byte {

@@ -13,13 +13,15 @@ func isSecret(words string) bool {
 	switch words {
 	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd",
 		"secret", "secrets", "token", "credential", "credentials",
-		"cvv", "cvc", "ssn", "pin", "otp":
+		"cvv", "cvc", "ssn", "pin", "otp", "iban":
 		return true
 	case "api key", "access key", "private key", "secret key", "api keys", "access keys",
-		"private keys", "secret keys", "card number", "credit card", "security code":
+		"private keys", "secret keys", "card number", "credit card", "security code",
+		"passport number", "bank account":
 		return true
 	// Two words that people run together.
 	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
+		"passportnumber", "bankaccount",
 		"clientsecret", "apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
 		return true
 	}
