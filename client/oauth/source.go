@@ -244,7 +244,8 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	}
 	switch {
 	case c.bearer && c.code == "":
-		return false, errNoCode
+		return false, fmt.Errorf("oauth: %w: %w",
+			&clienthttp.StatusError{Status: r.Status, Header: r.Header}, errNoCode)
 	case c.code != insufficientScope:
 		return false, nil // not for want of scopes
 	}
@@ -253,11 +254,10 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 
 const insufficientScope = "insufficient_scope"
 
-// errNoCode says why a 403 leads to no login: RFC 6750, 3, has servers send the code, and without
-// it a login would be a guess.
-var errNoCode = errors.New("oauth: the server refuses the request with status 403, and its " +
-	"WWW-Authenticate header has no error code: it must be error=\"insufficient_scope\" where a " +
-	"login for more scopes would help")
+// errNoCode says why a 403 leads to no login: RFC 6750, 3.1, has servers send a code, and without it
+// a login would be a guess.
+var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
+	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
 // waitsForPeople reports whether a request is worth a login: not the end of a session, and not the
 // end of a call, which are given up soon.
