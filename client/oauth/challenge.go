@@ -9,6 +9,7 @@ import (
 
 // A challenge is what a server says in WWW-Authenticate when it refuses a bearer token.
 type challenge struct {
+	bearer   bool   // there is one
 	code     string // the member error
 	scopes   []string
 	metadata string // where its metadata is
@@ -39,6 +40,7 @@ func readChallenge(h http.Header) challenge {
 	if p.broken {
 		return challenge{}
 	}
+	c.bearer = found
 	return c
 }
 

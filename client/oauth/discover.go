@@ -148,6 +148,9 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	if err := jsonx.Unmarshal(body, &m); err != nil {
 		return nil, &MetadataError{at, errors.New("it is not the metadata of RFC 9728")}
 	}
+	// An origin is one resource with its slash and without: RFC 9728, 3.1, makes the same address
+	// of metadata from both, and the request for either is the same (RFC 3986, 6.2.3). Of what has
+	// a path each spelling is a resource of its own.
 	origin := s.endpoint.Scheme + "://" + s.endpoint.Host
 	atRoot := isRoot && (m.Resource == origin || m.Resource == origin+"/")
 	if m.Resource != s.endpointText && !atRoot {

@@ -11,6 +11,22 @@ import (
 // TokenEnds returns when the token ends that requests are sent with; zero: it does not say.
 func (s *Source) TokenEnds() time.Time { return s.currentTokens().record.Expiry }
 
+// Mend has a source replace a token by work.
+func (s *Source) Mend(ctx context.Context, sent string, limit time.Duration,
+	work func(ctx context.Context, sent string) error) (again bool, err error) {
+	return s.mend(ctx, sent, limit, work)
+}
+
+// Waiters returns how many callers wait for another token.
+func (s *Source) Waiters() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flight == nil {
+		return 0
+	}
+	return s.flight.waiters
+}
+
 // ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
 	c := readChallenge(h)

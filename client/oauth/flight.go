@@ -10,13 +10,15 @@ type flight struct {
 	done    chan struct{} // closed when it has ended
 	err     error         // set before
 	cancel  context.CancelCauseFunc
+	limit   time.Duration
 	waiters int  // nobody waits for one in the background, which counts as a waiter itself
 	ending  bool // it was cancelled: it gets no token for those who come now
 }
 
 // mend waits until the token that was sent is replaced: by work, or by that of another caller.
 // again says that it was, or may have been. The work has a time limit and a context of its own,
-// which ends with the last caller that waits for it.
+// which ends with the last caller that waits for it. A caller for whom a person may log in does not
+// share the end of a refresh that was refused for good: it goes on by itself.
 func (s *Source) mend(ctx context.Context, sent string, limit time.Duration,
 	work func(ctx context.Context, sent string) error) (again bool, err error) {
 	for {
@@ -36,7 +38,7 @@ func (s *Source) mend(ctx context.Context, sent string, limit time.Duration,
 		s.mu.Unlock()
 		select {
 		case <-f.done:
-			if !ending {
+			if !ending && (f.limit >= limit || !isFinal(f.err)) {
 				return f.err == nil, f.err
 			}
 		case <-ctx.Done():
@@ -66,7 +68,7 @@ func (f *flight) endLocked(cause error) {
 func (s *Source) startLocked(ctx context.Context, sent string, limit time.Duration,
 	work func(ctx context.Context, sent string) error) *flight {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	f := &flight{done: make(chan struct{}), cancel: cancel}
+	f := &flight{done: make(chan struct{}), cancel: cancel, limit: limit}
 	s.flight = f
 	go func() {
 		defer cancel(nil)

@@ -196,35 +196,42 @@ func (g *guard) checkURL(text string) (*url.URL, error) {
 }
 
 // endpointClass returns where the endpoint is. A name counts as the farthest of its addresses, and
-// as at least private: whoever owns a name can have it resolve to 127.0.0.1.
+// as at least private: whoever owns a name can have it resolve to 127.0.0.1. They can have it
+// resolve to a private address as well, which names inside of a company do, and cannot be told from
+// these. What they gain is little: requests by https to private addresses, with a certificate that
+// this machine trusts, and no answer of which they see.
 func (g *guard) endpointClass() network {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.class == blocked {
-		g.class = g.resolveClass()
+		class, err := g.resolveClass()
+		if err != nil {
+			return public // for now: the name may resolve later
+		}
+		g.class = class
 	}
 	return g.class
 }
 
-func (g *guard) resolveClass() network {
+func (g *guard) resolveClass() (network, error) {
 	host := g.endpoint.Hostname()
 	if strings.EqualFold(host, "localhost") {
-		return loopback
+		return loopback, nil
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		return max(networkOf(a), loopback)
+		return max(networkOf(a), loopback), nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil || len(addresses) == 0 {
-		return public
+	if err != nil {
+		return public, err
 	}
 	class := private
 	for _, a := range addresses {
 		class = max(class, networkOf(a))
 	}
-	return class
+	return class, nil
 }
 
 // A statusError is a response that is not of status 200.

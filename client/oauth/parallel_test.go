@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -161,6 +162,43 @@ func (s expiringStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
 	}
 	members["expiry"] = time.Now().Add(-time.Hour)
 	return json.Marshal(members)
+}
+
+// holdLock is a child process: it holds a lock until it is killed.
+func holdLock(folder string) {
+	store, err := oauth.NewFileStore(folder, childKey)
+	if err == nil {
+		_, err = store.Lock(context.Background(), lockedKey)
+	}
+	fmt.Println(err)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
+
+// TestLockOfADeadProcessIsFree: while the process lives nobody else gets it.
+func TestLockOfADeadProcessIsFree(t *testing.T) {
+	folder := t.TempDir()
+	store, err := oauth.NewFileStore(folder, childKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := proctest.Start(t, proctest.Self(t, childFolder+"="+folder, childEndpoint+"="))
+	if line := child.Line(); line != "<nil>" {
+		t.Fatal(line)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if unlock, err := store.Lock(over, lockedKey); err == nil {
+		unlock()
+		t.Error("two processes hold the lock")
+	}
+	child.Kill()
+	unlock, err := store.Lock(t.Context(), lockedKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
 }
 
 // refreshOften is a child process: it begins anew again and again with the tokens of the store.

@@ -242,13 +242,22 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 			return s.replace(ctx, sent, c, r.Attempt)
 		})
 	}
-	if c.code != insufficientScope {
+	switch {
+	case c.bearer && c.code == "":
+		return false, fmt.Errorf("oauth: %w: %w",
+			&clienthttp.StatusError{Status: r.Status, Header: r.Header}, errNoCode)
+	case c.code != insufficientScope:
 		return false, nil // not for want of scopes
 	}
 	return s.stepUp(ctx, r, now, c)
 }
 
 const insufficientScope = "insufficient_scope"
+
+// errNoCode says why a 403 leads to no login: RFC 6750, 3.1, has servers send a code, and without it
+// a login would be a guess.
+var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
+	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
 // waitsForPeople reports whether a request is worth a login: not the end of a session, and not the
 // end of a call, which are given up soon.
@@ -396,8 +405,10 @@ func (s *Source) renew(ctx context.Context, sent string) error {
 	if err != nil {
 		return err
 	}
-	if client == nil {
-		return s.forgetRefresh(ctx, old)
+	if client == nil { // its secret has expired, or it is not configured any more
+		return errors.Join(&TokenError{Issuer: old.issuer, Code: "invalid_client",
+			Err: errors.New("the registration of the login is not valid any more")},
+			s.forgetRefresh(ctx, old))
 	}
 	// Once it was sent it is not cancelled: the refresh token may be used up already, and the next
 	// one is in the answer.

@@ -21,7 +21,11 @@ import (
 
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(childFolder); folder != "" {
-		refreshOften(folder, os.Getenv(childEndpoint))
+		if endpoint := os.Getenv(childEndpoint); endpoint != "" {
+			refreshOften(folder, endpoint)
+		} else {
+			holdLock(folder)
+		}
 		return
 	}
 	leaktest.Main(m)

@@ -77,13 +77,21 @@ func (r *replica) start(t *testing.T) {
 	}
 }
 
-// kill ends the process at once, as kill -9 does. Its connections break.
+// kill ends the process at once, as kill -9 does. Its connections break, and nothing listens at its
+// address when kill returns: the kernel closes that socket later than the output.
 func (r *replica) kill(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.id, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
 	r.process.Kill()
+	for {
+		conn, err := net.Dial("tcp", r.address)
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
 }
 
 // drain asks the process to end, as whoever deploys does, and does not wait until it has.
