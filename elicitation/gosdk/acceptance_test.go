@@ -37,6 +37,14 @@ func TestFaultsOfOneCall(t *testing.T) { gatewaytest.AcceptFaults(t, serveRaw) }
 func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream,
 	mode gatewaytest.Mode) (url string) {
 	t.Helper()
+	clients, server := newLoggedGateway(t, router, up, mode)
+	return serveDownstream(t, clients, server)
+}
+
+// newLoggedGateway returns a gateway before an upstream that writes its messages itself.
+func newLoggedGateway(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream,
+	mode gatewaytest.Mode) (*gosdk.Downstream, *mcp.Server) {
+	t.Helper()
 	server := mcp.NewServer(impl, nil)
 	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{
 		LogName: func(*mcp.ServerSession) string { return gatewaytest.LogName },
@@ -49,8 +57,25 @@ func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream
 		gatewaytest.ToolFault} {
 		server.AddTool(tool(name), pass)
 	}
-	return serveDownstream(t, clients, server)
+	return clients, server
 }
+
+// TestClientOnLines: the gateway's client is a process that has started it.
+func TestClientOnLines(t *testing.T) {
+	gatewaytest.AcceptLines(t, func(t *testing.T, router *elicitation.Router,
+		up *gatewaytest.Upstream, mode gatewaytest.Mode,
+	) func(context.Context, io.Reader, io.Writer) {
+		_, server := newLoggedGateway(t, router, up, mode)
+		return func(ctx context.Context, in io.Reader, out io.Writer) {
+			_ = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: openEnd{out}})
+		}
+	})
+}
+
+// An openEnd is a writer that somebody else closes.
+type openEnd struct{ io.Writer }
+
+func (openEnd) Close() error { return nil }
 
 func serveDownstream(t *testing.T, clients *gosdk.Downstream, server *mcp.Server) (url string) {
 	served := httptest.NewServer(clients.Handler(mcp.NewStreamableHTTPHandler(

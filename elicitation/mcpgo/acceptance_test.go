@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -42,6 +43,30 @@ func TestFaultsOfOneCall(t *testing.T) {
 func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream,
 	mode gatewaytest.Mode) (url string) {
 	t.Helper()
+	_, s := newLoggedGateway(t, router, up, mode)
+	down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
+	t.Cleanup(down.Close)
+	return down.URL + "/mcp"
+}
+
+// TestClientOnLines: the gateway's client is a process that has started it.
+func TestClientOnLines(t *testing.T) {
+	gatewaytest.AcceptLines(t, func(t *testing.T, router *elicitation.Router,
+		up *gatewaytest.Upstream, mode gatewaytest.Mode,
+	) func(context.Context, io.Reader, io.Writer) {
+		clients, s := newLoggedGateway(t, router, up, mode)
+		stdio := server.NewStdioServer(s)
+		stdio.SetErrorLogger(log.New(io.Discard, "", 0))
+		return func(ctx context.Context, in io.Reader, out io.Writer) {
+			_ = clients.Listen(ctx, stdio, in, out)
+		}
+	})
+}
+
+// newLoggedGateway returns a gateway before an upstream that writes its messages itself.
+func newLoggedGateway(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream,
+	mode gatewaytest.Mode) (*mcpgo.Downstream, *server.MCPServer) {
+	t.Helper()
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
 	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{
 		LogName: func(server.ClientSession) string { return gatewaytest.LogName },
@@ -54,9 +79,7 @@ func serveRaw(t *testing.T, router *elicitation.Router, up *gatewaytest.Upstream
 		gatewaytest.ToolFault} {
 		s.AddTool(mcp.NewTool(name), pass)
 	}
-	down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
-	t.Cleanup(down.Close)
-	return down.URL + "/mcp"
+	return clients, s
 }
 
 // passRaw passes calls on to an upstream that writes its messages itself.
