@@ -260,11 +260,15 @@ func (d *deployment) checkOwnerKilled(t *testing.T, of string) {
 	if owner == nil {
 		t.Fatalf("no replica waits for the person; the call ends with %q, %v", got, err)
 	}
-	defer d.start(owner)
+	defer func() {
+		d.start(owner)
+		d.settle(ctx, t)
+	}()
 	if err == nil {
 		t.Errorf("got %q, want an error: the replica is gone", got)
 	}
 	d.wantPayments(t, before, 0)
+	d.settle(ctx, t)
 	if of != "rondo" { // which opens a session by itself
 		c = d.dial(t, of, v20251125, who)
 	}
@@ -275,6 +279,25 @@ func (d *deployment) checkOwnerKilled(t *testing.T, of string) {
 		t.Errorf("the next session: got %q, %v, want %q", got, err, paid)
 	}
 	d.wantPayments(t, before, 1)
+}
+
+// settle returns when the proxy and the replicas have noticed which replica was killed. Until then
+// they may send a request over a connection to it that they still hold. Such a request fails, and
+// nobody may repeat it.
+func (d *deployment) settle(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for unbroken := 0; unbroken < 2*len(d.replicas); unbroken++ {
+		c := d.dial(t, "rondo", v20251125, newPayer(t)).(rondo)
+		for range d.replicas {
+			if _, err := c.do(ctx, tool("balance", nil)); err != nil {
+				unbroken = -1
+			}
+		}
+		_ = c.Close()
+		if err := ctx.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // findWaiting returns the replica on which a call waits for a person, or nil.
@@ -338,6 +361,7 @@ func (d *deployment) checkReplicasKilled(t *testing.T) {
 			r.kill(t)
 			d.start(r)
 		}
+		d.settle(within(t, patience), t)
 		return 0
 	})
 }
