@@ -200,7 +200,8 @@ func (s editingStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// TestRegistrationWhoseSecretHasExpired is not used any more: neither for a refresh nor for a login.
+// TestRegistrationWhoseSecretHasExpired is not used any more: neither for a refresh nor for a
+// login.
 func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{AuthMethods: []string{"client_secret_basic"}}, nil)
 	store := editingStore{oauth.NewMemoryStore(), new(atomic.Bool),
@@ -342,8 +343,8 @@ func TestLifetimeAsText(t *testing.T) {
 }
 
 // TestNameOfAnEndpointOnAPrivateNetwork: it gets what is on that network and the public one, by
-// https, and neither this machine nor services of metadata. A name that resolves to a public address
-// as well is public.
+// https, and neither this machine nor services of metadata. A name that resolves to a public
+// address as well is public.
 func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	resolveTo(t, "10.1.2.3")
 	const endpoint = "https://mcp.corp.example/mcp"

@@ -254,8 +254,8 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 
 const insufficientScope = "insufficient_scope"
 
-// errNoCode says why a 403 leads to no login: RFC 6750, 3.1, has servers send a code, and without it
-// a login would be a guess.
+// errNoCode says why a 403 leads to no login: RFC 6750, 3.1, has servers send a code, and without
+// it a login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
