@@ -254,6 +254,9 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.servers) >= maxServers {
+		clear(s.servers)
+	}
 	s.servers[issuer] = m
 	return m, nil
 }

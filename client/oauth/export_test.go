@@ -27,6 +27,27 @@ func (s *Source) Waiters() int {
 	return s.flight.waiters
 }
 
+// ServerMetadataURLs returns where the metadata of an issuer may be.
+func ServerMetadataURLs(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	return serverMetadataURLs(u)
+}
+
+// KnownServers returns how many authorization servers a source remembers the metadata of.
+func (s *Source) KnownServers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.servers)
+}
+
+// CheckAddress is the function of that name for the endpoint of a source.
+func (s *Source) CheckAddress(address string) error {
+	return s.guard.checkAddress(netip.MustParseAddr(address))
+}
+
 // ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
 	c := readChallenge(h)

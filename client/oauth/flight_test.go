@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -36,11 +38,11 @@ func (s countingStore) Lock(ctx context.Context, k oauth.Key) (func(), error) {
 // awaitWaiters returns when n callers wait for a token.
 func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	t.Helper()
-	for source.Waiters() < n {
-		if t.Context().Err() != nil {
-			t.Fatal("the callers do not wait")
+	for end := time.Now().Add(time.Minute); source.Waiters() < n; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Error("the callers do not wait for each other")
+			return
 		}
-		runtime.Gosched()
 	}
 }
 
@@ -200,7 +202,8 @@ func (s editingStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// TestRegistrationWhoseSecretHasExpired is not used any more: neither for a refresh nor for a login.
+// TestRegistrationWhoseSecretHasExpired is not used any more: neither for a refresh nor for a
+// login.
 func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{AuthMethods: []string{"client_secret_basic"}}, nil)
 	store := editingStore{oauth.NewMemoryStore(), new(atomic.Bool),
@@ -342,8 +345,8 @@ func TestLifetimeAsText(t *testing.T) {
 }
 
 // TestNameOfAnEndpointOnAPrivateNetwork: it gets what is on that network and the public one, by
-// https, and neither this machine nor services of metadata. A name that resolves to a public address
-// as well is public.
+// https, and neither this machine nor services of metadata. A name that resolves to a public
+// address as well is public.
 func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	resolveTo(t, "10.1.2.3")
 	const endpoint = "https://mcp.corp.example/mcp"
@@ -357,6 +360,152 @@ func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	for _, target := range []string{"http://10.9.9.9/", "http://127.0.0.1/", "https://localhost/"} {
 		if oauth.CheckURL(endpoint, target) == nil {
 			t.Errorf("%s may be asked", target)
+		}
+	}
+}
+
+// TestNameThatDoesNotResolveAtFirst: the endpoint counts as public meanwhile, and not for ever.
+func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
+	source, err := oauth.New("https://mcp.corp.example/mcp", nil)
+	noError.check(t, err)
+	saved := net.DefaultResolver
+	t.Cleanup(func() { net.DefaultResolver = saved })
+	net.DefaultResolver = &net.Resolver{PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no name server")
+		}}
+	blockedError.check(t, source.CheckAddress("10.9.9.9"))
+	resolveTo(t, "10.1.2.3")
+	noError.check(t, source.CheckAddress("10.9.9.9"))
+}
+
+// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has said nothing of where its metadata
+// is, and the one before its path is wrong. That at the root is not asked for.
+func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
+	for fault, want := range map[oauthtest.ResourceFault]wantedError{
+		oauthtest.ResourceForeign: resourceError, oauthtest.ResourceParent: resourceError,
+		oauthtest.ServersEmpty: metadataError, oauthtest.ResourceHTML: metadataError,
+		oauthtest.ResourceUnavailable: metadataError, oauthtest.ResourceRedirected: metadataError,
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true})
+			s.resource.Misbehave(fault)
+			want.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+			if n := s.resource.Count(oauthtest.ResourceMetadata); n != 1 {
+				t.Errorf("metadata was asked for %d times, want once", n)
+			}
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+		})
+	}
+}
+
+// TestServerThatNamesAnotherIssuerEachTime: what is remembered of them does not grow.
+func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
+	source, err := oauth.New("https://mcp.example/mcp", nil)
+	noError.check(t, err)
+	for i := range 1000 {
+		issuer := fmt.Sprintf("https://as.example/%d", i)
+		_, err := source.ReadServer(issuer, fmt.Appendf(nil, `{"issuer":%q,
+			"authorization_endpoint":"https://as.example/a",
+			"token_endpoint":"https://as.example/t",
+			"code_challenge_methods_supported":["S256"]}`, issuer))
+		noError.check(t, err)
+	}
+	if n := source.KnownServers(); n == 0 || n > 100 {
+		t.Errorf("%d authorization servers are remembered", n)
+	}
+}
+
+// TestRefreshAheadOfTimeThatFails is not tried again with each request: the token is still valid.
+func TestRefreshAheadOfTimeThatFails(t *testing.T) {
+	s := newSite(t, nil, nil)
+	store := editingStore{oauth.NewMemoryStore(), new(atomic.Bool),
+		func(k oauth.Key, record map[string]any) {
+			if k.Issuer != "" && k.Resource != "" {
+				record["obtained"] = time.Now().Add(-time.Hour)
+				record["expiry"] = time.Now().Add(20 * time.Second)
+			}
+		}}
+	shared := func(o *oauth.Options) { o.Store = store }
+	noError.check(t, s.call(t.Context(), s.source(t, shared), "search"))
+	store.on.Store(true)
+	refreshed := make(chan error, 10)
+	source := s.source(t, func(o *oauth.Options) {
+		shared(o)
+		o.Observe = func(e oauth.Event) { refreshed <- e.Err }
+	})
+	s.as.Misbehave(oauthtest.RefreshLimited)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	retryable.check(t, <-refreshed)
+	for source.Waiters() > 0 {
+		runtime.Gosched()
+	}
+	for range 10 {
+		noError.check(t, s.call(t.Context(), source, "search"))
+		for source.Waiters() > 0 {
+			runtime.Gosched()
+		}
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Refresh: 1, oauthtest.Authorize: 1})
+}
+
+// TestWorkOutlivesItsFirstCaller, also where the first one goes away.
+func TestWorkOutlivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, err := oauth.New("https://mcp.example/mcp", nil)
+		noError.check(t, err)
+		release, first, second := make(chan struct{}), make(chan error, 1), make(chan error, 1)
+		mend := func(ctx context.Context, done chan<- error) {
+			_, err := source.Mend(ctx, "", time.Minute, func(ctx context.Context, _ string) error {
+				select {
+				case <-release:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})
+			done <- err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go mend(ctx, first)
+		synctest.Wait()
+		go mend(t.Context(), second)
+		synctest.Wait()
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first caller got %v", err)
+		}
+		synctest.Wait()
+		close(release)
+		noError.check(t, <-second)
+	})
+}
+
+// TestQueryOfTheAuthorizationEndpointStays, but for what it has of the names of ours.
+func TestQueryOfTheAuthorizationEndpointStays(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.as.Misbehave(oauthtest.QueryEndpoint)
+	noError.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+	form := s.as.Requests(oauthtest.Authorize)[0].Form
+	if !slices.Equal(form["tenant"], []string{"1"}) || !slices.Equal(form["scope"],
+		[]string{"read"}) {
+		t.Errorf("got %q", form)
+	}
+}
+
+// TestPlacesOfServerMetadata: a slash at the end of the issuer is left out before the well-known
+// part is inserted (RFC 8414, 3.1), and the root of an issuer with a path is never asked.
+func TestPlacesOfServerMetadata(t *testing.T) {
+	const origin = "https://as.example"
+	root := []string{origin + "/.well-known/oauth-authorization-server",
+		origin + "/.well-known/openid-configuration"}
+	tenant := []string{origin + "/.well-known/oauth-authorization-server/a/b",
+		origin + "/.well-known/openid-configuration/a/b",
+		origin + "/a/b/.well-known/openid-configuration"}
+	for issuer, want := range map[string][]string{origin: root, origin + "/": root,
+		origin + "/a/b": tenant, origin + "/a/b/": tenant} {
+		if got := oauth.ServerMetadataURLs(issuer); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", issuer, got, want)
 		}
 	}
 }

@@ -34,6 +34,12 @@ const (
 	stepUpTime = 10 * time.Minute
 	// maxRemembered bounds what is remembered of operations and failures.
 	maxRemembered = 1000
+	// maxServers bounds what is remembered of metadata, which may be large: a server can name
+	// another authorization server each time.
+	maxServers = 16
+	// refreshPause is the time after a refresh ahead of time has failed in which there is no
+	// other.
+	refreshPause = 5 * time.Second
 )
 
 // A Source has the tokens of one person for one endpoint, and gets them: it is a
@@ -56,6 +62,7 @@ type Source struct {
 	stepUps  map[string][]time.Time // by operation
 	failures map[string]failure     // by what was asked for
 	refused  refusedToken           // the last one
+	pause    time.Time              // no refresh ahead of time before
 	nobody   string                 // names the time in which nobody is logged in
 }
 
@@ -254,8 +261,8 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 
 const insufficientScope = "insufficient_scope"
 
-// errNoCode says why a 403 leads to no login: RFC 6750, 3.1, has servers send a code, and without it
-// a login would be a guess.
+// errNoCode says why a 403 leads to no login: RFC 6750, 3.1, has servers send a code, and without
+// it a login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
@@ -439,10 +446,27 @@ func (s *Source) forgetRefresh(ctx context.Context, old *tokens) error {
 func (s *Source) refreshInBackground(now *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flight == nil && s.tokens == now {
-		f := s.startLocked(context.Background(), now.record.Access, refreshTime, s.renew)
+	if s.flight == nil && s.tokens == now && !time.Now().Before(s.pause) {
+		f := s.startLocked(context.Background(), now.record.Access, refreshTime, s.renewAhead)
 		f.waiters++ // it ends by itself
 	}
+}
+
+// renewAhead is renew for a token that is still valid: when it fails, requests do not ask the
+// authorization server again one after the other.
+func (s *Source) renewAhead(ctx context.Context, sent string) error {
+	err := s.renew(ctx, sent)
+	if err == nil {
+		return nil
+	}
+	pause := refreshPause
+	if failed := (*TokenError)(nil); errors.As(err, &failed) {
+		pause = max(pause, failed.RetryAfter)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pause = time.Now().Add(pause)
+	return err
 }
 
 // logIn finds the authorization server and has the person log in.
