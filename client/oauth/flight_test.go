@@ -38,7 +38,7 @@ func (s countingStore) Lock(ctx context.Context, k oauth.Key) (func(), error) {
 // awaitWaiters returns when n callers wait for a token.
 func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); source.Waiters() < n; runtime.Gosched() {
+	for end := time.Now().Add(20 * time.Second); source.Waiters() < n; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Error("the callers do not wait for each other")
 			return
@@ -154,8 +154,8 @@ func TestWorkThatWasGivenUpIsNotJoined(t *testing.T) {
 	})
 }
 
-// TestCallerThatMayLogInDoesNotShareARefusedRefresh: another caller has begun the refresh, which can
-// do nothing but fail; this one has the person log in.
+// TestCallerThatMayLogInDoesNotShareARefusedRefresh: another caller has begun the refresh, which
+// can do nothing but fail; this one has the person log in.
 func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
 	s, memory := newSite(t, nil, nil), oauth.NewMemoryStore()
 	first := s.source(t, func(o *oauth.Options) { o.Store = memory })
@@ -202,8 +202,7 @@ func (s editingStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// TestRegistrationWhoseSecretHasExpired is not used any more: neither for a refresh nor for a
-// login.
+// TestRegistrationWhoseSecretHasExpired: it is used neither for a refresh nor for a login.
 func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{AuthMethods: []string{"client_secret_basic"}}, nil)
 	store := editingStore{oauth.NewMemoryStore(), new(atomic.Bool),
@@ -219,7 +218,8 @@ func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	store.on.Store(true)
 	s.browser.Deliver = func(ctx context.Context, callback *url.URL) {
 		store.on.Store(false) // the new one is not over
-		_, err := s.browser.Load(ctx, callback.String())
+		// The login may end before the page is read.
+		_, err := s.browser.Load(context.WithoutCancel(ctx), callback.String())
 		noError.check(t, err)
 	}
 	noError.check(t, s.call(t.Context(), source, "search"))
@@ -345,8 +345,7 @@ func TestLifetimeAsText(t *testing.T) {
 }
 
 // TestNameOfAnEndpointOnAPrivateNetwork: it gets what is on that network and the public one, by
-// https, and neither this machine nor services of metadata. A name that resolves to a public
-// address as well is public.
+// https, and neither this machine nor services of metadata.
 func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	resolveTo(t, "10.1.2.3")
 	const endpoint = "https://mcp.corp.example/mcp"
@@ -357,7 +356,8 @@ func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
-	for _, target := range []string{"http://10.9.9.9/", "http://127.0.0.1/", "https://localhost/"} {
+	for _, target := range []string{"http://10.9.9.9/", "http://127.0.0.1/",
+		"https://localhost/"} {
 		if oauth.CheckURL(endpoint, target) == nil {
 			t.Errorf("%s may be asked", target)
 		}
@@ -379,8 +379,8 @@ func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
 	noError.check(t, source.CheckAddress("10.9.9.9"))
 }
 
-// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has said nothing of where its metadata
-// is, and the one before its path is wrong. That at the root is not asked for.
+// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,
+// and the one before its path is wrong. That at the root is not asked for.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	for fault, want := range map[oauthtest.ResourceFault]wantedError{
 		oauthtest.ResourceForeign: resourceError, oauthtest.ResourceParent: resourceError,
@@ -506,6 +506,26 @@ func TestPlacesOfServerMetadata(t *testing.T) {
 		origin + "/a/b": tenant, origin + "/a/b/": tenant} {
 		if got := oauth.ServerMetadataURLs(issuer); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", issuer, got, want)
+		}
+	}
+}
+
+// TestMetadataAtTheRoot is about the origin, which is one resource with its slash and without.
+func TestMetadataAtTheRoot(t *testing.T) {
+	const well = "/.well-known/oauth-protected-resource"
+	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
+		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {
+		s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true, Location: well})
+		s.resource.Edit(oauthtest.ResourceMetadata,
+			oauthtest.Set("resource", s.resource.Origin+suffix))
+		d, err := oauth.Discover(t.Context(), s.resource.URL, nil)
+		if !valid {
+			resourceError.check(t, err)
+			continue
+		}
+		noError.check(t, err)
+		if err == nil && d.Resource != s.resource.Origin+suffix {
+			t.Errorf("%q: tokens would be for %s", suffix, d.Resource)
 		}
 	}
 }

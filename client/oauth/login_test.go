@@ -146,6 +146,7 @@ func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 		s := newSite(t, nil, nil)
 		s.browser.Deliver = func(ctx context.Context, callback *url.URL) {
 			stray(t, s.browser, callback)
+			ctx = context.WithoutCancel(ctx) // the login may end before the page is read
 			page, err := s.browser.Load(ctx, callback.String())
 			if err != nil || page.Status != http.StatusOK {
 				t.Errorf("the right one: status %d, %v", page.Status, err)
