@@ -36,6 +36,7 @@ func budgeted() []measure.Op {
 	var ops []measure.Op
 	rows := []string{
 		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow,
+		cases.ProductionEchoRow, cases.ProductionFlowRow,
 		cases.TwoLegsRow,
 		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow, cases.ElicitationRow,
 		cases.OpenEchoRow, cases.CachedEchoRow,

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -73,9 +74,8 @@ func Timeout(limit time.Duration) server.Middleware {
 // A workClock is the context of a request. It ends when the request has worked for
 // the limit; the timer is stopped while the call waits for a person.
 type workClock struct {
-	context.Context // ended by cancel
-	cancel          context.CancelCauseFunc
-	watch           waiting.Watch
+	lazyctx.Context
+	watch waiting.Watch
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -86,7 +86,7 @@ type workClock struct {
 
 func startClock(ctx context.Context, limit time.Duration) *workClock {
 	c := &workClock{left: limit, since: time.Now()}
-	c.Context, c.cancel = context.WithCancelCause(ctx)
+	c.Init(ctx)
 	c.watch.Init(ctx, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *workClock) expireClock() {
 	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
 	c.mu.Unlock()
 	if passed {
-		c.cancel(errTimedOut)
+		c.Cancel(errTimedOut)
 	}
 }
 
@@ -126,13 +126,13 @@ func (c *workClock) stopClock() {
 	c.stopped = true
 	c.timer.Stop()
 	c.mu.Unlock()
-	c.cancel(nil)
+	c.Cancel(nil)
 }
 
 // Err implements context.Context.
 func (c *workClock) Err() error {
 	err := c.Context.Err()
-	if err != nil && context.Cause(c.Context) == errTimedOut {
+	if err != nil && context.Cause(&c.Context) == errTimedOut {
 		return context.DeadlineExceeded
 	}
 	return err

@@ -33,6 +33,9 @@ const (
 
 	ObservedEchoRow = "echo, log and metrics"
 	ObservedFlowRow = "flow, log and metrics"
+
+	ProductionEchoRow = "echo, production"
+	ProductionFlowRow = "flow, production"
 )
 
 // Handler is what servers do for a plain call, for each leg of a flow of two,
@@ -45,6 +48,9 @@ func Handler() []measure.Op {
 		each(HandlerGroup, FlowRow, flow(wire.DeployCall, deployAnswer(0))),
 		eachOf(peers.Observed(), HandlerGroup, ObservedEchoRow, plain(wire.EchoCall)),
 		eachOf(peers.Observed(), HandlerGroup, ObservedFlowRow,
+			flow(wire.DeployCall, deployAnswer(0))),
+		eachOf(peers.Production(), HandlerGroup, ProductionEchoRow, plain(wire.EchoCall)),
+		eachOf(peers.Production(), HandlerGroup, ProductionFlowRow,
 			flow(wire.DeployCall, deployAnswer(0))),
 	)
 }

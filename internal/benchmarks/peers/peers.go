@@ -52,6 +52,16 @@ func Observed() []Server {
 	}
 }
 
+// Production are the servers of the rows with all that examples/production has on. The references
+// are what a request costs without.
+func Production() []Server {
+	return []Server{
+		{Name: Reference, New: reference.New},
+		{Name: ReferenceSealed, Seals: true, New: reference.NewSealed},
+		{Name: Rondo, Seals: true, New: rondo.NewProduction},
+	}
+}
+
 // A Client is a client under comparison.
 type Client struct {
 	Name string

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -17,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -35,16 +37,47 @@ func New() http.Handler { return newServer(deploy, &server.Options{}) }
 // NewObserved returns the same server with a log in JSON, which nobody reads, and
 // metrics.
 func NewObserved() http.Handler {
+	log, metrics := newObservers(nil)
+	return newServer(deploy, &server.Options{
+		Observer:   event.Observers(log, metrics),
+		Middleware: []server.Middleware{log.Wrap, metrics.Wrap},
+	})
+}
+
+func newObservers(opts *middleware.LogOptions) (*middleware.Log, *middleware.Metrics) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	log := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
-		zapcore.InfoLevel)), nil)
+		zapcore.InfoLevel)), opts)
 	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		panic(err) // internal error: the registry is empty
 	}
-	return newServer(deploy, &server.Options{
-		Observer:   event.Observers(log, metrics),
-		Middleware: []server.Middleware{log.Wrap, metrics.Wrap},
+	return log, metrics
+}
+
+// NewProduction returns the same server with all that examples/production has on, behind a token
+// that was verified before.
+func NewProduction() http.Handler {
+	authority, err := NewAuthority(0)
+	if err != nil {
+		panic(err) // internal error: the options are right
+	}
+	token, err := authority.Token("ann")
+	if err != nil {
+		panic(err) // internal error: the claims are right
+	}
+	log, metrics := newObservers(&middleware.LogOptions{TraceID: true})
+	observer := event.Observers(log, metrics)
+	h := newServerWith(deploy, &server.Options{
+		Observer: observer,
+		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(observer),
+			middleware.Payload(nil), middleware.Limit(nil), middleware.Timeout(30 * time.Second)},
+		Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(0), HideErrors: true},
+	}, &serverhttp.Options{Authority: authority.Guard})
+	bearer := []string{"Bearer " + token}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header["Authorization"] = bearer
+		h.ServeHTTP(w, r)
 	})
 }
 
