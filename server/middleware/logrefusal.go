@@ -112,7 +112,7 @@ func (l *Log) logRefused(happened event.Event) {
 func refusalLevel(reason event.RefusalReason) zapcore.Level {
 	switch reason {
 	case event.RefusedHost, event.RefusedOrigin, event.RefusedTooLarge,
-		event.RefusedTooSlow,
+		event.RefusedTooSlow, event.RefusedUnverified,
 		event.RefusedRequests, event.RefusedSessions, event.RefusedOutcomeUnknown,
 		event.RefusedUnreachable, event.RefusedMisdirected:
 		return zapcore.WarnLevel

@@ -236,3 +236,22 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 		t.Errorf("got %v, want 500", got)
 	}
 }
+
+// TestRefusalLevels: what an operator has to look at is a warning, and what clients do wrong all
+// day is not.
+func TestRefusalLevels(t *testing.T) {
+	for reason, want := range map[event.RefusalReason]zapcore.Level{
+		event.RefusedHost:            zap.WarnLevel,
+		event.RefusedUnverified:      zap.WarnLevel, // callers are right, and cannot be served
+		event.RefusedUnreachable:     zap.WarnLevel,
+		event.RefusedUnauthenticated: zap.InfoLevel,
+		event.RefusedMalformed:       zap.InfoLevel,
+	} {
+		core, logs := observer.New(zap.DebugLevel)
+		middleware.NewLog(zap.New(core), nil).Observe(t.Context(),
+			event.RequestRefused{Reason: reason, Status: 503})
+		if entries := logs.All(); len(entries) != 1 || entries[0].Level != want {
+			t.Errorf("%s: got %v, want one entry of level %v", reason, entries, want)
+		}
+	}
+}
