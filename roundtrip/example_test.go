@@ -16,6 +16,15 @@ import (
 // play is a client in few words: it makes a call, answers what it is asked out
 // of a list, and prints what happens.
 func play(handler roundtrip.Handler, answers map[string]string) {
+	playAs(protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+		Sampling:    &protocol.SamplingCapability{},
+	}, handler, answers)
+}
+
+// playAs is play for a client with other capabilities.
+func playAs(capabilities protocol.ClientCapabilities, handler roundtrip.Handler,
+	answers map[string]string) {
 	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {
 		fmt.Println(err)
@@ -23,11 +32,7 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 	}
 	call := roundtrip.Call{
 		Version: protocol.V20260728, Method: protocol.MethodCallTool, Target: "deploy",
-		Principal: protocol.LocalPrincipal(),
-		Capabilities: protocol.ClientCapabilities{
-			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
-			Sampling:    &protocol.SamplingCapability{},
-		},
+		Principal: protocol.LocalPrincipal(), Capabilities: capabilities,
 	}
 	for {
 		result, err := funnel.Do(context.Background(), call, handler)
@@ -50,6 +55,8 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 				fmt.Println("asked:", request.Message, request.URL)
 			case *protocol.CreateMessage:
 				fmt.Println("asked the model")
+			case *protocol.ListRoots:
+				fmt.Println("asked for the folders")
 			}
 			call.Responses = append(call.Responses,
 				protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answers[q.Key])})
