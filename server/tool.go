@@ -16,8 +16,10 @@ import (
 // A Tool describes a tool to register (server/tools). What it refers to must
 // not be changed afterwards.
 type Tool struct {
-	// Name is unique within the server. Clients send it in a header; stay with
-	// ASCII letters, digits, '_', '-' and '.'.
+	// Name is unique within the server. Clients send it in a header, and models
+	// write it: stay with at most 128 ASCII letters, digits, '_', '-' and '.'
+	// (server/tools, "Tool Names"). Others are served, and some clients refuse
+	// them.
 	Name        string
 	Title       string
 	Description string
