@@ -72,7 +72,8 @@ func NewProduction() http.Handler {
 		Observer: observer,
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(observer),
 			middleware.Payload(nil), middleware.Limit(nil), middleware.Timeout(30 * time.Second)},
-		Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(0), HideErrors: true},
+		// The guard has room for all flows of a run: they are of one principal.
+		Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(4 << 20), HideErrors: true},
 	}, &serverhttp.Options{Authority: authority.Guard})
 	bearer := []string{"Bearer " + token}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
