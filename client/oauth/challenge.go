@@ -7,19 +7,19 @@ import (
 	"github.com/rondo-mcp/rondo/internal/scope"
 )
 
-// A challenge is what a server says in WWW-Authenticate when it refuses a bearer token.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
 type challenge struct {
-	bearer   bool   // there is one
-	code     string // the member error
-	scopes   []string
-	metadata string // where its metadata is
+	bearer   bool     // there is one
+	code     string   // the parameter error
+	scopes   []string // the parameter scope
+	metadata string   // the parameter resource_metadata (RFC 9728, section 5.1)
 }
 
-// maxChallenge is the longest header that is read.
+// maxChallenge is how long WWW-Authenticate may be, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
-// readChallenge returns the Bearer challenge of a response, among those of other schemes (RFC 9110,
-// 11.6.1). One that cannot be read is none.
+// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
+// header that cannot be parsed has none.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
@@ -32,7 +32,7 @@ func readChallenge(h http.Header) challenge {
 		bearer := strings.EqualFold(p.scheme, "Bearer")
 		for p.nextParameter() {
 			if bearer && !found {
-				c.set(p.name, p.value)
+				c.setParameter(p.name, p.value)
 			}
 		}
 		found = found || bearer
@@ -44,7 +44,8 @@ func readChallenge(h http.Header) challenge {
 	return c
 }
 
-func (c *challenge) set(name, value string) {
+// setParameter sets the field of a parameter. Other parameters are ignored.
+func (c *challenge) setParameter(name, value string) {
 	switch strings.ToLower(name) {
 	case "error":
 		c.code = value
@@ -55,37 +56,40 @@ func (c *challenge) set(name, value string) {
 	}
 }
 
-// A challengeParser reads challenges: schemes with parameters or a token68.
+// A challengeParser parses challenges, which are schemes with parameters or a token68 (RFC 9110,
+// section 11.3).
 type challengeParser struct {
-	rest        string
-	scheme      string // of the challenge
-	name, value string // of the parameter
-	broken      bool
+	rest        string // what was not read yet
+	scheme      string // of the last challenge
+	name, value string // of the last parameter
+	broken      bool   // the text is malformed
 }
 
-// nextChallenge reads a scheme, and skips the token68 that may follow.
+// nextChallenge reads the scheme of the next challenge, and skips the token68 that may follow. It
+// returns false at the end and for malformed text.
 func (p *challengeParser) nextChallenge() bool {
 	p.skip(" \t,")
 	if p.rest == "" || p.broken {
 		return false
 	}
-	if p.scheme = p.token(); p.scheme == "" {
+	if p.scheme = p.readToken(); p.scheme == "" {
 		p.broken = true
 		return false
 	}
 	before := p.rest
 	p.skip(" \t")
-	if token68 := p.token68(); token68 == "" || !p.atEnd() {
+	if token68 := p.readToken68(); token68 == "" || !p.isAtEnd() {
 		p.rest = before
 	}
 	return true
 }
 
-// nextParameter reads a parameter of the challenge, if one follows and no other scheme does.
+// nextParameter reads the next parameter of the challenge. It returns false, and reads nothing, if
+// another challenge or the end follows.
 func (p *challengeParser) nextParameter() bool {
 	before := p.rest
 	p.skip(" \t,")
-	name := p.token()
+	name := p.readToken()
 	p.skip(" \t")
 	if name == "" || !strings.HasPrefix(p.rest, "=") {
 		p.rest = before
@@ -95,13 +99,14 @@ func (p *challengeParser) nextParameter() bool {
 	p.skip(" \t")
 	p.name = name
 	if !strings.HasPrefix(p.rest, `"`) {
-		p.value = p.token()
+		p.value = p.readToken()
 		return true
 	}
-	return p.quoted()
+	return p.readQuoted()
 }
 
-func (p *challengeParser) quoted() bool {
+// readQuoted reads a quoted-string as the value of the parameter (RFC 9110, section 5.6.4).
+func (p *challengeParser) readQuoted() bool {
 	var value strings.Builder
 	for i := 1; i < len(p.rest); i++ {
 		switch c := p.rest[i]; c {
@@ -120,31 +125,35 @@ func (p *challengeParser) quoted() bool {
 	return false
 }
 
-func (p *challengeParser) atEnd() bool {
+// isAtEnd reports whether the end of the challenge follows.
+func (p *challengeParser) isAtEnd() bool {
 	rest := strings.TrimLeft(p.rest, " \t")
 	return rest == "" || rest[0] == ','
 }
 
+// skip skips the characters of set.
 func (p *challengeParser) skip(set string) { p.rest = strings.TrimLeft(p.rest, set) }
 
-// token reads a token of RFC 9110, 5.6.2.
-func (p *challengeParser) token() string {
-	return p.take(func(c byte) bool {
+// readToken reads a token (RFC 9110, section 5.6.2); empty: none follows.
+func (p *challengeParser) readToken() string {
+	return p.readWhile(func(c byte) bool {
 		return isAlphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 	})
 }
 
-func (p *challengeParser) token68() string {
-	text := p.take(func(c byte) bool {
+// readToken68 reads a token68 (RFC 9110, section 11.2); empty: none follows.
+func (p *challengeParser) readToken68() string {
+	text := p.readWhile(func(c byte) bool {
 		return isAlphanumeric(c) || strings.IndexByte("-._~+/", c) >= 0
 	})
 	if text != "" {
-		text += p.take(func(c byte) bool { return c == '=' })
+		text += p.readWhile(func(c byte) bool { return c == '=' })
 	}
 	return text
 }
 
-func (p *challengeParser) take(is func(byte) bool) string {
+// readWhile reads the characters up to the first for which is returns false.
+func (p *challengeParser) readWhile(is func(byte) bool) string {
 	n := 0
 	for n < len(p.rest) && is(p.rest[n]) {
 		n++
@@ -154,6 +163,7 @@ func (p *challengeParser) take(is func(byte) bool) string {
 	return text
 }
 
+// isAlphanumeric reports whether c is an ASCII letter or digit.
 func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -14,36 +14,39 @@ import (
 )
 
 const (
-	// metadataTime is how long the metadata of an authorization server is used.
-	metadataTime = time.Hour
-	// maxIssuers is how many authorization servers of a resource are looked at.
+	// metadataLifetime is how long the metadata of an authorization server is used.
+	metadataLifetime = time.Hour
+	// maxIssuers is how many of the authorization servers that a server names are read.
 	maxIssuers = 10
 
+	// The well-known paths of RFC 9728, RFC 8414 and OpenID Connect Discovery 1.0.
 	wellKnownResource = "/.well-known/oauth-protected-resource"
 	wellKnownServer   = "/.well-known/oauth-authorization-server"
 	wellKnownOpenID   = "/.well-known/openid-configuration"
 )
 
-// A Discovery is what the metadata of an endpoint and of its authorization server says, checked.
-// Hosts show it to people, or learn from it which issuer to configure a [Registration] for.
+// A Discovery is what the metadata of an endpoint and of its authorization server says, after the
+// checks of a login. Hosts show it to people, or learn from it for which issuer they need a
+// [Registration].
 type Discovery struct {
-	// Resource is what tokens are asked for.
+	// Resource is the resource that tokens are requested for (RFC 8707).
 	Resource string
-	// Issuers are the authorization servers that the endpoint names, and Issuer is the one
-	// that is used.
+	// Issuers are the authorization servers that the endpoint names, at most ten. Issuer is the
+	// one that is used, as its own metadata names it.
 	Issuers []string
 	Issuer  string
-	// Scopes are those that the endpoint names.
+	// Scopes is scopes_supported of the endpoint.
 	Scopes []string
-	// MetadataDocuments is true where the authorization server accepts a client's
-	// Options.MetadataURL, and DynamicRegistration where it registers clients.
+	// MetadataDocuments reports whether the authorization server accepts a client's
+	// Options.MetadataURL, and DynamicRegistration whether it registers clients (RFC 7591).
 	MetadataDocuments, DynamicRegistration bool
 
 	server *serverMetadata
 }
 
-// Discover reads the metadata of an endpoint and of its authorization server, as a login does, and
-// logs nobody in.
+// Discover requests and checks the metadata of an endpoint and of its authorization server, as a
+// login does. Nobody is logged in. opts may be nil. The error is a [*MetadataError] if a document
+// is refused or cannot be read.
 func Discover(ctx context.Context, endpoint string, opts *Options) (*Discovery, error) {
 	s, err := New(endpoint, opts)
 	if err != nil {
@@ -53,14 +56,15 @@ func Discover(ctx context.Context, endpoint string, opts *Options) (*Discovery, 
 	return s.discover(ctx, challenge{})
 }
 
-// A resourceMetadata is what is read of the metadata of a resource (RFC 9728).
+// A resourceMetadata has the metadata of a protected resource (RFC 9728, section 2).
 type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Issuers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
 }
 
-// A serverMetadata is what is read of the metadata of an authorization server (RFC 8414).
+// A serverMetadata has the metadata of an authorization server (RFC 8414, section 2; RFC 9207,
+// section 3; draft-ietf-oauth-client-id-metadata-document).
 type serverMetadata struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -73,12 +77,11 @@ type serverMetadata struct {
 	SendsIssuer   bool     `json:"authorization_response_iss_parameter_supported"`
 	Documents     bool     `json:"client_id_metadata_document_supported"`
 
-	read time.Time
+	read time.Time // when the document was read
 }
 
 // discover finds the authorization server of the endpoint (basic/authorization, "Authorization
-// Server Discovery"). A document that is refused ends the search: it is never a reason to trust a
-// weaker source.
+// Server Discovery"). A document that is refused ends the search: another place is not tried.
 func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) {
 	resource, err := s.discoverResource(ctx, c)
 	if errors.Is(err, errNoMetadata) && s.opts.Legacy {
@@ -100,37 +103,24 @@ func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) 
 		DynamicRegistration: server.Registration != "", server: server}, nil
 }
 
-// errNoMetadata says that a server has none.
-var errNoMetadata = errors.New("the server has no metadata that " +
-	"names its authorization server; for servers of " +
-	"revision 2025-03-26 set Options.Legacy")
+// errNoMetadata says that an MCP server has no metadata.
+var errNoMetadata = errors.New("the server has no metadata that names its authorization server; " +
+	"for servers of revision 2025-03-26 set Options.Legacy")
 
-// discoverResource reads the metadata of the endpoint: where the challenge says, or else before
-// its path, or else at the root.
+// discoverResource gets the metadata of the endpoint: from the URL of the challenge, or else from
+// the well-known path of the endpoint, or else from that of its origin.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
-	origin := s.endpoint.Scheme + "://" + s.endpoint.Host
-	root := origin + wellKnownResource
+	root := s.origin() + wellKnownResource
 	if c.metadata != "" {
-		body, err := s.guard.get(ctx, c.metadata)
+		body, err := s.guard.fetchDocument(ctx, c.metadata)
 		if err != nil {
 			return nil, err
 		}
 		return s.readResource(c.metadata, body, c.metadata == root)
 	}
-	path := s.endpoint.EscapedPath()
-	if path == "/" {
-		path = "" // of the host; that of a path is part of the name of the resource
-	}
-	if s.endpoint.RawQuery != "" {
-		path += "?" + s.endpoint.RawQuery
-	}
-	at := []string{root + path}
-	if at[0] != root {
-		at = append(at, root)
-	}
-	for _, at := range at {
-		body, err := s.guard.get(ctx, at)
-		if status := (*statusError)(nil); errors.As(err, &status) && status.missing() {
+	for _, at := range s.resourceMetadataURLs() {
+		body, err := s.guard.fetchDocument(ctx, at)
+		if status := (*statusError)(nil); errors.As(err, &status) && status.isMissing() {
 			continue
 		}
 		if err != nil {
@@ -141,17 +131,37 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 	return nil, &MetadataError{root, errNoMetadata}
 }
 
-// readResource checks the metadata of the endpoint. It must be about the endpoint, or, at the root,
-// about the origin.
+// origin returns the origin of the endpoint.
+func (s *Source) origin() string { return s.endpoint.Scheme + "://" + s.endpoint.Host }
+
+// resourceMetadataURLs returns the URLs at which the metadata of the endpoint may be, in the order
+// in which they are tried (RFC 9728, section 3.1).
+func (s *Source) resourceMetadataURLs() []string {
+	path := s.endpoint.EscapedPath()
+	if path == "/" {
+		path = "" // RFC 9728 removes the slash of an origin, and keeps that of a path
+	}
+	if s.endpoint.RawQuery != "" {
+		path += "?" + s.endpoint.RawQuery
+	}
+	root := s.origin() + wellKnownResource
+	if path == "" {
+		return []string{root}
+	}
+	return []string{root + path, root}
+}
+
+// readResource checks the metadata of the endpoint (RFC 9728, section 3.3). Its resource must be
+// the endpoint, or at the well-known path of the origin, the origin.
 func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMetadata, error) {
 	var m resourceMetadata
 	if err := jsonx.Unmarshal(body, &m); err != nil {
 		return nil, &MetadataError{at, errors.New("it is not the metadata of RFC 9728")}
 	}
-	// An origin is one resource with its slash and without: RFC 9728, 3.1, makes the same address
-	// of metadata from both, and the request for either is the same (RFC 3986, 6.2.3). Of what has
-	// a path each spelling is a resource of its own.
-	origin := s.endpoint.Scheme + "://" + s.endpoint.Host
+	// An origin is the same resource with its slash and without: both have the same metadata URL
+	// (RFC 9728, section 3.1), and a request to either is the same (RFC 3986, section 6.2.3). URLs
+	// with a path that differ in a slash are different resources.
+	origin := s.origin()
 	atRoot := isRoot && (m.Resource == origin || m.Resource == origin+"/")
 	if m.Resource != s.endpointText && !atRoot {
 		return nil, &MetadataError{at, &ResourceError{Want: s.endpointText, Got: m.Resource}}
@@ -165,6 +175,8 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
+// chooseIssuer chooses one of the authorization servers of a resource: by Options.ChooseIssuer, or
+// else that of the login, or else one of Options.Registrations, or else the first.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	if s.opts.ChooseIssuer != nil {
 		issuer, err := s.opts.ChooseIssuer(ctx, m.Resource, slices.Clone(m.Issuers))
@@ -173,35 +185,41 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 		}
 		return issuer, err
 	}
-	if now := s.currentTokens(); now != nil && now.resource == m.Resource {
+	now, err := s.readStored(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	if now != nil && now.resource == m.Resource {
 		for _, issuer := range m.Issuers {
-			if s.spelled(issuer) == now.issuer {
+			if s.resolveAlias(issuer) == now.issuer {
 				return issuer, nil
 			}
 		}
 	}
 	for _, issuer := range m.Issuers {
-		if s.registrationFor(s.spelled(issuer)) != nil {
+		if s.registrationFor(s.resolveAlias(issuer)) != nil {
 			return issuer, nil
 		}
 	}
 	return m.Issuers[0], nil
 }
 
-// spelled returns an issuer as its metadata spells it.
-func (s *Source) spelled(issuer string) string {
+// resolveAlias returns the issuer that the metadata of an authorization server must have which an
+// MCP server names: that of Options.Aliases, or else the same.
+func (s *Source) resolveAlias(issuer string) string {
 	if alias, ok := s.opts.Aliases[issuer]; ok {
 		return alias
 	}
 	return issuer
 }
 
-// discoverServer reads the metadata of an authorization server, and remembers it for an hour.
+// discoverServer gets the metadata of an authorization server, and keeps it for an hour. issuer is
+// as the MCP server names it.
 func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	s.mu.Lock()
 	known := s.servers[issuer]
 	s.mu.Unlock()
-	if known != nil && time.Since(known.read) < metadataTime {
+	if known != nil && time.Since(known.read) < metadataLifetime {
 		return known, nil
 	}
 	u, err := s.guard.checkURL(issuer)
@@ -212,8 +230,8 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 		return nil, &MetadataError{issuer, err}
 	}
 	for _, at := range serverMetadataURLs(u) {
-		body, err := s.guard.get(ctx, at)
-		if status := (*statusError)(nil); errors.As(err, &status) && status.missing() {
+		body, err := s.guard.fetchDocument(ctx, at)
+		if status := (*statusError)(nil); errors.As(err, &status) && status.isMissing() {
 			continue
 		}
 		if err != nil {
@@ -224,9 +242,28 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	return nil, &MetadataError{issuer, errNoServerMetadata}
 }
 
+// findServer returns the metadata of the authorization server whose own metadata has the issuer.
+func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata, error) {
+	for named, spelled := range s.opts.Aliases {
+		if spelled == issuer {
+			return s.discoverServer(ctx, named)
+		}
+	}
+	m, err := s.discoverServer(ctx, issuer)
+	if errors.Is(err, errNoServerMetadata) && s.opts.Legacy {
+		d, legacyErr := s.discoverLegacy(ctx)
+		if legacyErr == nil && d.Issuer == issuer {
+			return d.server, nil
+		}
+	}
+	return m, err
+}
+
+// errNoServerMetadata says that an authorization server has no metadata.
 var errNoServerMetadata = errors.New("the authorization server has no metadata")
 
-// serverMetadataURLs returns where the metadata of an issuer may be, in the prescribed order.
+// serverMetadataURLs returns the URLs at which the metadata of an issuer may be, in the order that
+// the specification prescribes (basic/authorization, "Authorization Server Metadata Discovery").
 func serverMetadataURLs(u *url.URL) []string {
 	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
 	at := []string{origin + wellKnownServer + path, origin + wellKnownOpenID + path}
@@ -236,13 +273,14 @@ func serverMetadataURLs(u *url.URL) []string {
 	return at
 }
 
-// readServer checks the metadata of an authorization server.
+// readServer checks the metadata of an authorization server and keeps it (RFC 8414, section 3.3).
+// Its issuer must be the one that was named, and it must support PKCE with S256.
 func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, error) {
 	m := &serverMetadata{read: time.Now()}
 	if err := jsonx.Unmarshal(body, m); err != nil {
 		return nil, &MetadataError{at, errors.New("it is not the metadata of RFC 8414")}
 	}
-	if want := s.spelled(issuer); m.Issuer != want {
+	if want := s.resolveAlias(issuer); m.Issuer != want {
 		return nil, &MetadataError{at, &IssuerError{Want: want, Got: m.Issuer}}
 	}
 	if !slices.Contains(m.Challenges, "S256") {
@@ -252,15 +290,21 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 	if err := s.checkEndpoints(m); err != nil {
 		return nil, &MetadataError{at, err}
 	}
+	s.keepServer(issuer, m)
+	return m, nil
+}
+
+// keepServer keeps the metadata of an authorization server for later requests.
+func (s *Source) keepServer(issuer string, m *serverMetadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.servers) >= maxServers {
 		clear(s.servers)
 	}
 	s.servers[issuer] = m
-	return m, nil
 }
 
+// checkEndpoints checks the URLs of the endpoints that an authorization server has.
 func (s *Source) checkEndpoints(m *serverMetadata) error {
 	for _, e := range []struct {
 		name, at string
@@ -280,10 +324,10 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 	return nil
 }
 
-// discoverLegacy takes the origin of the endpoint for its authorization server (revision
-// 2025-03-26), whose endpoints have default paths where it has no metadata.
+// discoverLegacy uses the origin of the endpoint as its authorization server (revision 2025-03-26).
+// If that has no metadata, its endpoints have the paths of that revision.
 func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
-	origin := s.endpoint.Scheme + "://" + s.endpoint.Host
+	origin := s.origin()
 	server, err := s.discoverServer(ctx, origin)
 	if errors.Is(err, errNoServerMetadata) {
 		server, err = &serverMetadata{Issuer: origin, Authorization: origin + "/authorize",

@@ -1,5 +1,5 @@
-// Package oauth logs a person in at MCP servers that want OAuth (basic/authorization), and keeps
-// their tokens fresh.
+// Package oauth makes an MCP client an OAuth client (basic/authorization): it logs a person in at
+// the authorization server of an MCP server, and keeps their tokens fresh.
 //
 //	login, err := oauth.New(endpoint, &oauth.Options{
 //		Interaction: &oauth.Loopback{Prompt: os.Stderr},
@@ -10,45 +10,56 @@
 //	}
 //	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
 //
-// The first request goes out without a token. The server refuses it and says where its metadata
-// is; a [Source] finds the authorization server there, has the person log in with their browser,
-// and the request is sent again. Later tokens are refreshed before they end, and a tool that needs
-// more scopes leads to another login for these.
+// The first request has no token. The server refuses it and says where its metadata is. A [Source]
+// finds the authorization server there and has the person log in with their browser; then the
+// request is sent again. Later the token is refreshed before it expires, and a tool that needs more
+// scopes leads to another login for these.
 //
 // # What is checked
 //
-// That the metadata is about this endpoint, and that of the authorization server about it, byte
-// for byte; that it supports PKCE with S256, which is always used; that what the browser comes back
-// with belongs to the login and comes from the authorization server that was asked. A document
-// that is refused is never a reason to try a weaker source. Tokens are asked for, and sent to, this
-// endpoint alone. Secrets of pre-registered clients go to the issuer that [Registration] names.
+// The metadata of the server must be about this endpoint, and that of the authorization server
+// about the issuer that was named, byte for byte. The authorization server must support PKCE with
+// S256 (RFC 7636), which is always used. The authorization response must have the state of the
+// login, and the issuer if the authorization server sends one (RFC 9207). After a document that is
+// refused, no other place is tried.
 //
-// # Who is asked, and how often
+// Tokens are requested for this endpoint alone (RFC 8707), and sent to it alone. The secrets of
+// pre-registered clients are sent to the issuer that [Registration] names.
 //
-// Whatever the number of requests, one login, one refresh and one registration runs at a time,
-// also among processes that share a [FileStore]. It ends with the last request that waits for it
-// and not with the first. What a person has refused is not asked for again within five minutes, an
-// operation leads to two logins for more scopes at most, and a server that refuses a token which
-// was just issued leads to none.
+// # How often a person is asked
+//
+// However many calls wait, one login, refresh or registration runs at a time, also among processes
+// that share a [FileStore]. It is cancelled when the last call that waits for it has ended. A
+// login that the person has denied is not requested again within five minutes, and after three of
+// them no other is. An operation leads to two logins for more scopes at most. A server that
+// refuses a token which was just issued leads to no other login.
 //
 // # What is kept
 //
-// Refresh tokens and registrations, in a [Store]: in memory, or with [NewFileStore] in sealed
-// files. Failures forget nothing, but for two: a refresh token that is not valid any more
-// (invalid_grant), and a registration that is not known any more (invalid_client).
+// A [Store] keeps tokens and dynamic registrations: in memory, or with [NewFileStore] in sealed
+// files. Two failures forget something: invalid_grant forgets a refresh token, and invalid_client a
+// registration. All others leave the login as it is.
 //
 // # Addresses
 //
-// A server names the authorization server, and so makes the client ask addresses of its choice. It
-// asks public ones by https. Addresses of the private network are asked only for endpoints that are
-// on it or on this machine, and this machine, where http is allowed as well, only for endpoints
-// that are on it. Link-local addresses, among them the metadata services of clouds, are never
-// asked. The address is checked when it is dialled. Behind an HTTP proxy names are resolved by the
-// proxy: it has to refuse what must not be reached.
+// An MCP server names its authorization server, and so chooses to which addresses the client sends
+// requests. Without Options.HTTPClient these rules apply. Public addresses are reached by https.
+// Private addresses are reached only for endpoints on a private network or on this machine. This
+// machine is reached only for endpoints on it, also by http. Link-local addresses, among them the
+// metadata services of clouds, are never reached. Addresses are checked when they are dialled. If
+// the environment names an HTTP proxy, the proxy resolves host names: it must refuse those that
+// must not be reached.
 //
 // # Hosts whose person is elsewhere
 //
-// A web application or a gateway has no browser at hand. Without an Interaction a call that needs a
-// login fails with a [*LoginRequiredError]; [Source.Begin] then makes a page for the person, and
-// [Source.Finish] takes what their browser comes back with, also in another process.
+// A web application or a gateway has no browser at hand. Without an [Interaction] a call that needs
+// a login fails with a [*LoginRequiredError]. [Source.Begin] then returns the URL for the person's
+// browser, and [Source.Finish] takes the URL with which the browser comes back, also in another
+// process.
+//
+// # Concurrency and contexts
+//
+// The methods of a [Source] may be called concurrently. A call returns when its context ends. A
+// request that redeems a code or uses a refresh token is not cancelled with it, since neither can
+// be used twice: it ends within 30 seconds.
 package oauth

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// TokenEnds returns when the token ends that requests are sent with; zero: it does not say.
+// TokenEnds returns when the token of requests expires; zero: it does not say.
 func (s *Source) TokenEnds() time.Time { return s.currentTokens().record.Expiry }
 
-// Mend has a source replace a token by work.
-func (s *Source) Mend(ctx context.Context, sent string, limit time.Duration,
-	work func(ctx context.Context, sent string) error) (again bool, err error) {
-	return s.mend(ctx, sent, limit, work)
+// AwaitRenewal waits until renew, or that of another caller, has replaced the token sent.
+func (s *Source) AwaitRenewal(ctx context.Context, sent string, limit time.Duration,
+	renew func(ctx context.Context, sent string) error) (again bool, err error) {
+	return s.awaitRenewal(ctx, sent, limit, renew)
 }
 
 // Waiters returns how many callers wait for another token.
 func (s *Source) Waiters() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flight == nil {
+	if s.renewal == nil {
 		return 0
 	}
-	return s.flight.waiters
+	return s.renewal.waiters
 }
 
 // ServerMetadataURLs returns where the metadata of an issuer may be.
@@ -36,7 +36,7 @@ func ServerMetadataURLs(issuer string) []string {
 	return serverMetadataURLs(u)
 }
 
-// KnownServers returns how many authorization servers a source remembers the metadata of.
+// KnownServers returns of how many authorization servers a source keeps the metadata.
 func (s *Source) KnownServers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func ReadCallback(callback *url.URL, state, issuer string, sendsIssuer bool) (st
 	return l.readCallback(callback, &serverMetadata{Issuer: issuer, SendsIssuer: sendsIssuer})
 }
 
-// CheckURL checks a URL for the sake of an endpoint.
+// CheckURL checks a URL that the server of an endpoint has named.
 func CheckURL(endpoint, target string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -89,7 +89,7 @@ func CheckURL(endpoint, target string) error {
 	return err
 }
 
-// CheckAddress checks an address that is dialled for the sake of an endpoint.
+// CheckAddress checks an address that is dialled on behalf of an endpoint.
 func CheckAddress(endpoint, address string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -98,7 +98,7 @@ func CheckAddress(endpoint, address string) error {
 	return newGuard(u, nil).checkAddress(netip.MustParseAddr(address))
 }
 
-// Get asks a URL for the sake of an endpoint.
+// Get gets a document that the server of an endpoint has named.
 func Get(ctx context.Context, endpoint, target string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -106,6 +106,6 @@ func Get(ctx context.Context, endpoint, target string) error {
 	}
 	g := newGuard(u, nil)
 	defer g.client.CloseIdleConnections()
-	_, err = g.get(ctx, target)
+	_, err = g.fetchDocument(ctx, target)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/oauthtest"
 )
@@ -363,6 +364,26 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})
 }
 
+// A panickingPerson is an Interaction with a bug.
+type panickingPerson struct{}
+
+func (panickingPerson) Open(context.Context, string) (oauth.Receiver, error) {
+	panic("a bug of the host")
+}
+
+// TestHostThatPanics gets an error with the stack, and can make other calls.
+func TestHostThatPanics(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, func(o *oauth.Options) { o.Interaction = panickingPerson{} })
+	for range 2 {
+		var bug *client.PanicError
+		err := s.call(t.Context(), source, "search")
+		if !errors.As(err, &bug) || !strings.Contains(string(bug.Stack), "panickingPerson") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 // TestPersonWhoSaysNo is not asked again for the same, and keeps what was granted before.
 func TestPersonWhoSaysNo(t *testing.T) {
 	s := newSite(t, nil, nil)
@@ -376,6 +397,26 @@ func TestPersonWhoSaysNo(t *testing.T) {
 	}
 	noError.check(t, s.call(t.Context(), source, "search"))
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Token: 1})
+}
+
+// TestServerThatWantsAnotherLoginEachTime: a person who says no to several is left alone, whatever
+// scopes the next one is for.
+func TestServerThatWantsAnotherLoginEachTime(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.person(t, nil)
+	s.as.Deny(true)
+	n := 0
+	s.resource.Challenge(func(_ int, right string) []string {
+		n++
+		return []string{`Bearer scope="more` + strings.Repeat("!", n) + `", ` +
+			right[strings.Index(right, "resource_metadata"):]}
+	})
+	for range 6 {
+		if err := s.call(t.Context(), source, "search"); !errors.Is(err, oauth.ErrDenied) {
+			t.Errorf("got %v", err)
+		}
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3, oauthtest.Token: 0})
 }
 
 // TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// lockPause is the time between two looks at a lock that another process holds.
+	// lockPause is the time between two attempts to take a lock that is held.
 	lockPause = 20 * time.Millisecond
-	// maxRecordBytes bounds a record in a file.
+	// maxRecordBytes is how long a record in a file may be.
 	maxRecordBytes = 1 << 20
 )
 
-// A FileStore keeps records in sealed files of a folder, a file for each. Processes that have the
-// same folder and key share it. A file that cannot be opened, because it is torn or of another
-// key, is an error and is not replaced before somebody has taken it away.
+// A FileStore is a [Store] that keeps each record in a sealed file of a folder. Processes that have
+// the same folder and key share it. A file that cannot be opened, because it is damaged or sealed
+// with another key, is an error until somebody removes it: the login is not replaced.
 type FileStore struct {
 	folder string
 	ring   *seal.Keyring
-	names  []byte // makes names of files
+	names  []byte // a key for the names of files
 }
 
-// NewFileStore returns a store in a folder, which is made, readable for its owner alone, if it is
-// not there. key seals the files. It must be random and be kept elsewhere, for example in the
-// keyring of the operating system.
+// NewFileStore returns a store in a folder. It creates the folder, for its owner alone, if it does
+// not exist. key seals the files. It must be random, and kept elsewhere, for example in the keyring
+// of the operating system. The error says why the folder cannot be used, or that key is zero.
 func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")
@@ -70,8 +70,9 @@ func (s *FileStore) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "store in the folder %s", s.folder)
 }
 
-// path returns the file of a record. Names do not tell which servers a person uses.
-func (s *FileStore) path(k Key) string {
+// recordPath returns the path of the file of a record. Its name is a keyed hash, which does not
+// tell which servers a person uses.
+func (s *FileStore) recordPath(k Key) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", s.names, k.Issuer, k.Resource,
 		k.Account))
 	return filepath.Join(s.folder, base64.RawURLEncoding.EncodeToString(sum[:18]))
@@ -79,7 +80,7 @@ func (s *FileStore) path(k Key) string {
 
 // Load implements [Store].
 func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
-	path := s.path(k)
+	path := s.recordPath(k)
 	token, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoRecord
@@ -92,15 +93,16 @@ func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
 		return nil, fmt.Errorf("oauth: the file %s cannot be opened: it is torn, or sealed with "+
 			"another key; remove it to log in anew: %w", path, err)
 	}
-	name, record, ok := cutName(whole)
+	name, record, ok := splitFileName(whole)
 	if !ok || name != filepath.Base(path) {
 		return nil, fmt.Errorf("oauth: the file %s is that of another record", path)
 	}
 	return record, nil
 }
 
-// cutName splits the name of its file off a record: files that change places are noticed.
-func cutName(whole []byte) (name string, record []byte, ok bool) {
+// splitFileName splits the content of a file into the name of the file and the record. The name is
+// sealed with the record, so that a file that was renamed to another is noticed.
+func splitFileName(whole []byte) (name string, record []byte, ok bool) {
 	for i, c := range whole {
 		if c == 0 {
 			return string(whole[:i]), whole[i+1:], true
@@ -109,9 +111,9 @@ func cutName(whole []byte) (name string, record []byte, ok bool) {
 	return "", nil, false
 }
 
-// Save implements [Store]. The record is written aside and put into its place.
+// Save implements [Store]. It writes a temporary file and renames it.
 func (s *FileStore) Save(_ context.Context, k Key, record []byte) error {
-	path := s.path(k)
+	path := s.recordPath(k)
 	token := s.ring.Seal(fmt.Appendf(nil, "%s\x00%s", filepath.Base(path), record))
 	f, err := os.CreateTemp(s.folder, "new-*") // readable for its owner alone
 	if err != nil {
@@ -132,16 +134,16 @@ func (s *FileStore) Save(_ context.Context, k Key, record []byte) error {
 
 // Delete implements [Store].
 func (s *FileStore) Delete(_ context.Context, k Key) error {
-	if err := os.Remove(s.path(k)); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.recordPath(k)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Lock implements [Store], by a lock on a file that the operating system lets go when the process
-// dies. The file stays.
+// Lock implements [Store], by an advisory lock on a file, which the operating system releases when
+// the process dies. The file stays.
 func (s *FileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
-	lock := flock.New(s.path(k)+".lock", flock.SetPermissions(0o600))
+	lock := flock.New(s.recordPath(k)+".lock", flock.SetPermissions(0o600))
 	ok, err := lock.TryLockContext(ctx, lockPause)
 	if err != nil || !ok {
 		return nil, errors.Join(err, ctx.Err())

@@ -3,12 +3,8 @@ package oauth
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/url"
 	"slices"
 	"time"
@@ -19,93 +15,149 @@ import (
 )
 
 const (
-	// loginTime is how long a person may take for a login while a call waits for it.
-	loginTime = 5 * time.Minute
-	// beginTime is how long a login that [Source.Begin] has begun may be finished.
-	beginTime = 15 * time.Minute
+	// loginTimeout is how long a person may take for a login while a call waits for it.
+	loginTimeout = 5 * time.Minute
+	// loginLifetime is how long after its beginning a login can be finished.
+	loginLifetime = 15 * time.Minute
 )
 
-// A Login is a login that has begun: a page for the person to open, and what is needed to check
-// what the browser comes back with. Its JSON holds secrets and lets another process finish the
-// login: seal it before it leaves the host.
-type Login struct {
-	// URL is where the person's browser goes.
-	URL string
-
-	data loginData
+// A loginRequest says what a login is for.
+type loginRequest struct {
+	challenge challenge // of the response that led to the login; zero: there is none
+	operation string    // that needs more scopes; empty: the login is for none
 }
 
-type loginData struct {
-	URL         string    `json:"url"`
-	Endpoint    string    `json:"endpoint"`
-	Account     string    `json:"account,omitempty"`
-	Issuer      string    `json:"issuer"` // as the server names it
-	Resource    string    `json:"resource"`
-	RedirectURI string    `json:"redirect_uri"`
-	ClientID    string    `json:"client_id"`
-	State       string    `json:"state"`
-	Verifier    string    `json:"verifier"`
-	Scopes      []string  `json:"scopes,omitempty"`
-	Began       time.Time `json:"began"`
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (l Login) MarshalJSON() ([]byte, error) {
-	l.data.URL = l.URL
-	return json.Marshal(l.data)
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (l *Login) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &l.data); err != nil {
-		return errors.New("oauth: it is not a login")
+// logIn discovers the authorization server and has the person log in.
+func (s *Source) logIn(ctx context.Context, request loginRequest) error {
+	d, err := s.discover(ctx, request.challenge)
+	if err != nil {
+		return err
 	}
-	l.URL = l.data.URL
+	return s.logInAt(ctx, d, request)
+}
+
+// logInAt has the person log in, by Options.Interaction. It fails at once if there is none, if the
+// person has denied the same a moment ago, or if the operation has led to too many logins.
+func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
+	if s.opts.Interaction == nil {
+		return &LoginRequiredError{request.challenge.scopes, request.challenge}
+	}
+	if err := s.recentFailure(failureKey(d, request)); err != nil {
+		return err
+	}
+	if request.operation != "" && !s.countStepUp(request.operation) {
+		return errTooManyStepUps
+	}
+	s.observe(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
+		Scopes: request.challenge.scopes})
+	err := s.runLogin(ctx, d, request)
+	s.observe(Event{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
+		Scopes: request.challenge.scopes, Err: err})
+	return err
+}
+
+// failureKey is the key of a login in Source.failures.
+func failureKey(d *Discovery, request loginRequest) string {
+	return d.Issuer + "\x00" + joinScopes(request.challenge.scopes)
+}
+
+// rememberFailure remembers that the person has denied a login.
+func (s *Source) rememberFailure(key string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.failures) >= maxRemembered {
+		clear(s.failures)
+	}
+	s.failures[key] = failure{err, time.Now()}
+}
+
+// recentFailure returns the error of a login that the person has denied lately, or nil. After
+// maxDenials it returns one for every login: a server may name another issuer, or other scopes, for
+// each request.
+func (s *Source) recentFailure(key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	denials, last := 0, failure{}
+	for k, f := range s.failures {
+		if time.Since(f.at) >= failureMemory {
+			continue
+		}
+		if k == key {
+			return f.err
+		}
+		if denials++; f.at.After(last.at) {
+			last = f
+		}
+	}
+	if denials >= maxDenials {
+		return fmt.Errorf("%w (the person has denied %d logins lately, and is asked for none "+
+			"until five minutes have passed)", last.err, denials)
+	}
 	return nil
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer alone, whatever the verb.
-func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
+// runLogin runs one login: it prepares it, has the person open its URL, and redeems the code that
+// comes back.
+func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginRequest) error {
+	hint, err := s.redirectHint(ctx, d.server)
+	if err != nil {
+		return err
+	}
+	receiver, err := s.opts.Interaction.Open(ctx, hint)
+	if err != nil {
+		return err
+	}
+	defer receiver.Close()
+	l, err := s.prepareLogin(ctx, d, request, receiver.RedirectURI())
+	if err != nil {
+		return err
+	}
+	check := func(callback *url.URL) error {
+		_, err := l.data.readCallback(callback, d.server)
+		return err
+	}
+	callback, err := receiver.Receive(ctx, l, check)
+	if err == nil {
+		err = s.completeLogin(ctx, l, callback)
+	} else if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(err, cause)
+	}
+	if errors.Is(err, ErrDenied) {
+		s.rememberFailure(failureKey(d, request), err)
+	}
+	return err
+}
 
-// LogValue implements [slog.LogValuer] as Format does.
-func (l Login) LogValue() slog.Value { return slog.StringValue(l.text()) }
-
-func (l Login) text() string { return "login at " + l.data.Issuer }
-
-// Begin begins a login for hosts whose person has a browser elsewhere: the host sends it to
-// Login.URL, and passes the URL with which it comes back to [Source.Finish]. cause is the error of
-// the call that needs the login, which says what has to be granted; nil: nothing more than before.
-// [Options].RedirectURI must be set.
+// Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
+// The host sends the browser to Login.URL, and passes the URL with which it comes back to
+// [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, which
+// says which scopes it needs; nil: no more than before. [Options].RedirectURI must be set. The
+// client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
 			"the browser could not come back")
 	}
-	var need want
+	var request loginRequest
 	if required := (*LoginRequiredError)(nil); errors.As(cause, &required) {
-		need = want{challenge: required.challenge}
+		request = loginRequest{challenge: required.challenge}
 	}
-	d, err := s.discover(ctx, need.challenge)
+	d, err := s.discover(ctx, request.challenge)
 	if err != nil {
 		return nil, err
 	}
-	return s.begin(ctx, d, need, s.opts.RedirectURI)
+	return s.prepareLogin(ctx, d, request, s.opts.RedirectURI)
 }
 
-// A want is what a login is for.
-type want struct {
-	challenge challenge
-	operation string // that needs more scopes; empty: there is no login, or it is not accepted
-}
-
-// begin makes a login at an authorization server.
-func (s *Source) begin(ctx context.Context, d *Discovery, need want, redirectURI string) (
-	*Login, error) {
-	client, err := s.clientFor(ctx, d.server, redirectURI)
+// prepareLogin makes a login at the authorization server of d, with its scopes, its state and its
+// code verifier. The client is registered if it has no id there.
+func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRequest,
+	redirectURI string) (*Login, error) {
+	client, err := s.findOrRegisterClient(ctx, d.server, redirectURI)
 	if err != nil {
 		return nil, err
 	}
-	scopes, err := s.chooseScopes(ctx, d, need)
+	scopes, err := s.chooseScopes(ctx, d, request)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +170,17 @@ func (s *Source) begin(ctx context.Context, d *Discovery, need want, redirectURI
 	return l, err
 }
 
-// chooseScopes returns the scopes to ask for: those of the challenge, or those that the metadata
-// names, and those that were asked for before at this authorization server.
-func (s *Source) chooseScopes(ctx context.Context, d *Discovery, need want) ([]string, error) {
-	choice := ScopeChoice{Challenge: need.challenge.scopes, Supported: d.Scopes}
-	if now := s.currentTokens(); now != nil && now.issuer == d.Issuer &&
-		now.resource == d.Resource {
+// chooseScopes returns the scopes to request: those of Options.Scopes, or else those of the
+// challenge and those that were requested before at this authorization server, or if there are
+// none, those that the metadata names (basic/authorization, "Scope Selection Strategy").
+func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRequest) (
+	[]string, error) {
+	choice := ScopeChoice{Challenge: request.challenge.scopes, Supported: d.Scopes}
+	now, err := s.readStored(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if now != nil && now.issuer == d.Issuer && now.resource == d.Resource {
 		choice.Requested = now.record.Requested
 	}
 	var scopes []string
@@ -146,63 +203,42 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, need want) ([]s
 	default:
 		scopes = scope.Union(choice.Supported)
 	}
-	if !s.opts.NoOffline && slices.Contains(d.server.Scopes, offline) {
-		scopes = scope.Union(scopes, []string{offline})
+	if !s.opts.NoOffline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
+		scopes = scope.Union(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes, nil
 }
 
-// offline is the scope of refresh tokens at authorization servers that know it.
-const offline = "offline_access"
+// scopeOfflineAccess requests a refresh token at authorization servers that support it (OpenID
+// Connect Core, section 11).
+const scopeOfflineAccess = "offline_access"
 
-// authorizationURL adds the parameters of the login to the authorization endpoint, whose own query
-// stays, but for what it has of the same names.
-func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
-	u, err := url.Parse(m.Authorization)
-	if err != nil {
-		return "", &MetadataError{l.Issuer, errors.New("authorization_endpoint is no URL")}
-	}
-	q := u.Query()
-	for name, value := range map[string]string{
-		"response_type": "code", "client_id": l.ClientID, "redirect_uri": l.RedirectURI,
-		"state": l.State, "resource": l.Resource, "scope": joined(l.Scopes),
-		"code_challenge":        oauth2.S256ChallengeFromVerifier(l.Verifier),
-		"code_challenge_method": "S256",
-	} {
-		if q.Del(name); value != "" {
-			q.Set(name, value)
-		}
-	}
-	if slices.Contains(l.Scopes, offline) {
-		q.Set("prompt", "consent") // else OpenID Connect gives no refresh token
-	}
-	u.RawQuery = q.Encode()
-	return u.String(), nil
-}
-
-// Finish ends a login with the URL that the browser came back with. The login may have been begun
-// by a Source of another process, with the same endpoint and options.
+// Finish ends a login with the URL that the browser came back with: it checks the authorization
+// response and redeems its code. The login may have been begun by a Source of another process with
+// the same endpoint, account and options. The error is a [*CallbackError] if the URL does not
+// belong to the login, a [*LoginError] if it has the error of the authorization server, and a
+// [*TokenError] if the code cannot be redeemed. Calls may overlap, and wait for one another.
 func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
 		return &StoreError{err}
 	}
 	defer unlock()
-	return s.finish(ctx, l, callback)
+	return s.completeLogin(ctx, l, callback)
 }
 
-// finish is Finish for those who hold the lock of the endpoint. A code that was sent is not given
-// up: it is used up.
-func (s *Source) finish(ctx context.Context, l *Login, callback *url.URL) error {
+// completeLogin is Finish for callers that hold the lock of the login in the store. The token
+// request is not cancelled with ctx, since its code can be used once.
+func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:
 		return errors.New("oauth: Finish needs a login and a callback")
 	case l.data.Endpoint != s.endpointText || l.data.Account != s.opts.Account:
 		return errors.New("oauth: the login is of another endpoint or account")
-	case time.Since(l.data.Began) > beginTime:
+	case time.Since(l.data.Began) > loginLifetime:
 		return &CallbackError{"it came too late; begin another login"}
 	}
-	server, err := s.serverOf(ctx, l.data.Issuer)
+	server, err := s.findServer(ctx, l.data.Issuer)
 	if err != nil {
 		return err
 	}
@@ -218,65 +254,11 @@ func (s *Source) finish(ctx context.Context, l *Login, callback *url.URL) error 
 		return &RegistrationError{server.Issuer, errors.New("the registration that the login is " +
 			"of was forgotten; begin another login")}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	record, err := s.exchange(ctx, server, client, &l.data, code)
+	record, err := s.exchangeCode(ctx, server, client, &l.data, code)
 	if err != nil {
 		return err
 	}
-	return s.keep(ctx, l.data.Issuer, l.data.Resource, record)
-}
-
-// serverOf returns the metadata of an issuer by the spelling of its metadata.
-func (s *Source) serverOf(ctx context.Context, issuer string) (*serverMetadata, error) {
-	for named, spelled := range s.opts.Aliases {
-		if spelled == issuer {
-			return s.discoverServer(ctx, named)
-		}
-	}
-	m, err := s.discoverServer(ctx, issuer)
-	if errors.Is(err, errNoServerMetadata) && s.opts.Legacy {
-		d, legacyErr := s.discoverLegacy(ctx)
-		if legacyErr == nil && d.Issuer == issuer {
-			return d.server, nil
-		}
-	}
-	return m, err
-}
-
-// readCallback checks what the browser came back with and returns the code. Who it comes from is
-// checked before anything that it says is believed or shown.
-func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code string, err error) {
-	q, err := url.ParseQuery(callback.RawQuery)
-	if err != nil {
-		return "", &CallbackError{"it cannot be read"}
-	}
-	for _, name := range []string{"state", "iss", "code", "error", "error_description"} {
-		if len(q[name]) > 1 {
-			return "", &CallbackError{"it has " + name + " twice"}
-		}
-	}
-	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
-		return "", &CallbackError{"its state is not that of the login"}
-	}
-	switch iss, sent := q["iss"]; {
-	case sent && iss[0] != m.Issuer:
-		return "", &CallbackError{"it comes from another issuer"}
-	case !sent && m.SendsIssuer:
-		return "", &CallbackError{"it does not say which issuer it comes from"}
-	}
-	if q.Has("error") {
-		if q.Has("code") {
-			return "", &CallbackError{"it has a code and an error"}
-		}
-		failed := &LoginError{Code: knownCode(q.Get("error"))}
-		if text := q.Get("error_description"); text != "" {
-			failed.Text = quoteForeign(text)
-		}
-		return "", failed
-	}
-	if code = q.Get("code"); code == "" {
-		return "", &CallbackError{"it has no code"}
-	}
-	return code, nil
+	return s.saveLogin(ctx, l.data.Issuer, l.data.Resource, record)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,26 @@ func TestBusyPortsFailTheLogin(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 0})
 }
 
+// TestPortOfLocalhostThatAnotherProgramHas: localhost is two addresses. If another program listens
+// on one of them, the browser may come back to that program, so the port is not used.
+func TestPortOfLocalhostThatAnotherProgramHas(t *testing.T) {
+	busy, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this machine has no IPv6: ", err)
+	}
+	defer busy.Close()
+	port := busy.Addr().(*net.TCPAddr).Port
+	b := &oauth.Loopback{Host: "localhost", Ports: []int{port, 0}}
+	r, err := b.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if u := r.RedirectURI(); u == fmt.Sprintf("http://localhost:%d/callback", port) {
+		t.Errorf("the redirect URI is %s, where another program listens", u)
+	}
+}
+
 // TestNobodyComesBack: the wait for a person ends after five minutes, however long the host allows.
 func TestNobodyComesBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -377,6 +398,35 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 		t.Error(err)
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 1}) // it is the program's
+}
+
+// TestBeginRequestsTheScopesOfTheStoredLogin: a Source that has sent no request yet reads the store
+// first. A login without the scopes of the last one would lose them.
+func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
+	s := newSite(t, nil, nil)
+	store := oauth.NewMemoryStore()
+	first := s.source(t, func(o *oauth.Options) { o.Store = store })
+	noError.check(t, s.call(t.Context(), first, "search"))
+	noError.check(t, s.call(t.Context(), first, "write"))
+	second, err := oauth.New(s.resource.URL, &oauth.Options{Store: store,
+		RedirectURI: "https://host.example/callback"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, err := second.Begin(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(login.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scopes := strings.Fields(u.Query().Get("scope"))
+	for _, want := range []string{"read", "write"} {
+		if !slices.Contains(scopes, want) {
+			t.Errorf("the scopes are %q, want %q among them", scopes, want)
+		}
+	}
 }
 
 // TestNothingPrintsSecrets: whatever a program logs by accident.

@@ -19,64 +19,71 @@ import (
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 )
 
-// callbackPath is where the browser comes back to.
+// callbackPath is the path of the redirect URI.
 const callbackPath = "/callback"
 
-// An Interaction has a person log in. Logins of one Source do not overlap.
+// An Interaction has a person log in. Calls of one [Source] do not overlap, neither of the
+// Interaction nor of its Receivers.
 type Interaction interface {
-	// Open prepares a login. hint is the redirect URI of the last one, which the client may be
-	// registered with; empty: none. Another one may mean another registration.
+	// Open prepares a login. hint is the redirect URI with which this client was registered last;
+	// empty: there is none. With another redirect URI the client may be registered again. The
+	// error ends the login. ctx ends when the login does.
 	Open(ctx context.Context, hint string) (Receiver, error)
 }
 
-// A Receiver takes what the browser comes back with.
+// A Receiver receives the authorization response of one login.
 type Receiver interface {
-	// RedirectURI is where the browser comes back to.
+	// RedirectURI returns the redirect URI of the login.
 	RedirectURI() string
-	// Receive sends the person to Login.URL and returns the URL that the browser came back
-	// with. check says what is wrong with one: what is not the answer to this login, which is a
-	// [*CallbackError], is ignored, and the wait goes on.
+	// Receive has the person open Login.URL, and returns the URL with which the browser comes
+	// back. It calls check for each such URL: one for which check returns a [*CallbackError] does
+	// not belong to the login, and Receive must go on waiting. check may be called concurrently.
+	// Receive is called once, and must return when ctx ends.
 	Receive(ctx context.Context, l *Login, check func(callback *url.URL) error) (*url.URL, error)
-	// Close releases what Open has taken. It is called once.
+	// Close releases what Open has allocated. It is called once, after Receive has returned, or
+	// without a call of it. Its error is dropped.
 	Close() error
 }
 
-// A Loopback logs a person in who has a browser on this machine: it opens it, and listens on a
-// loopback address until it comes back. Where the browser is on another machine, as over SSH, the
-// person pastes the address of the page that the browser cannot load. The zero value prints
-// nothing and reads nothing.
+// A Loopback is an [Interaction] for a person with a browser on this machine: it opens the browser,
+// and listens on a loopback address for the authorization response (RFC 8252, section 7.3). If the
+// browser is on another machine, as over SSH, the person pastes the URL of the page that the
+// browser cannot load. The zero value opens the browser, prints nothing and reads nothing. The
+// fields must not be changed after the first login. Several Sources may use a Loopback
+// concurrently.
 type Loopback struct {
 	// Host is the loopback host of the redirect URI: "127.0.0.1", "::1" or "localhost". Empty:
 	// 127.0.0.1.
 	Host string
-	// Ports are tried in this order, for authorization servers that know exact redirect URIs
-	// alone. Nil: any that is free.
+	// Ports are tried in this order, for authorization servers that compare the port of redirect
+	// URIs. Nil: a free port.
 	Ports []int
-	// Browse opens a URL in the person's browser. Nil: the command of the operating system.
-	// It must not go through a shell. An error is not the end where there is a Prompt: the person
-	// may open the URL. ctx ends with the login.
+	// Browse opens a URL in the person's browser. It must not pass the URL to a shell. It may
+	// return at once or when the browser ends; ctx ends with the login. An error ends the login if
+	// Prompt is nil; else the person can open the URL. Nil: the command of the operating system.
 	Browse func(ctx context.Context, url string) error
-	// Prompt is where the URL is shown to the person. Nil: nowhere. Not the standard output of a
-	// server that speaks the protocol there.
+	// Prompt is where the URL is written for the person. It must not be the standard output of a
+	// server over stdio. Nil: the URL is not written.
 	Prompt io.Writer
-	// Paste is where the person may paste the URL that the browser was sent back to. Nil: nowhere.
-	// A login that ends otherwise leaves a read of it behind, which takes the next line.
+	// Paste is where the person can paste the URL with which the browser was sent back, as a
+	// line. A goroutine reads it from the first login on, and does not end before Paste does.
+	// Nil: nothing is read.
 	Paste io.Reader
-	// Timeout is how long the person may take. 0: five minutes, which is also the most.
+	// Timeout is how long a login may take. 0, and more than five minutes: five minutes.
 	Timeout time.Duration
 
 	mu    sync.Mutex
-	lines chan string // of Paste, nil: nobody has read it
+	lines chan string // of Paste; nil: it is not read yet
 }
 
-// Open implements [Interaction]: it listens.
+// Open implements [Interaction]: it listens on a port.
 func (b *Loopback) Open(ctx context.Context, hint string) (Receiver, error) {
 	host := b.Host
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	var failed error
-	for _, port := range b.candidates(host, hint) {
+	for _, port := range b.candidatePorts(host, hint) {
 		listeners, err := listenLoopback(ctx, host, port)
 		if err == nil {
 			return newReceiver(b, host, listeners), nil
@@ -86,60 +93,79 @@ func (b *Loopback) Open(ctx context.Context, hint string) (Receiver, error) {
 	return nil, fmt.Errorf("oauth: no port to come back to: %w", failed)
 }
 
-// candidates returns the ports to try: that of the last login first.
-func (b *Loopback) candidates(host, hint string) []int {
-	ports := b.Ports
-	if len(ports) == 0 {
-		ports = []int{0}
+// candidatePorts returns the ports to try: Ports, or else that of hint and then any free one, which
+// is 0.
+func (b *Loopback) candidatePorts(host, hint string) []int {
+	if len(b.Ports) > 0 {
+		return b.Ports
 	}
 	if u, err := url.Parse(hint); err == nil && u.Hostname() == host {
-		if port, err := strconv.Atoi(u.Port()); err == nil && len(b.Ports) == 0 {
-			ports = []int{port, 0}
+		if port, err := strconv.Atoi(u.Port()); err == nil {
+			return []int{port, 0}
 		}
 	}
-	return ports
+	return []int{0}
 }
 
-// listenLoopback listens on a port of a loopback host. localhost is two addresses: a browser may
-// take either.
+// listenLoopback listens on a port of a loopback host; 0: any free one. For localhost it listens on
+// both addresses, since a browser may use either. It fails if another program has the port of one
+// of them: the authorization response would be sent there.
 func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener, error) {
 	addresses := []string{host}
 	if host == "localhost" {
-		addresses = []string{"127.0.0.1", "::1"}
+		addresses = []string{"127.0.0.1"}
+		if hasIPv6Loopback(ctx) {
+			addresses = append(addresses, "::1")
+		}
 	}
 	var all []net.Listener
-	for i, address := range addresses {
-		if ip := net.ParseIP(address); ip == nil || !ip.IsLoopback() {
-			return nil, fmt.Errorf("%q is not a loopback host", host)
-		}
-		at := net.JoinHostPort(address, strconv.Itoa(port))
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
-		if err != nil && i > 0 && len(all) > 0 {
-			break // a machine without IPv6
-		}
+	for _, address := range addresses {
+		l, err := listenTCP(ctx, address, port)
 		if err != nil {
+			for _, other := range all {
+				_ = other.Close()
+			}
 			return nil, err
 		}
 		all = append(all, l)
-		port = l.Addr().(*net.TCPAddr).Port
+		port = l.Addr().(*net.TCPAddr).Port // that of the first, if any was free
 	}
 	return all, nil
 }
 
-// A loopbackReceiver serves one page, once.
-type loopbackReceiver struct {
-	b         *Loopback
-	authority string
-	server    *http.Server
-	callbacks chan *url.URL
-
-	mu    sync.Mutex
-	check func(callback *url.URL) error // nil: no login has begun
-	done  bool
-
-	refused *CallbackError // the last callback that was not taken; nil: none
+// hasIPv6Loopback reports whether programs can listen on ::1.
+func hasIPv6Loopback(ctx context.Context) bool {
+	l, err := listenTCP(ctx, "::1", 0)
+	if err != nil {
+		return false
+	}
+	_ = l.Close()
+	return true
 }
 
+// listenTCP listens on a port of a loopback address.
+func listenTCP(ctx context.Context, address string, port int) (net.Listener, error) {
+	if ip := net.ParseIP(address); ip == nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("%q is not a loopback host", address)
+	}
+	at := net.JoinHostPort(address, strconv.Itoa(port))
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+}
+
+// A loopbackReceiver is the [Receiver] of a Loopback. It serves the page of the redirect URI.
+type loopbackReceiver struct {
+	b         *Loopback
+	authority string // host and port of the redirect URI
+	server    *http.Server
+	callbacks chan *url.URL // has room for the one that is taken
+
+	mu      sync.Mutex
+	check   func(callback *url.URL) error // of Receive; nil: it was not called yet
+	done    bool                          // a callback was taken
+	refused *CallbackError                // of the last callback that was not taken; nil: none
+}
+
+// newReceiver returns a receiver that serves listeners until it is closed.
 func newReceiver(b *Loopback, host string, listeners []net.Listener) *loopbackReceiver {
 	port := listeners[0].Addr().(*net.TCPAddr).Port
 	r := &loopbackReceiver{b: b, authority: net.JoinHostPort(host, strconv.Itoa(port)),
@@ -155,7 +181,7 @@ func newReceiver(b *Loopback, host string, listeners []net.Listener) *loopbackRe
 // RedirectURI implements [Receiver].
 func (r *loopbackReceiver) RedirectURI() string { return "http://" + r.authority + callbackPath }
 
-// Close implements [Receiver]. The browser still gets the page that it waits for.
+// Close implements [Receiver]. It waits up to a second for pages that are being served.
 func (r *loopbackReceiver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -165,7 +191,7 @@ func (r *loopbackReceiver) Close() error {
 	return nil
 }
 
-// ServeHTTP takes the callback. What is not that of the login gets 400, and the wait goes on.
+// ServeHTTP takes the callback of the login. Any other request gets 400.
 func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -177,7 +203,7 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method != http.MethodGet || req.URL.Path != callbackPath || req.Host != r.authority:
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, "This is not the page of a login.\n")
-	case !r.take(req.URL):
+	case !r.takeCallback(req.URL):
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, "This does not belong to the login that is waited for.\n")
 	default:
@@ -185,8 +211,9 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// take hands a callback over if it is the answer to the login, and the first.
-func (r *loopbackReceiver) take(callback *url.URL) bool {
+// takeCallback passes the callback of the login to Receive. It returns false for a callback that
+// does not belong to the login, and after the first one that does.
+func (r *loopbackReceiver) takeCallback(callback *url.URL) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done || r.check == nil {
@@ -205,8 +232,8 @@ func (r *loopbackReceiver) take(callback *url.URL) bool {
 func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
 	timeout := r.b.Timeout
-	if timeout <= 0 || timeout > loginTime {
-		timeout = loginTime
+	if timeout <= 0 || timeout > loginTimeout {
+		timeout = loginTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -224,12 +251,15 @@ func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 		browse = openBrowser
 	}
 	browsed := make(chan error, 1)
-	go func() { browsed <- browse(ctx, l.URL) }() // some commands end with the browser
-	return r.wait(ctx, browsed)
+	go func() { browsed <- browse(ctx, l.URL) }() // some commands run as long as the browser
+	return r.waitForCallback(ctx, browsed)
 }
 
-func (r *loopbackReceiver) wait(ctx context.Context, browsed <-chan error) (*url.URL, error) {
-	lines := r.b.pasted()
+// waitForCallback returns the callback of the login, from the page or from Paste. browsed has the
+// result of Browse.
+func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan error) (
+	*url.URL, error) {
+	lines := r.b.readPastedLines()
 	for {
 		select {
 		case callback := <-r.callbacks:
@@ -244,12 +274,12 @@ func (r *loopbackReceiver) wait(ctx context.Context, browsed <-chan error) (*url
 				continue
 			}
 			u, err := url.Parse(strings.TrimSpace(line))
-			if (err != nil || !r.take(u)) && r.b.Prompt != nil {
+			if (err != nil || !r.takeCallback(u)) && r.b.Prompt != nil {
 				fmt.Fprintln(r.b.Prompt, "That is not where the browser was sent back to.")
 			}
 		case <-ctx.Done():
 			select {
-			case callback := <-r.callbacks: // the browser has been told that it was taken
+			case callback := <-r.callbacks: // its page says that it was taken
 				return callback, nil
 			default:
 				return nil, r.timeoutError(context.Cause(ctx))
@@ -258,7 +288,8 @@ func (r *loopbackReceiver) wait(ctx context.Context, browsed <-chan error) (*url
 	}
 }
 
-// timeoutError says what the wait was for, and why the last callback was not it.
+// timeoutError returns the error of a login that has not ended in time, with the reason why the
+// last callback was refused.
 func (r *loopbackReceiver) timeoutError(cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,8 +299,9 @@ func (r *loopbackReceiver) timeoutError(cause error) error {
 	return fmt.Errorf("oauth: nobody has logged in: %w; %w", cause, r.refused)
 }
 
-// pasted returns the lines of Paste, which are read by one goroutine for all logins.
-func (b *Loopback) pasted() <-chan string {
+// readPastedLines returns the lines of Paste, which one goroutine reads for all logins. Nil: there
+// is no Paste.
+func (b *Loopback) readPastedLines() <-chan string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.Paste == nil || b.lines != nil {
@@ -288,7 +320,7 @@ func (b *Loopback) pasted() <-chan string {
 }
 
 // openBrowser opens a URL with the command of the operating system, as one argument. The command
-// may be the browser: it is not ended with the login.
+// may be the browser itself, so it is not killed when the login ends.
 func openBrowser(ctx context.Context, page string) error {
 	command := []string{"xdg-open", page}
 	switch runtime.GOOS {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,26 +20,28 @@ import (
 )
 
 const (
-	// requestTime is how long a request to an authorization server may take.
-	requestTime = 5 * time.Second
-	// maxDocumentBytes bounds a document, and the answers of token endpoints.
+	// requestTimeout bounds a request to an authorization server, unless Options.HTTPClient has a
+	// timeout.
+	requestTimeout = 5 * time.Second
+	// maxDocumentBytes is how long metadata and the responses of endpoints may be.
 	maxDocumentBytes = 256 << 10
 )
 
-// A network is how far an address is away.
+// A network says how far away an address is. Larger values are farther.
 type network int
 
 const (
-	blocked  network = iota // never asked: link-local and metadata services, multicast, nobody's
+	blocked  network = iota // no request is sent there: link-local, multicast, unassigned
 	loopback                // this machine
-	private                 // a local network
+	private                 // a private network
 	public
 )
 
-// networkOf returns where an address is. Those that carry an IPv4 address are where that is.
-func networkOf(a netip.Addr) network {
+// classifyAddress returns the network of an address. An address that has an IPv4 address embedded
+// is in the network of that.
+func classifyAddress(a netip.Addr) network {
 	a = a.WithZone("").Unmap()
-	if inner, ok := embedded(a); ok {
+	if inner, ok := embeddedIPv4(a); ok {
 		a = inner
 	}
 	switch {
@@ -45,16 +49,17 @@ func networkOf(a netip.Addr) network {
 		return blocked
 	case a.IsLoopback():
 		return loopback
-	case inAny(a, "0.0.0.0/8", "192.0.0.0/24", "240.0.0.0/4", "100.100.100.200/32",
+	case isInAny(a, "0.0.0.0/8", "192.0.0.0/24", "240.0.0.0/4", "100.100.100.200/32",
 		"fd00:ec2::254/128", "fd20:ce::254/128", "100::/64"):
 		return blocked
-	case a.IsPrivate(), inAny(a, "100.64.0.0/10", "198.18.0.0/15", "fec0::/10"):
+	case a.IsPrivate(), isInAny(a, "100.64.0.0/10", "198.18.0.0/15", "fec0::/10"):
 		return private
 	}
 	return public
 }
 
-func inAny(a netip.Addr, prefixes ...string) bool {
+// isInAny reports whether an address is in one of the prefixes, in CIDR notation.
+func isInAny(a netip.Addr, prefixes ...string) bool {
 	for _, text := range prefixes {
 		if netip.MustParsePrefix(text).Contains(a) {
 			return true
@@ -63,48 +68,48 @@ func inAny(a netip.Addr, prefixes ...string) bool {
 	return false
 }
 
-// embedded returns the IPv4 address that an IPv6 address stands for: NAT64, 6to4, Teredo, and those
-// that are IPv4-compatible.
-func embedded(a netip.Addr) (netip.Addr, bool) {
+// embeddedIPv4 returns the IPv4 address in an IPv6 address of NAT64 (RFC 6052, RFC 8215), 6to4 (RFC
+// 3056) or Teredo (RFC 4380), or in an IPv4-compatible one (RFC 4291).
+func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false
 	}
 	b := a.As16()
 	switch {
-	case inAny(a, "64:ff9b::/96", "64:ff9b:1::/48"):
+	case isInAny(a, "64:ff9b::/96", "64:ff9b:1::/48"):
 		return netip.AddrFrom4([4]byte(b[12:16])), true
-	case inAny(a, "2002::/16"):
+	case isInAny(a, "2002::/16"):
 		return netip.AddrFrom4([4]byte(b[2:6])), true
-	case inAny(a, "2001::/32"):
+	case isInAny(a, "2001::/32"):
 		return netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}), true
-	case inAny(a, "::/96") && !a.IsLoopback() && !a.IsUnspecified():
+	case isInAny(a, "::/96") && !a.IsLoopback() && !a.IsUnspecified():
 		return netip.AddrFrom4([4]byte(b[12:16])), true
 	}
 	return a, false
 }
 
-// A guard sends requests on behalf of an endpoint: to the network that the endpoint is in or to the
-// public one, and to no other, whatever a document or a name server says.
+// A guard sends requests to URLs that an MCP server or its authorization server has named. They go
+// to the network of the endpoint or to farther ones, whatever a document or a name server says.
 type guard struct {
 	endpoint *url.URL
 	client   *http.Client
-	// trusted is true where the host has brought a client of its own.
-	trusted bool
+	trusted  bool // Options.HTTPClient is set, and decides about addresses
 
-	mu    sync.Mutex
-	class network // of the endpoint; blocked: not known yet
+	mu      sync.Mutex
+	network network // of the endpoint; blocked: not known yet
 }
 
+// newGuard returns the guard of an endpoint. own is Options.HTTPClient.
 func newGuard(endpoint *url.URL, own *http.Client) *guard {
 	g := &guard{endpoint: endpoint, trusted: own != nil}
 	var client http.Client
 	if own != nil {
 		client = *own
 	} else {
-		client.Transport = g.transport()
+		client.Transport = g.newTransport()
 	}
 	if client.Timeout == 0 {
-		client.Timeout = requestTime
+		client.Timeout = requestTimeout
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
@@ -113,11 +118,11 @@ func newGuard(endpoint *url.URL, own *http.Client) *guard {
 	return g
 }
 
-// transport checks each address when it is dialled, after its name was resolved: a name that
-// resolves to something else at the second look leads nowhere. With a proxy only the proxy is
-// dialled, and addresses that URLs spell out are checked.
-func (g *guard) transport() http.RoundTripper {
-	dialer := &net.Dialer{Timeout: requestTime}
+// newTransport returns a transport that checks each address when it is dialled, after its name was
+// resolved: a name server cannot return another address after the check. With a proxy only the
+// proxy is dialled, and addresses in URLs are checked by checkURL.
+func (g *guard) newTransport() http.RoundTripper {
+	dialer := &net.Dialer{Timeout: requestTimeout}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		if proxied, _ := ctx.Value(proxiedKey{}).(bool); proxied {
 			return nil
@@ -128,14 +133,26 @@ func (g *guard) transport() http.RoundTripper {
 		}
 		return g.checkAddress(at.Addr())
 	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t := cloneDefaultTransport()
 	t.DialContext = dialer.DialContext
 	t.MaxIdleConnsPerHost, t.IdleConnTimeout = 2, 10*time.Second
 	return guardedTransport{g, t}
 }
 
+// cloneDefaultTransport returns a copy of http.DefaultTransport, or a transport like that of
+// package net/http if the host has put something else in its place.
+func cloneDefaultTransport() *http.Transport {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: requestTimeout}
+}
+
+// A proxiedKey is the context key of requests that a proxy sends on.
 type proxiedKey struct{}
 
+// A guardedTransport marks requests that go through a proxy.
 type guardedTransport struct {
 	guard *guard
 	next  *http.Transport
@@ -154,9 +171,9 @@ func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes connections that are not in use.
 func (t guardedTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// checkAddress refuses an address that the endpoint has no business with.
+// checkAddress refuses an address on a network that is nearer than that of the endpoint.
 func (g *guard) checkAddress(a netip.Addr) error {
-	at, from := networkOf(a), g.endpointClass()
+	at, from := classifyAddress(a), g.endpointNetwork()
 	switch {
 	case at == blocked:
 		return &BlockedAddressError{a.String(), "it is link-local, multicast or nobody's"}
@@ -166,7 +183,8 @@ func (g *guard) checkAddress(a netip.Addr) error {
 	return nil
 }
 
-// checkURL refuses URLs that must not be asked for the sake of the endpoint.
+// checkURL parses a URL that a server has named, and refuses one that must not be requested: it
+// must be https, or http to a loopback address if the endpoint is on one.
 func (g *guard) checkURL(text string) (*url.URL, error) {
 	u, err := urlrule.Parse(text)
 	if err != nil {
@@ -178,7 +196,7 @@ func (g *guard) checkURL(text string) (*url.URL, error) {
 	case strings.Contains(text, "#"):
 		return nil, errors.New("URL has a fragment")
 	case u.Scheme == "https":
-	case u.Scheme == "http" && urlrule.CheckSecure(u) == nil && g.endpointClass() == loopback:
+	case u.Scheme == "http" && urlrule.CheckSecure(u) == nil && g.endpointNetwork() == loopback:
 	default:
 		return nil, errors.New("URL is not https; http is for loopback addresses, and only where " +
 			"the MCP server is on one")
@@ -195,60 +213,62 @@ func (g *guard) checkURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// endpointClass returns where the endpoint is. A name counts as the farthest of its addresses, and
-// as at least private: whoever owns a name can have it resolve to 127.0.0.1. They can have it
-// resolve to a private address as well, which names inside of a company do, and cannot be told from
-// these. What they gain is little: requests by https to private addresses, with a certificate that
-// this machine trusts, and no answer of which they see.
-func (g *guard) endpointClass() network {
+// endpointNetwork returns the network of the endpoint. That of a name is the farthest of its
+// addresses, and at least private: the owner of a name can have it resolve to 127.0.0.1.
+//
+// The owner can also have it resolve to a private address, and such a name cannot be told from one
+// inside a company. That permits requests by https to private addresses that have a certificate
+// which this machine trusts. The owner gets none of the responses.
+func (g *guard) endpointNetwork() network {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.class == blocked {
-		class, err := g.resolveClass()
+	if g.network == blocked {
+		at, err := g.resolveNetwork()
 		if err != nil {
 			return public // for now: the name may resolve later
 		}
-		g.class = class
+		g.network = at
 	}
-	return g.class
+	return g.network
 }
 
-func (g *guard) resolveClass() (network, error) {
+// resolveNetwork determines the network of the endpoint, for which it may have to resolve a name.
+func (g *guard) resolveNetwork() (network, error) {
 	host := g.endpoint.Hostname()
 	if strings.EqualFold(host, "localhost") {
 		return loopback, nil
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		return max(networkOf(a), loopback), nil
+		return max(classifyAddress(a), loopback), nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return public, err
 	}
-	class := private
+	farthest := private
 	for _, a := range addresses {
-		class = max(class, networkOf(a))
+		farthest = max(farthest, classifyAddress(a))
 	}
-	return class, nil
+	return farthest, nil
 }
 
-// A statusError is a response that is not of status 200.
+// A statusError is a response with a status that was not wanted.
 type statusError struct {
-	status int
-	after  time.Duration
+	status     int
+	retryAfter time.Duration // 0: the response has none
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }
 
-// missing reports whether there is no document, as opposed to one that cannot be had now.
-func (e *statusError) missing() bool {
+// isMissing reports whether the response says that there is no such document.
+func (e *statusError) isMissing() bool {
 	return e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests
 }
 
-// get reads a document.
-func (g *guard) get(ctx context.Context, at string) ([]byte, error) {
+// fetchDocument gets a JSON document from a URL that a server has named. Errors are MetadataErrors.
+func (g *guard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
 	if _, err := g.checkURL(at); err != nil {
 		return nil, &MetadataError{at, err}
 	}
@@ -258,15 +278,16 @@ func (g *guard) get(ctx context.Context, at string) ([]byte, error) {
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("MCP-Protocol-Version", "2026-07-28")
-	body, _, err := g.do(r, http.StatusOK)
+	body, _, err := g.sendRequest(r, http.StatusOK)
 	if err != nil {
 		return nil, &MetadataError{at, err}
 	}
 	return body, nil
 }
 
-// do sends a request and reads its response, whose status must be one of those wanted.
-func (g *guard) do(r *http.Request, want ...int) ([]byte, http.Header, error) {
+// sendRequest sends a request and returns the body and the header of the response. A status other
+// than those of want is a statusError, with which body and header are returned as well.
+func (g *guard) sendRequest(r *http.Request, want ...int) ([]byte, http.Header, error) {
 	response, err := g.client.Do(r)
 	if err != nil {
 		var wrapped *url.Error
@@ -283,10 +304,17 @@ func (g *guard) do(r *http.Request, want ...int) ([]byte, http.Header, error) {
 	case len(body) > maxDocumentBytes:
 		return nil, nil, fmt.Errorf("the response is longer than %d bytes", maxDocumentBytes)
 	}
-	for _, status := range want {
-		if response.StatusCode == status {
-			return body, response.Header, nil
-		}
+	if !slices.Contains(want, response.StatusCode) {
+		err = &statusError{response.StatusCode, readRetryAfter(response.Header)}
 	}
-	return body, response.Header, &statusError{response.StatusCode, retryAfter(response.Header)}
+	return body, response.Header, err
+}
+
+// readRetryAfter returns the Retry-After of a response, at most a day; 0: it has none, or a date.
+func readRetryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, 24*3600)) * time.Second
 }

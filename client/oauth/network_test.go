@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -191,3 +192,59 @@ func answerName(conn net.Conn, address netip.Addr) {
 	binary.BigEndian.PutUint16(reply, uint16(len(reply)-2))
 	_, _ = conn.Write(reply)
 }
+
+// TestNameOfAnEndpointOnAPrivateNetwork: it gets what is on that network and the public one, by
+// https, and neither this machine nor services of metadata.
+func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
+	resolveTo(t, "10.1.2.3")
+	const endpoint = "https://mcp.corp.example/mcp"
+	for address, allowed := range map[string]bool{"10.9.9.9": true, "192.168.0.1": true,
+		"93.184.216.34": true, "127.0.0.1": false, "::1": false, "169.254.169.254": false,
+		"fd00:ec2::254": false} {
+		if err := oauth.CheckAddress(endpoint, address); (err == nil) != allowed {
+			t.Errorf("%s: got %v", address, err)
+		}
+	}
+	for _, target := range []string{"http://10.9.9.9/", "http://127.0.0.1/",
+		"https://localhost/"} {
+		if oauth.CheckURL(endpoint, target) == nil {
+			t.Errorf("%s may be asked", target)
+		}
+	}
+}
+
+// TestNameThatDoesNotResolveAtFirst: the endpoint counts as public meanwhile, and not for ever.
+func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
+	source, err := oauth.New("https://mcp.corp.example/mcp", nil)
+	noError.check(t, err)
+	saved := net.DefaultResolver
+	t.Cleanup(func() { net.DefaultResolver = saved })
+	net.DefaultResolver = &net.Resolver{PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no name server")
+		}}
+	blockedError.check(t, source.CheckAddress("10.9.9.9"))
+	resolveTo(t, "10.1.2.3")
+	noError.check(t, source.CheckAddress("10.9.9.9"))
+}
+
+// TestDefaultTransportOfTheHost: programs replace it, for example to trace requests. Addresses are
+// still checked.
+func TestDefaultTransportOfTheHost(t *testing.T) {
+	usual := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = usual })
+	http.DefaultTransport = tracingTransport{usual}
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	err := oauth.Get(t.Context(), "https://192.0.2.1/mcp", server.URL)
+	if err == nil || !strings.Contains(err.Error(), "loopback") {
+		t.Errorf("got %v, want a refused address", err)
+	}
+	_, err = oauth.Discover(t.Context(), server.URL, nil)
+	if metadata := (*oauth.MetadataError)(nil); !errors.As(err, &metadata) {
+		t.Errorf("got %v, want no metadata", err)
+	}
+}
+
+// A tracingTransport stands for a transport of the host.
+type tracingTransport struct{ http.RoundTripper }

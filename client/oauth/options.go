@@ -12,84 +12,92 @@ import (
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 )
 
-// Options configure a [Source]. The zero value registers dynamically where an authorization
-// server lets it, keeps tokens in memory, and has no way to log a person in: calls then fail with
-// a [*LoginRequiredError].
+// Options configure a [Source]. With the zero value this client is registered dynamically where an
+// authorization server permits it, tokens are kept in memory, and nobody can be logged in: calls
+// that need a login fail with a [*LoginRequiredError].
 type Options struct {
 	// Interaction has the person log in, for example a [*Loopback]. Nil: calls that need a login
 	// fail with a [*LoginRequiredError], for which the host calls [Source.Begin].
 	Interaction Interaction
-	// RedirectURI is where the browser comes back to in logins that [Source.Begin] begins.
+	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
+	// loopback host. Empty: Begin returns an error.
 	RedirectURI string
 
-	// Registrations are the ids that authorization servers have given to this client.
+	// Registrations are the client ids that authorization servers have issued to this client
+	// (pre-registration), at most one for an issuer. They come before the other kinds of client
+	// id.
 	Registrations []Registration
-	// MetadataURL is the https URL of the document that describes this client, see
-	// [Options.ServeMetadata]. It is the client's id where an authorization server knows such
-	// ids.
+	// MetadataURL is the https URL of the client id metadata document of this client, see
+	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
+	// documents. Empty: there is none.
 	MetadataURL string
-	// NoDynamic forbids dynamic registration.
+	// NoDynamic forbids dynamic registration (RFC 7591).
 	NoDynamic bool
 	// Client describes this client to people: in dynamic registrations and in the document at
 	// MetadataURL.
 	Client ClientInfo
 
-	// Store keeps tokens and registrations. Nil: memory. Sources that share a store share
-	// logins; so do processes that share a [FileStore].
+	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
+	// Sources with the same store, endpoint and Account have the same login; so do processes that
+	// share a [FileStore].
 	Store Store
-	// Account tells people apart whose tokens are in one store, for programs that serve several.
+	// Account names the person, for programs that keep the logins of several in one store.
 	Account string
 
-	// Scopes chooses the scopes that are asked for. Calls overlap. Nil: those of the server's
-	// challenge, or else those that its metadata names (basic/authorization, "Scope Selection
-	// Strategy").
+	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil:
+	// those of the challenge and those that were requested before, or if there are none, those
+	// that the metadata of the server names (basic/authorization, "Scope Selection Strategy").
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
-	// NoOffline does not ask for refresh tokens (offline_access).
+	// NoOffline does not request refresh tokens (offline_access).
 	NoOffline bool
-	// ChooseIssuer chooses among the authorization servers that a server names. Nil: one that
-	// Registrations names, or else the first.
+	// ChooseIssuer returns one of issuers, the authorization servers that the metadata of resource
+	// names. An error ends the login. Calls may overlap. Nil: that of the present login, or else
+	// one that Registrations names, or else the first.
 	ChooseIssuer func(ctx context.Context, resource string, issuers []string) (string, error)
-	// Aliases has, for issuers whose metadata spells them otherwise than the server does, the
-	// spelling of the metadata by that of the server. Each is a trust that the host has checked.
+	// Aliases maps an issuer as an MCP server names it to the issuer of its metadata, where the
+	// two differ. Each entry is trust that the host has checked.
 	Aliases map[string]string
-	// HTTPClient asks authorization servers. Redirects are refused whatever it says, and which
-	// addresses it reaches is the host's business. Nil: a client that reaches no other network
-	// than that of the endpoint or the public one; see "Addresses".
+	// HTTPClient sends the requests to authorization servers, and decides which addresses they
+	// reach. It never follows redirects, whatever its CheckRedirect says. A Timeout of 0 is 5
+	// seconds. Nil: a client that checks addresses; see "Addresses".
 	HTTPClient *http.Client
-	// Legacy lets the origin of a server without metadata be its authorization server, as in
-	// revision 2025-03-26.
+	// Legacy uses the origin of a server without metadata as its authorization server, as revision
+	// 2025-03-26 does.
 	Legacy bool
-	// Observe is told what happens. It must be quick; calls overlap. Nil: nobody is.
+	// Observe is called with each event. It must return soon, since a login or a refresh waits for
+	// it. Calls may overlap. Nil: events are dropped.
 	Observe func(Event)
 }
 
-// A Registration is an id that an authorization server has given to this client.
+// A Registration is a client id that an authorization server has issued to this client.
 type Registration struct {
-	// Issuer is the authorization server. No other sees the id or the secret.
+	// Issuer is the authorization server, as its metadata names it. The id and the secret are sent
+	// to no other.
 	Issuer string
-	// ClientID and ClientSecret are what it has given. Public clients have no secret.
+	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// Method is how the secret is sent: client_secret_basic or client_secret_post. Empty: what
-	// the metadata of the authorization server names, basic first.
+	// Method is the client authentication method: client_secret_basic or client_secret_post.
+	// Empty: the one that the metadata of the authorization server names, basic first.
 	Method string
 }
 
-// A ClientInfo describes a client to people. All members may be empty.
+// A ClientInfo describes a client to people. All fields may be empty.
 type ClientInfo struct {
-	Name       string // shown when the person is asked
-	URI        string // a page about the client
-	Logo       string // an image
-	SoftwareID string
+	Name       string // client_name
+	URI        string // client_uri: a page about the client
+	Logo       string // logo_uri: an image
+	SoftwareID string // software_id
 }
 
-// A ScopeChoice is what is known when scopes are chosen.
+// A ScopeChoice has what is known when scopes are chosen. Its slices must not be changed.
 type ScopeChoice struct {
-	// Challenge are the scopes that the server has named when it refused a request.
+	// Challenge are the scopes of the challenge with which the server has refused a request.
 	Challenge []string
-	// Supported are those that the metadata of the server names.
+	// Supported is scopes_supported of the metadata of the server.
 	Supported []string
-	// Requested are those that were asked for before; they are asked for again.
+	// Requested are the scopes that the present login has requested. A login without them would
+	// lose them.
 	Requested []string
 }
 
@@ -101,30 +109,23 @@ const (
 	LoginBegan    EventKind = "login_began"
 	LoginEnded    EventKind = "login_ended"
 	TokenRefresh  EventKind = "refreshed"
-	ClientCreated EventKind = "registered"
+	ClientCreated EventKind = "registered" // dynamically
 	LoggedOut     EventKind = "logged_out"
 )
 
 // An Event is something that a [Source] did. It holds no secrets.
 type Event struct {
 	Kind     EventKind
-	Issuer   string   // empty while it is not known
-	Resource string   // the same
-	Scopes   []string // that were asked for
+	Issuer   string
+	Resource string   // empty for ClientCreated
+	Scopes   []string // of the challenge of a login, or those that a refreshed token had
 	Err      error    // nil: it succeeded
 }
 
 // check returns what is wrong with the options.
 func (o *Options) check() error {
-	seen := map[string]bool{}
-	for _, r := range o.Registrations {
-		if err := r.check(); err != nil {
-			return err
-		}
-		if seen[r.Issuer] {
-			return fmt.Errorf("oauth: two entries of Options.Registrations are for %s", r.Issuer)
-		}
-		seen[r.Issuer] = true
+	if err := o.checkRegistrations(); err != nil {
+		return err
 	}
 	if o.MetadataURL != "" {
 		u, err := urlrule.Check(o.MetadataURL)
@@ -143,6 +144,22 @@ func (o *Options) check() error {
 	return nil
 }
 
+// checkRegistrations returns what is wrong with Registrations.
+func (o *Options) checkRegistrations() error {
+	seen := map[string]bool{}
+	for _, r := range o.Registrations {
+		if err := r.check(); err != nil {
+			return err
+		}
+		if seen[r.Issuer] {
+			return fmt.Errorf("oauth: two entries of Options.Registrations are for %s", r.Issuer)
+		}
+		seen[r.Issuer] = true
+	}
+	return nil
+}
+
+// check returns what is wrong with the registration.
 func (r *Registration) check() error {
 	if r.Issuer == "" {
 		return errors.New("oauth: a Registration has no Issuer: its secret would be sent to " +
@@ -161,7 +178,7 @@ func (r *Registration) check() error {
 	return nil
 }
 
-// checkEndpoint reads the URL of an MCP endpoint.
+// checkEndpoint parses and checks the URL of an MCP endpoint.
 func checkEndpoint(endpoint string) (*url.URL, error) {
 	u, err := urlrule.Check(endpoint)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/internal/oauthtest"
 )
@@ -107,5 +108,60 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 	refused := (*oauth.CallbackError)(nil)
 	if !errors.As(err, &refused) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestChallengesThatSayNothing: the metadata is where it is without them, and a 403 is no reason
+// for a login.
+func TestChallengesThatSayNothing(t *testing.T) {
+	for _, fault := range []oauthtest.ResourceFault{oauthtest.NoChallenge,
+		oauthtest.BrokenChallenge} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, &oauthtest.ResourceOptions{Supported: []string{"read"},
+				Scopes: []string{"read"}, Need: func(_, target string) []string {
+					if target == "write" {
+						return []string{"write"}
+					}
+					return nil
+				}})
+			s.resource.Misbehave(fault)
+			source := s.person(t, nil)
+			noError.check(t, s.call(t.Context(), source, "search"))
+			if err := s.call(t.Context(), source, "write"); err == nil ||
+				err.Error() != "status 403" {
+				t.Errorf("got %v, want the status alone", err)
+			}
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+		})
+	}
+}
+
+// TestForbiddenWithoutACode: the error says that the code is missing, and nobody has to log in.
+func TestForbiddenWithoutACode(t *testing.T) {
+	s := newSite(t, nil, nil)
+	s.resource.Misbehave(oauthtest.ForbiddenWithoutCode)
+	source := s.person(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	err := s.call(t.Context(), source, "write")
+	status, ok := errors.AsType[*clienthttp.StatusError](err)
+	if !ok || status.Status != http.StatusForbidden ||
+		!strings.Contains(err.Error(), "has no error code") {
+		t.Errorf("got %v", err)
+	}
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
+}
+
+// TestForbiddenForAnotherReason: the code says that scopes would not help, or another scheme is
+// asked for.
+func TestForbiddenForAnotherReason(t *testing.T) {
+	for _, header := range []string{`Bearer error="invalid_request"`, `Basic realm="x"`} {
+		s := newSite(t, nil, nil)
+		source := s.person(t, nil)
+		noError.check(t, s.call(t.Context(), source, "search"))
+		s.resource.Challenge(func(int, string) []string { return []string{header} })
+		if err := s.call(t.Context(), source, "write"); err == nil || err.Error() != "status 403" {
+			t.Errorf("%s: got %v, want the status alone", header, err)
+		}
+		s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
 	}
 }

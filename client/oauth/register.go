@@ -16,29 +16,29 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// The ways in which clients authenticate at a token endpoint.
+// The client authentication methods of token endpoints (RFC 7591, section 2).
 const (
 	methodNone  = "none"
 	methodBasic = "client_secret_basic"
 	methodPost  = "client_secret_post"
 )
 
-// A clientID is this client as an authorization server knows it.
+// A clientID has the client id of this client at an authorization server, and its credentials.
 type clientID struct {
 	id, secret, method string
-	dynamic            bool // it was registered by this package
+	dynamic            bool // it was registered dynamically
 }
 
-// style returns how the client authenticates. It is never found out by trying: a code that is sent
-// twice is void.
-func (c *clientID) style() oauth2.AuthStyle {
+// authStyle returns how the client authenticates, for package oauth2. It is never AutoDetect, which
+// may send a code twice: servers refuse the second request (RFC 6749, section 4.1.2).
+func (c *clientID) authStyle() oauth2.AuthStyle {
 	if c.method == methodBasic {
 		return oauth2.AuthStyleInHeader
 	}
 	return oauth2.AuthStyleInParams
 }
 
-// registrationFor returns the entry of Options.Registrations for an issuer, nil: none.
+// registrationFor returns the entry of Options.Registrations for an issuer; nil: there is none.
 func (s *Source) registrationFor(issuer string) *Registration {
 	for i := range s.opts.Registrations {
 		if s.opts.Registrations[i].Issuer == issuer {
@@ -48,12 +48,14 @@ func (s *Source) registrationFor(issuer string) *Registration {
 	return nil
 }
 
-// configuredClient returns the id of this client at an authorization server that is known without a
-// registration, nil: there is none. What was registered first comes first (client registration,
-// "Registration Approaches").
+// configuredClient returns the client id that this client has at an authorization server without a
+// dynamic registration: that of Options.Registrations, or else Options.MetadataURL if the server
+// supports it. Nil: there is none. The order is prescribed
+// (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *clientID {
 	if r := s.registrationFor(m.Issuer); r != nil {
-		return &clientID{id: r.ClientID, secret: string(r.ClientSecret), method: methodOf(r, m)}
+		return &clientID{id: r.ClientID, secret: string(r.ClientSecret),
+			method: chooseAuthMethod(r, m)}
 	}
 	if s.opts.MetadataURL != "" && m.Documents {
 		return &clientID{id: s.opts.MetadataURL, method: methodNone}
@@ -61,9 +63,10 @@ func (s *Source) configuredClient(m *serverMetadata) *clientID {
 	return nil
 }
 
-// registeredClients returns the registrations of this client that are valid, the newest first.
+// registeredClients returns the dynamic registrations at an issuer that have not expired, the
+// newest first.
 func (s *Source) registeredClients(ctx context.Context, issuer string) ([]clientRecord, error) {
-	record, err := load[clientsRecord](ctx, s.store, clientKey(issuer))
+	record, err := loadRecord[clientsRecord](ctx, s.store, clientKey(issuer))
 	if err != nil || record == nil {
 		return nil, err
 	}
@@ -72,8 +75,8 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 	}), nil
 }
 
-// clientByID returns the client that tokens or a login were made for, nil: this client is not known
-// by the id any more.
+// clientByID returns the client that has the client id, for which a login was made. Nil: it is not
+// configured or registered any more.
 func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (*clientID, error) {
 	if c := s.configuredClient(m); c != nil && c.id == id {
 		return c, nil
@@ -81,13 +84,14 @@ func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (
 	registered, err := s.registeredClients(ctx, m.Issuer)
 	for _, c := range registered {
 		if c.ClientID == id {
-			return c.client(), nil
+			return c.clientID(), nil
 		}
 	}
 	return nil, err
 }
 
-// redirectHint returns where the last login came back to, if a registration is bound to it.
+// redirectHint returns the redirect URI of the newest dynamic registration. Empty: there is none,
+// or the client needs none.
 func (s *Source) redirectHint(ctx context.Context, m *serverMetadata) (string, error) {
 	if s.configuredClient(m) != nil {
 		return "", nil
@@ -99,11 +103,12 @@ func (s *Source) redirectHint(ctx context.Context, m *serverMetadata) (string, e
 	return registered[0].RedirectURI, nil
 }
 
-func (c *clientRecord) client() *clientID {
+// clientID returns the client of a dynamic registration.
+func (c *clientRecord) clientID() *clientID {
 	return &clientID{c.ClientID, c.Secret, c.Method, true}
 }
 
-// forgetClient forgets a registration that the authorization server does not know any more.
+// forgetClient removes a dynamic registration that the authorization server does not know any more.
 func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	unlock, err := s.store.Lock(ctx, clientKey(issuer))
 	if err != nil {
@@ -115,10 +120,11 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 		return err
 	}
 	kept := slices.DeleteFunc(registered, func(c clientRecord) bool { return c.ClientID == id })
-	return save(ctx, s.store, clientKey(issuer), clientsRecord{kept})
+	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
-func methodOf(r *Registration, m *serverMetadata) string {
+// chooseAuthMethod returns the client authentication method of a registration.
+func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 	switch {
 	case r.ClientSecret == "":
 		return methodNone
@@ -127,14 +133,15 @@ func methodOf(r *Registration, m *serverMetadata) string {
 	case slices.Contains(m.AuthMethods, methodPost) && !slices.Contains(m.AuthMethods, methodBasic):
 		return methodPost
 	}
-	return methodBasic // the default of RFC 8414
+	return methodBasic // the default (RFC 8414, section 2)
 }
 
+// clientKey is the key of the dynamic registrations at an issuer.
 func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 
-// clientFor returns the id of this client for a login whose redirect URI this is, and registers the
-// client if it has none.
-func (s *Source) clientFor(ctx context.Context, m *serverMetadata, redirectURI string) (
+// findOrRegisterClient returns the client for a login with the redirect URI. It registers one
+// dynamically if there is none.
+func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*clientID, error) {
 	if c := s.configuredClient(m); c != nil {
 		return c, nil
@@ -150,28 +157,29 @@ func (s *Source) clientFor(ctx context.Context, m *serverMetadata, redirectURI s
 	}
 	for _, c := range registered {
 		if c.RedirectURI == redirectURI {
-			return c.client(), nil
+			return c.clientID(), nil
 		}
 	}
 	if m.Registration == "" || s.opts.NoDynamic {
 		return nil, &RegistrationError{m.Issuer, errors.New("it does not register clients by " +
 			"itself; have somebody register this one, and set Options.Registrations")}
 	}
-	record, err := s.register(ctx, m, redirectURI)
+	record, err := s.registerClient(ctx, m, redirectURI)
 	s.observe(Event{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
 	if err != nil {
 		return nil, &RegistrationError{m.Issuer, err}
 	}
 	registered = append([]clientRecord{*record}, registered...)
-	err = save(ctx, s.store, clientKey(m.Issuer),
+	err = saveRecord(ctx, s.store, clientKey(m.Issuer),
 		clientsRecord{registered[:min(len(registered), maxClients)]})
 	if err != nil {
 		return nil, err
 	}
-	return record.client(), nil
+	return record.clientID(), nil
 }
 
-// A clientDocument describes a client: to be registered, or at its MetadataURL.
+// A clientDocument is the metadata of a client, for its registration (RFC 7591, section 2) or at
+// its MetadataURL.
 type clientDocument struct {
 	ClientID        string   `json:"client_id,omitempty"`
 	Name            string   `json:"client_name,omitempty"`
@@ -185,7 +193,9 @@ type clientDocument struct {
 	ApplicationType string   `json:"application_type"`
 }
 
-func (o *Options) document(redirectURIs ...string) clientDocument {
+// clientDocument returns the metadata of this client. A client with an https redirect URI is a web
+// application (OpenID Connect Dynamic Client Registration, section 2).
+func (o *Options) clientDocument(redirectURIs ...string) clientDocument {
 	d := clientDocument{
 		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo,
 		SoftwareID: o.Client.SoftwareID, RedirectURIs: redirectURIs,
@@ -200,10 +210,10 @@ func (o *Options) document(redirectURIs ...string) clientDocument {
 	return d
 }
 
-// register registers the client (RFC 7591). An answer that cannot be used registers nothing.
-func (s *Source) register(ctx context.Context, m *serverMetadata, redirectURI string) (
+// registerClient registers the client dynamically (RFC 7591, section 3).
+func (s *Source) registerClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*clientRecord, error) {
-	document := s.opts.document(redirectURI)
+	document := s.opts.clientDocument(redirectURI)
 	for _, method := range []string{methodNone, methodBasic, methodPost} {
 		if slices.Contains(m.AuthMethods, method) {
 			document.AuthMethod = method
@@ -221,39 +231,40 @@ func (s *Source) register(ctx context.Context, m *serverMetadata, redirectURI st
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
-	answer, _, err := s.guard.do(r, http.StatusCreated, http.StatusOK)
+	response, _, err := s.guard.sendRequest(r, http.StatusCreated, http.StatusOK)
 	if err != nil {
-		return nil, registrationRefused(answer, err)
+		return nil, registrationError(response, err)
 	}
-	return readRegistration(answer, document.AuthMethod, redirectURI)
+	return readRegistration(response, document.AuthMethod, redirectURI)
 }
 
-func registrationRefused(answer []byte, err error) error {
+// registrationError adds the error code of the response to an error, if it is a known one.
+func registrationError(response []byte, err error) error {
 	var refusal struct {
 		Code string `json:"error"`
 	}
-	if jsonx.Unmarshal(answer, &refusal) == nil && knownCode(refusal.Code) != "" {
+	if jsonx.Unmarshal(response, &refusal) == nil && knownErrorCode(refusal.Code) != "" {
 		return errors.Join(err, errors.New(refusal.Code))
 	}
 	return err
 }
 
-// readRegistration reads the answer to a registration. A secret that never expires has the expiry
-// 0.
-func readRegistration(answer []byte, asked, redirectURI string) (*clientRecord, error) {
+// readRegistration checks a registration response (RFC 7591, section 3.2.1). asked is the
+// authentication method of the request. The expiry 0 is that of a secret which does not expire.
+func readRegistration(response []byte, asked, redirectURI string) (*clientRecord, error) {
 	var given struct {
 		ClientID string `json:"client_id"`
 		Secret   string `json:"client_secret"`
 		Expiry   int64  `json:"client_secret_expires_at"`
 		Method   string `json:"token_endpoint_auth_method"`
 	}
-	if jsonx.Unmarshal(answer, &given) != nil || given.ClientID == "" {
+	if jsonx.Unmarshal(response, &given) != nil || given.ClientID == "" {
 		return nil, errors.New("the answer has no client_id")
 	}
 	if given.Method == "" {
 		given.Method = asked
 		if given.Secret != "" && asked == methodNone {
-			given.Method = methodBasic // the default of RFC 7591
+			given.Method = methodBasic // the default (RFC 7591, section 2)
 		}
 	}
 	if !slices.Contains([]string{methodNone, methodBasic, methodPost}, given.Method) ||
@@ -274,15 +285,15 @@ func readRegistration(answer []byte, asked, redirectURI string) (*clientRecord, 
 	return record, nil
 }
 
-// ServeMetadata returns the handler for [Options].MetadataURL, which serves the document that
-// describes this client (draft-ietf-oauth-client-id-metadata-document). redirectURIs are where
-// browsers may come back to; none: those of a [Loopback].
+// ServeMetadata returns a handler that serves the metadata document of this client at
+// [Options].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are the
+// redirect URIs of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
 		redirectURIs = []string{"http://127.0.0.1" + callbackPath,
 			"http://localhost" + callbackPath}
 	}
-	document := o.document(redirectURIs...)
+	document := o.clientDocument(redirectURIs...)
 	document.ClientID = o.MetadataURL
 	if document.Name == "" {
 		document.Name = "MCP client"

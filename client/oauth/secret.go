@@ -6,10 +6,11 @@ import (
 	"log/slog"
 )
 
-// A Secret is text that is never printed, also not as JSON.
+// A Secret is text that is not printed by package fmt, not logged, and not encoded as JSON.
 type Secret string
 
-// Format implements [fmt.Formatter]. It prints that there is a secret, whatever the verb.
+// Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, whatever
+// the verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
@@ -18,6 +19,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
 // MarshalText implements [encoding.TextMarshaler] as Format does.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
 
+// hidden returns what is printed of the secret.
 func (s Secret) hidden() string {
 	if s == "" {
 		return "none"

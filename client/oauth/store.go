@@ -13,26 +13,30 @@ import (
 // ErrNoRecord says that a [Store] has no record under a key.
 var ErrNoRecord = errors.New("oauth: there is no record")
 
-// A Key names a record of a [Store]. Records of logins have a Resource, those of registrations an
-// Issuer alone: they are the program's, whatever the account.
-// Those that say which login is an endpoint's have no Issuer.
+// A Key names a record of a [Store]. A login has all three, and Account may be empty. The dynamic
+// registrations at an issuer have an Issuer alone, since they are those of the program. The record
+// that says which login belongs to an endpoint has no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A Store keeps what has to outlive a process. Records hold tokens and secrets: whoever can read
-// them can use them. Its methods may be called concurrently.
+// A Store keeps logins and dynamic registrations. Records hold tokens and secrets: whoever can read
+// them can use them. Its methods may be called concurrently, and must return when their context
+// ends. Their errors fail the call that needs the record, as a [*StoreError].
 type Store interface {
-	// Load returns the record under a key, or [ErrNoRecord].
+	// Load returns the record under a key, or an error that is [ErrNoRecord] if there is none. The
+	// record is not changed.
 	Load(ctx context.Context, k Key) ([]byte, error)
-	// Save replaces the record under a key, as a whole or not at all.
+	// Save replaces the record under a key, as a whole or not at all. It may keep record, which is
+	// not changed afterwards.
 	Save(ctx context.Context, k Key, record []byte) error
-	// Delete removes the record under a key, if there is one.
+	// Delete removes the record under a key. It returns nil if there is none.
 	Delete(ctx context.Context, k Key) error
-	// Lock waits until nobody else holds the lock of a key, in all processes that share the
-	// store, and holds it until unlock is called. The lock of a process that dies is free.
+	// Lock waits until no other caller holds the lock of a key, in all processes that share the
+	// store, and holds it until unlock is called, which happens once. The end of ctx ends the wait
+	// and not the lock. When a process dies, its locks must be released.
 	Lock(ctx context.Context, k Key) (unlock func(), err error)
 }
 
-// NewMemoryStore returns a store that lives as long as the process.
+// NewMemoryStore returns a store in memory. It is for one process, and forgets all when that ends.
 func NewMemoryStore() Store {
 	return &memoryStore{records: map[Key][]byte{}, locks: map[Key]chan struct{}{}}
 }
@@ -40,6 +44,7 @@ func NewMemoryStore() Store {
 // Format implements [fmt.Formatter]. It prints no records, whatever the verb.
 func (m *memoryStore) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "store in memory") }
 
+// A memoryStore keeps records in memory.
 type memoryStore struct {
 	mu      sync.Mutex
 	records map[Key][]byte
@@ -86,7 +91,7 @@ func (m *memoryStore) Lock(ctx context.Context, k Key) (unlock func(), err error
 	}
 }
 
-// A tokenRecord is a login in the store.
+// A tokenRecord is the record of a login.
 type tokenRecord struct {
 	Login     string    `json:"login"` // a random name of the login
 	Access    string    `json:"access_token"`
@@ -99,14 +104,14 @@ type tokenRecord struct {
 	ClientID  string    `json:"client_id"`
 }
 
-// A pointerRecord says which login is that of an endpoint.
+// A pointerRecord says which login belongs to an endpoint.
 type pointerRecord struct {
 	Issuer   string `json:"issuer"`
 	Resource string `json:"resource"`
 }
 
-// A clientsRecord are the dynamic registrations at an authorization server, the newest first. There
-// is more than one where logins overlap that come back to different ports.
+// A clientsRecord has the dynamic registrations at an authorization server, the newest first. There
+// is one for each redirect URI: logins that overlap listen on different ports.
 type clientsRecord struct {
 	Clients []clientRecord `json:"clients"`
 }
@@ -123,8 +128,9 @@ type clientRecord struct {
 	Expiry      time.Time `json:"expiry,omitzero"` // of the secret
 }
 
-// load reads a record. It is nil if there is none, or none that can be read.
-func load[T any](ctx context.Context, store Store, k Key) (record *T, err error) {
+// loadRecord loads and decodes a record. Nil: there is none, or it has the format of another
+// version.
+func loadRecord[T any](ctx context.Context, store Store, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
 	if errors.Is(err, ErrNoRecord) {
 		return nil, nil
@@ -134,12 +140,13 @@ func load[T any](ctx context.Context, store Store, k Key) (record *T, err error)
 	}
 	record = new(T)
 	if json.Unmarshal(data, record) != nil {
-		return nil, nil // of another version: what it was for begins anew
+		return nil, nil // the login or the registration begins anew
 	}
 	return record, nil
 }
 
-func save(ctx context.Context, store Store, k Key, record any) error {
+// saveRecord encodes and saves a record.
+func saveRecord(ctx context.Context, store Store, k Key, record any) error {
 	data, err := json.Marshal(record)
 	if err != nil {
 		return err

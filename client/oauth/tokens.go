@@ -20,24 +20,24 @@ import (
 	"github.com/rondo-mcp/rondo/internal/scope"
 )
 
-// maxExpiry is the longest lifetime of a token that is believed.
+// maxExpiry is the longest lifetime of a token: a longer expires_in is cut.
 const maxExpiry = 10 * 365 * 24 * time.Hour
 
-// joined spells scopes as one parameter.
-func joined(scopes []string) string { return strings.Join(scopes, " ") }
+// joinScopes returns scopes as one parameter (RFC 6749, section 3.3).
+func joinScopes(scopes []string) string { return strings.Join(scopes, " ") }
 
-// exchange redeems the code of a login.
-func (s *Source) exchange(ctx context.Context, m *serverMetadata, client *clientID, l *loginData,
-	code string) (*tokenRecord, error) {
+// exchangeCode redeems the code of a login (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
+func (s *Source) exchangeCode(ctx context.Context, m *serverMetadata, client *clientID,
+	l *loginData, code string) (*tokenRecord, error) {
 	config := oauth2.Config{ClientID: client.id, ClientSecret: client.secret,
-		Endpoint:    oauth2.Endpoint{TokenURL: m.Token, AuthStyle: client.style()},
+		Endpoint:    oauth2.Endpoint{TokenURL: m.Token, AuthStyle: client.authStyle()},
 		RedirectURL: l.RedirectURI}
 	got, err := config.Exchange(s.tokenContext(ctx, m), code, oauth2.VerifierOption(l.Verifier),
 		oauth2.SetAuthURLParam("resource", l.Resource))
 	if err != nil {
 		return nil, s.tokenError(ctx, m, client, err)
 	}
-	record, err := readToken(got, l.Scopes)
+	record, err := readTokenResponse(got, l.Scopes)
 	if err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
@@ -47,18 +47,19 @@ func (s *Source) exchange(ctx context.Context, m *serverMetadata, client *client
 	return record, nil
 }
 
-// refresh renews a token. Scopes are those that were granted: a refresh cannot widen them.
-func (s *Source) refresh(ctx context.Context, m *serverMetadata, client *clientID,
+// requestRefresh requests a token with the refresh token of old (RFC 6749, section 6). It requests
+// the scopes that were granted: a refresh cannot add any.
+func (s *Source) requestRefresh(ctx context.Context, m *serverMetadata, client *clientID,
 	resource string, old *tokenRecord) (*tokenRecord, error) {
 	config := clientcredentials.Config{ClientID: client.id, ClientSecret: client.secret,
-		TokenURL: m.Token, AuthStyle: client.style(), Scopes: old.Granted,
+		TokenURL: m.Token, AuthStyle: client.authStyle(), Scopes: old.Granted,
 		EndpointParams: url.Values{"grant_type": {"refresh_token"},
 			"refresh_token": {old.Refresh}, "resource": {resource}}}
 	got, err := config.Token(s.tokenContext(ctx, m))
 	if err != nil {
 		return nil, s.tokenError(ctx, m, client, err)
 	}
-	record, err := readToken(got, old.Granted)
+	record, err := readTokenResponse(got, old.Granted)
 	if err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: true}
 	}
@@ -70,16 +71,16 @@ func (s *Source) refresh(ctx context.Context, m *serverMetadata, client *clientI
 	return record, nil
 }
 
-// readToken reads the answer of a token endpoint. scopes are those that were asked for, which it
-// need not repeat.
-func readToken(got *oauth2.Token, scopes []string) (*tokenRecord, error) {
+// readTokenResponse checks a token response (RFC 6749, section 5.1). scopes are those that were
+// requested, and count as granted if the response has none.
+func readTokenResponse(got *oauth2.Token, scopes []string) (*tokenRecord, error) {
 	if !strings.EqualFold(got.TokenType, "Bearer") {
 		return nil, errors.New("the token is not of type Bearer")
 	}
-	if !isToken(got.AccessToken) {
+	if !isB64Token(got.AccessToken) {
 		return nil, errors.New("the token cannot be sent in a header")
 	}
-	lifetime := lifetimeOf(got)
+	lifetime := readLifetime(got)
 	if lifetime < 0 {
 		return nil, errors.New("expires_in is negative")
 	}
@@ -94,9 +95,9 @@ func readToken(got *oauth2.Token, scopes []string) (*tokenRecord, error) {
 	return record, nil
 }
 
-// lifetimeOf returns how long a token is valid, from now on; 0: its answer does not say. Package
-// clientcredentials, which refreshes tokens, keeps the time and leaves out the seconds.
-func lifetimeOf(got *oauth2.Token) time.Duration {
+// readLifetime returns how long a token is valid from now on; 0: the response does not say. Package
+// clientcredentials, which sends refresh requests, sets Expiry and leaves ExpiresIn out.
+func readLifetime(got *oauth2.Token) time.Duration {
 	switch {
 	case got.ExpiresIn != 0:
 		return time.Duration(max(min(got.ExpiresIn, int64(maxExpiry/time.Second)), -1)) *
@@ -107,21 +108,21 @@ func lifetimeOf(got *oauth2.Token) time.Duration {
 	return 0
 }
 
-// isToken reports whether text is a b64token of RFC 6750.
-func isToken(text string) bool {
+// isB64Token reports whether text is a b64token (RFC 6750, section 2.1).
+func isB64Token(text string) bool {
 	p := challengeParser{rest: text}
-	return p.token68() != "" && p.rest == ""
+	return p.readToken68() != "" && p.rest == ""
 }
 
-// tokenContext returns a context with the HTTP client of a token endpoint.
+// tokenContext returns a context with the HTTP client for token requests.
 func (s *Source) tokenContext(ctx context.Context, m *serverMetadata) context.Context {
 	client := *s.guard.client
 	client.Transport = &strictTransport{next: client.Transport}
 	return context.WithValue(ctx, oauth2.HTTPClient, &client)
 }
 
-// A strictTransport reads the answers of token endpoints: JSON without members that come twice, and
-// not more of it than a document may have.
+// A strictTransport checks token responses before package oauth2 decodes them: they must be JSON
+// without duplicate members, and of at most maxDocumentBytes.
 type strictTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -145,20 +146,21 @@ func (t *strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case response.StatusCode/100 == 2:
 		return nil, errNotJSON
 	default:
-		body = []byte("{}") // no code that could be believed
+		body = []byte("{}") // an error response without an error code
 	}
-	if after := retryAfter(response.Header); response.StatusCode/100 != 2 && after > 0 {
+	if after := readRetryAfter(response.Header); response.StatusCode/100 != 2 && after > 0 {
 		response.Header.Set("Retry-After", strconv.Itoa(int(after/time.Second)))
 	}
-	response.Header.Set("Content-Type", "application/json") // which is what it is
+	response.Header.Set("Content-Type", "application/json") // it was checked
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
 }
 
+// errNotJSON says that a token response cannot be decoded.
 var errNotJSON = errors.New("the answer is not JSON")
 
-// tokenError makes an error of one of a token endpoint. Only invalid_client forgets something here:
-// a registration that the server does not know any more.
+// tokenError returns the TokenError for the error of a token request (RFC 6749, section 5.2). After
+// invalid_client it forgets a dynamic registration, which the server does not know any more.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID,
 	err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Retryable: true}
@@ -167,10 +169,10 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clie
 		failed.Err = withoutURL(err)
 		return failed
 	}
-	failed.Code = knownCode(refused.ErrorCode)
+	failed.Code = knownErrorCode(refused.ErrorCode)
 	status := refused.Response.StatusCode
 	failed.Err = &statusError{status: status}
-	failed.RetryAfter = retryAfter(refused.Response.Header)
+	failed.RetryAfter = readRetryAfter(refused.Response.Header)
 	if status >= 500 || status == http.StatusTooManyRequests || status/100 == 2 {
 		return failed
 	}
@@ -183,8 +185,8 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clie
 	return failed
 }
 
-// withoutURL leaves out what net/http and the library say beside the cause: it may quote the
-// server.
+// withoutURL returns the cause of an error of net/http, or a fixed text for an error of package
+// oauth2: the URL of the one may have a secret in its query, the other may quote the server.
 func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -193,17 +195,9 @@ func withoutURL(err error) error {
 	return errors.New("the answer is not that of a token endpoint")
 }
 
-// retryAfter reads the header of that name, in seconds; 0: there is none.
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(min(seconds, 24*3600)) * time.Second
-}
-
-// revoke takes the tokens of a login back, where the authorization server can (RFC 7009).
-func (s *Source) revoke(ctx context.Context, m *serverMetadata, client *clientID,
+// requestRevocation revokes the refresh token of a login, or the access token if there is no other
+// (RFC 7009, section 2.1). It does nothing if the server has no revocation endpoint.
+func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, client *clientID,
 	record *tokenRecord) error {
 	if m.Revocation == "" {
 		return nil
@@ -228,6 +222,6 @@ func (s *Source) revoke(ctx context.Context, m *serverMetadata, client *clientID
 	if client.method == methodBasic {
 		r.SetBasicAuth(url.QueryEscape(client.id), url.QueryEscape(client.secret))
 	}
-	_, _, err = s.guard.do(r, http.StatusOK)
+	_, _, err = s.guard.sendRequest(r, http.StatusOK)
 	return err
 }

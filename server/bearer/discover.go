@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// requestTime is how long a request to an issuer may take.
-	requestTime = 5 * time.Second
-	// maxMetadataBytes bounds the metadata of an issuer.
+	// requestTimeout bounds a request to an issuer, unless Options.HTTPClient has a timeout.
+	requestTimeout = 5 * time.Second
+	// maxMetadataBytes is how long the metadata of an issuer may be.
 	maxMetadataBytes = 256 << 10
 )
 
-// newHTTPClient returns a client like base, which follows no redirects: they would lead to hosts
-// that nobody has configured.
+// newHTTPClient returns a client like base that follows no redirects, since they would lead to
+// hosts that are not configured. base may be nil.
 func newHTTPClient(base *http.Client) *http.Client {
 	client := http.Client{}
 	if base != nil {
 		client = *base
 	} else if usual, ok := http.DefaultTransport.(*http.Transport); ok {
 		own := usual.Clone()
-		own.MaxIdleConnsPerHost = maxAsked // 2 are too few where each token is asked about
+		own.MaxIdleConnsPerHost = maxIntrospections // the default of 2 is too few for them
 		client.Transport = own
 	}
 	if client.Timeout == 0 {
-		client.Timeout = requestTime
+		client.Timeout = requestTimeout
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
@@ -42,29 +42,30 @@ func newHTTPClient(base *http.Client) *http.Client {
 	return &client
 }
 
-// A statusError is a response that is not 200.
+// A statusError is a response with a status other than 200.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// missing reports whether there is no such document.
-func (e statusError) missing() bool {
+// isMissing reports whether the response says that there is no such document.
+func (e statusError) isMissing() bool {
 	return e >= 400 && e < 500 && e != http.StatusTooManyRequests
 }
 
-// get reads a document of at most limit bytes.
-func get(ctx context.Context, client *http.Client, at string, limit int64) (
+// fetchDocument gets a JSON document of at most limit bytes.
+func fetchDocument(ctx context.Context, client *http.Client, at string, limit int64) (
 	[]byte, http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	return do(client, r, limit)
+	return sendRequest(client, r, limit)
 }
 
-// do sends a request and reads its response.
-func do(client *http.Client, r *http.Request, limit int64) ([]byte, http.Header, error) {
+// sendRequest sends a request and returns the body and the header of the response, which must have
+// status 200 and at most limit bytes. Another status is a statusError.
+func sendRequest(client *http.Client, r *http.Request, limit int64) ([]byte, http.Header, error) {
 	response, err := client.Do(r)
 	if err != nil {
 		return nil, nil, err
@@ -80,12 +81,12 @@ func do(client *http.Client, r *http.Request, limit int64) ([]byte, http.Header,
 	return body, response.Header, err
 }
 
-// discover returns where the keys of the issuer are, as its metadata says (RFC 8414, OpenID Connect
-// Discovery 1.0). A document that is refused ends the search: it is no reason to trust another.
-func (i *issuer) discover(ctx context.Context) (string, error) {
+// discoverKeysURL returns the URL of the issuer's keys, the jwks_uri of its metadata (RFC 8414,
+// OpenID Connect Discovery 1.0). A document that is refused ends the search: another is not tried.
+func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	for _, at := range metadataURLs(i.URL) {
-		body, _, err := get(ctx, i.http, at, maxMetadataBytes)
-		if status := statusError(0); errors.As(err, &status) && status.missing() {
+		body, _, err := fetchDocument(ctx, i.http, at, maxMetadataBytes)
+		if status := statusError(0); errors.As(err, &status) && status.isMissing() {
 			continue
 		}
 		if err != nil {
@@ -96,6 +97,7 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the authorization server %s has no metadata; set Issuer.KeysURL", i.URL)
 }
 
+// readMetadata checks the metadata of the issuer and returns its jwks_uri (RFC 8414, section 3.3).
 func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 	var metadata struct {
 		Issuer  string `json:"issuer"`
@@ -118,8 +120,8 @@ func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 	return metadata.KeysURL, nil
 }
 
-// metadataURLs returns where the metadata of an issuer may be, in the order in which the
-// specification looks (basic/authorization, "Authorization Server Metadata Discovery").
+// metadataURLs returns the URLs at which the metadata of an issuer may be, in the order that the
+// specification prescribes (basic/authorization, "Authorization Server Metadata Discovery").
 func metadataURLs(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -136,17 +138,18 @@ func metadataURLs(issuer string) []string {
 	return at
 }
 
-// freshness returns how long a response may be reused, within bounds.
-func freshness(h http.Header) time.Duration {
+// freshnessLifetime returns how long a response is fresh: its max-age, within bounds (RFC 9111,
+// section 4.2.1).
+func freshnessLifetime(h http.Header) time.Duration {
 	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 		if !strings.EqualFold(name, "max-age") {
 			continue
 		}
 		if seconds, err := strconv.Atoi(strings.Trim(value, `"`)); err == nil {
-			seconds = min(max(seconds, 0), int(maxKeysTime/time.Second))
-			return max(time.Duration(seconds)*time.Second, minKeysTime)
+			seconds = min(max(seconds, 0), int(maxKeysLifetime/time.Second))
+			return max(time.Duration(seconds)*time.Second, minKeysLifetime)
 		}
 	}
-	return keysTime
+	return defaultKeysLifetime
 }

@@ -1,5 +1,6 @@
-// Package bearer protects a server with OAuth: it verifies the access tokens of requests, tells
-// clients where to get one, and what is missing in the one they have (basic/authorization).
+// Package bearer makes an MCP server an OAuth resource server (basic/authorization): it verifies
+// the access tokens of requests, serves the metadata that leads clients to the authorization
+// server, and says which scopes a token lacks.
 //
 //	guard, err := bearer.New(bearer.Options{
 //		Resource: "https://mcp.example.com/mcp",
@@ -16,31 +17,38 @@
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)
 //
-// A client without a token gets 401 with the address of the metadata, finds the issuer there, logs
-// its person in and comes back. Tools, prompts and resources name the scopes that they need
-// (server.Tool.Scopes); a token that lacks one gets 403 with all that are needed, and the client
-// asks its person for more.
+// A client without a token gets 401 with the URL of the metadata. It finds the issuer there, has
+// its person log in, and sends the request again. Tools, prompts and resources name the scopes that
+// they need (server.Tool.Scopes). A token that lacks one gets 403 with all scopes that are needed,
+// and the client has its person grant them.
 //
 // # What is checked
 //
-// Of a JSON Web Token: that its issuer is one of [Options].Issuers, that its algorithm is
-// asymmetric and its signature is of a key that the issuer publishes, that it is an access token
-// and not an ID token, that it has not expired, and that it was issued for this server: its
-// audience has Options.Resource byte for byte. Of any other token, by asking the issuer (RFC 7662),
-// the same but for the signature.
+// A JSON Web Token is accepted if its issuer is one of [Options].Issuers, its algorithm is
+// asymmetric, its signature is of a key of the issuer, it is an access token and not an ID token,
+// it has not expired, and its audience has Options.Resource byte for byte (RFC 9068, section 4). A
+// token of an issuer with [Introspection] is sent to the issuer (RFC 7662); the same checks apply
+// to the response, except those of algorithm and signature.
 //
-// What a request says of hosts, keys or issuers selects among what is configured and is never
-// followed. A token in the URL is not looked at.
+// The claims and headers of a token select among the configured issuers and their keys. URLs in
+// them are never requested. A token in the URL of a request is not read.
 //
 // # When an issuer cannot be reached
 //
-// Its keys are used on for a day. A token that cannot be judged gets 503 and not 401: clients
-// throw tokens away that are refused, so that an outage of the issuer would log everybody out.
+// Its keys are used until they are a day old. A token that cannot be verified meanwhile gets 503
+// and not 401: clients drop a token that was refused, so that with 401 an outage of the issuer
+// would log everybody out.
 //
-// # Whose state it is
+// # Principals
 //
-// The principal of a request is the issuer and the subject of its token. It binds the state of
-// round trips and sessions, so a token that was refreshed, or has more scopes, goes on where the
-// older one was, and another person's does not. Handlers find the claims with [TokenFrom]. The
-// token itself they cannot get: it is for this server, and must not be passed on to others.
+// The principal of a request is the issuer and the subject of its token, unless Options.Subject
+// says otherwise. Round trips and sessions belong to a principal. A token that was refreshed or has
+// more scopes continues them; the token of another person does not. Handlers get the claims with
+// [TokenFrom], and never the token: it was issued for this server, and must not be passed on to
+// another (basic/authorization, "Token Handling").
+//
+// # Concurrency
+//
+// The methods of a [Guard] may be called concurrently. Requests that bring the same token at the
+// same time share one verification, and those that need the same keys share one fetch.
 package bearer

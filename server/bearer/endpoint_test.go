@@ -164,6 +164,43 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
+// TestTheWantedAudienceIsNamed: client and observer are told which audience a token must have, and
+// never which one it has.
+func TestTheWantedAudienceIsNamed(t *testing.T) {
+	for _, legacy := range []bool{false, true} {
+		f := newFakeIssuer(t)
+		h, seen := newEndpoint(t, f)
+		got, body := post(t, h, legacy, "",
+			"Bearer "+f.token(map[string]any{"aud": "https://s3cret.example.com"}))
+		said, events := got.Header.Get("WWW-Authenticate"), seen.take()
+		if got.StatusCode != http.StatusUnauthorized ||
+			!strings.Contains(said, `error_description="`+audience+`"`) {
+			t.Errorf("status %d, challenge %q", got.StatusCode, said)
+		}
+		if !strings.Contains(events, "bearer: token refused: "+audience) {
+			t.Errorf("the observer is told %s", events)
+		}
+		if strings.Contains(said+body+events, "s3cret") {
+			t.Errorf("the audience of the token is in %s %s %s", said, body, events)
+		}
+	}
+}
+
+// TestAnAudienceThatCannotBeQuotedIsNotSent: RFC 6750, 3 says what error_description may hold.
+func TestAnAudienceThatCannotBeQuotedIsNotSent(t *testing.T) {
+	f := newFakeIssuer(t)
+	for _, path := range []string{`/a"b`, "/é"} {
+		g := newGuard(t, f, func(o *bearer.Options) {
+			o.Resource = "https://mcp.example.com" + path
+		})
+		said := send(t, g, f.token(nil)).Header.Get("WWW-Authenticate")
+		const want = `Bearer error="invalid_token", error_description="audience", `
+		if !strings.HasPrefix(said, want) {
+			t.Errorf("challenge %q", said)
+		}
+	}
+}
+
 // TestChallengesNameConfiguredPlaces: not those that a request claims to be for.
 func TestChallengesNameConfiguredPlaces(t *testing.T) {
 	h, _ := newEndpoint(t, newFakeIssuer(t))

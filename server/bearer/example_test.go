@@ -2,32 +2,26 @@ package bearer_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"time"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A server whose tool needs a scope. Its issuer is in the process here; otherwise the URL of the
+// A server whose tool needs a scope. Its issuer is one for tests here. Otherwise the URL of the
 // issuer is enough, and its keys are fetched.
 func Example() {
-	issue, keys := newIssuer()
+	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
 		Resource: "https://mcp.example.com/mcp",
-		Issuers:  []bearer.Issuer{{URL: "https://login.example.com", Keys: keys}},
+		Issuers:  []bearer.Issuer{issuer.Trusted()},
 		Scopes:   []string{"files:read"},
 	})
 	if err != nil {
@@ -50,7 +44,12 @@ func Example() {
 	path, metadata := guard.Metadata()
 	mux.Handle(path, metadata)
 
-	for _, token := range []string{"", issue("files:read"), issue("files:read files:write")} {
+	for _, scopes := range [][]string{nil, {"files:read"}, {"files:read", "files:write"}} {
+		token := "" // of who has not logged in
+		if scopes != nil {
+			token = issuer.Issue(bearertest.Token{
+				Subject: "ann", Audience: "https://mcp.example.com/mcp", Scopes: scopes})
+		}
 		fmt.Println(callDelete(mux, token))
 	}
 	w := httptest.NewRecorder()
@@ -65,10 +64,10 @@ func Example() {
 
 // Another handler of the host, behind the same tokens. It reads a claim that its issuer adds.
 func ExampleGuard_RequireBearer() {
-	issue, keys := newIssuer()
+	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
 		Resource: "https://mcp.example.com/mcp",
-		Issuers:  []bearer.Issuer{{URL: "https://login.example.com", Keys: keys}},
+		Issuers:  []bearer.Issuer{issuer.Trusted()},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -85,7 +84,9 @@ func ExampleGuard_RequireBearer() {
 		}), "files:read")
 
 	r := httptest.NewRequest("GET", "https://mcp.example.com/downloads", nil)
-	r.Header.Set("Authorization", "Bearer "+issue("files:read"))
+	r.Header.Set("Authorization", "Bearer "+issuer.Issue(bearertest.Token{
+		Subject: "ann", Audience: "https://mcp.example.com/mcp", Scopes: []string{"files:read"},
+		Claims: map[string]any{"tenant": "acme"}}))
 	w := httptest.NewRecorder()
 	downloads.ServeHTTP(w, r)
 	fmt.Println(w.Code, w.Body)
@@ -113,40 +114,6 @@ func ExampleIntrospection() {
 	path, _ := guard.Metadata()
 	fmt.Println(path)
 	// Output: /.well-known/oauth-protected-resource/mcp
-}
-
-// newIssuer returns a function that issues tokens for ann with scopes, and the keys that verify
-// them.
-func newIssuer() (issue func(scopes string) string, keys []byte) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		log.Fatal(err)
-	}
-	keys, err = json.Marshal(jose.JSONWebKeySet{
-		Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "1"}}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	opts := (&jose.SignerOptions{}).WithType("at+jwt")
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256,
-		Key: jose.JSONWebKey{Key: private, KeyID: "1"}}, opts)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return func(scopes string) string {
-		claims := fmt.Sprintf(`{"iss":"https://login.example.com","sub":"ann","client_id":"app",`+
-			`"aud":"https://mcp.example.com/mcp","scope":%q,"tenant":"acme","exp":%d}`,
-			scopes, time.Now().Add(time.Hour).Unix())
-		signed, err := signer.Sign([]byte(claims))
-		if err != nil {
-			log.Fatal(err)
-		}
-		token, err := signed.CompactSerialize()
-		if err != nil {
-			log.Fatal(err)
-		}
-		return token
-	}, keys
 }
 
 // callDelete calls the tool and returns the status and the challenge.

@@ -30,6 +30,9 @@ func invalidToken(why string) string {
 	return fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, why, where)
 }
 
+// audience is what is said of a token for another server.
+const audience = "audience: the token must be for " + resource
+
 // wantRefusal checks status and challenge of a response.
 func wantRefusal(t *testing.T, response *http.Response, status int, challenge string) {
 	t.Helper()
@@ -103,10 +106,10 @@ func TestBadClaimsAreRefused(t *testing.T) {
 		"issuer with a slash":     {map[string]any{"iss": issuerURL + "/"}, "issuer"},
 		"without issuer":          {map[string]any{"iss": nil}, "issuer"},
 		"issuer is a list":        {map[string]any{"iss": []string{issuerURL}}, "malformed"},
-		"other audience":          {map[string]any{"aud": "https://x.example.com/mcp"}, "audience"},
-		"audience with a slash":   {map[string]any{"aud": resource + "/"}, "audience"},
-		"audience is the origin":  {map[string]any{"aud": "https://mcp.example.com"}, "audience"},
-		"without audience":        {map[string]any{"aud": nil}, "audience"},
+		"other audience":          {map[string]any{"aud": "https://x.example.com/mcp"}, audience},
+		"audience with a slash":   {map[string]any{"aud": resource + "/"}, audience},
+		"audience is the origin":  {map[string]any{"aud": "https://mcp.example.com"}, audience},
+		"without audience":        {map[string]any{"aud": nil}, audience},
 		"audience is a number":    {map[string]any{"aud": 7}, "malformed"},
 		"nobody":                  {map[string]any{"sub": nil, "client_id": nil}, "subject"},
 		"person called as client": {map[string]any{"sub": "client:app"}, "subject"},
@@ -271,7 +274,7 @@ func TestRequestsWithoutAToken(t *testing.T) {
 	wantRefusal(t, send(t, open, "", "files:read"), http.StatusUnauthorized,
 		`Bearer scope="files:read", `+where)
 	wantRefusal(t, send(t, open, f.token(map[string]any{"aud": "x"})), http.StatusUnauthorized,
-		invalidToken("audience"))
+		invalidToken(audience))
 }
 
 func TestMalformedHeaders(t *testing.T) {

@@ -10,21 +10,28 @@ import (
 )
 
 const (
-	// maxIntrospectionBytes bounds what an issuer says of a token.
+	// maxIntrospectionBytes is how long an introspection response may be.
 	maxIntrospectionBytes = 64 << 10
-	// maxAsked is how many tokens an issuer is asked about at a time. Others wait, so that
-	// made-up tokens do not flood it.
-	maxAsked = 64
+	// maxIntrospections is how many introspection requests to an issuer run at a time. Others
+	// wait, so that made-up tokens do not flood it.
+	maxIntrospections = 64
 )
 
-// introspect asks the issuer about a token (RFC 7662).
-func (i *issuer) introspect(ctx context.Context, token string) (*claims, error) {
+// introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section 2)
+// and returns the claims of an active one. The end of ctx ends the wait for a free place. A request
+// that was sent is not cancelled, since the response can be cached; it keeps the deadline of ctx.
+func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
 	select {
-	case i.asked <- struct{}{}:
-		defer func() { <-i.asked }()
+	case i.introspecting <- struct{}{}:
+		defer func() { <-i.introspecting }()
 	case <-ctx.Done():
-		return nil, &unavailableError{defaultRetry, ctx.Err()}
+		return nil, &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
 	}
+	if err := ctx.Err(); err != nil { // the place may have become free at the same time
+		return nil, &unavailableError{issuerUnreachable, defaultRetry, err}
+	}
+	ctx, cancel := withoutCancel(ctx)
+	defer cancel()
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.Introspection.URL,
 		strings.NewReader(form.Encode()))
@@ -33,37 +40,51 @@ func (i *issuer) introspect(ctx context.Context, token string) (*claims, error) 
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	// RFC 6749, 2.3.1: both are form-encoded before they are put together.
+	// Both are form-encoded before HTTP Basic joins them (RFC 6749, section 2.3.1).
 	r.SetBasicAuth(url.QueryEscape(i.Introspection.ClientID),
 		url.QueryEscape(i.Introspection.ClientSecret))
-	body, _, err := do(i.http, r, maxIntrospectionBytes)
+	body, _, err := sendRequest(i.http, r, maxIntrospectionBytes)
 	if err != nil {
-		return nil, &unavailableError{defaultRetry,
-			fmt.Errorf("introspection by %s: %w", i.URL, err)}
+		return nil, i.introspectionError(err)
 	}
 	return i.readIntrospection(body)
 }
 
-// readIntrospection reads what the issuer says. A response that cannot be read says nothing about
-// the token: it is not refused, nor accepted.
+// withoutCancel returns a context that ends at the deadline of ctx alone.
+func withoutCancel(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	ctx = context.WithoutCancel(ctx)
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, deadline)
+}
+
+// introspectionError is the error of an introspection that says nothing about the token: the token
+// is neither accepted nor refused.
+func (i *issuer) introspectionError(cause error) error {
+	return &unavailableError{issuerUnreachable, defaultRetry,
+		fmt.Errorf("introspection by %s: %w", i.URL, cause)}
+}
+
+// readIntrospection decodes an introspection response and returns the claims of an active bearer
+// token (RFC 7662, section 2.2). It refuses all other tokens.
 func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	c, err := readClaims(body)
 	if err != nil {
-		return nil, &unavailableError{defaultRetry,
-			fmt.Errorf("introspection by %s: %w", i.URL, err)}
+		return nil, i.introspectionError(err)
 	}
 	var active *bool
 	if err := c.read("active", &active); err != nil || active == nil {
-		return nil, &unavailableError{defaultRetry,
-			fmt.Errorf("introspection by %s: the response has no member active", i.URL)}
+		return nil, i.introspectionError(errors.New("the response has no member active"))
 	}
-	var kind string
-	switch err := c.read("token_type", &kind); {
+	var tokenType string
+	switch err := c.read("token_type", &tokenType); {
 	case !*active:
 		return nil, refuse(inactive, nil)
 	case c.issuer != "" && c.issuer != i.URL:
 		return nil, refuse(unknownIssuer, nil)
-	case err != nil, kind != "" && !strings.EqualFold(kind, "Bearer"):
+	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer"):
 		return nil, refuse(badType, errors.New("it is no bearer token"))
 	}
 	return c, nil

@@ -16,45 +16,48 @@ import (
 )
 
 const (
-	// keysTime is how long keys are fresh where their issuer does not say; what it says counts
-	// between minKeysTime and maxKeysTime.
-	keysTime    = 15 * time.Minute
-	minKeysTime = time.Minute
-	maxKeysTime = 24 * time.Hour
-	// staleTime is how long keys are used that cannot be fetched anew.
-	staleTime = 24 * time.Hour
-	// unknownKeyPause is the time between two fetches for keys that are not there, so that
-	// tokens with made-up keys do not make the server flood the issuer.
+	// defaultKeysLifetime is how long keys are fresh where the response has no max-age. A max-age
+	// counts between minKeysLifetime and maxKeysLifetime.
+	defaultKeysLifetime = 15 * time.Minute
+	minKeysLifetime     = time.Minute
+	maxKeysLifetime     = 24 * time.Hour
+	// maxStaleTime is how long after their fetch keys are used while fetches fail.
+	maxStaleTime = 24 * time.Hour
+	// unknownKeyPause is the time from a fetch that did not bring the key of a token to the next
+	// one. Without it tokens with made-up keys would make the server flood the issuer.
 	unknownKeyPause = 30 * time.Second
-	// failurePause is the time between two fetches after one that failed.
+	// failurePause is the time from a fetch that failed to the next one.
 	failurePause = 5 * time.Second
+	// fetchTimeout bounds a fetch, which is up to three requests for metadata and one for keys.
+	fetchTimeout = 2 * requestTimeout
 	// maxKeys and maxKeysBytes bound a key set.
 	maxKeys      = 100
 	maxKeysBytes = 512 << 10
-	// maxTries is how many keys are tried for a token that names none.
-	maxTries = 5
+	// maxKeysTried is how many keys are tried for a token without a key id.
+	maxKeysTried = 5
 )
 
-// An issuer is an authorization server with what is known of its keys.
+// An issuer is an authorization server with its keys, which it fetches.
 type issuer struct {
 	Issuer
-	http   *http.Client
-	asked  chan struct{}                     // an element for each token it is asked about
-	failed func(issuerURL string, err error) // nil: nobody is told
+	http          *http.Client
+	introspecting chan struct{}                     // an element for each request that runs
+	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
-	mu      sync.Mutex
-	keys    []jose.JSONWebKey
-	fetched time.Time     // when the fetch began that brought them; zero: none has
-	fresh   time.Time     // until when
-	tried   time.Time     // when the last fetch began
-	missed  time.Time     // when the last fetch began that was in vain for a token
-	failure error         // of the last fetch, nil: it succeeded
-	running chan struct{} // closed when the fetch that runs ends, nil: none runs
+	mu         sync.Mutex
+	keys       []jose.JSONWebKey
+	fetched    time.Time     // when the fetch began that brought the keys; zero: none has
+	freshUntil time.Time     // when the keys are to be fetched again
+	lastFetch  time.Time     // when the last fetch began
+	lastMiss   time.Time     // when the last fetch began that did not bring the key of a token
+	fetchErr   error         // of the last fetch; nil: it succeeded
+	fetching   chan struct{} // closed when the fetch that runs ends; nil: none runs
 }
 
+// newIssuer returns an issuer that sends its requests by client.
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
-	i := &issuer{Issuer: configured, http: client, failed: o.FetchFailed,
-		asked: make(chan struct{}, maxAsked)}
+	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
+		introspecting: make(chan struct{}, maxIntrospections)}
 	if configured.Keys == nil {
 		return i, nil
 	}
@@ -69,129 +72,174 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 	return i, nil
 }
 
-// keysFor returns the keys that may have signed a token, which was issued before the time issued.
-// It fetches them where they are not known or not fresh any more.
+// keysFor returns the keys that may have signed a token: those of the key id and the algorithm in
+// its header. A key that is not known is fetched, and the caller waits for it. Keys that are known
+// but not fresh are returned, and fetched in the background. issued is the latest time at which the
+// token may have been issued.
 func (i *issuer) keysFor(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if found := i.fittingLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
+	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
 		i.refreshLocked()
 		if len(found) == 0 {
 			return nil, refuse(unknownKey, nil)
 		}
 		return found, nil
 	}
-	if i.running == nil && i.pauseLocked() > 0 {
-		return nil, i.missLocked(id, issued)
+	if err := i.awaitFetchLocked(ctx, id, issued); err != nil {
+		return nil, err
 	}
-	running := i.fetchLocked()
-	i.mu.Unlock()
-	select {
-	case <-running:
-	case <-ctx.Done():
-	}
-	i.mu.Lock()
-	if err := ctx.Err(); err != nil {
-		return nil, &unavailableError{defaultRetry, err}
-	}
-	if found := i.fittingLocked(id, algorithm); len(found) > 0 {
+	if found := i.selectKeysLocked(id, algorithm); len(found) > 0 {
 		return found, nil
-	}
-	if i.failure == nil {
-		i.missed = i.tried
 	}
 	return nil, i.missLocked(id, issued)
 }
 
-// missLocked refuses a token whose key is not there: for good only if the keys are younger than
-// the token or have one of that name, for else the issuer may have a new one.
+// refetchKeys fetches the keys again for a token that has no key id, and that none of the known
+// keys has signed: the issuer may have published another one since. It refuses the token if that
+// cannot be, since the keys were fetched after the token was issued.
+func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.Time) (
+	[]jose.JSONWebKey, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.Keys != nil || issued.Before(i.fetched) {
+		return nil, refuse(badSignature, nil)
+	}
+	if err := i.awaitFetchLocked(ctx, "", issued); err != nil {
+		return nil, err
+	}
+	return i.selectKeysLocked("", algorithm), nil
+}
+
+// awaitFetchLocked waits until a fetch has ended, and unlocks i.mu meanwhile. It returns the error
+// for a token of the key id if no fetch may begin yet.
+func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Time) error {
+	if i.fetching == nil && i.fetchPauseLocked() > 0 {
+		return i.missingKeyErrorLocked(id, issued)
+	}
+	fetching := i.startFetchLocked()
+	i.mu.Unlock()
+	select {
+	case <-fetching:
+	case <-ctx.Done():
+	}
+	i.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		return &unavailableError{issuerUnreachable, defaultRetry, err}
+	}
+	return nil
+}
+
+// recordMiss is called after a fetch that did not bring the key of a token without key id. It
+// returns the error for the token.
+func (i *issuer) recordMiss(issued time.Time) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.missLocked("", issued)
+}
+
+// missLocked notes that the last fetch did not bring the key of a token, and returns the error for
+// the token.
 func (i *issuer) missLocked(id string, issued time.Time) error {
+	if i.fetchErr == nil {
+		i.lastMiss = i.lastFetch
+	}
+	return i.missingKeyErrorLocked(id, issued)
+}
+
+// missingKeyErrorLocked returns the error for a token whose key is not known. The token is refused
+// only if the keys were fetched after it was issued, or have one of that id for another algorithm:
+// else the issuer may have published the key since, and the token cannot be verified now.
+func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 	named := id != "" && slices.ContainsFunc(i.keys, func(key jose.JSONWebKey) bool {
 		return key.KeyID == id
 	})
-	if i.failure == nil && (named || issued.Before(i.fetched)) {
+	if i.fetchErr == nil && (named || issued.Before(i.fetched)) {
 		return refuse(unknownKey, nil)
 	}
-	cause := i.failure
-	if cause == nil {
-		cause = errors.New("its key is not known, and may be newer than the known ones")
+	after := max(i.fetchPauseLocked(), time.Second)
+	if i.fetchErr != nil {
+		return &unavailableError{issuerUnreachable, after, i.fetchErr}
 	}
-	return &unavailableError{max(i.pauseLocked(), time.Second), cause}
+	return &unavailableError{keyNotPublished, after,
+		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339))}
 }
 
-// pauseLocked returns how long no fetch may begin for a key that is not there.
-func (i *issuer) pauseLocked() time.Duration {
-	if i.failure != nil {
-		return failurePause - time.Since(i.tried)
+// fetchPauseLocked returns how long no fetch for an unknown key may begin; 0 or less: one may.
+func (i *issuer) fetchPauseLocked() time.Duration {
+	if i.fetchErr != nil {
+		return failurePause - time.Since(i.lastFetch)
 	}
-	return unknownKeyPause - time.Since(i.missed)
+	return unknownKeyPause - time.Since(i.lastMiss)
 }
 
-// fittingLocked returns the keys that fit a token: that of its id, or else a few.
-func (i *issuer) fittingLocked(id, algorithm string) []jose.JSONWebKey {
-	if i.Keys == nil && time.Since(i.fetched) > staleTime {
+// selectKeysLocked returns the known keys of an id and an algorithm; for an empty id, the first
+// few of the algorithm.
+func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
+	if i.Keys == nil && time.Since(i.fetched) > maxStaleTime {
 		return nil
 	}
 	var found []jose.JSONWebKey
 	for n := range i.keys {
 		key := &i.keys[n]
-		if (id == "" || key.KeyID == id) && fits(key, algorithm) && len(found) < maxTries {
+		if (id == "" || key.KeyID == id) && canVerify(key, algorithm) && len(found) < maxKeysTried {
 			found = append(found, *key)
 		}
 	}
 	return found
 }
 
-// refreshLocked fetches keys that are not fresh any more, while the old ones are used.
+// refreshLocked starts a fetch if the keys are not fresh any more.
 func (i *issuer) refreshLocked() {
-	if i.Keys == nil && time.Now().After(i.fresh) && time.Since(i.tried) >= failurePause {
-		i.fetchLocked()
+	if i.Keys == nil && time.Now().After(i.freshUntil) && time.Since(i.lastFetch) >= failurePause {
+		i.startFetchLocked()
 	}
 }
 
-// fetchLocked returns a channel that is closed when a fetch has ended, which it starts unless one
-// runs. The fetch has a time limit of its own: no caller ends it.
-func (i *issuer) fetchLocked() <-chan struct{} {
-	if i.running != nil {
-		return i.running
+// startFetchLocked starts a fetch unless one runs, and returns a channel that is closed when it
+// ends. The fetch has a time limit of its own: no caller ends it.
+func (i *issuer) startFetchLocked() <-chan struct{} {
+	if i.fetching != nil {
+		return i.fetching
 	}
 	done := make(chan struct{})
-	i.running, i.tried = done, time.Now()
+	i.fetching, i.lastFetch = done, time.Now()
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*requestTime)
+		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 		defer cancel()
-		keys, fresh, err := i.fetch(ctx)
+		keys, fresh, err := i.fetchKeys(ctx)
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		if i.failure = err; err == nil {
-			i.keys, i.fetched, i.fresh = keys, i.tried, time.Now().Add(fresh)
+		if i.fetchErr = err; err == nil {
+			i.keys, i.fetched, i.freshUntil = keys, i.lastFetch, time.Now().Add(fresh)
 		}
-		i.running = nil
+		i.fetching = nil
 		close(done)
-		if err != nil && i.failed != nil {
-			go i.reportFailure(err) // who waits for the keys does not wait for the host
+		if err != nil && i.fetchFailed != nil {
+			go i.reportFailure(err) // callers that wait for the keys do not wait for the host
 		}
 	}()
 	return done
 }
 
-// reportFailure tells the host of a failed fetch. A panic of the host's ends nothing else.
+// reportFailure calls Options.FetchFailed. A panic of the host is dropped: it must not end the
+// process.
 func (i *issuer) reportFailure(err error) {
 	defer func() { _ = recover() }()
-	i.failed(i.URL, err)
+	i.fetchFailed(i.URL, err)
 }
 
-// fetch gets the keys of the issuer, and how long they are fresh.
-func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
+// fetchKeys requests the keys of the issuer, and returns them and how long they are fresh.
+func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
 	at := i.KeysURL
 	if at == "" {
 		var err error
-		if at, err = i.discover(ctx); err != nil {
+		if at, err = i.discoverKeysURL(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
-	body, header, err := get(ctx, i.http, at, maxKeysBytes)
+	body, header, err := fetchDocument(ctx, i.http, at, maxKeysBytes)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the keys of %s: %w", i.URL, err)
 	}
@@ -199,11 +247,11 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, time.Duration, e
 	if err != nil {
 		return nil, 0, fmt.Errorf("the keys of %s: %w", i.URL, err)
 	}
-	return keys, freshness(header), nil
+	return keys, freshnessLifetime(header), nil
 }
 
-// readKeys reads a key set. Keys that cannot verify signatures are left out, such as those of
-// kinds that are not known, symmetric and private ones, and keys for encryption.
+// readKeys decodes a JSON Web Key Set (RFC 7517, section 5). It leaves out the keys that must not
+// verify signatures: of unknown types, symmetric, private, and for encryption.
 func readKeys(data []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

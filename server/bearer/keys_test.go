@@ -82,6 +82,14 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 		f.rotate("new")
 		token := f.token(nil)
 		wantUnavailable(t, send(t, g, token), "30")
+		// The operator is not told that the issuer is down.
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header["Authorization"] = []string{"Bearer " + token}
+		why := "has not published the key of the token: its key set of " +
+			time.Now().UTC().Format(time.RFC3339)
+		if _, err := g.Identify(r); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("got %v, want an error that says %q", err, why)
+		}
 		time.Sleep(30 * time.Second)
 		wantPassed(t, send(t, g, token), alice)
 	})
@@ -270,7 +278,7 @@ func TestIntrospection(t *testing.T) {
 	good := claimsOf(map[string]any{"active": true, "token_type": "Bearer"})
 	for name, of := range map[string]struct {
 		changes map[string]any
-		why     string // empty: it passes, "503": it cannot be judged
+		why     string // empty: it passes, "503": it cannot be verified
 	}{
 		"good":           {nil, ""},
 		"without expiry": {map[string]any{"exp": nil}, ""},
@@ -280,9 +288,9 @@ func TestIntrospection(t *testing.T) {
 		"without active": {map[string]any{"active": nil}, "503"},
 		"other issuer":   {map[string]any{"iss": "https://evil.example.com"}, "issuer"},
 		"other audience": {
-			map[string]any{"aud": "https://other.example.com"}, "audience",
+			map[string]any{"aud": "https://other.example.com"}, audience,
 		},
-		"without audience":          {map[string]any{"aud": nil}, "audience"},
+		"without audience":          {map[string]any{"aud": nil}, audience},
 		"expired":                   {map[string]any{"exp": 1}, "expired"},
 		"DPoP":                      {map[string]any{"token_type": "DPoP"}, "type"},
 		"neither person nor client": {map[string]any{"sub": nil, "client_id": nil}, "subject"},
@@ -357,9 +365,9 @@ func TestRefusedTokensEvictNoVerifiedOnes(t *testing.T) {
 	wantPassed(t, send(t, g, "good"), alice)
 }
 
-// TestTokensThatAreIntrospectedAreNotJudgedHere: their issuer may sign them as it likes. Those that
+// TestTokensThatAreIntrospectedAreNotVerifiedHere: their issuer may sign them as it likes. Those that
 // name an issuer are shown to no other.
-func TestTokensThatAreIntrospectedAreNotJudgedHere(t *testing.T) {
+func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	f := newFakeIssuer(t)
 	f.says = claimsOf(map[string]any{"active": true})
 	g := newGuard(t, f, introspecting)
@@ -397,6 +405,41 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 		all.Wait()
 		if n := f.count("/introspect"); n != 1000 {
 			t.Errorf("the issuer was asked about %d tokens, want all", n)
+		}
+	})
+}
+
+// TestTokensThatNobodyWaitsForAreNotIntrospected: a sender of made-up tokens does not wait for the
+// answers. Their verifications kept a goroutine each, and a place before that of other people.
+func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		hold := make(chan struct{})
+		f.hold, f.says = hold, claimsOf(map[string]any{"active": true})
+		g := newGuard(t, f, introspecting)
+		ctx, leave := context.WithCancel(t.Context())
+		var gone, waiting sync.WaitGroup
+		request := func(ctx context.Context, token string) *http.Response {
+			r := httptest.NewRequest(http.MethodGet, "/other", nil).WithContext(ctx)
+			r.Header.Set("Authorization", "Bearer "+token)
+			return sendRequest(g, r)
+		}
+		for n := range 1000 {
+			gone.Go(func() { wantUnavailable(t, request(ctx, fmt.Sprint("made-up-", n)), "5") })
+		}
+		synctest.Wait()
+		waiting.Go(func() { wantPassed(t, request(t.Context(), "made-up-999"), alice) })
+		waiting.Go(func() { wantPassed(t, request(t.Context(), "good"), alice) })
+		synctest.Wait()
+		leave()
+		gone.Wait()
+		waiting.Go(func() { wantPassed(t, request(t.Context(), "made-up-998"), alice) })
+		synctest.Wait()
+		close(hold)
+		waiting.Wait()
+		synctest.Wait()
+		if n := f.count("/introspect"); n > 64+3 {
+			t.Errorf("the issuer was asked about %d tokens, want at most 67", n)
 		}
 	})
 }
@@ -480,6 +523,21 @@ func TestMetadataOfAResourceAtTheRoot(t *testing.T) {
 	}
 }
 
+// TestMetadataOfAResourceThatEndsInASlash: the slash of a path belongs to the resource (RFC 9728,
+// section 3.1). Clients that compute the URL did not find the metadata.
+func TestMetadataOfAResourceThatEndsInASlash(t *testing.T) {
+	g := newGuard(t, newFakeIssuer(t), func(o *bearer.Options) { o.Resource = resource + "/" })
+	path, _ := g.Metadata()
+	if want := "/.well-known/oauth-protected-resource/mcp/"; path != want {
+		t.Errorf("path %s, want %s", path, want)
+	}
+	challenge := send(t, g, "").Header.Get("WWW-Authenticate")
+	if want := `resource_metadata="https://mcp.example.com` + path + `"`; !strings.Contains(
+		challenge, want) {
+		t.Errorf("challenge %s, want %s in it", challenge, want)
+	}
+}
+
 // TestPathsAreNotDecoded: what is escaped in the path of a resource is escaped in that of its
 // metadata, and a ServeMux finds it there.
 func TestPathsAreNotDecoded(t *testing.T) {
@@ -542,6 +600,7 @@ func TestWrongConfiguration(t *testing.T) {
 		"algorithm none":   func(o *bearer.Options) { o.Algorithms = []string{"none"} },
 		"algorithm HS256":  func(o *bearer.Options) { o.Algorithms = []string{"HS256"} },
 		"negative length":  func(o *bearer.Options) { o.MaxTokenBytes = -1 },
+		"empty audience":   func(o *bearer.Options) { o.Audiences = []string{""} },
 		"anonymous, scopes": func(o *bearer.Options) {
 			o.Anonymous, o.Scopes = true, []string{"a"}
 		},
@@ -602,4 +661,58 @@ func TestKeysOfAnIssuerOnTheNetAreFetchedByTLS(t *testing.T) {
 	if n := f.count("/keys"); n != 0 {
 		t.Errorf("the keys were fetched %d times", n)
 	}
+}
+
+// TestKeysWithoutIDAreRotated: neither the key nor the token has an id, as with issuers that have
+// one key. A token of the next key was refused until the keys were fetched again.
+func TestKeysWithoutIDAreRotated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		f.with(func(f *fakeIssuer) { f.keys = nil })
+		f.rotate("")
+		g := newGuard(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		old := f.token(nil)
+		wantPassed(t, send(t, g, old), alice)
+		time.Sleep(5 * time.Minute)
+		f.with(func(f *fakeIssuer) { f.keys = nil })
+		f.rotate("")
+		wantPassed(t, send(t, g, f.token(nil)), alice)
+		wantRefusal(t, send(t, g, old), http.StatusUnauthorized, invalidToken("signature"))
+		if n := f.count("/keys"); n != 2 {
+			t.Errorf("the keys were fetched %d times, want twice", n)
+		}
+	})
+}
+
+// TestTokensWithoutKeyIDDoNotFloodTheIssuer: those that no key has signed lead to one fetch in
+// 30 s. Nobody's token is refused for good meanwhile whose key may have been published since.
+func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeIssuer(t)
+		f.with(func(f *fakeIssuer) { f.keys = nil })
+		f.rotate("")
+		g := newGuard(t, f, nil)
+		wantPassed(t, send(t, g, f.token(nil)), alice)
+		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		for n := range 100 {
+			forged := sign(t, jose.ES256, mine, "at+jwt", claimsOf(map[string]any{"jti": n}))
+			wantUnavailable(t, send(t, g, forged), "30")
+		}
+		if n := f.count("/keys"); n != 2 {
+			t.Errorf("the keys were fetched %d times, want twice", n)
+		}
+		f.rotate("")
+		token := f.token(nil)
+		wantUnavailable(t, send(t, g, token), "30")
+		time.Sleep(30 * time.Second)
+		wantPassed(t, send(t, g, token), alice)
+		f.with(func(f *fakeIssuer) { f.down = true })
+		time.Sleep(2 * time.Minute)
+		forged := sign(t, jose.ES256, mine, "at+jwt", claimsOf(nil))
+		wantUnavailable(t, send(t, g, forged), "5")
+	})
 }

@@ -6,12 +6,30 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 )
 
-// wellKnown is where the metadata of a resource is: before its path (RFC 9728, 3.1).
+// wellKnown is the path of the metadata, before that of the resource (RFC 9728, section 3.1).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
+// prepareMetadata makes the document that [Guard.Metadata] serves, its path and its URL.
+func (g *Guard) prepareMetadata() error {
+	u, err := url.Parse(g.opts.Resource)
+	if err != nil {
+		return err
+	}
+	path := u.EscapedPath()
+	if path == "/" {
+		path = "" // RFC 9728 removes the slash of an origin, and keeps that of a path
+	}
+	g.metadataPath = wellKnown + path
+	g.metadataURL = u.Scheme + "://" + u.Host + g.metadataPath
+	g.metadata, err = g.encodeMetadata()
+	return err
+}
+
+// encodeMetadata returns the metadata of the resource (RFC 9728, section 2).
 func (g *Guard) encodeMetadata() ([]byte, error) {
 	document := struct {
 		Resource      string   `json:"resource"`
@@ -30,8 +48,9 @@ func (g *Guard) encodeMetadata() ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// Metadata returns the metadata of the resource (RFC 9728), and the path at which the host must
-// serve it, on the same origin as the endpoint. Pages of all origins may read it: it is public.
+// Metadata returns a handler that serves the metadata of the resource (RFC 9728), and the path at
+// which the host must serve it, on the origin of [Options].Resource. The handler answers GET, HEAD
+// and OPTIONS. It allows all origins (CORS), since the metadata is public.
 //
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)

@@ -20,104 +20,116 @@ import (
 )
 
 const (
-	// DefaultLeeway is how far the clocks of an issuer and of the server may differ.
+	// DefaultLeeway is [Options].Leeway where that is 0.
 	DefaultLeeway = time.Minute
-	// DefaultMaxTokenBytes bounds a token. Tokens with many claims have 2 or 3 KiB.
+	// DefaultMaxTokenBytes is [Options].MaxTokenBytes where that is 0. Tokens with many claims
+	// have 2 or 3 KiB.
 	DefaultMaxTokenBytes = 16 << 10
-	// DefaultMaxCachedTokens is how many verified tokens are remembered.
+	// DefaultMaxCachedTokens is [Options].MaxCachedTokens where that is 0.
 	DefaultMaxCachedTokens = 4096
 )
 
 // Options configure a [Guard]. Resource and Issuers are required.
 type Options struct {
-	// Resource is the URL of the MCP endpoint as clients know it, such as
-	// "https://mcp.example.com/mcp": https, or http to a loopback host, without query and
-	// fragment. Tokens must have been issued for it. It is never taken from what a request
-	// says.
+	// Resource is the resource identifier of the MCP server (RFC 8707): the URL of its endpoint
+	// as clients know it, such as "https://mcp.example.com/mcp". It must be https, or http to a
+	// loopback host, and have no query and no fragment. A token must have it in its audience. It
+	// is never derived from a request.
 	Resource string
-	// Issuers are the authorization servers whose tokens are accepted.
+	// Issuers are the authorization servers whose tokens are accepted. No two have the same URL.
 	Issuers []Issuer
-	// Scopes are needed for every request. Scopes of single tools, prompts and resources
-	// are theirs: server.Tool.Scopes.
+	// Scopes are needed for every request, besides those that a tool, prompt or resource needs
+	// (server.Tool.Scopes).
 	Scopes []string
-	// Supported are the scopes that the metadata names: the few with which a client can begin.
-	// Nil: Scopes. "offline_access" is not for a resource server to ask for, and is an error.
+	// Supported is scopes_supported of the metadata: the few scopes with which a client can
+	// begin. Nil: Scopes. "offline_access" is an error: clients request it of the authorization
+	// server, whatever the resource.
 	Supported []string
-	// Implies reports whether the scope have, which was granted, includes the scope need. A
-	// scope always includes itself. Calls overlap. Nil: scopes include nothing else.
+	// Implies reports whether the granted scope have includes the scope need. It is not called
+	// for equal scopes, which always include each other. Calls may overlap. Nil: no scope
+	// includes another.
 	Implies func(have, need string) bool
-	// Audiences are accepted in a token in the place of Resource, for authorization servers
-	// that do not know resource indicators (RFC 8707). They are compared byte for byte. Each
-	// must belong to this server alone.
+	// Audiences are accepted in the place of Resource, for authorization servers without resource
+	// indicators (RFC 8707). They are compared byte for byte. Each must belong to this server
+	// alone.
 	Audiences []string
-	// Subject names the principal of a token. An error refuses the token with 401; it goes to
-	// the observer of the server. Calls overlap. Nil: the issuer and the subject of the token,
-	// or "client:" and the id of the client where a token is of no person.
+	// Subject returns the principal of a verified token, which must not be anonymous. If it
+	// returns an error or panics, the token is refused with 401, and the observer of the server
+	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token, or
+	// "client:" and the client id for a token without a subject.
 	Subject func(t *Token) (protocol.Principal, error)
-	// Anonymous lets requests without a token pass, as anonymous and without scopes. A token
-	// that is refused stays refused. It cannot be combined with Scopes.
+	// Anonymous accepts requests without a token, as anonymous and without scopes. A request with
+	// a token that is refused is still refused. It cannot be combined with Scopes.
 	Anonymous bool
 
-	// Name and Documentation are shown to people: the name of the resource, and the URL of a
-	// page about it. They may be empty.
+	// Name and Documentation are resource_name and resource_documentation of the metadata, which
+	// are shown to people: the name of the resource, and the URL of a page about it. Both may be
+	// empty.
 	Name, Documentation string
 
-	// Algorithms are the signature algorithms that are accepted, of RS256, RS384, RS512,
-	// PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA. Nil: all of these.
+	// Algorithms are the accepted signature algorithms, of RS256, RS384, RS512, PS256, PS384,
+	// PS512, ES256, ES384, ES512 and EdDSA (RFC 7518, RFC 8037). Nil: all of these.
 	Algorithms []string
-	// StrictType accepts only tokens whose type is at+jwt (RFC 9068). Without it the types JWT
-	// and none are accepted as well, which many authorization servers send.
+	// StrictType accepts JSON Web Tokens of the type at+jwt alone (RFC 9068). Without it the type
+	// JWT and a missing type are accepted as well, which many authorization servers send.
 	StrictType bool
-	// Leeway is how far the clock of an issuer may differ. 0: DefaultLeeway, negative: not at
-	// all.
+	// Leeway is how far the clock of an issuer may differ from that of the server. 0:
+	// DefaultLeeway; negative: not at all.
 	Leeway time.Duration
-	// MaxTokenBytes bounds a token; longer ones are refused with 400. 0: DefaultMaxTokenBytes.
+	// MaxTokenBytes is how long a token may be; a longer one is refused with 400. 0:
+	// DefaultMaxTokenBytes; negative values are an error.
 	MaxTokenBytes int
-	// MaxCachedTokens is how many verified tokens are remembered, so that only the first
-	// request with each is slow. 0: DefaultMaxCachedTokens, negative: none.
+	// MaxCachedTokens is how many verified tokens are cached: a token is cached for up to five
+	// minutes, an introspected one for up to 30 seconds. 0: DefaultMaxCachedTokens; negative:
+	// each request verifies its token.
 	MaxCachedTokens int
-	// HTTPClient asks the issuers. Redirects are refused whatever it says. Nil: a client that
-	// uses the proxy of the environment.
+	// HTTPClient sends the requests to issuers. It never follows redirects, whatever its
+	// CheckRedirect says. A Timeout of 0 is 5 seconds. Nil: a client that uses the proxy of the
+	// environment.
 	HTTPClient *http.Client
-	// FetchFailed is told of each fetch of an issuer's keys that failed: the old ones are used on
-	// for a day, which no request shows. It must be quick; calls overlap. Nil: nobody is told.
+	// FetchFailed is called after each fetch of an issuer's keys that failed. No request shows
+	// such a failure while older keys are used, until they are a day old. Calls may overlap; each
+	// has a goroutine of its own. Nil: failures are not reported.
 	FetchFailed func(issuerURL string, err error)
 }
 
-// An Issuer is an authorization server whose tokens are accepted. With its URL alone tokens are
-// JSON Web Tokens, and its keys are found by its metadata.
+// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys and
+// Introspection may be set. With none of them, tokens are JSON Web Tokens, and the metadata of the
+// issuer says where its keys are.
 type Issuer struct {
-	// URL is the identifier of the issuer, spelled as in its tokens and its metadata: https, or
-	// http to a loopback host.
+	// URL is the issuer identifier, as in the tokens and the metadata, which is compared byte for
+	// byte: https, or http to a loopback host.
 	URL string
-	// KeysURL is where its keys are (JWKS). Empty: its metadata says so.
+	// KeysURL is the URL of the JSON Web Key Set, in the place of the jwks_uri of the metadata.
 	KeysURL string
-	// Keys are its keys, a JSON Web Key Set, for issuers whose keys are never fetched.
+	// Keys is a JSON Web Key Set (RFC 7517), for issuers whose keys are never fetched.
 	Keys []byte
-	// Introspection asks the issuer about each token (RFC 7662) instead of reading it. Nil:
-	// tokens are JSON Web Tokens. One issuer may have it: tokens that name no issuer go there.
+	// Introspection has the issuer introspect each token (RFC 7662), also JSON Web Tokens. One
+	// issuer may have it: tokens that name no issuer are sent there.
 	Introspection *Introspection
 }
 
-// Introspection says where and as whom an issuer is asked about tokens.
+// An Introspection is the introspection endpoint of an [Issuer], and the credentials for it (RFC
+// 7662, section 2). All fields are required.
 type Introspection struct {
 	// URL is the introspection endpoint: https, or http to a loopback host.
 	URL string
-	// ClientID and ClientSecret authenticate this server there (HTTP Basic).
+	// ClientID and ClientSecret authenticate this server, by HTTP Basic.
 	ClientID, ClientSecret string
 }
 
-// Format implements [fmt.Formatter]. It leaves the secret out, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the client id alone, whatever the verb.
 func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.text()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
 func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.text()) }
 
+// text returns what is printed of the introspection.
 func (i Introspection) text() string { return "introspection by client " + i.ClientID }
 
-// algorithms are those that an issuer can sign with and a resource server can check without a
-// secret: none of the symmetric ones, and not "none".
-func algorithms() []string {
+// supportedAlgorithms returns the asymmetric signature algorithms: neither "none" nor those for
+// which the server would need the secret of the issuer.
+func supportedAlgorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
 		"EdDSA"}
 }
@@ -127,6 +139,21 @@ func (o *Options) check() error {
 	if err := checkIdentifier("Resource", o.Resource); err != nil {
 		return err
 	}
+	if err := o.checkIssuers(); err != nil {
+		return err
+	}
+	if o.Anonymous && len(o.Scopes) > 0 {
+		return errors.New("bearer: Options.Anonymous and Options.Scopes exclude each other")
+	}
+	if slices.Contains(o.Audiences, "") { // an environment variable that is not set, for example
+		return errors.New("bearer: Options.Audiences has an empty entry: a token with an empty " +
+			"audience would be accepted")
+	}
+	return errors.Join(o.checkScopes(), o.checkLimits(), o.checkAlgorithms())
+}
+
+// checkIssuers returns what is wrong with Issuers.
+func (o *Options) checkIssuers() error {
 	if len(o.Issuers) == 0 {
 		return errors.New("bearer: Options.Issuers is empty: no token could be accepted")
 	}
@@ -147,12 +174,10 @@ func (o *Options) check() error {
 		return errors.New("bearer: two issuers have Introspection: a token that names no issuer " +
 			"would be shown to the wrong one")
 	}
-	if o.Anonymous && len(o.Scopes) > 0 {
-		return errors.New("bearer: Options.Anonymous and Options.Scopes exclude each other")
-	}
-	return errors.Join(o.checkScopes(), o.checkNumbers(), o.checkAlgorithms())
+	return nil
 }
 
+// check returns what is wrong with the issuer, except for its keys, which newIssuer reads.
 func (i *Issuer) check() error {
 	if err := checkIdentifier("Issuer.URL", i.URL); err != nil {
 		return err
@@ -180,7 +205,8 @@ func (i *Issuer) check() error {
 	return nil
 }
 
-// checkIdentifier checks the URL of a resource or an issuer, which is compared byte for byte.
+// checkIdentifier checks the identifier of a resource (RFC 8707, section 2) or an issuer (RFC 8414,
+// section 2). field names the option. Braces would be wildcards in the pattern of a ServeMux.
 func checkIdentifier(field, text string) error {
 	if text == "" {
 		return fmt.Errorf("bearer: %s is empty", field)
@@ -198,6 +224,7 @@ func checkIdentifier(field, text string) error {
 	return nil
 }
 
+// checkEndpoint checks that text is the URL of an endpoint: https, or http to a loopback host.
 func checkEndpoint(field, text string) error {
 	if _, err := urlrule.Check(text); err != nil {
 		return fmt.Errorf("bearer: %s: %w", field, err)
@@ -205,6 +232,7 @@ func checkEndpoint(field, text string) error {
 	return nil
 }
 
+// checkScopes returns what is wrong with Scopes and Supported.
 func (o *Options) checkScopes() error {
 	for _, text := range slices.Concat(o.Scopes, o.Supported) {
 		if text == "offline_access" {
@@ -219,28 +247,30 @@ func (o *Options) checkScopes() error {
 	return nil
 }
 
-func (o *Options) checkNumbers() error {
+// checkLimits returns what is wrong with the limits.
+func (o *Options) checkLimits() error {
 	if o.MaxTokenBytes < 0 {
 		return errors.New("bearer: Options.MaxTokenBytes is negative; 0 is the default")
 	}
 	return nil
 }
 
+// checkAlgorithms returns what is wrong with Algorithms.
 func (o *Options) checkAlgorithms() error {
 	for _, name := range o.Algorithms {
-		if !slices.Contains(algorithms(), name) {
+		if !slices.Contains(supportedAlgorithms(), name) {
 			return fmt.Errorf("bearer: Options.Algorithms has %q; accepted are %s", name,
-				strings.Join(algorithms(), ", "))
+				strings.Join(supportedAlgorithms(), ", "))
 		}
 	}
 	return nil
 }
 
-// signatureAlgorithms returns the accepted algorithms as the library spells them.
+// signatureAlgorithms returns the accepted algorithms in the type of package jose.
 func (o *Options) signatureAlgorithms() []jose.SignatureAlgorithm {
 	names := o.Algorithms
 	if names == nil {
-		names = algorithms()
+		names = supportedAlgorithms()
 	}
 	accepted := make([]jose.SignatureAlgorithm, len(names))
 	for i, name := range names {
@@ -249,6 +279,7 @@ func (o *Options) signatureAlgorithms() []jose.SignatureAlgorithm {
 	return accepted
 }
 
+// leeway returns the effective value of Leeway.
 func (o *Options) leeway() time.Duration {
 	if o.Leeway == 0 {
 		return DefaultLeeway
@@ -256,4 +287,5 @@ func (o *Options) leeway() time.Duration {
 	return max(o.Leeway, 0)
 }
 
+// maxTokenBytes returns the effective value of MaxTokenBytes.
 func (o *Options) maxTokenBytes() int { return limit.Or(o.MaxTokenBytes, DefaultMaxTokenBytes) }

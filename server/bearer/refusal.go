@@ -12,32 +12,33 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A reason is why a token is refused. Clients are told these words and nothing else: causes go to
-// the observer of the server.
+// A reason says why a token is refused or cannot be verified. It is the error_description that the
+// client gets. Causes are more detailed; they go to the observer of the server alone.
 type reason string
 
 const (
-	notSaid        reason = "no token"
-	malformed      reason = "malformed"
-	badAlgorithm   reason = "algorithm"
-	badType        reason = "type"
-	unknownIssuer  reason = "issuer"
-	unknownKey     reason = "key"
-	badSignature   reason = "signature"
-	expired        reason = "expired"
-	notYetValid    reason = "not yet valid"
-	wrongAudience  reason = "audience"
-	wrongSubject   reason = "subject"
-	inactive       reason = "inactive"
-	notJudged      reason = "the authorization server cannot be reached"
-	severalHeaders reason = "several Authorization headers"
-	badHeader      reason = "Authorization header"
+	noToken           reason = "no token"
+	malformed         reason = "malformed"
+	badAlgorithm      reason = "algorithm"
+	badType           reason = "type"
+	unknownIssuer     reason = "issuer"
+	unknownKey        reason = "key"
+	badSignature      reason = "signature"
+	expired           reason = "expired"
+	notYetValid       reason = "not yet valid"
+	wrongAudience     reason = "audience"
+	wrongSubject      reason = "subject"
+	inactive          reason = "inactive"
+	issuerUnreachable reason = "the authorization server cannot be reached"
+	keyNotPublished   reason = "the authorization server has not published the key of the token"
+	severalHeaders    reason = "several Authorization headers"
+	badHeader         reason = "Authorization header"
 )
 
-// A refusedError refuses a token.
+// A refusedError says that a token is refused, or that the request has none.
 type refusedError struct {
 	why   reason
-	cause error // nil: nothing more to say
+	cause error // may be nil
 }
 
 func (e *refusedError) Error() string {
@@ -49,68 +50,96 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.cause }
 
+// refuse returns the error that refuses a token. cause may be nil.
 func refuse(why reason, cause error) *refusedError { return &refusedError{why, cause} }
 
-// An unavailableError says that a token cannot be judged now.
+// An unavailableError says that a token cannot be verified now.
 type unavailableError struct {
-	after time.Duration // when to ask again
-	cause error
+	why        reason
+	retryAfter time.Duration // when the client may send the request again
+	cause      error         // may be nil
 }
 
 func (e *unavailableError) Error() string {
-	return fmt.Sprintf("bearer: %s: %v", notJudged, e.cause)
+	if e.cause == nil {
+		return "bearer: " + string(e.why)
+	}
+	return fmt.Sprintf("bearer: %s: %v", e.why, e.cause)
 }
 
 func (e *unavailableError) Unwrap() error { return e.cause }
 
-// defaultRetry is when a client may come back that met an issuer which does not answer.
+// defaultRetry is when a client may send its request again after the issuer did not answer.
 const defaultRetry = 5 * time.Second
 
-// refusal turns an error into the response that the client gets.
-func (g *Guard) refusal(err error) *serverhttp.AuthError {
+// authError returns the response to a request that [Guard.authenticate] refused (RFC 6750, section
+// 3.1).
+func (g *Guard) authError(err error) *serverhttp.AuthError {
 	if e := (*unavailableError)(nil); errors.As(err, &e) {
-		return &serverhttp.AuthError{Status: http.StatusServiceUnavailable, RetryAfter: e.after,
-			Err: err}
+		return &serverhttp.AuthError{Status: http.StatusServiceUnavailable,
+			RetryAfter: e.retryAfter, Err: err}
 	}
 	refused := (*refusedError)(nil)
 	if !errors.As(err, &refused) {
 		refused = refuse(malformed, err)
 	}
 	switch refused.why {
-	case notSaid: // RFC 6750, 3.1: no error code where there was no token
+	case noToken: // a response to a request without a token has no error code
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
-			Challenge: g.challenge("", "", g.opts.Scopes), Err: err}
+			Challenge: g.formatChallenge("", "", g.opts.Scopes), Err: err}
 	case badHeader, severalHeaders:
 		return &serverhttp.AuthError{Status: http.StatusBadRequest,
-			Challenge: g.challenge("invalid_request", string(refused.why), nil), Err: err}
+			Challenge: g.formatChallenge("invalid_request", string(refused.why), nil), Err: err}
 	}
-	return &serverhttp.AuthError{Status: http.StatusUnauthorized,
-		Challenge: g.challenge("invalid_token", string(refused.why), g.opts.Scopes), Err: err}
+	challenge := g.formatChallenge("invalid_token", g.describeReason(refused.why), g.opts.Scopes)
+	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge, Err: err}
 }
 
-// Challenge implements [serverhttp.Authority]: it names all scopes that the request needs, and
-// those that every request needs.
+// describeReason returns the error_description for a reason. For a wrong audience it names the
+// resource, which is public, but neither the audiences of the token nor [Options].Audiences.
+func (g *Guard) describeReason(why reason) string {
+	if why == wrongAudience && isDescription(g.opts.Resource) {
+		return string(why) + ": " + g.audienceHint()
+	}
+	return string(why)
+}
+
+// audienceHint says which audience a token must have.
+func (g *Guard) audienceHint() string { return "the token must be for " + g.opts.Resource }
+
+// isDescription reports whether text may stand in an error_description (RFC 6750, section 3).
+func isDescription(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r < ' ' || r > '~' || r == '"' || r == '\\'
+	})
+}
+
+// Challenge implements [serverhttp.Authority]. Its challenge names the scopes of lack and
+// [Options].Scopes. The status is 403, and 401 for an anonymous request. lack may be nil.
 func (g *Guard) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serverhttp.AuthError {
 	var need []string
 	if lack != nil {
 		need = lack.Need
 	}
-	return g.lackOfScope(id.Principal.Anonymous(), need)
+	return g.insufficientScopeError(id.Principal.Anonymous(), need)
 }
 
-func (g *Guard) lackOfScope(anonymous bool, need []string) *serverhttp.AuthError {
+// insufficientScopeError returns the response to a request that lacks one of the scopes need, or of
+// those that every request needs. One without a token is to come back with one.
+func (g *Guard) insufficientScopeError(anonymous bool, need []string) *serverhttp.AuthError {
 	need = scope.Union(g.opts.Scopes, need)
 	if anonymous {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
-			Challenge: g.challenge("", "", need)}
+			Challenge: g.formatChallenge("", "", need)}
 	}
 	return &serverhttp.AuthError{Status: http.StatusForbidden,
-		Challenge: g.challenge("insufficient_scope", "more scopes are needed", need)}
+		Challenge: g.formatChallenge("insufficient_scope", "more scopes are needed", need)}
 }
 
-// challenge returns the value of a WWW-Authenticate header (RFC 6750, 3; RFC 9728, 5.1). code and
-// text are of a fixed set, scopes have been checked: nothing needs to be escaped.
-func (g *Guard) challenge(code, text string, scopes []string) string {
+// formatChallenge returns the value of a WWW-Authenticate header (RFC 6750, section 3; RFC 9728,
+// section 5.1). Nothing needs to be escaped: code is one of a fixed set, and description and scopes
+// have been checked.
+func (g *Guard) formatChallenge(code, description string, scopes []string) string {
 	var params []string
 	add := func(name, value string) {
 		if value != "" {
@@ -118,7 +147,7 @@ func (g *Guard) challenge(code, text string, scopes []string) string {
 		}
 	}
 	add("error", code)
-	add("error_description", text)
+	add("error_description", description)
 	add("scope", strings.Join(scopes, " "))
 	add("resource_metadata", g.metadataURL)
 	return "Bearer " + strings.Join(params, ", ")

@@ -13,10 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// RequireBearer returns a handler that lets requests pass to next whose token has the scopes,
-// besides [Options].Scopes. It is for other handlers of the host; the endpoint of the protocol
-// takes the Guard as its [serverhttp.Authority]. next finds the token's claims with [TokenFrom],
-// and does not see the token: the Authorization header is removed.
+// RequireBearer returns a handler that passes a request on to next if its token has the scopes and
+// [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, or with 503 and
+// Retry-After where the token cannot be verified now; the body is a JSON object with the error
+// code. It is for other handlers of the host; the MCP endpoint takes the Guard as its
+// [serverhttp.Authority].
+//
+// next finds the claims of the token with [TokenFrom]. It does not get the token: the Authorization
+// header is removed. Requests are handled concurrently.
 func (g *Guard) RequireBearer(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := g.Identify(r)
@@ -38,7 +42,8 @@ func (g *Guard) RequireBearer(next http.Handler, scopes ...string) http.Handler 
 	})
 }
 
-// writeRefusal sends a refusal, with the words of its challenge as the body.
+// writeRefusal sends the response to a refused request, with its error code as the body. err is an
+// AuthError, or is answered with 401.
 func writeRefusal(w http.ResponseWriter, err error) {
 	refused := (*serverhttp.AuthError)(nil)
 	if !errors.As(err, &refused) {
@@ -55,12 +60,13 @@ func writeRefusal(w http.ResponseWriter, err error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(refused.Status)
-	body, _ := json.Marshal(map[string]string{"error": codeOf(refused)}) // strings can be encoded
-	_, _ = w.Write(body)                                                 // the client has gone
+	// Strings can always be encoded. An error of Write means that the client is gone.
+	body, _ := json.Marshal(map[string]string{"error": errorCode(refused)})
+	_, _ = w.Write(body)
 }
 
-// codeOf returns the error code of a refusal.
-func codeOf(refused *serverhttp.AuthError) string {
+// errorCode returns the error code of a refusal, which is that of its challenge.
+func errorCode(refused *serverhttp.AuthError) string {
 	if refused.Status == http.StatusServiceUnavailable {
 		return "temporarily_unavailable"
 	}

@@ -1,112 +1,138 @@
 package bearer
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rsa"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// minRSABits is the shortest RSA key that is used (RFC 7518, 3.3).
-const minRSABits = 2048
-
-// splitJWT returns the header and the payload of a JSON Web Token, nil: it is none. Nothing of
-// what they say is verified. Each part has one spelling only.
-func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) {
-	parts := strings.SplitN(token, ".", 4)
-	if len(parts) != 3 {
-		return nil, nil
-	}
-	var decoded [3][]byte
-	for n, part := range parts {
-		var err error
-		if decoded[n], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
-			return nil, nil
+// verifyToken verifies a token of which no decision is cached. Its unverified iss claim selects
+// one of the configured issuers, and nothing else.
+func (g *Guard) verifyToken(ctx context.Context, token string) decision {
+	header, payload := splitJWT(token)
+	if header == nil {
+		if g.opaqueIssuer == nil {
+			return decision{err: refuse(malformed, nil)}
 		}
+		return g.verifyByIntrospection(ctx, g.opaqueIssuer, token)
 	}
-	if jsonx.Unmarshal(decoded[0], &header) != nil || header["alg"] == nil {
-		return nil, nil
+	c, err := readClaims(payload)
+	if err != nil {
+		return decision{err: refuse(malformed, err)}
 	}
-	return header, decoded[1]
+	i := g.selectIssuer(c)
+	switch {
+	case i == nil:
+		return decision{err: refuse(unknownIssuer, nil)}
+	case i.Introspection != nil:
+		return g.verifyByIntrospection(ctx, i, token)
+	}
+	if err := g.verifySignature(ctx, i, header, token, payload, c.issued); err != nil {
+		return decision{err: err}
+	}
+	if err := g.checkClaims(c, true); err != nil {
+		return decision{err: err}
+	}
+	return g.resolveIdentity(i, c, maxCacheTime)
 }
 
-// checkHeader refuses types that are no access tokens, and extensions that must be understood.
-// Keys that the header brings along, or says where to find, are never looked at.
-func (g *Guard) checkHeader(header map[string]json.RawMessage) error {
-	if _, ok := header["crit"]; ok {
-		return refuse(malformed, errors.New("it has critical header parameters"))
+// selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
+// iss the one with introspection. Nil: it is not configured.
+func (g *Guard) selectIssuer(c *claims) *issuer {
+	if c.issuer == "" && g.opaqueIssuer != nil {
+		return g.opaqueIssuer
 	}
-	var kind string
-	if raw, ok := header["typ"]; ok {
-		if json.Unmarshal(raw, &kind) != nil || kind == "" {
-			return refuse(badType, nil)
-		}
-	}
-	switch strings.ToLower(kind) {
-	case "at+jwt", "application/at+jwt":
-		return nil
-	case "jwt", "":
-		if !g.opts.StrictType {
-			return nil
-		}
-	}
-	return refuse(badType, nil)
+	return g.issuers[c.issuer]
 }
 
-// verify checks the header of a token of an issuer, and that its signature is one of payload. The
-// token was issued at the time issued, as it says.
-func (g *Guard) verify(ctx context.Context, i *issuer, header map[string]json.RawMessage,
-	token string, payload []byte, issued time.Time) error {
-	if err := g.checkHeader(header); err != nil {
-		return err
-	}
-	signed, err := jose.ParseSignedCompact(token, g.algorithms)
-	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
-		return refuse(badAlgorithm, nil)
+// verifyByIntrospection has the issuer introspect a token, and checks the claims of the response.
+func (g *Guard) verifyByIntrospection(ctx context.Context, i *issuer, token string) decision {
+	c, err := i.introspectToken(ctx, token)
+	if err == nil {
+		err = g.checkClaims(c, false)
 	}
 	if err != nil {
-		return refuse(malformed, nil)
-	}
-	said := signed.Signatures[0].Protected
-	keys, err := i.keysFor(ctx, said.KeyID, said.Algorithm, issued.Add(g.opts.leeway()))
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		// The library decodes the token for itself: what it verified must be what we have read.
-		if got, err := signed.Verify(key.Key); err == nil && bytes.Equal(got, payload) {
-			return nil
+		d := decision{err: err}
+		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+			d.until = time.Now().Add(inactiveCacheTime)
 		}
+		return d
 	}
-	return refuse(badSignature, nil)
+	return g.resolveIdentity(i, c, maxActiveCacheTime)
 }
 
-// fits reports whether a key may verify signatures of an algorithm.
-func fits(key *jose.JSONWebKey, algorithm string) bool {
-	if key.Algorithm != "" && key.Algorithm != algorithm {
-		return false
+// checkClaims checks the claims that every token must have, however it was verified. The order
+// matters: an expired token is refused as expired, whatever else it lacks.
+func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
+	now, leeway := time.Now(), g.opts.leeway()
+	switch {
+	case c.expiry.IsZero() && needExpiry, !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
+		return refuse(expired, nil)
+	case now.Add(leeway).Before(c.notBefore), now.Add(leeway).Before(c.issued):
+		return refuse(notYetValid, nil)
+	case !slices.ContainsFunc(c.audience, g.isAudience):
+		return refuse(wrongAudience, errors.New(g.audienceHint()))
+	case c.isNotAccessToken():
+		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
+	case c.has("cnf"): // whoever sends it has not proved to have the key (RFC 7800)
+		return refuse(badType, errors.New("it is bound to a key"))
 	}
-	switch k := key.Key.(type) {
-	case *rsa.PublicKey:
-		return (strings.HasPrefix(algorithm, "RS") || strings.HasPrefix(algorithm, "PS")) &&
-			k.N.BitLen() >= minRSABits
-	case *ecdsa.PublicKey:
-		return k.Curve == map[string]elliptic.Curve{
-			"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521(),
-		}[algorithm]
-	case ed25519.PublicKey:
-		return algorithm == "EdDSA"
+	return nil
+}
+
+// isAudience reports whether an audience of a token is this server.
+func (g *Guard) isAudience(name string) bool {
+	return name == g.opts.Resource || slices.Contains(g.opts.Audiences, name)
+}
+
+// resolveIdentity makes the identity of verified claims, which counts for at most keep, and not
+// longer than the token. Options.Subject may refuse it.
+func (g *Guard) resolveIdentity(i *issuer, c *claims, keep time.Duration) decision {
+	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
+		Scopes: c.scopes, Expiry: c.expiry, claims: c.all}
+	principalOf := g.opts.Subject
+	if principalOf == nil {
+		principalOf = defaultPrincipal
 	}
-	return false
+	p, err := principalOf(t)
+	if err == nil && p.Anonymous() {
+		err = errors.New("the principal is anonymous")
+	}
+	if err != nil {
+		return decision{err: refuse(wrongSubject, err)}
+	}
+	until := time.Now().Add(keep)
+	if end := c.expiry.Add(g.opts.leeway()); !c.expiry.IsZero() && end.Before(until) {
+		until = end
+	}
+	return decision{until: until, identity: serverhttp.Identity{
+		Principal: p,
+		Access:    &server.Access{Scopes: c.scopes, Implies: g.opts.Implies},
+		Values: func(ctx context.Context) context.Context {
+			return context.WithValue(ctx, tokenKey{}, t)
+		},
+	}}
+}
+
+// clientPrefix begins the subjects of principals that are clients.
+const clientPrefix = "client:"
+
+// defaultPrincipal names the principal of a token where Options.Subject is nil. It refuses a
+// subject that would name the same principal as a client.
+func defaultPrincipal(t *Token) (protocol.Principal, error) {
+	switch {
+	case strings.HasPrefix(t.Subject, clientPrefix):
+		return protocol.Principal{}, errors.New("the subject looks like that of a client")
+	case t.Subject != "":
+		return protocol.Principal{Issuer: t.Issuer, Subject: t.Subject}, nil
+	case t.ClientID != "":
+		return protocol.Principal{Issuer: t.Issuer, Subject: clientPrefix + t.ClientID}, nil
+	}
+	return protocol.Principal{}, errors.New("the token names neither a subject nor a client")
 }

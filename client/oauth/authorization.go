@@ -1,0 +1,128 @@
+package oauth
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// A Login is a login that has begun: the URL for the person, and what is needed to check the
+// authorization response (RFC 6749, section 4.1.2). It can be encoded as JSON, so that another
+// process can finish it. The JSON holds secrets: seal it before it leaves the host.
+type Login struct {
+	// URL is the authorization request, which the person opens in a browser.
+	URL string
+
+	data loginData
+}
+
+// A loginData is the JSON of a Login.
+type loginData struct {
+	URL         string    `json:"url"`
+	Endpoint    string    `json:"endpoint"`
+	Account     string    `json:"account,omitempty"`
+	Issuer      string    `json:"issuer"` // as in its metadata
+	Resource    string    `json:"resource"`
+	RedirectURI string    `json:"redirect_uri"`
+	ClientID    string    `json:"client_id"`
+	State       string    `json:"state"`
+	Verifier    string    `json:"verifier"`
+	Scopes      []string  `json:"scopes,omitempty"`
+	Began       time.Time `json:"began"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (l Login) MarshalJSON() ([]byte, error) {
+	l.data.URL = l.URL
+	return json.Marshal(l.data)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. Its error does not quote data.
+func (l *Login) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, &l.data); err != nil {
+		return errors.New("oauth: it is not a login")
+	}
+	l.URL = l.data.URL
+	return nil
+}
+
+// Format implements [fmt.Formatter]. It prints the issuer alone, whatever the verb.
+func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
+
+// LogValue implements [slog.LogValuer] as Format does.
+func (l Login) LogValue() slog.Value { return slog.StringValue(l.text()) }
+
+// text returns what is printed of a login.
+func (l Login) text() string { return "login at " + l.data.Issuer }
+
+// authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
+// 4.3; RFC 8707, section 2). The query of the authorization endpoint stays, except for parameters
+// of the same names.
+func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
+	u, err := url.Parse(m.Authorization)
+	if err != nil {
+		return "", &MetadataError{l.Issuer, errors.New("authorization_endpoint is no URL")}
+	}
+	q := u.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": l.ClientID, "redirect_uri": l.RedirectURI,
+		"state": l.State, "resource": l.Resource, "scope": joinScopes(l.Scopes),
+		"code_challenge":        oauth2.S256ChallengeFromVerifier(l.Verifier),
+		"code_challenge_method": "S256",
+	} {
+		if q.Del(name); value != "" {
+			q.Set(name, value)
+		}
+	}
+	if slices.Contains(l.Scopes, scopeOfflineAccess) {
+		q.Set("prompt", "consent") // OpenID Connect requires it for offline_access
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// readCallback checks an authorization response and returns its code (RFC 6749, section 4.1.2; RFC
+// 9207, section 2.4). The state and the issuer are checked before anything else is believed or
+// shown.
+func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code string, err error) {
+	q, err := url.ParseQuery(callback.RawQuery)
+	if err != nil {
+		return "", &CallbackError{"it cannot be read"}
+	}
+	for _, name := range []string{"state", "iss", "code", "error", "error_description"} {
+		if len(q[name]) > 1 {
+			return "", &CallbackError{"it has " + name + " twice"}
+		}
+	}
+	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
+		return "", &CallbackError{"its state is not that of the login"}
+	}
+	switch iss, sent := q["iss"]; {
+	case sent && iss[0] != m.Issuer:
+		return "", &CallbackError{"it comes from another issuer"}
+	case !sent && m.SendsIssuer:
+		return "", &CallbackError{"it does not say which issuer it comes from"}
+	}
+	if q.Has("error") {
+		if q.Has("code") {
+			return "", &CallbackError{"it has a code and an error"}
+		}
+		failed := &LoginError{Code: knownErrorCode(q.Get("error"))}
+		if text := q.Get("error_description"); text != "" {
+			failed.Text = quoteUntrusted(text)
+		}
+		return "", failed
+	}
+	if code = q.Get("code"); code == "" {
+		return "", &CallbackError{"it has no code"}
+	}
+	return code, nil
+}

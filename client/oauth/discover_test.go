@@ -1,0 +1,84 @@
+package oauth_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client/oauth"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+)
+
+// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,
+// and the one before its path is wrong. That at the root is not asked for.
+func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
+	for fault, want := range map[oauthtest.ResourceFault]wantedError{
+		oauthtest.ResourceForeign: resourceError, oauthtest.ResourceParent: resourceError,
+		oauthtest.ServersEmpty: metadataError, oauthtest.ResourceHTML: metadataError,
+		oauthtest.ResourceUnavailable: metadataError, oauthtest.ResourceRedirected: metadataError,
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true})
+			s.resource.Misbehave(fault)
+			want.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+			if n := s.resource.Count(oauthtest.ResourceMetadata); n != 1 {
+				t.Errorf("metadata was asked for %d times, want once", n)
+			}
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+		})
+	}
+}
+
+// TestServerThatNamesAnotherIssuerEachTime: what is remembered of them does not grow.
+func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
+	source, err := oauth.New("https://mcp.example/mcp", nil)
+	noError.check(t, err)
+	for i := range 1000 {
+		issuer := fmt.Sprintf("https://as.example/%d", i)
+		_, err := source.ReadServer(issuer, fmt.Appendf(nil, `{"issuer":%q,
+			"authorization_endpoint":"https://as.example/a",
+			"token_endpoint":"https://as.example/t",
+			"code_challenge_methods_supported":["S256"]}`, issuer))
+		noError.check(t, err)
+	}
+	if n := source.KnownServers(); n == 0 || n > 100 {
+		t.Errorf("%d authorization servers are remembered", n)
+	}
+}
+
+// TestPlacesOfServerMetadata: a slash at the end of the issuer is left out before the well-known
+// part is inserted (RFC 8414, 3.1), and the root of an issuer with a path is never asked.
+func TestPlacesOfServerMetadata(t *testing.T) {
+	const origin = "https://as.example"
+	root := []string{origin + "/.well-known/oauth-authorization-server",
+		origin + "/.well-known/openid-configuration"}
+	tenant := []string{origin + "/.well-known/oauth-authorization-server/a/b",
+		origin + "/.well-known/openid-configuration/a/b",
+		origin + "/a/b/.well-known/openid-configuration"}
+	for issuer, want := range map[string][]string{origin: root, origin + "/": root,
+		origin + "/a/b": tenant, origin + "/a/b/": tenant} {
+		if got := oauth.ServerMetadataURLs(issuer); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", issuer, got, want)
+		}
+	}
+}
+
+// TestMetadataAtTheRoot is about the origin, which is one resource with its slash and without.
+func TestMetadataAtTheRoot(t *testing.T) {
+	const well = "/.well-known/oauth-protected-resource"
+	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
+		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {
+		s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true, Location: well})
+		s.resource.Edit(oauthtest.ResourceMetadata,
+			oauthtest.Set("resource", s.resource.Origin+suffix))
+		d, err := oauth.Discover(t.Context(), s.resource.URL, nil)
+		if !valid {
+			resourceError.check(t, err)
+			continue
+		}
+		noError.check(t, err)
+		if err == nil && d.Resource != s.resource.Origin+suffix {
+			t.Errorf("%q: tokens would be for %s", suffix, d.Resource)
+		}
+	}
+}

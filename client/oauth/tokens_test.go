@@ -1,0 +1,66 @@
+package oauth_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/oauthtest"
+)
+
+// TestRefreshThatNarrowsTheScopes: what was granted last is what the next refresh asks for, and a
+// login for more asks for all that was ever asked for.
+func TestRefreshThatNarrowsTheScopes(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	noError.check(t, s.call(t.Context(), source, "write"))
+	s.as.Misbehave(oauthtest.RefreshNarrows)
+	for range 2 {
+		s.as.Expire()
+		noError.check(t, s.call(t.Context(), source, "search"))
+	}
+	refreshes := s.as.Requests(oauthtest.Refresh)
+	if len(refreshes) != 2 || refreshes[0].Form.Get("scope") != "read write" ||
+		refreshes[1].Form.Get("scope") != "read" {
+		t.Errorf("got the refreshes %+v", refreshes)
+	}
+	request := s.post(t)
+	sent, err := source.Credentials(t.Context(), request)
+	noError.check(t, err)
+	again, err := source.Refused(t.Context(), clienthttp.Refusal{Outgoing: request, Sent: sent,
+		Status: http.StatusForbidden, Attempt: 1, Header: http.Header{"Www-Authenticate": {
+			`Bearer error="insufficient_scope", scope="delete"`}}})
+	if !again || err != nil {
+		t.Fatalf("got %v, %v, want a login", again, err)
+	}
+	logins := s.as.Requests(oauthtest.Authorize)
+	asked := strings.Fields(logins[len(logins)-1].Form.Get("scope"))
+	if !slices.Equal(asked, []string{"read", "write", "delete"}) {
+		t.Errorf("the login asked for %q", asked)
+	}
+}
+
+// TestLifetimeAsText: RFC 6749 has expires_in be a number, and some authorization servers send the
+// number as a text, which means the same to everybody. What is no number is refused.
+func TestLifetimeAsText(t *testing.T) {
+	for text, valid := range map[string]bool{"60": true, "": false, "1h": false, "-60": false,
+		"99999999999999999999": false} {
+		s := newSite(t, nil, nil)
+		s.as.Edit(oauthtest.Token, oauthtest.Set("expires_in", text))
+		source, before := s.person(t, nil), time.Now()
+		err := s.call(t.Context(), source, "search")
+		if !valid {
+			tokenError.check(t, err)
+			continue
+		}
+		noError.check(t, err)
+		if ends := source.TokenEnds(); ends.Before(before.Add(time.Minute)) ||
+			ends.After(time.Now().Add(time.Minute)) {
+			t.Errorf("%q: the token ends at %v, want in a minute", text, ends)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package bearertest has an issuer of access tokens, for tests of servers that package bearer
+// protects. It issues what it is asked for, so it is for tests alone.
+//
+//	issuer := bearertest.NewIssuer("https://login.example.com")
+//	guard, err := bearer.New(bearer.Options{
+//		Resource: resource,
+//		Issuers:  []bearer.Issuer{issuer.Trusted()},
+//	})
+//	// …
+//	token := issuer.Issue(bearertest.Token{
+//		Subject: "ann", Audience: resource, Scopes: []string{"files:read"}})
+//
+// A server that runs in another process, and is told the URL of its issuer alone, gets one that
+// listens: [Start]. To test that a person can log in, let the client play against the login service
+// that you have, in a realm for tests.
+package bearertest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/server/bearer"
+)
+
+// An Issuer issues access tokens as JSON Web Tokens (RFC 9068), signed with a key of its own
+// (ES256). Its methods may be called concurrently.
+type Issuer struct {
+	url    string
+	keys   json.RawMessage // the public ones, as a JSON Web Key Set
+	signer jose.Signer
+}
+
+// NewIssuer returns an issuer with a URL and a new key. It listens nowhere.
+func NewIssuer(url string) *Issuer {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	const id, algorithm = "1", jose.ES256
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+		Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}})
+	must(err)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm,
+		Key: jose.JSONWebKey{Key: private, KeyID: id}},
+		(&jose.SignerOptions{}).WithType("at+jwt"))
+	must(err)
+	return &Issuer{url: url, keys: keys, signer: signer}
+}
+
+// Start returns an issuer that serves its metadata (RFC 8414) and its keys on a loopback address
+// until the test ends.
+func Start(t testing.TB) *Issuer {
+	t.Helper()
+	mux := http.NewServeMux()
+	listening := httptest.NewServer(mux)
+	t.Cleanup(listening.Close)
+	issuer := NewIssuer(listening.URL)
+	mux.HandleFunc("GET /.well-known/oauth-authorization-server",
+		func(w http.ResponseWriter, _ *http.Request) {
+			metadata, err := json.Marshal(map[string]any{
+				"issuer": issuer.url, "jwks_uri": issuer.url + "/keys",
+				"response_types_supported": []string{"code"},
+			})
+			must(err)
+			sendJSON(w, metadata)
+		})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		sendJSON(w, issuer.keys)
+	})
+	return issuer
+}
+
+func sendJSON(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // a client that went away needs none
+}
+
+// URL returns the identifier of the issuer, the iss of its tokens.
+func (i *Issuer) URL() string { return i.url }
+
+// Trusted returns the issuer for [bearer.Options].Issuers, with its keys, so that none are fetched.
+func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys: i.keys} }
+
+// A Token says what an access token holds.
+type Token struct {
+	// Subject is whose token it is, and ClientID the client that it was given to. A server needs
+	// one of them.
+	Subject, ClientID string
+	// Audience is the server that it is for: [bearer.Options].Resource.
+	Audience string
+	// Scopes are what its holder may do.
+	Scopes []string
+	// Lifetime is how long it lives, 0: an hour. Negative: it expired so long ago; servers
+	// accept tokens for a minute after their end.
+	Lifetime time.Duration
+	// Claims are further claims. They take the place of those above where they have the same name;
+	// nil leaves a claim out.
+	Claims map[string]any
+}
+
+// Issue returns a token, as it stands in the header "Authorization: Bearer token". It panics if the
+// claims cannot be written as JSON.
+func (i *Issuer) Issue(t Token) string {
+	now, lifetime := time.Now(), t.Lifetime
+	if lifetime == 0 {
+		lifetime = time.Hour
+	}
+	claims := map[string]any{
+		"iss": i.url, "aud": t.Audience, "scope": strings.Join(t.Scopes, " "),
+		"iat": now.Add(min(lifetime, 0)).Unix(), "exp": now.Add(lifetime).Unix(),
+		"jti": rand.Text(),
+	}
+	for name, value := range map[string]string{"sub": t.Subject, "client_id": t.ClientID} {
+		if value != "" {
+			claims[name] = value
+		}
+	}
+	maps.Copy(claims, t.Claims)
+	maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
+	payload, err := json.Marshal(claims)
+	must(err)
+	signed, err := i.signer.Sign(payload)
+	must(err)
+	token, err := signed.CompactSerialize()
+	must(err)
+	return token
+}
+
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprint("bearertest: ", err))
+	}
+}

@@ -1,0 +1,131 @@
+package bearer
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// A claims holds the claims of a JSON Web Token (RFC 9068, section 2.2) or of an introspection
+// response (RFC 7662, section 2.2).
+type claims struct {
+	issuer, subject, clientID string
+	audience, scopes          []string
+	expiry, notBefore, issued time.Time // zero: there is no such claim
+	all                       map[string]json.RawMessage
+}
+
+// errClaims says that a claim does not have its type.
+var errClaims = errors.New("the claims are malformed")
+
+// readClaims decodes claims. It refuses all if one that it reads does not have the type that its
+// specification prescribes.
+func readClaims(data []byte) (*claims, error) {
+	c := &claims{}
+	if err := jsonx.Unmarshal(data, &c.all); err != nil || c.all == nil {
+		return nil, errClaims
+	}
+	var err error
+	read := func(failed error) {
+		if failed != nil {
+			err = errClaims
+		}
+	}
+	read(c.read("iss", &c.issuer))
+	read(c.read("sub", &c.subject))
+	read(c.read("client_id", &c.clientID))
+	if c.clientID == "" { // some issuers have the client in azp (OpenID Connect Core, section 2)
+		read(c.read("azp", &c.clientID))
+	}
+	read(c.readTime("exp", &c.expiry))
+	read(c.readTime("nbf", &c.notBefore))
+	read(c.readTime("iat", &c.issued))
+	read(c.readList("aud", &c.audience))
+	read(c.readScopes())
+	return c, err
+}
+
+// has reports whether there is a claim of a name, whatever its value.
+func (c *claims) has(name string) bool {
+	_, ok := c.all[name]
+	return ok
+}
+
+// read decodes the claim of a name into v, which it leaves as it is where there is no such claim.
+func (c *claims) read(name string, v any) error {
+	raw, ok := c.all[name]
+	if !ok {
+		return nil
+	}
+	if string(raw) == "null" {
+		return errClaims
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// isNotAccessToken reports whether the claims are those of an ID token, a refresh token or a
+// security event. A nonce alone does not tell: some issuers repeat it in access tokens, which have
+// scopes.
+func (c *claims) isNotAccessToken() bool {
+	if c.has("at_hash") || c.has("c_hash") || c.has("events") ||
+		c.has("nonce") && !c.has("scope") && !c.has("scp") {
+		return true
+	}
+	// The tokens of Cognito and Keycloak all have the type JWT. They say in these claims what they
+	// are for.
+	var tokenUse, typ string
+	if c.read("token_use", &tokenUse) != nil || c.read("typ", &typ) != nil {
+		return true
+	}
+	return tokenUse != "" && tokenUse != "access" || typ != "" && !strings.EqualFold(typ, "Bearer")
+}
+
+// maxSeconds is the last second of the year 9999, the latest time that is accepted.
+const maxSeconds = 253402300799
+
+// readTime reads a NumericDate, which may have a fraction (RFC 7519, section 2).
+func (c *claims) readTime(name string, v *time.Time) error {
+	var seconds *float64
+	if err := c.read(name, &seconds); err != nil || seconds == nil {
+		return err
+	}
+	if *seconds < 0 || *seconds > maxSeconds {
+		return errClaims
+	}
+	*v = time.UnixMilli(int64(*seconds * 1000))
+	return nil
+}
+
+// readList reads a claim that is a string or an array of strings, such as aud (RFC 7519, section
+// 4.1.3).
+func (c *claims) readList(name string, v *[]string) error {
+	var one string
+	if c.read(name, &one) == nil {
+		if c.has(name) {
+			*v = []string{one}
+		}
+		return nil
+	}
+	return c.read(name, v)
+}
+
+// readScopes reads the granted scopes: scope, a string with spaces (RFC 8693, section 4.2), or else
+// scp, as some issuers call it, which is such a string or an array.
+func (c *claims) readScopes() error {
+	if c.has("scope") {
+		var text string
+		err := c.read("scope", &text)
+		c.scopes = strings.Fields(text)
+		return err
+	}
+	if err := c.readList("scp", &c.scopes); err != nil {
+		return err
+	}
+	if len(c.scopes) == 1 {
+		c.scopes = strings.Fields(c.scopes[0])
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package bearer
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// minRSABits is the length of the shortest RSA key that is used (RFC 7518, section 3.3).
+const minRSABits = 2048
+
+// splitJWT returns the header and the payload of a JSON Web Token in compact serialization (RFC
+// 7515, section 7.1), or nil where token is none. Nothing that they say is verified. Each part has
+// one encoding only: other encodings of the same bytes are refused.
+func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) {
+	parts := strings.SplitN(token, ".", 4)
+	if len(parts) != 3 {
+		return nil, nil
+	}
+	var decoded [3][]byte
+	for n, part := range parts {
+		var err error
+		if decoded[n], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
+			return nil, nil
+		}
+	}
+	if jsonx.Unmarshal(decoded[0], &header) != nil || header["alg"] == nil {
+		return nil, nil
+	}
+	return header, decoded[1]
+}
+
+// checkHeader refuses types other than that of access tokens (RFC 9068, section 4), and critical
+// extensions (RFC 7515, section 4.1.11). Keys in the header (jwk, jku, x5c, x5u) are not read.
+func (g *Guard) checkHeader(header map[string]json.RawMessage) error {
+	if _, ok := header["crit"]; ok {
+		return refuse(malformed, errors.New("it has critical header parameters"))
+	}
+	var kind string
+	if raw, ok := header["typ"]; ok {
+		if json.Unmarshal(raw, &kind) != nil || kind == "" {
+			return refuse(badType, nil)
+		}
+	}
+	switch strings.ToLower(kind) {
+	case "at+jwt", "application/at+jwt":
+		return nil
+	case "jwt", "":
+		if !g.opts.StrictType {
+			return nil
+		}
+	}
+	return refuse(badType, nil)
+}
+
+// verifySignature checks the header of a token, and that its signature is of a key of the issuer
+// and over payload, which was decoded from the token. issued is the unverified iat claim.
+func (g *Guard) verifySignature(ctx context.Context, i *issuer, header map[string]json.RawMessage,
+	token string, payload []byte, issued time.Time) error {
+	if err := g.checkHeader(header); err != nil {
+		return err
+	}
+	signed, err := jose.ParseSignedCompact(token, g.algorithms)
+	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
+		return refuse(badAlgorithm, nil)
+	}
+	if err != nil {
+		return refuse(malformed, nil)
+	}
+	id, algorithm := signed.Signatures[0].Protected.KeyID, signed.Signatures[0].Protected.Algorithm
+	issued = issued.Add(g.opts.leeway())
+	keys, err := i.keysFor(ctx, id, algorithm, issued)
+	if err != nil {
+		return err
+	}
+	if isSignedByAny(signed, keys, payload) {
+		return nil
+	}
+	if id != "" {
+		return refuse(badSignature, nil)
+	}
+	if keys, err = i.refetchKeys(ctx, algorithm, issued); err != nil {
+		return err
+	}
+	if isSignedByAny(signed, keys, payload) {
+		return nil
+	}
+	return i.recordMiss(issued)
+}
+
+// isSignedByAny reports whether the signature is of one of the keys and over payload. The library
+// decodes the token itself: what it verified must be what was read here.
+func isSignedByAny(signed *jose.JSONWebSignature, keys []jose.JSONWebKey, payload []byte) bool {
+	for _, key := range keys {
+		if got, err := signed.Verify(key.Key); err == nil && bytes.Equal(got, payload) {
+			return true
+		}
+	}
+	return false
+}
+
+// canVerify reports whether a key may verify signatures of an algorithm (RFC 7518, section 3.1).
+func canVerify(key *jose.JSONWebKey, algorithm string) bool {
+	if key.Algorithm != "" && key.Algorithm != algorithm {
+		return false
+	}
+	switch k := key.Key.(type) {
+	case *rsa.PublicKey:
+		return (strings.HasPrefix(algorithm, "RS") || strings.HasPrefix(algorithm, "PS")) &&
+			k.N.BitLen() >= minRSABits
+	case *ecdsa.PublicKey:
+		return k.Curve == map[string]elliptic.Curve{
+			"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521(),
+		}[algorithm]
+	case ed25519.PublicKey:
+		return algorithm == "EdDSA"
+	}
+	return false
+}
