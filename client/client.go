@@ -41,6 +41,10 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, ok := peer.(protocol.LegacyPeer); !ok && o.Era == protocol.Legacy {
+		return nil, errors.New("client: options: Era is Legacy, and a server that is called in " +
+			"process serves modern revisions only: reach it over HTTP or a stream (NewStream)")
+	}
 	c := &Client{peer: peer, opts: o, version: protocol.Latest}
 	c.caps = c.opts.declaredCapabilities()
 	c.questions = questionHandlers{&c.opts, &c.caps}

@@ -54,7 +54,11 @@ type TransportError struct {
 
 // Error names the method and the cause, and says what to do about it.
 func (e *TransportError) Error() string {
-	text := string(errPrefix) + e.Method + ": no response: " + errPrefix.Text(e.Err)
+	text := string(errPrefix) + e.Method + ": "
+	if _, answered := httpStatus(e.Err); !answered {
+		text += "no response: "
+	}
+	text += errPrefix.Text(e.Err)
 	if step := e.nextStep(); step != "" {
 		text += "; " + step
 	}
@@ -88,22 +92,34 @@ func (e *TransportError) nextStep() string {
 // stepAfterStatus returns what the caller can do about an HTTP status, empty
 // where err is none.
 func stepAfterStatus(err error) string {
-	status, ok := errors.AsType[interface {
-		error
-		HTTPStatus() int
-	}](err)
+	s, ok := httpStatus(err)
 	if !ok || errors.Is(err, protocol.ErrSessionGone) {
 		return ""
 	}
-	switch s := status.HTTPStatus(); {
-	case s == 401 || s == 403:
+	switch {
+	case s == 401:
 		return "see that the credentials are there and still valid"
+	case s == 403:
+		return "see that the credentials permit this and have the scopes that it needs, " +
+			"and that the server knows the host in the URL"
 	case s >= 300 && s < 400:
 		return "if you trust where it leads, use that URL"
 	case s == 408 || s == 429 || s >= 500:
 		return "try again later"
 	}
 	return "see that the URL is that of an MCP endpoint"
+}
+
+// httpStatus returns the HTTP status that a request was answered with, where err has one.
+func httpStatus(err error) (status int, ok bool) {
+	e, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err)
+	if !ok {
+		return 0, false
+	}
+	return e.HTTPStatus(), true
 }
 
 // Unwrap returns the cause.

@@ -61,7 +61,15 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
 		{
 			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
-			"credentials",
+			"still valid",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
+			"scopes",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 403}},
+			"the host in the URL",
 		},
 		{
 			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
@@ -341,5 +349,23 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			wantError(t, err, "tools/call", "; ")
 			_ = c.Close()
 		})
+	}
+}
+
+// TestTransportErrorsTellAnswersFromSilence wants "no response" where nothing came back, and not
+// where an HTTP status did.
+func TestTransportErrorsTellAnswersFromSilence(t *testing.T) {
+	for _, test := range []struct {
+		cause error
+		want  string
+	}{
+		{&clienthttp.StatusError{Status: 403},
+			"client: tools/call: clienthttp: HTTP status 403 Forbidden; "},
+		{errors.New("connection refused"), "client: tools/call: no response: connection refused; "},
+	} {
+		err := &client.TransportError{Method: "tools/call", Err: test.cause}
+		if got := err.Error(); !strings.HasPrefix(got, test.want) {
+			t.Errorf("got %q, want %q first", got, test.want)
+		}
 	}
 }

@@ -132,7 +132,8 @@ type Options struct {
 	// Era limits the client to one era. Default: both. The client then
 	// finds out what its server speaks, modern first, if the peer is a
 	// [protocol.LegacyPeer]. With Modern it opens no session, with Legacy
-	// it opens one without asking.
+	// it opens one without asking. A server in the same process is no
+	// LegacyPeer: [New] fails with Legacy then.
 	Era protocol.Era
 	// Assume is the revision that an earlier client of the same server
 	// found ([Client.Negotiated]); only its era matters. The client then

@@ -193,6 +193,10 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 	}{
 		{"log level", client.Options{LogLevel: "loud"}, "options: LogLevel"},
 		{"era", client.Options{Era: 3}, "options: Era"},
+		{
+			"sessions of a modern peer", client.Options{Era: protocol.Legacy},
+			"options: Era is Legacy",
+		},
 		{"experimental", client.Options{Experimental: notAnObject}, "options: Experimental"},
 		{"extensions", client.Options{Extensions: broken}, "options: Extensions"},
 		{

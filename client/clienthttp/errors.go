@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/errprefix"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -28,10 +29,14 @@ var (
 // page from a server's, little enough to log.
 const maxExcerpt = 512
 
+// maxChallenge is how much of a WWW-Authenticate header an error quotes: the reason and the
+// scopes come first.
+const maxChallenge = 256
+
 // A StatusError says that the server, or a proxy in front of it, answered with
 // an error status and without an error message of the protocol. For 401 and 403
-// with a WWW-Authenticate header it is returned even with such a message: the
-// caller needs the header.
+// with a WWW-Authenticate header, and for notifications, it is returned even with
+// such a message: the caller needs the header, and a notification has no response.
 type StatusError struct {
 	Status int
 	// Header is the header of the response.
@@ -43,10 +48,17 @@ type StatusError struct {
 	Response *protocol.Error
 }
 
-// Error names the status, and says of redirects that they are not followed.
+// Error names the status, and says of redirects that they are not followed. For 401 and 403
+// it quotes the WWW-Authenticate header, which says why credentials are refused.
 func (e *StatusError) Error() string {
 	text := http.StatusText(e.Status)
+	challenge := e.challenge()
 	switch {
+	case challenge != "" && (e.Response == nil || e.Response.Message == text):
+		return fmt.Sprintf("clienthttp: HTTP status %d %s: challenge %+q", e.Status, text, challenge)
+	case challenge != "":
+		return fmt.Sprintf("clienthttp: HTTP status %d %s: %v: challenge %+q", e.Status, text,
+			e.Response, challenge)
 	case e.Status >= 300 && e.Status < 400:
 		return fmt.Sprintf("clienthttp: HTTP status %d %s: redirects are not followed", e.Status,
 			text)
@@ -56,6 +68,16 @@ func (e *StatusError) Error() string {
 		return fmt.Sprintf("clienthttp: HTTP status %d %s: %q", e.Status, text, e.Excerpt)
 	}
 	return fmt.Sprintf("clienthttp: HTTP status %d %s", e.Status, text)
+}
+
+// challenge returns the start of the WWW-Authenticate header of a 401 or 403, empty where there is
+// none. Its quotation marks are apostrophes, so that it can be quoted itself.
+func (e *StatusError) challenge() string {
+	if e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden {
+		return ""
+	}
+	text := strings.ReplaceAll(e.Header.Get("WWW-Authenticate"), `"`, "'")
+	return text[:min(len(text), maxChallenge)]
 }
 
 // Unwrap returns the protocol's error message where there is one.

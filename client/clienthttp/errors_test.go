@@ -185,3 +185,33 @@ func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 type failing struct{}
 
 func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, clienthttp.ErrClosed }
+
+// TestRefusedCredentialsNameTheReason wants the reason that the server gives in a text for people,
+// and nothing in it that a terminal would act upon.
+func TestRefusedCredentialsNameTheReason(t *testing.T) {
+	challenged := func(status int, challenge string, response *protocol.Error) string {
+		err := &clienthttp.StatusError{Status: status, Response: response,
+			Header: http.Header{"Www-Authenticate": {challenge}}}
+		return err.Error()
+	}
+	bare := &protocol.Error{Code: -32600, Message: "Unauthorized"}
+	for _, test := range []struct{ got, want string }{
+		{challenged(401, `Bearer error="invalid_token", error_description="audience"`, bare),
+			`clienthttp: HTTP status 401 Unauthorized: challenge ` +
+				`"Bearer error='invalid_token', error_description='audience'"`},
+		{challenged(403, `Bearer scope="pay"`, &protocol.Error{Code: 23226, Message: "needs pay"}),
+			`clienthttp: HTTP status 403 Forbidden: needs pay (code 23226): ` +
+				`challenge "Bearer scope='pay'"`},
+		{challenged(401, "a\x1b[31m\u202e", nil),
+			`clienthttp: HTTP status 401 Unauthorized: challenge "a\x1b[31m\u202e"`},
+		{challenged(401, strings.Repeat("x", 5000), nil),
+			`clienthttp: HTTP status 401 Unauthorized: challenge "` + strings.Repeat("x", 256) + `"`},
+		{challenged(404, "Bearer", nil), "clienthttp: HTTP status 404 Not Found"},
+		{challenged(401, "", bare),
+			"clienthttp: HTTP status 401 Unauthorized: Unauthorized (code -32600)"},
+	} {
+		if test.got != test.want {
+			t.Errorf("got  %s\nwant %s", test.got, test.want)
+		}
+	}
+}

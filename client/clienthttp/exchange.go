@@ -152,9 +152,9 @@ func (x *httpExchange) checkAccepted() error {
 	if x.resp.StatusCode >= 200 && x.resp.StatusCode < 300 {
 		return nil
 	}
-	_, err := x.readRefusal(protocol.ID{}, x.mediaType())
+	resp, err := x.readRefusal(protocol.ID{}, x.mediaType())
 	if err == nil {
-		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
+		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header, Response: resp.Error}
 	}
 	return err
 }

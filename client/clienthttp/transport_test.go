@@ -479,6 +479,18 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// TestARefusedNotificationSaysWhy: what the server says of it is in the error.
+func TestARefusedNotificationSaysWhy(t *testing.T) {
+	const body = `{"jsonrpc":"2.0","error":{"code":-32600,"message":"this host is unknown"}}`
+	n := &protocol.Notification{Method: "notifications/initialized"}
+	err := serve(t, answer(403, media, body), nil).Notify(t.Context(), n)
+	refused, ok := errors.AsType[*clienthttp.StatusError](err)
+	if !ok || refused.Status != 403 || refused.Response == nil ||
+		!strings.Contains(err.Error(), "this host is unknown") {
+		t.Errorf("got %v, want what the server says", err)
+	}
+}
+
 // A refused notification is an error, with every kind of body, with and without
 // a session.
 func TestRefusedNotificationIsNotDelivered(t *testing.T) {

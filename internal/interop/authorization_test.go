@@ -100,7 +100,8 @@ func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1.0.0"}, nil)
 	session, err := c.Connect(within(t, patience),
-		&mcp.StreamableClientTransport{Endpoint: endpoint, OAuthHandler: handler, MaxRetries: -1},
+		&mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: newHTTPClient(t),
+			OAuthHandler: handler, MaxRetries: -1},
 		&mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
