@@ -58,7 +58,8 @@ type Reply[T any] struct {
 	// Unsolicited says that nothing proves that this flow asked the question.
 	// Such answers are only accepted where the host allows it.
 	Unsolicited bool
-	// Err says why the answer is Invalid. It names fields, never values.
+	// Err says why the answer is Invalid. It names fields and the values to choose from,
+	// never what was entered.
 	Err error
 }
 
@@ -69,7 +70,7 @@ type answer struct {
 	kind        protocol.InputKind // empty: unsolicited, decided by the reader
 	outcome     Outcome            // Missing: unsolicited and not read yet
 	digest      [32]byte           // of the form that was asked
-	schema      json.RawMessage    // of a ElicitSchema
+	schema      json.RawMessage    // of an ElicitSchema
 	content     json.RawMessage    // accepted content or result
 	round       int
 	unsolicited bool

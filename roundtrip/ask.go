@@ -57,6 +57,10 @@ func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOptio
 
 // AskMessage asks the client's model for a message. The request must not be changed
 // afterwards, and be the same in every round.
+//
+// A person who does not want the model to be asked has no decline: in a session the client answers
+// with an error, which ends the call unless the question is [IfPossible]; in a modern revision it
+// does not send the call again. Few clients have a model to ask: see [CanAsk].
 func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage,
 	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
@@ -90,9 +94,9 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 
 // Ask asks any question in flow style. It returns what was accepted: the
 // content of a form with its defaults filled in, an empty object for a visit to
-// a URL, the whole result of sampling and roots. The schema of a [ElicitSchema] does
-// not travel in the state then, since the handler brings it every time; only
-// Ask can read its answer.
+// a URL, the whole result of sampling and roots. The schema of an [ElicitSchema] does
+// not travel in the state, since the handler brings it in every round; so Ask alone can
+// read the answer, and [RawAnswer] cannot.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	var content json.RawMessage
 	if err := askQuestions(ctx, q.applyOptions(opts).intoRaw(&content)); err != nil {
@@ -115,8 +119,12 @@ func Reworded() QuestionOption {
 // IfPossible has a question of flow style fail instead of ending the flow where
 // nobody can be asked: the call that asks returns a [*PushError] then, and the
 // handler goes on. On a connection of a legacy revision it returns other failures
-// to ask as well, such as a question that nobody answers in time. A refusal by the
-// person stays one.
+// to ask as well: the client's *protocol.Error, or an error without a type of its own, as where
+// nobody answers in time. A person who refuses a form or a link gives a [*DeclinedError] or a
+// [*CancelledError] as ever. A handler may take every error for "no answer": in a round that asks,
+// where it is [ErrPending], what the handler returns is thrown away.
+//
+// Where only the client's capabilities matter [CanAsk] is simpler.
 func IfPossible() QuestionOption {
 	return questionOption(func(q Question) Question {
 		q.optional = true

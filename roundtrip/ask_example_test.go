@@ -2,6 +2,7 @@ package roundtrip_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -135,4 +136,67 @@ func ExampleIdempotencyKey() {
 	// Output:
 	// asked: Paid. Where do you live?
 	// done: sent to Rue Ada: 2 calls, 1 charge
+}
+
+// The choices of a form are known when the handler runs: the accounts of the person who is asked.
+func ExampleQuestion_Ask() {
+	accounts := []string{"main", "savings"}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		form, err := json.Marshal(map[string]any{
+			"type": "object",
+			"properties": map[string]any{
+				"account": map[string]any{"type": "string", "enum": accounts},
+			},
+			"required": []string{"account"},
+		})
+		if err != nil {
+			return nil, err
+		}
+		content, err := roundtrip.ElicitSchema("account", "From which account?", form).Ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var chosen struct {
+			Account string `json:"account"`
+		}
+		if err := json.Unmarshal(content, &chosen); err != nil {
+			return nil, err
+		}
+		return done("from " + chosen.Account)
+	}
+	play(handler, map[string]string{"account": `{"action":"accept","content":{"account":"savings"}}`})
+	// Output:
+	// asked: From which account?
+	// done: from savings
+}
+
+// A form of what is missing only: the caller of the tool has told the amount.
+func ExampleOmitFields() {
+	type Expense struct {
+		Cents    int    `json:"cents" title:"Cents" minimum:"1"`
+		Category string `json:"category" title:"Category" enum:"meals,travel"`
+	}
+	told := Expense{Cents: 1250}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		var known []string
+		if told.Cents != 0 {
+			known = append(known, "cents")
+		}
+		missing, err := roundtrip.NewQuestion[Expense]("missing", roundtrip.OmitFields(known...))
+		if err != nil {
+			return nil, err
+		}
+		expense, err := missing.Ask(ctx, "Which category?")
+		if err != nil {
+			return nil, err
+		}
+		if told.Cents != 0 {
+			expense.Cents = told.Cents
+		}
+		return done(fmt.Sprintf("%d cents, %s", expense.Cents, expense.Category))
+	}
+	play(handler, map[string]string{"missing": `{"action":"accept","content":{"category":"meals"}}`})
+	// Output:
+	// asked: Which category?
+	// done: 1250 cents, meals
 }

@@ -30,6 +30,61 @@ func TestAskDependentQuestions(t *testing.T) {
 	}, wants("one two three ", 3, 4))
 }
 
+// TestAskForWhatIsMissing asks for one field of two, in both styles: the answer is complete without
+// the other, and one that has it all the same does not count.
+func TestAskForWhatIsMissing(t *testing.T) {
+	type order struct {
+		Size  string `json:"size" enum:"s,m"`
+		Cents int    `json:"cents" minimum:"1"`
+	}
+	missing := func() *roundtrip.FormQuestion[order] {
+		q, err := roundtrip.NewQuestion[order]("order", roundtrip.OmitFields("cents"))
+		if err != nil {
+			t.Error(err)
+		}
+		return q
+	}
+	for style, handler := range map[string]roundtrip.Handler{
+		"flow": func(ctx context.Context) (protocol.Result, error) {
+			o, err := missing().Ask(ctx, "order which size?")
+			if err != nil {
+				return nil, err
+			}
+			return say(fmt.Sprint(o))
+		},
+		"guard": func(ctx context.Context) (protocol.Result, error) {
+			q := missing()
+			o, ok := q.AcceptedContent(ctx)
+			if !ok {
+				return roundtrip.InputRequired(q.Elicit("order which size?")), nil
+			}
+			return say(fmt.Sprint(o))
+		},
+	} {
+		t.Run(style, func(t *testing.T) {
+			p := person{"order": `{"action":"accept","content":{"size":"m"}}`}
+			inEveryMode(t, roundtrip.Options{}, p, handler, func(t *testing.T, _ mode, j *journey,
+				result protocol.Result, err error) {
+				if err != nil || show(result) != "{m 0}" || j.traffic() != 1 {
+					t.Errorf("got %q, %v after %d questions, want {m 0} after one", show(result), err,
+						j.traffic())
+				}
+			})
+		})
+	}
+	for name, omitted := range map[string][]string{
+		"unknown": {"price"}, "twice": {"cents", "cents"}} {
+		_, err := roundtrip.NewQuestion[order]("order", roundtrip.OmitFields(omitted...))
+		if err == nil || !strings.Contains(err.Error(), omitted[0]) {
+			t.Errorf("%s: got %v, want an error that names the field", name, err)
+		}
+	}
+	if form, err := roundtrip.Form[order](roundtrip.OmitFields("cents", "size")); err != nil ||
+		string(form) != `{"type":"object","properties":{}}` {
+		t.Errorf("without all fields: got %s, %v", form, err)
+	}
+}
+
 var whyNow = roundtrip.MustQuestion[Confirmation]("why")
 
 // TestAskEveryKind asks all there is to ask, typed and raw.
@@ -303,6 +358,12 @@ func TestAskMistakes(t *testing.T) {
 			_, err := roundtrip.ElicitSchema("k", "?", json.RawMessage(`{"type":"array"}`)).Ask(ctx)
 			return err
 		}, []string{`question "k"`}},
+		{"field left out of a schema", func(ctx context.Context) error {
+			_, err := roundtrip.ElicitSchema("k", "?", json.RawMessage(
+				`{"type":"object","properties":{"a":{"type":"string"}}}`),
+				roundtrip.OmitFields("a")).Ask(ctx)
+			return err
+		}, []string{`question "k"`, `"a"`, "schema"}},
 		{"no key", func(ctx context.Context) error { _, err := reasonOf(ctx, ""); return err },
 			[]string{"empty key"}},
 		{"twice", func(ctx context.Context) error {

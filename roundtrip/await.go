@@ -75,7 +75,9 @@ func WithoutLink() AwaitOption {
 //
 // A person who refuses gives a [*DeclinedError] or [*CancelledError]. Whatever a
 // handler makes of an error that says that the visit is not finished, it does not
-// get to complete in that run. Calls may overlap.
+// get to complete in that run. A key under which something else than a visit was
+// answered is a mistake of the server, which ends the flow with an internal error.
+// Calls may overlap.
 func Await(ctx context.Context, key string, done func(context.Context) (bool, error),
 	opts ...AwaitOption) error {
 	var o awaitOptions
@@ -131,8 +133,35 @@ func (r *run) beginAwait(key string, misused bool) (bool, error) {
 	}
 	r.fixVersionLocked()
 	finished := finishedKey(key)
-	return slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == finished }), nil
+	if slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == finished }) {
+		return true, nil
+	}
+	if a := r.findAnswerLocked(key); a != nil && a.kind != "" && a.kind != protocol.KindElicitURL {
+		r.startFlowLocked()
+		return false, r.failLocked(fmt.Errorf("Await %q: it was asked as %s; Await is for a visit, "+
+			"which AskURL or ElicitURL asks for", key, a.kind))
+	}
+	return false, nil
 }
+
+// wasAskedLocked reports whether the question has been asked in this flow.
+func (r *run) wasAskedLocked(key string) bool {
+	return r.findAnswerLocked(key) != nil ||
+		slices.ContainsFunc(r.asked(), func(q claims.Question) bool { return q.Key == key }) ||
+		r.flow != nil && slices.Contains(r.flow.used, key)
+}
+
+// notFinishedLocked returns the error for a visit that is not finished and is not asked for by flow
+// style. In guard style the handler has the question, before it has been asked as well.
+func (r *run) notFinishedLocked(key string) error {
+	if r.wasAskedLocked(key) {
+		return fmt.Errorf("%w: %s", ErrNotFinished, key)
+	}
+	return fmt.Errorf("%w: %q has not been asked for; %s", ErrNotFinished, key, howToAskVisit)
+}
+
+// howToAskVisit ends the texts of visits that have not been asked for.
+const howToAskVisit = "call AskURL with this key before Await, or return ElicitURL with it"
 
 // finishedKey is the key of the memo that says that a visit is finished. Memos of
 // authors do not begin in this way.
@@ -250,8 +279,8 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 			"Sealing Unsealed"))
 	case stateOnly && again:
 		f.stateOnly = true
-	case i < 0: // guard style: the handler has the question
-		return fmt.Errorf("%w: %s", ErrNotFinished, key)
+	case i < 0:
+		return r.notFinishedLocked(key)
 	default:
 		f.pending = append(f.pending, f.visits[i])
 	}

@@ -178,6 +178,14 @@
 //		as roundtrip.Options.Heartbeat, for the gateway's client
 //	elicitation.NewPausableTimeout        -
 //		work alone: the clock stands still while its Pause holds; the context ends
+//	bridge.Options.QuestionTimeout        5 min
+//		one question to a client of 2026-07-28 before an upstream that waits; in place of
+//		elicitation.Options.Timeout, and MaxTimeout bounds it
+//	bridge.Options.TTL                    10 min
+//		such a call with all its questions; it is cancelled upstream, and the client told
+//	bridge.Options.Grace                  30 s
+//		such a call whose client went away while it waited; likewise. Also how long an
+//		outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
 //		until the upstream says that it is completed; the client is not told any more
 //	reaching another replica              30 s

@@ -161,7 +161,8 @@ func (r *run) takeKeys(inquiries []inquiry) error {
 			return r.failLocked(errors.New("a question has an empty key"))
 		case slices.Contains(f.used, q.key):
 			return r.failLocked(&JournalError{q.key,
-				"two questions are asked under it in one run of the handler"})
+				"two questions are asked under it in one run of the handler; " +
+					"in a loop each turn needs a key of its own"})
 		}
 		f.used = append(f.used, q.key)
 		q.mark, err = q.makeMark()

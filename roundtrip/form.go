@@ -93,6 +93,15 @@ func AllowSecrets() FormOption {
 	return formOption(func(o *form.Options) { o.AllowSecrets = true })
 }
 
+// OmitFields leaves fields out of the form of a struct, by their names in the form: what the
+// caller has said already is not asked for again. In what is returned they are zero. It goes into
+// [Form], and into [NewQuestion] where it is known at run time which fields are missing; such a
+// question must have the same fields in every round. A name that no field has, or that is given
+// twice, is an error.
+func OmitFields(names ...string) FormOption {
+	return formOption(func(o *form.Options) { o.Omit = append(o.Omit, names...) })
+}
+
 func formOptions(opts []FormOption) form.Options {
 	var o form.Options
 	for _, opt := range opts {
@@ -108,10 +117,11 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 }
 
 // Form returns the schema that the struct T is asked with, for programs that
-// want to show or test it. Exported fields become properties named as
-// encoding/json names them; strings, booleans, numbers, string enums and lists
-// of enum values can be asked for, nothing nested. A field is required unless
-// it is a pointer or omits empty values. These tags refine a field:
+// want to show it, to test it, or to change it for [ElicitSchema]. Exported fields
+// become properties named as encoding/json names them; strings, booleans, numbers
+// (json.Number keeps their spelling), string enums and lists of enum values can be asked
+// for, nothing nested. A field is required unless it is a pointer or omits empty values.
+// These tags refine a field:
 //
 //	jsonschema:"description"      what to enter
 //	title:"Region"                a label

@@ -66,6 +66,42 @@ func TestGuardReplay(t *testing.T) {
 	frozen(t, c.answer("k", accepted, "more", `1`), event.ReasonReplayed)
 }
 
+// TestReplaysNameTheirFlow: what is told of a request whose state has been claimed already has the
+// flow and the round of the one that claimed it.
+func TestReplaysNameTheirFlow(t *testing.T) {
+	var c *client
+	c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
+		func(ctx context.Context) (protocol.Result, error) {
+			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			}
+			call := c.call // a copy while this request runs
+			if _, err := c.funnel.Do(ctx, call, c.handler); err == nil {
+				t.Error("the copy is served")
+			}
+			return say("done")
+		})
+	c.ask("k")
+	retry := c.call
+	c.answer("k", accepted).done()
+	c.call = retry
+	c.answer("k", accepted).done()
+	c.call = retry
+	frozen(t, c.answer("k", declined), event.ReasonReplayed)
+
+	flow := one[event.Resumed](t, c.events).Flow
+	told := map[string]event.Where{
+		"a copy of a request that runs": one[event.LegRunning](t, c.events).Where,
+		"an exact replay":               all[event.FlowEnded](c.events)[1].Where,
+		"other answers":                 one[event.StateRejected](t, c.events).Where,
+	}
+	for name, where := range told {
+		if flow == "" || where.Flow != flow || where.Round != 2 {
+			t.Errorf("%s: flow %q, round %d, want %q, 2", name, where.Flow, where.Round, flow)
+		}
+	}
+}
+
 // TestGuardReplaysQuestions hands out the same questions and the same state.
 func TestGuardReplaysQuestions(t *testing.T) {
 	charges := 0

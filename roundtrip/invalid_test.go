@@ -286,3 +286,43 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 		}
 	}
 }
+
+// Site is a form with a choice.
+type Site struct {
+	Region string `json:"region" title:"Region" enum:"eu,us" enumTitles:"Europe,America"`
+}
+
+// TestAnswerOutsideAChoiceIsToldWhatThereIs: the handler reads the values, the person the titles
+// that they were shown, and neither what was entered.
+func TestAnswerOutsideAChoiceIsToldWhatThereIs(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			var why []string
+			s := &inTurn{contents: []string{`{"region":"mars"}`, `{"region":"eu"}`}}
+			got, _ := s.play(t, m, func(ctx context.Context) (protocol.Result, error) {
+				reply := roundtrip.Answer[Site](ctx, "site")
+				if reply.Outcome == roundtrip.Accepted {
+					return say(reply.Content.Region)
+				}
+				if reply.Err != nil {
+					why = append(why, reply.Err.Error())
+				}
+				return ask(roundtrip.Elicit[Site]("site", "Where?"))
+			})
+			if got != "eu" {
+				t.Errorf("got %q", got)
+			}
+			want := "Where?\n" + `Region must be one of: "Europe", "America". Where?`
+			if shown := strings.Join(s.messages, "\n"); shown != want {
+				t.Errorf("shown\n%s\nwant\n%s", shown, want)
+			}
+			if len(why) != 1 {
+				t.Fatalf("the handler read %q", why)
+			}
+			contains(t, why[0], `"region"`, `must be one of: "eu", "us"`)
+			if strings.Contains(why[0], "mars") {
+				t.Errorf("the error has what was entered: %s", why[0])
+			}
+		})
+	}
+}

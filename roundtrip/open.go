@@ -48,6 +48,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	if c == nil { // expired, and allowed to start over
 		return r, nil, nil
 	}
+	r.locateEvents(c)
 	if recorded, err := r.claimState(ctx, c, plaintext); err != nil || recorded != nil {
 		return nil, recorded, err
 	}
@@ -71,6 +72,7 @@ func (e *exchange) openLocalState(
 		return nil, e.reportRejection(ctx, err)
 	}
 	if c != nil { // else expired, and allowed to start over
+		r.locateEvents(c)
 		r.resumeFlow(ctx, c, 0)
 	}
 	return r, nil
@@ -104,8 +106,6 @@ func (e *exchange) openRun(
 // resumeFlow makes the run the one that follows the run which encoded c.
 func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) {
 	r.prior, r.number = c, c.Round+1
-	r.where.Round = r.number
-	r.nameFlow(c.Flow)
 	r.state, r.memos, r.version = c.State, c.Memos, c.Version
 	r.id, r.identified = c.Flow, true
 	if !r.funnel.silent {
@@ -114,10 +114,17 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	}
 }
 
+// locateEvents sets the flow and the round of the events that follow, which may say that the state
+// cannot be claimed. c has been verified.
+func (e *exchange) locateEvents(c *claims.Claims) {
+	e.where.Round = c.Round + 1
+	e.nameFlow(c.Flow)
+}
+
 // nameFlow sets the flow id of the events that follow.
 func (e *exchange) nameFlow(flow [16]byte) {
 	if !e.funnel.silent {
-		e.where.Flow = hex.EncodeToString(flow[:])
+		e.where.Flow = string(hex.AppendEncode(make([]byte, 0, 32), flow[:]))
 	}
 }
 
@@ -158,11 +165,16 @@ func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
-	if reason := checkFreshness(c, time.Now()); reason != "" {
-		if r.funnel.opts.RestartExpired && reason != event.ReasonFuture {
-			r.restartFlow()
-			return nil, nil
-		}
+	now := time.Now()
+	switch reason := checkFreshness(c, now); {
+	case reason == "":
+	case reason == event.ReasonFuture:
+		return nil, &rejection{reason, fmt.Errorf("the clock of the replica that sealed it is "+
+			"ahead of the clock of this one by %v or more", c.Issued.Sub(now).Round(time.Second))}
+	case r.funnel.opts.RestartExpired:
+		r.restartFlow()
+		return nil, nil
+	default:
 		return nil, &rejection{reason: reason}
 	}
 	return c, nil

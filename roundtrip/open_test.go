@@ -284,6 +284,10 @@ func TestRestartExpired(t *testing.T) {
 			Audience: honest().Audience}, vectorHandler)
 		c.call.State = protocol.StateText(seal(t, ring(t, "k1"), appended(t, honest())))
 		frozen(t, c, event.ReasonFuture)
+		list := all[event.StateRejected](c.events)
+		if err := list[len(list)-1].Err; err == nil || !strings.Contains(err.Error(), "by 1h") {
+			t.Errorf("got %v, want by how much the clock is ahead", err)
+		}
 	})
 }
 

@@ -179,8 +179,14 @@ func (r *run) refuseInvalidAnswer(ctx context.Context,
 // refuseUnfinished ends a run that would complete although a visit is not
 // finished.
 func (r *run) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
-	r.observe(ctx, event.ServerBug{Where: r.where,
-		Err: fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	bug := fmt.Errorf("the handler completes although the visit %q is not finished", key)
+	r.mu.Lock()
+	asked := r.wasAskedLocked(key)
+	r.mu.Unlock()
+	if !asked {
+		bug = fmt.Errorf("%w, nor has it been asked for: %s", bug, howToAskVisit)
+	}
+	r.observe(ctx, event.ServerBug{Where: r.where, Err: bug})
 	r.reportFlowEnd(ctx, event.EndFailed)
 	return r.refuseFlow(protocol.CodeFlowEnded,
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))

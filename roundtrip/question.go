@@ -50,7 +50,8 @@ func AnswerWithin(d time.Duration) QuestionOption {
 }
 
 // AskAgain allows the question even though the person has declined or
-// cancelled it in this flow. Without it, repeating a refused question of guard
+// cancelled it in this flow. It is not needed to have an answer corrected that does not fit, nor
+// for a loop, whose turns have keys of their own. Without it, repeating a refused question of guard
 // style ends the flow, because a handler that only checks for consent would nag
 // for ever, and one of flow style returns the refusal. With it [Ask] does not take
 // a refusal for an answer: the question is asked again, as often as the flow may
@@ -81,8 +82,12 @@ func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 }
 
 // ElicitSchema asks the person to fill in a form given as a JSON Schema within the
-// restricted grammar of elicitation (client/elicitation, "Requested Schema").
-// Its schema travels in the sealed state; read the answer with [RawAnswer].
+// restricted grammar of elicitation (client/elicitation, "Requested Schema"): for a form that
+// depends on data, such as a choice among the caller's accounts. What [Form] returns is such a
+// schema, to begin with.
+//
+// In flow style ask it with [Question.Ask]. In guard style return it and read the answer with
+// [RawAnswer]; its schema travels in the sealed state then.
 func ElicitSchema(key, message string, schema json.RawMessage, opts ...QuestionOption) Question {
 	ofForm, ofQuestion := splitOptions(opts)
 	f, err := form.Parse(schema, formOptions(ofForm))

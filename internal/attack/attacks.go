@@ -58,18 +58,19 @@ func (v *Victim) Attack(target *Target, name string) (problems []error, skipped 
 // checkFlow returns an error if the flow cannot show whether an attack succeeds.
 func (v *Victim) checkFlow() error {
 	if !v.honest.out.isComplete() {
-		return fmt.Errorf("the flow of an attack must complete; this one ends with %s",
-			v.honest.out)
+		return fmt.Errorf("the flow of an attack must complete; this one ends with %s: "+
+			"play it with Run only", v.honest.out)
 	}
 	if v.honest.legs < 2 {
-		return fmt.Errorf("the flow of an attack must ask; this one does not")
+		return fmt.Errorf("the flow of an attack must ask; this one does not: play it with Run only")
 	}
 	for _, r := range v.honest.next.responses {
 		if accepts(r.Result) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the last answers of the flow of an attack must have one that accepts")
+	return fmt.Errorf("the flow of an attack must accept a form or a link in its last round; " +
+		"this one does not: play it with Run only")
 }
 
 // runAttack plays the flow up to its last leg, runs the attack, and returns what the
@@ -131,7 +132,7 @@ func requireField(field string, has func(*Target) bool) func(*Victim) string {
 		if has(v.subject) {
 			return ""
 		}
-		return "Subject." + field + " does not say that this can be tried"
+		return "Subject." + field + " is not set, and this attack needs it"
 	}
 }
 
@@ -235,10 +236,8 @@ func answerUnderWrongKeys(ctx context.Context, s *attempt) (problems []error) {
 // would see any other result, and could try to work around it.
 func (s *attempt) expectRefusal(ctx context.Context, what string, l leg) []error {
 	return s.sendAndCheck(ctx, what, l,
-		func(o outcome) bool {
-			return o.err != nil &&
-				o.err.Code == protocol.CodeInvalidParams
-		}, "a JSON-RPC error -32602")
+		func(o outcome) bool { return o.isError(protocol.CodeInvalidParams) },
+		"a JSON-RPC error -32602")
 }
 
 // expectIncomplete sends a leg that must not complete as the accepted flow does. A server
@@ -324,7 +323,11 @@ func useOtherTarget(ctx context.Context, s *attempt) []error {
 	for _, name := range names {
 		if name != s.last.request.Target {
 			l.request.Target = name
-			return s.expectRefusal(ctx, "the state at "+name, l)
+			return s.sendAndCheck(ctx, "the state at "+name, l, func(o outcome) bool {
+				// Scopes are looked at before the state.
+				return o.isError(protocol.CodeInvalidParams) ||
+					o.isError(protocol.CodeInsufficientScope)
+			}, "a JSON-RPC error -32602, or one about scopes")
 		}
 	}
 	l.request.Target = "roundtriptest-nowhere"
@@ -371,7 +374,7 @@ func replayLeg(ctx context.Context, s *attempt) []error {
 	}
 	s.before = s.subject.Effects.copyCounts()
 	return s.sendAndCheck(ctx, "the same leg again", s.last, func(o outcome) bool {
-		return o.err != nil && o.err.Code == protocol.CodeInvalidParams || s.sameAs(o)
+		return o.isError(protocol.CodeInvalidParams) || s.sameAs(o)
 	}, "the outcome that it had, or -32602")
 }
 

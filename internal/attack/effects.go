@@ -119,6 +119,10 @@ func (e *Effects) copyCounts() map[string]int {
 // findProblems returns an error for each effect that happened more than once, or must not
 // happen in the flow.
 func (e *Effects) findProblems(flow Flow) (problems []error) {
+	if e == nil && len(flow.Never) > 0 {
+		return []error{fmt.Errorf("the flow names the effect %q in Never, and nothing counts it: set "+
+			"Subject.Effects", flow.Never[0])}
+	}
 	counts := e.copyCounts()
 	for _, name := range flow.Never {
 		if n := counts[name]; n > 0 {

@@ -78,6 +78,7 @@ func (r Request) encodeArguments() (json.RawMessage, error) {
 // An Answer is what a person answers to one question. Next answers the question when it is asked
 // again.
 type Answer struct {
+	Kinds  []protocol.InputKind // of the questions that it is for
 	Result json.RawMessage
 	Err    error
 	Next   *Answer

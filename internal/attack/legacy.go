@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -25,6 +26,9 @@ func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	peer, err := s.Connect("")
 	if err != nil {
 		return nil, err
+	}
+	if legacy, ok := peer.(protocol.LegacyPeer); ok {
+		peer = uncheckedPeer{legacy, person}
 	}
 	c, err := client.New(peer, person.clientOptions(flow.clientCapabilities()))
 	if err != nil {
@@ -84,7 +88,8 @@ type person struct {
 	effects  *Effects
 }
 
-func (p *person) answerQuestion(question protocol.InputRequest) ([]byte, error) {
+func (p *person) answerQuestion(ctx context.Context, question protocol.InputRequest) (
+	[]byte, error) {
 	words, err := describeQuestion(question)
 	if err != nil {
 		return nil, err
@@ -105,6 +110,9 @@ func (p *person) answerQuestion(question protocol.InputRequest) ([]byte, error) 
 	a.question = question
 	p.asked = append(p.asked, a)
 	p.effects.startRound()
+	if answer, ok := ctx.Value(answerKey{}).(*json.RawMessage); ok {
+		*answer = a.answer.Result
+	}
 	return a.answer.Result, nil
 }
 
@@ -129,30 +137,32 @@ func (p *person) clientOptions(caps *protocol.ClientCapabilities) *client.Option
 	opts := &client.Options{Era: protocol.Legacy,
 		Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"}}
 	if e := caps.Elicitation; e != nil && e.Form {
-		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
+		opts.ElicitForm = func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
-			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(
+			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(ctx,
 				&protocol.ElicitForm{Message: q.Message, Schema: q.Schema}))
 		}
 	}
 	if e := caps.Elicitation; e != nil && e.URL {
-		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
+		opts.ElicitURL = func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
 			error) {
-			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(
+			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(ctx,
 				&protocol.ElicitURL{Message: q.Message, URL: q.URL}))
 		}
 	}
 	if caps.Sampling != nil {
 		opts.SamplingTools, opts.SamplingContext = caps.Sampling.Tools, caps.Sampling.Context
-		opts.CreateMessage = func(_ context.Context,
+		opts.CreateMessage = func(ctx context.Context,
 			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-			return decodeWith(protocol.DecodeCreateMessageResult)(p.answerQuestion(&q.Request))
+			return decodeWith(protocol.DecodeCreateMessageResult)(p.answerQuestion(ctx,
+				&q.Request))
 		}
 	}
 	if caps.Roots != nil {
-		opts.ListRoots = func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+		opts.ListRoots = func(ctx context.Context, _ *client.RootsQuestion) ([]protocol.Root,
+			error) {
 			list, err := decodeWith(protocol.DecodeListRootsResult)(
-				p.answerQuestion(&protocol.ListRoots{}))
+				p.answerQuestion(ctx, &protocol.ListRoots{}))
 			if err != nil {
 				return nil, err
 			}
@@ -169,4 +179,55 @@ func decodeWith[T any](decode func([]byte) (*T, error)) func([]byte, error) (*T,
 		}
 		return decode(raw)
 	}
+}
+
+// An uncheckedPeer sends the answers of a person as they are. The client completes answers, and
+// does not send one that does not fit its form; other clients send what they have.
+type uncheckedPeer struct {
+	protocol.LegacyPeer
+	person *person
+}
+
+func (p uncheckedPeer) OpenSession(ctx context.Context, initialize *protocol.Request,
+	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+	session, response, err := p.LegacyPeer.OpenSession(ctx, initialize,
+		uncheckedBack{back, p.person})
+	if session == nil {
+		return nil, response, err
+	}
+	return uncheckedSession{session, p.person}, response, err
+}
+
+type uncheckedSession struct {
+	protocol.LegacySession
+	person *person
+}
+
+func (s uncheckedSession) Handle(ctx context.Context, request *protocol.Request,
+	back protocol.Back) (*protocol.Response, error) {
+	if caller, ok := back.(protocol.BackCaller); ok {
+		back = uncheckedBack{caller, s.person}
+	}
+	return s.LegacySession.Handle(ctx, request, back)
+}
+
+type uncheckedBack struct {
+	protocol.BackCaller
+	person *person
+}
+
+// answerKey is the key under which the context of a question carries a *json.RawMessage, for the
+// person's answer.
+type answerKey struct{}
+
+func (b uncheckedBack) Call(ctx context.Context, request *protocol.Request) (*protocol.Response,
+	error) {
+	answer := new(json.RawMessage)
+	response, err := b.BackCaller.Call(context.WithValue(ctx, answerKey{}, answer), request)
+	b.person.mu.Lock()
+	defer b.person.mu.Unlock()
+	if err == nil && *answer != nil {
+		response = &protocol.Response{ID: request.ID, Result: *answer}
+	}
+	return response, err
 }

@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -73,7 +74,11 @@ func (c *connection) sendRequest(ctx context.Context, method, target string,
 		ID: protocol.IntID(c.last), Method: method, Params: params,
 		Mirror: protocol.Mirror{Version: protocol.V20260728, Name: target},
 	}
-	return c.peer.Handle(ctx, req, nil)
+	response, err := c.peer.Handle(ctx, req, nil)
+	if refused, ok := errors.AsType[*protocol.Error](err); ok { // with an HTTP status
+		return &protocol.Response{ID: req.ID, Error: refused}, nil
+	}
+	return response, err
 }
 
 func (c *connection) requestMeta() protocol.RequestMeta {
@@ -137,6 +142,9 @@ func (o outcome) isComplete() bool {
 	tool, ok := o.result.(*protocol.CallToolResult)
 	return !ok || !tool.IsError
 }
+
+// isError reports whether the request was refused with a code.
+func (o outcome) isError(code int64) bool { return o.err != nil && o.err.Code == code }
 
 // String says what the outcome is, in a line or more.
 func (o outcome) String() string {

@@ -122,6 +122,9 @@ func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
 			return leg{}, fmt.Errorf("question %q has no answer in the flow: %s", q.Key, words)
 		case a.Err != nil:
 			return leg{}, fmt.Errorf("answer to %q: %w", q.Key, a.Err)
+		case !slices.Contains(a.Kinds, q.Request.Kind()):
+			return leg{}, fmt.Errorf("question %q is of the kind %s, its answer for %s: %s", q.Key,
+				q.Request.Kind(), a.listKinds(), words)
 		}
 		p.asked = append(p.asked, askedQuestion{q.Key, words, q.Request, a})
 		next.responses = append(next.responses,
@@ -131,6 +134,15 @@ func (p *Played) answerQuestions(answers map[string]Answer) (leg, error) {
 		}
 	}
 	return next, nil
+}
+
+// listKinds names the kinds of questions that an answer is for.
+func (a Answer) listKinds() string {
+	names := make([]string, len(a.Kinds))
+	for i, kind := range a.Kinds {
+		names[i] = string(kind)
+	}
+	return strings.Join(names, " or ")
 }
 
 // checkUnusedAnswers returns an error if the flow has answers to questions that were not

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -16,6 +17,12 @@ var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxCanonicalBuffer = 64 << 10
 
+func putCanonicalBuffer(buf *[]byte) {
+	if cap(*buf) <= maxCanonicalBuffer {
+		canonicalBuffers.Put(buf)
+	}
+}
+
 // DigestArguments returns the SHA-256 of the canonical form of a request's
 // arguments: members sorted, strings without needless escapes, numbers as they
 // are spelled, absent as {}. A state sealed for one set of arguments opens for
@@ -26,11 +33,7 @@ func DigestArguments(arguments json.RawMessage) ([32]byte, error) {
 		arguments = json.RawMessage("{}")
 	}
 	buf := canonicalBuffers.Get().(*[]byte)
-	defer func() {
-		if cap(*buf) <= maxCanonicalBuffer {
-			canonicalBuffers.Put(buf)
-		}
-	}()
+	defer putCanonicalBuffer(buf)
 	canonical, err := jsonx.AppendCanonicalSpelled((*buf)[:0], arguments)
 	if err != nil {
 		return [32]byte{}, fmt.Errorf("arguments: %w", err)
@@ -57,22 +60,27 @@ func Fingerprint(responses protocol.InputResponses) [32]byte {
 	// modulo 2^256, byte-wise with carry, so that order does not matter but
 	// every answer does.
 	var sum [32]byte
+	buf := canonicalBuffers.Get().(*[]byte)
+	defer putCanonicalBuffer(buf)
 	for _, r := range responses {
-		h := sha256.New()
-		fmt.Fprintf(h, "%d:", len(r.Key))
-		h.Write([]byte(r.Key))
-		canonical, err := jsonx.AppendCanonical(nil, r.Result)
-		if err != nil {
-			canonical = r.Result
-		}
-		h.Write(canonical)
-		var one [32]byte
+		*buf = appendFingerprinted((*buf)[:0], r)
 		carry := uint16(0)
-		for i, b := range h.Sum(one[:0]) {
+		for i, b := range sha256.Sum256(*buf) {
 			carry += uint16(sum[i]) + uint16(b)
 			sum[i] = byte(carry)
 			carry >>= 8
 		}
 	}
 	return sum
+}
+
+// appendFingerprinted appends what of an answer is hashed.
+func appendFingerprinted(dst []byte, r protocol.KeyedResponse) []byte {
+	dst = append(strconv.AppendInt(dst, int64(len(r.Key)), 10), ':')
+	dst = append(dst, r.Key...)
+	canonical, err := jsonx.AppendCanonical(dst, r.Result)
+	if err != nil {
+		return append(dst, r.Result...)
+	}
+	return canonical
 }

@@ -3,6 +3,7 @@ package clip
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -33,3 +34,30 @@ func Quote(s string, n int) string {
 	}
 	return strconv.Quote(s)
 }
+
+// The sizes of what [Values] returns.
+const (
+	// MaxValues is how many values of a list are named.
+	MaxValues = 10
+	// maxValue is how much of a text is repeated, in bytes.
+	maxValue = 80
+)
+
+// Values lists the first [MaxValues] of n values, of which text returns one by its index, and says
+// how many more there are: `"a", "b" and 3 more`.
+func Values(n int, text func(int) string) string {
+	var b strings.Builder
+	for i := range min(n, MaxValues) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(text(i))
+	}
+	if n > MaxValues {
+		b.WriteString(" and " + strconv.Itoa(n-MaxValues) + " more")
+	}
+	return b.String()
+}
+
+// Value quotes a text for [Values], cut at a character. What does not print is escaped.
+func Value(s string) string { return strconv.Quote(Mark(s, maxValue)) }

@@ -1,6 +1,7 @@
 package clip_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/clip"
@@ -31,5 +32,26 @@ func TestTextsAreCutAtACharacter(t *testing.T) {
 				t.Errorf("Quote: got %s, want %s", got, test.quote)
 			}
 		})
+	}
+}
+
+func TestLongListsAreCut(t *testing.T) {
+	letters := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+	for n, want := range map[int]string{
+		0:  ``,
+		1:  `"a"`,
+		2:  `"a", "b"`,
+		10: `"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`,
+		11: `"a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 1 more`,
+		12: `"a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 2 more`,
+	} {
+		got := clip.Values(n, func(i int) string { return clip.Value(letters[i]) })
+		if got != want {
+			t.Errorf("%d values: got %s, want %s", n, got, want)
+		}
+	}
+	if got, want := clip.Value("\u202e"+strings.Repeat("é", 60)), `"\u202e`+strings.Repeat("é", 38)+
+		`…"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"encoding/json"
 	"reflect"
 	"time"
 )
@@ -27,12 +28,15 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// KindOf returns what t, or what it points to, holds. A type that decodes itself counts as its Go
-// kind.
+// KindOf returns what t, or what it points to, holds. A json.Number is a number; any other type
+// counts as its Go kind, even one that decodes itself.
 func KindOf(t reflect.Type) Kind {
 	t = deref(t)
-	if t == reflect.TypeFor[time.Time]() {
+	switch t {
+	case reflect.TypeFor[time.Time]():
 		return Time
+	case reflect.TypeFor[json.Number]():
+		return Float
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -1,9 +1,11 @@
 package form
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -31,7 +33,22 @@ func Derive(t reflect.Type, o Options) (*Form, error) {
 	if err := checkFields(derived, o.AllowSecrets); err != nil {
 		return nil, err
 	}
+	if derived, err = omitFields(derived, o.Omit); err != nil {
+		return nil, err
+	}
 	return newForm(derived, encode(derived))
+}
+
+// omitFields returns the fields without those that are named.
+func omitFields(derived []field, names []string) ([]field, error) {
+	for _, name := range names {
+		i := slices.IndexFunc(derived, func(f field) bool { return f.name == name })
+		if i < 0 {
+			return nil, fieldError(name, "is to be left out, and the form has no such field")
+		}
+		derived = slices.Delete(derived, i, i+1)
+	}
+	return derived, nil
 }
 
 func deriveFields(derived []field, t reflect.Type) ([]field, error) {
@@ -110,12 +127,19 @@ func badInName(r rune) bool {
 		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
-var timeType = reflect.TypeFor[time.Time]()
+var (
+	timeType   = reflect.TypeFor[time.Time]()
+	numberType = reflect.TypeFor[json.Number]()
+)
 
 // setType sets kind, target and the bounds that follow from the Go type.
 func (f *field) setType(t reflect.Type) error {
 	if t == timeType {
 		f.kind, f.format, f.target = text, "date-time", timeTarget
+		return nil
+	}
+	if t == numberType { // a string for package reflect, a number for encoding/json
+		f.kind = number
 		return nil
 	}
 	if jsonx.DecodesItself(t) {
@@ -138,7 +162,8 @@ func (f *field) setType(t reflect.Type) error {
 	case reflect.Float64:
 		f.kind, f.target = number, float64Target
 	case reflect.Slice:
-		if t.Elem().Kind() != reflect.String || jsonx.DecodesItself(t.Elem()) {
+		e := t.Elem()
+		if e.Kind() != reflect.String || e == numberType || jsonx.DecodesItself(e) {
 			return fmt.Errorf("is of type %v; %s", t, allowed)
 		}
 		f.kind = choices

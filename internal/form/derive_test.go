@@ -15,21 +15,22 @@ import (
 type colour string
 
 type everything struct {
-	Name     string    `json:"name" jsonschema:"Your full name" title:"Full name" minLength:"1" maxLength:"80"`
-	Email    string    `json:"email" format:"email"`
-	Home     string    `json:"home,omitempty" format:"uri"`
-	Born     string    `json:"born,omitzero" format:"date"`
-	At       time.Time `json:"at"`
-	Age      int       `json:"age" minimum:"0" maximum:"150" default:"30"`
-	Small    int8      `json:"small"`
-	Port     uint16    `json:"port" minimum:"1" default:"443"`
-	Wide     uint64    `json:"wide"`
-	Ratio    float64   `json:"ratio" maximum:"1.5"`
-	Agree    bool      `json:"agree" default:"false"`
-	Colour   colour    `json:"colour" enum:"red,green, blue" enumTitles:"Red,Green,Deep blue" default:"green"`
-	Size     *string   `json:"size" enum:"s,m"`
-	Tags     []string  `json:"tags" enum:"a,b,c" minItems:"1" maxItems:"2" default:"a,b"`
-	Palette  []colour  `json:"palette,omitempty" enum:"r,g" enumTitles:"Red,Green"`
+	Name     string      `json:"name" jsonschema:"Your full name" title:"Full name" minLength:"1" maxLength:"80"`
+	Email    string      `json:"email" format:"email"`
+	Home     string      `json:"home,omitempty" format:"uri"`
+	Born     string      `json:"born,omitzero" format:"date"`
+	At       time.Time   `json:"at"`
+	Age      int         `json:"age" minimum:"0" maximum:"150" default:"30"`
+	Small    int8        `json:"small"`
+	Port     uint16      `json:"port" minimum:"1" default:"443"`
+	Wide     uint64      `json:"wide"`
+	Ratio    float64     `json:"ratio" maximum:"1.5"`
+	Agree    bool        `json:"agree" default:"false"`
+	Colour   colour      `json:"colour" enum:"red,green, blue" enumTitles:"Red,Green,Deep blue" default:"green"`
+	Size     *string     `json:"size" enum:"s,m"`
+	Tags     []string    `json:"tags" enum:"a,b,c" minItems:"1" maxItems:"2" default:"a,b"`
+	Palette  []colour    `json:"palette,omitempty" enum:"r,g" enumTitles:"Red,Green"`
+	Exact    json.Number `json:"exact,omitempty" minimum:"0.1" default:"9007199254740993.10"`
 	Nickname *string
 	Skipped  string `json:"-"`
 	hidden   string
@@ -62,6 +63,7 @@ func TestDeriveEverything(t *testing.T) {
 		`"size":{"type":"string","enum":["s","m"]}`,
 		`"tags":{"type":"array","minItems":1,"maxItems":2,"items":{"type":"string","enum":["a","b","c"]},"default":["a","b"]}`,
 		`"palette":{"type":"array","items":{"anyOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}]}}`,
+		`"exact":{"type":"number","minimum":0.1,"default":9007199254740993.10}`,
 		`"Nickname":{"type":"string"}`,
 	}, ",") + `},"required":["name","email","at","age","small","port","wide","ratio","agree","colour","tags"]}`
 	for _, typ := range []reflect.Type{reflect.TypeFor[everything](),
@@ -133,6 +135,15 @@ func TestDeriveErrors(t *testing.T) {
 		{"ints", struct {
 			N []int `enum:"1"`
 		}{}, "N", "a form is flat"},
+		{"list of json.Number", struct {
+			N []json.Number `enum:"1"`
+		}{}, "N", "a form is flat"},
+		{"enum on json.Number", struct {
+			N json.Number `enum:"1"`
+		}{}, "N", "enum is for a string"},
+		{"default of a json.Number", struct {
+			N json.Number `default:"one"`
+		}{}, "N", "is not a number"},
 		{"array", struct {
 			A [2]string `enum:"a"`
 		}{}, "A", "a form is flat"},
@@ -232,10 +243,10 @@ func TestDeriveErrors(t *testing.T) {
 		}{}, "A", "1 titles for 2 values"},
 		{"default outside enum", struct {
 			A string `enum:"a,b" default:"c"`
-		}{}, "A", "one of the allowed values"},
+		}{}, "A", `must be one of: "a", "b"`},
 		{"default item outside enum", struct {
 			A []string `enum:"a,b" default:"a,c"`
-		}{}, "A", "allowed values only"},
+		}{}, "A", `must hold nothing but: "a", "b"`},
 		{"too many default items", struct {
 			A []string `enum:"a,b" default:"a,b" maxItems:"1"`
 		}{}, "A", "at most 1 item"},

@@ -2,10 +2,11 @@ package form
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/clip"
 )
 
 // The rules that an answer can break, as logs and metrics name them.
@@ -32,13 +33,9 @@ type Fault struct {
 	Words string // a sentence for the person
 }
 
-const (
-	// maxLabel is how much of a field's title or name is repeated, in
-	// characters: a peer may have chosen it.
-	maxLabel = 80
-	// maxNamed is up to how many values to choose from are named.
-	maxNamed = 8
-)
+// maxLabel is how much of a field's title or name is repeated, in
+// characters: a peer may have chosen it.
+const maxLabel = 80
 
 // Explain says which rule an answer broke for which [Form.Accept] returned err.
 func (f *Form) Explain(err error) Fault {
@@ -93,8 +90,10 @@ func (f *field) explainReason(reason string) (rule, words string) {
 			"was not answered: choose yes or no, and decline if you cannot choose no"
 	case reason == "is required":
 		return RuleRequired, reason
-	case reason == "must be one of the allowed values" || reason == "must hold allowed values only":
-		return RuleEnum, f.choiceWords()
+	case strings.HasPrefix(reason, "must be one of"),
+		strings.HasPrefix(reason, "must hold nothing but"),
+		reason == "must hold allowed values only":
+		return RuleEnum, f.choiceWords(reason)
 	case reason == "is out of range":
 		return RuleRange, "is too small or too large"
 	case strings.HasPrefix(reason, "must be a valid "),
@@ -120,26 +119,17 @@ func (f *field) explainReason(reason string) (rule, words string) {
 	return RuleOther, "is not what is asked for"
 }
 
-// choiceWords names what can be chosen, by the labels that the person was shown.
-func (f *field) choiceWords() string {
-	names := f.titles
-	if names == nil {
-		names = f.values
+// choiceWords names what can be chosen, by the labels that the person was shown, if the field has
+// any. reason lists the values.
+func (f *field) choiceWords(reason string) string {
+	if f.titles == nil {
+		return reason
 	}
-	if len(names) == 0 || len(names) > maxNamed {
-		return "must be one of the choices offered"
-	}
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		if utf8.RuneCountInString(name) > maxLabel {
-			return "must be one of the choices offered"
-		}
-		quoted[i] = strconv.Quote(name)
-	}
+	listed := clip.Values(len(f.titles), func(i int) string { return clip.Value(f.titles[i]) })
 	if f.kind == choices {
-		return "must hold nothing but: " + strings.Join(quoted, ", ")
+		return "must hold nothing but: " + listed
 	}
-	return "must be one of: " + strings.Join(quoted, ", ")
+	return "must be one of: " + listed
 }
 
 func (f *field) formatWords() string {

@@ -128,6 +128,9 @@ func (f *field) wordFault(err error) string {
 	if got, ok := strings.CutPrefix(fault.Reason, "must be a string, "); ok {
 		return "must hold strings only, " + got
 	}
+	if listed, ok := strings.CutPrefix(fault.Reason, "must be one of: "); ok {
+		return "must hold nothing but: " + listed
+	}
 	return "must hold allowed values only"
 }
 

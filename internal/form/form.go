@@ -27,6 +27,8 @@ type Options struct {
 	// AllowSecrets lets fields through whose name or title looks like a password, token or card
 	// number. The specification forbids to ask for those with a form; URL elicitation is the way.
 	AllowSecrets bool
+	// Omit names fields of a struct that its form leaves out.
+	Omit []string
 }
 
 // Form is a form's schema and the means to check answers against it. It is immutable; its methods

@@ -19,6 +19,9 @@ import (
 //
 // schema is copied.
 func Parse(schema []byte, o Options) (*Form, error) {
+	if len(o.Omit) > 0 {
+		return nil, fieldError(o.Omit[0], "is to be left out: leave it out of the schema")
+	}
 	p := parser{}
 	if err := p.parseForm(schema); err != nil {
 		return nil, err

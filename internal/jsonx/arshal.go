@@ -112,8 +112,12 @@ func decodeNumber(d *jsontext.Decoder, v *stdjson.Number) error {
 	return nil
 }
 
-// encodeNumber encodes a json.Number of encoding/json as the number it is.
+// encodeNumber encodes a json.Number of encoding/json as the number it is, but as the key of a map
+// as a string, which names are.
 func encodeNumber(e *jsontext.Encoder, v stdjson.Number) error {
+	if kind, n := e.StackIndex(e.StackDepth()); kind == '{' && n%2 == 0 {
+		return errors.ErrUnsupported
+	}
 	if v == "" {
 		v = "0"
 	}

@@ -73,6 +73,10 @@ func TestMarshal(t *testing.T) {
 		{"nil", nil, `null`},
 		{"empty number", stdjson.Number(""), `0`},
 		{"raw message with invalid UTF-8", stdjson.RawMessage("\"\xff\""), "\"\ufffd\""},
+		{"numbers", []any{stdjson.Number("1.50"), map[string]any{"a": stdjson.Number("-0")}},
+			`[1.50,{"a":-0}]`},
+		{"numbers as names", map[stdjson.Number]stdjson.Number{"2": "3", "1": "4"},
+			`{"1":4,"2":3}`},
 		{"map", map[int]string{2: "b", 1: "a"}, `{"1":"a","2":"b"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

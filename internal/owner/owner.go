@@ -32,7 +32,12 @@ func AppendPrincipal(dst []byte, p protocol.Principal) []byte {
 
 // Label encodes a principal and a purpose without ambiguity, to derive keys and ids from.
 func Label(p protocol.Principal, purpose string) []byte {
-	return AppendPrincipal([]byte("rondo stored state 1 "+purpose+"\x00"), p)
+	return appendLabel(nil, p, purpose)
+}
+
+func appendLabel(dst []byte, p protocol.Principal, purpose string) []byte {
+	dst = append(append(append(dst, "rondo stored state 1 "...), purpose...), 0)
+	return AppendPrincipal(dst, p)
 }
 
 // Digest identifies a principal. It is empty for anonymous callers, who cannot be told apart.
@@ -40,8 +45,9 @@ func Digest(p protocol.Principal) string {
 	if p.Anonymous() {
 		return ""
 	}
-	sum := sha256.Sum256(Label(p, "owner"))
-	return hex.EncodeToString(sum[:])
+	var room [256]byte // for most
+	sum := sha256.Sum256(appendLabel(room[:0], p, "owner"))
+	return string(hex.AppendEncode(room[:0], sum[:]))
 }
 
 func appendField(dst []byte, value string) []byte {

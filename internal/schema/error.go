@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,9 +10,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/rondo-mcp/rondo/internal/clip"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// Error says which member of a document breaks which rule. It never holds a value of the document.
+// Error says which member of a document breaks which rule. It may hold values of the schema, never
+// one of the document.
 type Error struct {
 	// Field is the path of the first offending member, its steps joined by dots ("items.0.name"),
 	// cut at 200 bytes. It is empty when the document itself is at fault.
@@ -120,7 +123,7 @@ func describe(k jsonschema.ErrorKind) (member string, rank int, reason string) {
 func describeValue(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Enum:
-		return "must be one of the allowed values"
+		return oneOf(k.Want)
 	case *kind.Const:
 		return "must be the one allowed value"
 	case *kind.Format:
@@ -162,6 +165,29 @@ func describeValue(k jsonschema.ErrorKind) string {
 		return "must be a multiple of " + clip.Mark(decimal(k.Want), 40)
 	}
 	return "does not match the schema"
+}
+
+// oneOf words an enumeration. It lists nothing if there are arrays or objects among what it would
+// list.
+func oneOf(values []any) string {
+	listed := values[:min(len(values), clip.MaxValues)]
+	if len(listed) == 0 || slices.ContainsFunc(listed, isContainer) {
+		return "must be one of the allowed values"
+	}
+	return "must be one of: " + clip.Values(len(values), func(i int) string {
+		if text, ok := values[i].(string); ok {
+			return clip.Value(text)
+		}
+		if values[i] == nil {
+			return "null"
+		}
+		return clip.Mark(fmt.Sprint(values[i]), 40) // a number as it is written, or a boolean
+	})
+}
+
+func isContainer(v any) bool {
+	kind := kindOf(v)
+	return kind == jsonx.Array || kind == jsonx.Object
 }
 
 func atLeast(n int, noun, plural string) string {

@@ -95,7 +95,7 @@ func (f *fault) errorKind() jsonschema.ErrorKind {
 	case ruleConst:
 		return &kind.Const{}
 	case ruleEnum:
-		return &kind.Enum{}
+		return &kind.Enum{Want: s.Enum.Values}
 	case ruleFormat:
 		return &kind.Format{Want: s.Format.Name, Err: f.err}
 	case ruleNot:

@@ -59,7 +59,7 @@ func logRejected(ctx context.Context, e event.StateRejected) {
 	if e.KeyID != "" {
 		attrs = append(attrs, text("key_id", e.KeyID))
 	}
-	if e.Reason == event.ReasonPrincipal && e.Err != nil {
+	if (e.Reason == event.ReasonPrincipal || e.Reason == event.ReasonFuture) && e.Err != nil {
 		attrs = append(attrs, text("meaning", e.Err.Error()))
 	}
 	write(ctx, slog.LevelWarn, "mcp.state_rejected", e.Where, attrs...)

@@ -28,8 +28,8 @@ type StateRejected struct {
 	Where
 	Reference string
 	Reason    Reason
-	// Err is what the sealer said, or whoever read what it opened; nil when
-	// the state was authentic and did not fit.
+	// Err is what the sealer said, or whoever read what it opened. When the state was
+	// authentic and did not fit, it says more than the reason, or is nil.
 	Err error
 	// KeyID is the key that the state names, for the reasons
 	// [ReasonUnknownKey] and [ReasonForeignEphemeral]; it is public. Anybody can
@@ -80,7 +80,9 @@ type AskedQuestion struct {
 type QuestionDigest [16]byte
 
 // String returns the digest in hexadecimal.
-func (d QuestionDigest) String() string { return hex.EncodeToString(d[:]) }
+func (d QuestionDigest) String() string {
+	return string(hex.AppendEncode(make([]byte, 0, 32), d[:]))
+}
 
 // Answered: the client answered a question. What a person entered is not reported,
 // only what they decided. There is one for each answer that the flow accepts, also

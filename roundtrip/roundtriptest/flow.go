@@ -14,8 +14,8 @@ type Flow struct {
 	Name    string
 	Request Request
 	// Answers are what the person answers, by the key of the question. A
-	// question without an answer fails the test, and so does an answer without
-	// a question.
+	// question without an answer fails the test, and so do an answer without
+	// a question and one that is for another kind of question.
 	Answers Answers
 	// Want is the text of the result: of the text blocks of a tool or prompt, or
 	// of the contents of a resource, with newlines between.
@@ -71,25 +71,37 @@ type Answers map[string]Answer
 // An Answer is what a person answers to one question.
 type Answer struct{ answer attack.Answer }
 
-// newAnswer returns an answer, or the error that the flow reports when the question is asked.
-func newAnswer(result json.RawMessage, err error) Answer {
-	return Answer{attack.Answer{Result: result, Err: err}}
+// newAnswer returns an answer to questions of some kinds, or the error that the flow reports when
+// the question is asked.
+func newAnswer(result json.RawMessage, err error, kinds ...protocol.InputKind) Answer {
+	return Answer{attack.Answer{Kinds: kinds, Result: result, Err: err}}
 }
 
-// Accept fills in a form. content is encoded as a JSON object.
+// Accept fills in a form. content is encoded as a JSON object; nil: without any, as of a person who
+// leaves everything to the defaults.
 func Accept(content any) Answer {
+	if content == nil {
+		return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitForm)
+	}
 	data, err := json.Marshal(content)
-	return newAnswer(fmt.Appendf(nil, `{"action":"accept","content":%s}`, data), err)
+	return newAnswer(fmt.Appendf(nil, `{"action":"accept","content":%s}`, data), err,
+		protocol.KindElicitForm)
 }
 
 // Visit agrees to go to a URL.
-func Visit() Answer { return newAnswer(json.RawMessage(`{"action":"accept"}`), nil) }
+func Visit() Answer {
+	return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitURL)
+}
 
 // Decline says no to a form or a URL.
-func Decline() Answer { return newAnswer(json.RawMessage(`{"action":"decline"}`), nil) }
+func Decline() Answer { return newRefusal(`{"action":"decline"}`) }
 
 // Cancel dismisses a form or a URL.
-func Cancel() Answer { return newAnswer(json.RawMessage(`{"action":"cancel"}`), nil) }
+func Cancel() Answer { return newRefusal(`{"action":"cancel"}`) }
+
+func newRefusal(result string) Answer {
+	return newAnswer(json.RawMessage(result), nil, protocol.KindElicitForm, protocol.KindElicitURL)
+}
 
 // Sampled is what a model says.
 func Sampled(text string) Answer {
@@ -97,7 +109,7 @@ func Sampled(text string) Answer {
 		Role: "assistant", Model: "roundtriptest",
 		Content: []protocol.Content{&protocol.TextContent{Text: text}},
 	})
-	return newAnswer(data, err)
+	return newAnswer(data, err, protocol.KindCreateMessage)
 }
 
 // Roots lists directories.
@@ -110,10 +122,11 @@ func Roots(uris ...string) Answer {
 		roots[i].URI = uri
 	}
 	data, err := json.Marshal(map[string]any{"roots": roots})
-	return newAnswer(data, err)
+	return newAnswer(data, err, protocol.KindListRoots)
 }
 
-// Then is for a question that is asked again: after a, it is answered with next.
+// Then is for a question that is asked again: after a, it is answered with next. So a person
+// corrects an answer that does not fit the form. An answer is sent as it is, in both eras.
 func (a Answer) Then(next Answer) Answer {
 	if a.answer.Next != nil {
 		next = Answer{*a.answer.Next}.Then(next)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +164,13 @@ func TestFindings(t *testing.T) {
 			}
 		})
 	}
+	nothingCounted := roundtriptest.Flow{Request: roundtriptest.Tool("deploy", Deploy{"prod"}),
+		Answers: accepted, Want: "deployed to prod: tested", Never: []string{"order"}}
+	if problems := roundtriptest.FindProblems(t, roundtriptest.Subject{Connect: overLines(srv)},
+		nothingCounted); len(problems) == 0 ||
+		!strings.Contains(errors.Join(problems...).Error(), "Subject.Effects") {
+		t.Errorf("effects that nothing counts: %v", errors.Join(problems...))
+	}
 	if problems := roundtriptest.FindProblems(t, roundtriptest.Subject{},
 		tests[0].flow); len(problems) != 1 {
 		t.Errorf("a subject without Connect: %v", errors.Join(problems...))
@@ -183,5 +189,93 @@ func TestUnfit(t *testing.T) {
 			roundtriptest.Subject{Connect: overLines(srv), Effects: effects}, flow); err == nil {
 			t.Errorf("%s: the flow was taken", name)
 		}
+	}
+}
+
+// TestAnswersOfTheWrongKind: the kinds of question and answer are named, those of a correction too.
+func TestAnswersOfTheWrongKind(t *testing.T) {
+	srv := newServer(t, nil, roundtrip.Options{})
+	server.AddRawTool(srv, server.Tool{Name: "visits"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("been there"), roundtrip.AskURL(ctx, "page", "Look.",
+				"https://example.com/")
+		})
+	server.AddRawTool(srv, server.Tool{Name: "lists"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_, err := roundtrip.AskRoots(ctx, "dirs")
+			return server.Text("listed"), err
+		})
+	form := func(a roundtriptest.Answer) roundtriptest.Flow {
+		return roundtriptest.Flow{Request: roundtriptest.Tool("deploy", Deploy{"prod"}),
+			Answers: roundtriptest.Answers{"confirm": a}}
+	}
+	visit := func(a roundtriptest.Answer) roundtriptest.Flow {
+		return roundtriptest.Flow{Request: roundtriptest.Tool("visits", nil),
+			Answers: roundtriptest.Answers{"page": a}, Want: "been there"}
+	}
+	sample := func(a roundtriptest.Answer) roundtriptest.Flow {
+		return roundtriptest.Flow{Request: roundtriptest.Prompt("brief", nil),
+			Answers: roundtriptest.Answers{"title": a}}
+	}
+	list := func(a roundtriptest.Answer) roundtriptest.Flow {
+		return roundtriptest.Flow{Request: roundtriptest.Tool("lists", nil),
+			Answers: roundtriptest.Answers{"dirs": a}, Want: "listed"}
+	}
+	const (
+		forForm   = `question "confirm" is of the kind elicitation.form, its answer for `
+		forVisit  = `question "page" is of the kind elicitation.url, its answer for `
+		forSample = `question "title" is of the kind sampling, its answer for `
+		forList   = `question "dirs" is of the kind roots, its answer for `
+		refused   = "elicitation.form or elicitation.url"
+	)
+	wrong := because("").Then(roundtriptest.Sampled("x"))
+	for name, tt := range map[string]struct {
+		flow roundtriptest.Flow
+		want string
+	}{
+		"sampled for a form":    {form(roundtriptest.Sampled("x")), forForm + "sampling"},
+		"visit for a form":      {form(roundtriptest.Visit()), forForm + "elicitation.url"},
+		"roots for a form":      {form(roundtriptest.Roots()), forForm + "roots"},
+		"sampled in the end":    {form(wrong), forForm + "sampling"},
+		"accepted for a visit":  {visit(because("x")), forVisit + "elicitation.form"},
+		"accepted for sampling": {sample(because("x")), forSample + "elicitation.form"},
+		"declined for sampling": {sample(roundtriptest.Decline()), forSample + refused},
+		"cancelled for roots":   {list(roundtriptest.Cancel()), forList + refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := roundtriptest.FindProblems(t,
+				roundtriptest.Subject{Connect: overLines(srv)}, tt.flow)
+			if len(problems) != 1 || !strings.Contains(problems[0].Error(), tt.want) {
+				t.Errorf("got %v, want %q", problems, tt.want)
+			}
+		})
+	}
+	for name, flow := range map[string]roundtriptest.Flow{
+		"visit": visit(roundtriptest.Visit()),
+		"roots": list(roundtriptest.Roots("file:///src")),
+	} {
+		if problems := roundtriptest.FindProblems(t,
+			roundtriptest.Subject{Connect: overLines(srv)}, flow); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}
+
+// TestAcceptWithoutContent: defaults fill the form.
+func TestAcceptWithoutContent(t *testing.T) {
+	type size struct {
+		N int `json:"n" default:"3"`
+	}
+	srv := newServer(t, nil, roundtrip.Options{})
+	server.AddRawTool(srv, server.Tool{Name: "size"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			s, err := roundtrip.Ask[size](ctx, "size", "How large?")
+			return server.Text(strings.Repeat("x", s.N)), err
+		})
+	problems := roundtriptest.FindProblems(t, roundtriptest.Subject{Connect: overLines(srv)},
+		roundtriptest.Flow{Request: roundtriptest.Tool("size", nil), Want: "xxx",
+			Answers: roundtriptest.Answers{"size": roundtriptest.Accept(nil)}})
+	if len(problems) > 0 {
+		t.Error(problems)
 	}
 }

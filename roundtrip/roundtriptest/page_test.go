@@ -2,6 +2,7 @@ package roundtriptest_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -32,5 +33,42 @@ func TestClientInProcess(t *testing.T) {
 	want := "released to prod: tested"
 	if got := result.Content[0].(*protocol.TextContent).Text; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestLostResponse sends the last leg of a flow twice, as a client does whose response was lost.
+func TestLostResponse(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	srv, err := newReleasing(effects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(srv, &client.Options{Manual: &protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{
+		Name: "release", Arguments: json.RawMessage(`{"env":"prod"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Accept(Approval{Reason: "tested"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pending.Answer("approval", answer); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, next, err := c.Resume(t.Context(), pending)
+		if err != nil || next != nil {
+			t.Fatal(next, err)
+		}
+	}
+	// This release is repeated: it has neither a key nor a guard.
+	if n := effects.Count("release"); n != 2 {
+		t.Errorf("%d releases, want 2", n)
 	}
 }

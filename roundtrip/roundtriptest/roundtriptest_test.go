@@ -165,6 +165,13 @@ func flows() []roundtriptest.Flow {
 			Answers: roundtriptest.Answers{"title": roundtriptest.Sampled("Rondo")}, Want: "Rondo"},
 		{Name: "resource", Request: roundtriptest.Resource("vault://codes"),
 			Answers: roundtriptest.Answers{"confirm": because("locked out")}, Want: "1234"},
+		{Name: "corrected", Request: deploy,
+			Answers: roundtriptest.Answers{"confirm": because("no").Then(because("tested"))},
+			Want:    "deployed to prod: tested"},
+		{Name: "never right", Request: roundtriptest.Tool("order", Deploy{"prod"}),
+			Answers: roundtriptest.Answers{"region": roundtriptest.Accept(Region{"moon"}).Then(
+				roundtriptest.Accept(Region{"sun"}).Then(roundtriptest.Accept(Region{"sea"})))},
+			Fails: "region", Never: []string{"order"}},
 	}
 }
 

@@ -3,7 +3,7 @@
 package store
 
 import (
-	"container/list"
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -65,24 +65,17 @@ const MaxGuardBytes = 64 << 20
 type MemoryGuard struct {
 	mu sync.Mutex
 	// claims refuses when it is full: one that is evicted could be used twice.
-	claims   *quota.Store[claim]
-	outcomes list.List             // of *claimEntry with an outcome, oldest first
-	byOwner  map[string]*list.List // the same of each owner
+	claims *quota.Store[claim]
 }
 
 type claimEntry = quota.Entry[claim]
 
+// A claim is an entry of the store. Its size there is that of the outcome.
 type claim struct {
 	fingerprint [32]byte
-	recorded    *recordedOutcome // nil: none
-	made        time.Time
-	ended       bool // its request has, with an outcome or without
-}
-
-// A recordedOutcome is in two lists, to be forgotten oldest first.
-type recordedOutcome struct {
-	data         []byte
-	inAll, inOwn *list.Element
+	outcome     []byte // nil: none
+	made        int64  // when, in nanoseconds since 1970
+	ended       bool   // its request has, with an outcome or without
 }
 
 // runningFor is how long a claim that has not been ended counts as one whose request
@@ -95,13 +88,10 @@ func NewMemoryGuard(max int) *MemoryGuard {
 	if max <= 0 {
 		max = MaxGuardEntries
 	}
-	g := &MemoryGuard{byOwner: map[string]*list.List{}}
-	g.claims = quota.NewStore(quota.StoreOptions[claim]{
+	return &MemoryGuard{claims: quota.NewStore[claim](quota.StoreOptions{
 		MaxEntries: int64(max), MaxBytes: MaxGuardBytes,
-		Local:   owner.Digest(protocol.LocalPrincipal()),
-		Removed: g.forgetOutcomeLocked,
-	})
-	return g
+		Local: owner.Digest(protocol.LocalPrincipal()),
+	})}
 }
 
 // Claim implements [Guard].
@@ -113,13 +103,14 @@ func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32
 		switch {
 		case e.Value.fingerprint != fingerprint:
 			return &SpentError{}
-		case e.Value.recorded == nil:
-			return &SpentError{Running: !e.Value.ended && time.Since(e.Value.made) < runningFor}
+		case e.Value.outcome == nil:
+			return &SpentError{Running: !e.Value.ended &&
+				time.Since(time.Unix(0, e.Value.made)) < runningFor}
 		}
-		return &SpentError{Outcome: e.Value.recorded.data}
+		return &SpentError{Outcome: e.Value.outcome}
 	}
-	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint, made: time.Now()}, 0,
-		until); limit != quota.None {
+	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint,
+		made: time.Now().UnixNano()}, 0, until); limit != quota.None {
 		return &QuotaError{Resource: "guard", Limit: string(limit),
 			RetryAfter: g.claims.RetryAfter()}
 	}
@@ -135,11 +126,11 @@ func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error
 		return errors.New("guard: commit without a claim")
 	}
 	e.Value.ended = true
-	if r := e.Value.recorded; r != nil { // a second commit replaces the first
+	if e.Value.outcome != nil { // a second commit replaces the first
 		g.dropOutcomeLocked(e)
 	}
-	if outcome != nil && g.makeRoomLocked(e, int64(len(outcome))) {
-		g.recordOutcomeLocked(e, append([]byte{}, outcome...))
+	if len(outcome) > 0 && g.makeRoomLocked(e, int64(len(outcome))) {
+		e.Value.outcome = bytes.Clone(outcome)
 	}
 	return nil
 }
@@ -148,7 +139,7 @@ func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error
 func (g *MemoryGuard) Release(_ context.Context, id string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := g.claims.Get(id); e != nil && e.Value.recorded == nil {
+	if e := g.claims.Get(id); e != nil && e.Value.outcome == nil {
 		g.claims.Remove(e)
 	}
 	return nil
@@ -162,41 +153,16 @@ func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
 		return false
 	}
 	for {
-		oldest := g.outcomes.Front()
-		switch g.claims.Resize(e, size) {
-		case quota.None:
+		limit := g.claims.Resize(e, size)
+		if limit == quota.None {
 			return true
-		case quota.Share:
-			oldest = g.byOwner[e.Owner()].Front() // only outcomes have a size
 		}
-		g.dropOutcomeLocked(oldest.Value.(*claimEntry))
+		g.dropOutcomeLocked(g.claims.OldestSized(e, limit))
 	}
-}
-
-func (g *MemoryGuard) recordOutcomeLocked(e *claimEntry, outcome []byte) {
-	own := g.byOwner[e.Owner()]
-	if own == nil {
-		own = list.New()
-		g.byOwner[e.Owner()] = own
-	}
-	e.Value.recorded = &recordedOutcome{outcome, g.outcomes.PushBack(e), own.PushBack(e)}
 }
 
 // dropOutcomeLocked forgets the outcome of a claim, which stays.
 func (g *MemoryGuard) dropOutcomeLocked(e *claimEntry) {
-	g.forgetOutcomeLocked(e)
+	e.Value.outcome = nil
 	g.claims.Resize(e, 0)
-}
-
-func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
-	r := e.Value.recorded
-	if r == nil {
-		return
-	}
-	e.Value.recorded = nil
-	g.outcomes.Remove(r.inAll)
-	own := g.byOwner[e.Owner()]
-	if own.Remove(r.inOwn); own.Len() == 0 {
-		delete(g.byOwner, e.Owner())
-	}
 }

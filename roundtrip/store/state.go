@@ -62,7 +62,7 @@ func NewMemoryStateStore(max int) *MemoryStateStore {
 	if max <= 0 {
 		max = MaxStoreEntries
 	}
-	return &MemoryStateStore{states: quota.NewStore(quota.StoreOptions[[]byte]{
+	return &MemoryStateStore{states: quota.NewStore[[]byte](quota.StoreOptions{
 		MaxEntries: int64(max), MaxBytes: MaxStoreBytes,
 		Local: owner.Digest(protocol.LocalPrincipal()),
 	})}

@@ -9,6 +9,9 @@
 // times, and calls have effects: attack a server whose effects do not matter. Without -tool the
 // tools are listed and none is called. Forms are filled from their schemas.
 //
+// A server behind OAuth gets what the environment variable MCPATTACK_AUTHORIZATION holds in the
+// header Authorization, such as "Bearer" and a token.
+//
 // The exit status is 1 if a tool fails open or loses answers, 2 if the server could not be judged.
 package main
 
@@ -42,6 +45,9 @@ const defaultTimeout = 20 * time.Second
 // exitGrace is how long the command may take to exit, once for each call: some do not notice the
 // end of their input, and nothing of theirs is wanted any more.
 const exitGrace = 200 * time.Millisecond
+
+// envAuthorization is a variable and no flag: everybody may read the arguments of a process.
+const envAuthorization = "MCPATTACK_AUTHORIZATION"
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -78,7 +84,8 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 	flags.SetOutput(errOut)
 	flags.Usage = func() {
 		fmt.Fprintln(errOut, "usage: mcpattack [-tool NAME=ARGUMENTS]... URL | -- COMMAND "+
-			"[ARGUMENT]...\nWithout -tool the tools are listed and none is called.")
+			"[ARGUMENT]...\nWithout -tool the tools are listed and none is called.\n"+
+			envAuthorization+" in the environment is sent to a URL as the header Authorization.")
 		flags.PrintDefaults()
 	}
 	flags.Func("tool", "call the tool with these arguments: `NAME=ARGUMENTS`, a JSON object",
@@ -93,10 +100,14 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 		flags.Usage()
 		return nil, errors.New("name a URL, or a command after --")
 	}
+	header := map[string][]string{}
+	if credentials := os.Getenv(envAuthorization); credentials != "" {
+		header["Authorization"] = []string{credentials}
+	}
 	target := &attack.Target{}
 	if len(rest) == 1 && isURL(rest[0]) {
 		target.Connect = func(string) (protocol.Peer, error) {
-			return clienthttp.New(rest[0], nil)
+			return clienthttp.New(rest[0], &clienthttp.Options{Header: header})
 		}
 	} else {
 		target.Connect = func(string) (protocol.Peer, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +12,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // asServer in the environment makes the test binary the server that is attacked.
@@ -182,5 +186,44 @@ func TestToolThatIsNotListed(t *testing.T) {
 	status, output := runCommand(t, "-tool", "nowhere")
 	if status != statusFailed || !strings.Contains(output, "(not listed)") {
 		t.Errorf("exit status %d, want %d and a row that says so", status, statusFailed)
+	}
+}
+
+// TestServerBehindOAuth: the token of the environment goes out, and is not printed.
+func TestServerBehindOAuth(t *testing.T) {
+	srv, err := newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	const resource = "http://127.0.0.1/mcp"
+	issuer := bearertest.NewIssuer("https://login.example.com")
+	guard, err := bearer.New(bearer.Options{Resource: resource,
+		Issuers: []bearer.Issuer{issuer.Trusted()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listening := httptest.NewServer(handler)
+	defer listening.Close()
+	token := issuer.Issue(bearertest.Token{Subject: "ann", Audience: resource})
+	for name, of := range map[string]struct {
+		credentials string
+		status      int
+	}{"token": {"Bearer " + token, statusHeld}, "none": {"", statusFailed}} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(envAuthorization, of.credentials)
+			var out, errOut strings.Builder
+			if status := run([]string{"-timeout", "2s", "-tool", "holds", listening.URL}, &out,
+				&errOut); status != of.status {
+				t.Errorf("exit status %d, want %d: %s%s", status, of.status, &out, &errOut)
+			}
+			if strings.Contains(out.String()+errOut.String(), token) {
+				t.Error("the token is printed")
+			}
+		})
 	}
 }
