@@ -111,8 +111,16 @@ func (request *Request) checkScopes(need []string) error {
 	if len(need) == 0 {
 		return nil
 	}
-	return request.spellLack(request.Access.Check(need...))
+	err := request.Access.Check(need...)
+	if lack, ok := errors.AsType[*ScopeError](err); ok && request.Access == nil {
+		lack.Reason = unknownAccess // no other credentials help
+	}
+	return request.spellLack(err)
 }
+
+// unknownAccess is the reason where the transport tells nothing of scopes, as with
+// serverhttp.Options.Authenticate: the mistake is the program's.
+const unknownAccess = "this server does not know the scopes of its callers"
 
 // spellLack returns the error that the client gets for a [*ScopeError] in err, and notes that
 // the request has been refused with it. Other errors, and nil, it returns as they are.

@@ -218,10 +218,98 @@ func TestAwaitMisused(t *testing.T) {
 		})
 	h.call("nil", "{}").refused(protocol.CodeInternalError)
 	h.call("ignores", "{}").failed("is not finished")
+	h.wantBug(`the visit "login" is not finished, nor has it been asked for: call AskURL`)
 	c := h.enter(protocol.V20251125, allCapabilities)
 	if got := c.call("ignores", "{}"); !strings.Contains(got, "is not finished") {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestAwaitOfAnotherQuestion: a question that is no visit cannot be waited for, even if the
+// function that looks says that all is done. It is a mistake of the server, whatever the handler
+// makes of it.
+func TestAwaitOfAnotherQuestion(t *testing.T) {
+	for _, finished := range []bool{true, false} {
+		done := func(context.Context) (bool, error) { return finished, nil }
+		t.Run(fmt.Sprint("flow ", finished), func(t *testing.T) {
+			wantNoVisit(t, `{"action":"accept","content":{"region":"eu"}}`,
+				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+					if _, err := roundtrip.Ask[Both](ctx, "login", "Where?"); err != nil {
+						return nil, err
+					}
+					_ = roundtrip.Await(ctx, "login", done)
+					return server.Text("DELETED"), nil
+				})
+		})
+		for _, answer := range []string{`{"action":"accept","content":{"region":"eu"}}`,
+			`{"action":"decline"}`} {
+			t.Run(fmt.Sprint("guard ", finished, answer), func(t *testing.T) {
+				wantNoVisit(t, answer, func(ctx context.Context, _ *server.ToolCall) (
+					protocol.CallToolOutcome, error) {
+					if roundtrip.Answer[Both](ctx, "login").Outcome == roundtrip.Missing {
+						return roundtrip.InputRequired(
+							roundtrip.Elicit[Both]("login", "Where?")), nil
+					}
+					_ = roundtrip.Await(ctx, "login", done)
+					return server.Text("DELETED"), nil
+				})
+			})
+		}
+	}
+}
+
+// wantNoVisit calls a handler that waits for a form as if it were a visit, in both eras.
+func wantNoVisit(t *testing.T, answer string, handler rawTool) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "t"}, handler)
+	first := h.call("t", "{}")
+	h.call("t", "{}", answers(`"login":`+answer), first.state()).refused(
+		protocol.CodeInternalError)
+	h.wantBug(`Await "login": it was asked as elicitation.form; Await is for a visit, which ` +
+		`AskURL or ElicitURL asks for`)
+	c := h.enter(protocol.V20251125, allCapabilities)
+	c.answer = answering(answer)
+	if got := c.call("t", "{}"); got != "code -32603" {
+		t.Errorf("2025-11-25: got %q", got)
+	}
+}
+
+// TestAwaitOfNoQuestion: the error names the key and the calls that ask for a visit, unless it has
+// been asked for.
+func TestAwaitOfNoQuestion(t *testing.T) {
+	never := func(context.Context) (bool, error) { return false, nil }
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			err := roundtrip.Await(ctx, "login", never)
+			if !errors.Is(err, roundtrip.ErrNotFinished) {
+				t.Errorf("got %v", err)
+			}
+			return nil, err
+		})
+	const want = `the visit is not finished: "login" has not been asked for; call AskURL with this ` +
+		`key before Await, or return ElicitURL with it`
+	h.call("t", "{}").failed(want)
+	c := h.enter(protocol.V20251125, allCapabilities)
+	if got := c.call("t", "{}"); !strings.HasPrefix(got, "error: "+want) {
+		t.Errorf("got %q", got)
+	}
+
+	h = newHarness(t, nil)
+	asked := 0
+	server.AddRawTool(h.Server, server.Tool{Name: "t"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			err := roundtrip.Await(ctx, "login", never)
+			if asked++; asked == 1 {
+				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "?", loginURL)), nil
+			}
+			if strings.Contains(err.Error(), "has not been asked for") {
+				t.Errorf("it has been asked for: %v", err)
+			}
+			return nil, err
+		})
+	first := h.call("t", "{}")
+	h.call("t", "{}", first.state()).failed("the visit is not finished: login")
 }
 
 // TestAwaitWithoutLink: by option the client gets a round without questions.

@@ -119,6 +119,10 @@ func (s *Server) convertOutcome(ctx context.Context, request *Request, result pr
 	if asks, ok := errors.AsType[*InputRequiredError](err); ok {
 		return asks.Result, nil
 	}
+	if no, ok := errors.AsType[*ToolError](err); ok && no != nil &&
+		request.Message.Method == protocol.MethodCallTool {
+		return ErrorText(no.Text), nil
+	}
 	if mistake, ok := errors.AsType[*bugError](err); ok {
 		return nil, s.reportBug(ctx, request, mistake)
 	}

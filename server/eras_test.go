@@ -178,3 +178,115 @@ func TestWriteOnce(t *testing.T) {
 		}
 	}
 }
+
+// Rate is a number that keeps its spelling.
+type Rate struct {
+	Rate json.Number `json:"rate" minimum:"1" default:"7.50"`
+}
+
+// TestJSONNumbersAreNumbers: a json.Number is a number in schemas, defaults, questions, answers and
+// results, in both eras.
+func TestJSONNumbersAreNumbers(t *testing.T) {
+	type in struct {
+		N    json.Number  `json:"n" default:"2.50"`
+		More *json.Number `json:"more,omitempty"`
+	}
+	type out struct {
+		N    json.Number                 `json:"n"`
+		Rate json.Number                 `json:"rate"`
+		List []json.Number               `json:"list"`
+		Any  any                         `json:"any"`
+		Keys map[json.Number]json.Number `json:"keys"`
+	}
+	h := newHarness(t, nil)
+	server.AddToolOut(h.Server, server.Tool{Name: "tool"},
+		func(ctx context.Context, _ *server.ToolCall, in in) (out, error) {
+			r, err := roundtrip.Ask[Rate](ctx, "rate", "Which rate?")
+			return out{in.N, r.Rate, []json.Number{in.N}, in.N,
+				map[json.Number]json.Number{"1": in.N}}, err
+		})
+	tools := h.send(protocol.MethodListTools, "").result["tools"]
+	listed, err := json.Marshal(at(tools.([]any)[0], "inputSchema", "properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"more":{"type":["null","number"]},"n":{"default":2.50,"type":"number"}}`
+	if got := string(listed); got != want && got != strings.Replace(want, "2.50", "2.5", 1) {
+		t.Errorf("listed %s, want %s", got, want)
+	}
+	for content, want := range map[string]string{
+		`{"rate":1.10}`: `{"n":2.50,"rate":1.10,"list":[2.50],"any":2.50,"keys":{"1":2.50}}`,
+		`{}`:            `{"n":2.50,"rate":7.50,"list":[2.50],"any":2.50,"keys":{"1":2.50}}`,
+	} {
+		answer := `{"action":"accept","content":` + content + `}`
+		if got := runModern(h, "tool", func(string) string { return answer }); got != want {
+			t.Errorf("2026-07-28: got %s, want %s", got, want)
+		}
+		c := h.enter(protocol.V20251125, allCapabilities)
+		c.answer = answering(answer)
+		if got := c.call("tool", `{}`); got != want {
+			t.Errorf("2025-11-25: got %s, want %s", got, want)
+		}
+		schema := string(c.asked()[0].Params)
+		if want := `"rate":{"type":"number","minimum":1,"default":7.50}`; !strings.Contains(schema,
+			want) {
+			t.Errorf("asked %s, want %s in it", schema, want)
+		}
+	}
+	h.call("tool", `{"n":"2.50"}`).failed(`field "n"`, "must be a number, got string")
+}
+
+// TestJSONNumbersInAnyValue: wherever an author's value is encoded, a json.Number is a number.
+func TestJSONNumbersInAnyValue(t *testing.T) {
+	value := map[string]any{"n": json.Number("1.50")}
+	meta, err := protocol.Meta(nil).With("example.com/n", value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "tool"},
+		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			kept, err := roundtrip.Memo(ctx, "memo",
+				func(context.Context) (map[string]json.Number, error) {
+					return map[string]json.Number{"n": "1.50"}, nil
+				})
+			if err != nil {
+				return nil, err
+			}
+			if _, ok := roundtrip.AcceptedContent[Rate](ctx, "rate"); !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[Rate]("rate", "?"),
+					roundtrip.WithState(value)), nil
+			}
+			state, _ := roundtrip.State[json.RawMessage](ctx)
+			result, err := server.Structured([]any{kept, state, value})
+			if err == nil {
+				result.Meta = meta
+			}
+			return result, err
+		})
+	server.AddRawTool(h.Server, server.Tool{Name: "fails"},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return nil, protocol.Errorf(-32050, "no").WithData(value)
+		})
+	const want = `[{"n":1.50},{"n":1.50},{"n":1.50}]`
+	answer := `{"action":"accept"}`
+	if got := runModern(h, "tool", func(string) string { return answer }); got != want {
+		t.Errorf("2026-07-28: got %s, want %s", got, want)
+	}
+	if e := h.call("fails", "{}").err; e == nil || string(e.Data) != `{"n":1.50}` {
+		t.Errorf("2026-07-28: error %v with %s", e, e.Data)
+	}
+	c := h.enter(protocol.V20251125, allCapabilities)
+	c.answer = answering(answer)
+	raw := string(c.request(protocol.MethodCallTool, `{"name":"tool","arguments":{}}`).Result)
+	for _, part := range []string{strings.ReplaceAll(want, `"`, `\"`),
+		`"example.com/n":{"n":1.50}`} {
+		if !strings.Contains(raw, part) {
+			t.Errorf("2025-11-25: got %s, want %s in it", raw, part)
+		}
+	}
+	failed := c.request(protocol.MethodCallTool, `{"name":"fails","arguments":{}}`)
+	if e := failed.Error; e == nil || string(e.Data) != `{"n":1.50}` {
+		t.Errorf("2025-11-25: got %+v", failed)
+	}
+}

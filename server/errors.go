@@ -51,6 +51,17 @@ type InputRequiredError struct {
 // Error says that input is required.
 func (e *InputRequiredError) Error() string { return "input required from the client" }
 
+// A ToolError lets a tool say no where it can only return an error, as that of [AddToolOut] does:
+// "there is no such bill". The client gets Text as an error result, which the model reads, as from
+// [ErrorText]. It is no failure of the server: it is not logged as one, and
+// roundtrip.Options.HideErrors does not hide it, so Text must be fit for the caller. It counts when
+// wrapped, too; then the words around it are for nobody. In prompts and resources it is an error
+// like any other.
+type ToolError struct{ Text string }
+
+// Error returns Text.
+func (e *ToolError) Error() string { return e.Text }
+
 // A bugError is a mistake of the program: the client gets an internal error,
 // the observer its text.
 type bugError struct{ err error }

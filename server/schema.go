@@ -26,6 +26,7 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	inferred, err := jsonschema.ForType(t,
 		&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 			reflect.TypeFor[json.RawMessage](): {},
+			reflect.TypeFor[json.Number]():     {Type: "number"},
 			reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 			reflect.TypeFor[[]byte](): {Types: []string{"null", "string"},
 				ContentEncoding: "base64"},

@@ -39,8 +39,9 @@ type Tool struct {
 	Needs protocol.ClientCapabilities
 	// Scopes are the scopes that a request needs, all of them: one that lacks any is
 	// refused with a [*ScopeError] before the handler runs, and before Needs is looked at.
-	// Callers whose transport knows of no scopes have none: over HTTP that takes a
-	// serverhttp.Authority. They do not hide anything from lists.
+	// Over HTTP callers have those that a serverhttp.Authority tells, and none without one. In
+	// process and on standard input and output the local caller has them all. They do not hide
+	// anything from lists.
 	Scopes []string
 	// AcceptUnsolicited lets the handler read answers that nothing proves it asked
 	// for; see [roundtrip.Call].
@@ -108,7 +109,7 @@ func AddTool[In any](s *Server, t Tool,
 //
 // The handler asks with roundtrip.Ask and its kind, or returns an
 // [*InputRequiredError]. Where it has no value, since nothing was done, it
-// returns an error that says so: the client gets its text as an error result,
+// returns a [*ToolError] that says so: the client gets its text as an error result,
 // which needs no structured content (server/tools, "Output Schema"). Otherwise
 // AddToolOut is like [AddTool]; so are the tags of Out.
 func AddToolOut[In, Out any](s *Server, t Tool,

@@ -29,6 +29,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -44,7 +45,11 @@ import (
 const (
 	drainTime = 20 * time.Second // for open sessions, which new requests keep alive
 	endTime   = 5 * time.Second  // for requests that run
+	logTime   = time.Second      // for the end of the log
 )
+
+// brokenPipe is SIGPIPE, for which package syscall has a name on some systems only.
+const brokenPipe = syscall.Signal(13)
 
 func main() {
 	address := flag.String("http", ":8080", "serve clients at this `address`")
@@ -62,11 +67,11 @@ func main() {
 }
 
 func run(ctx context.Context, address, admin string, notice time.Duration, stdio bool) error {
-	logger, err := zap.NewProduction() // to standard error: the output may be the protocol's
+	logger, endLog, err := newLogger(prometheus.DefaultRegisterer)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = logger.Sync() }()
+	defer endLog()
 	set, err := settingsFromEnv(stdio)
 	if err != nil {
 		return err
@@ -94,6 +99,21 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 	path, metadata := set.guard.Metadata()
 	mux.Handle(path, metadata)
 	return serve(ctx, srv, handler, mux, address, admin, notice)
+}
+
+// newLogger returns a logger to standard error (the output may be the protocol's) that waits for
+// nobody, and a function that writes what is left of the log.
+func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
+	signal.Ignore(brokenPipe) // that the reader of the log has ended is no reason to end
+	lines := newLogQueue(os.Stderr, maxQueuedLines)
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	logger := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), lines, zap.InfoLevel))
+	return logger, func() {
+		patience, cancel := context.WithTimeout(context.Background(), logTime)
+		defer cancel()
+		lines.end(patience)
+	}, registerer.Register(lines.metric())
 }
 
 // newServer has the middleware in the order that its package recommends.

@@ -176,11 +176,32 @@ func TestSettingsThatAreMissing(t *testing.T) {
 	}
 }
 
+func TestReplicasThatAreNamedInHalfAreAnError(t *testing.T) {
+	const urls = "a=http://10.0.0.1:8080/mcp,b=http://10.0.0.2:8080/mcp"
+	tests := []struct{ name, replica, replicas, says string }{
+		{"no addresses", "a", "", envReplicas},
+		{"no name", "", urls, envReplica},
+		{"no address of its own", "c", urls, `"c"`},
+		{"no address", "a", "a", envReplicas},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(envReplica, test.replica)
+			t.Setenv(envReplicas, test.replicas)
+			_, err := replicasFromEnv(nil)
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want an error that names %s", err, test.says)
+			}
+		})
+	}
+}
+
 // TestOperatorsFilesNameWhatThereIs: series, labels and values of the dashboard and the alerts.
 func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	d := deploy(t)
-	c := d.connect(t, protocol.Modern, true)
-	callText(t, c, "balance", struct{}{})
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		callText(t, d.connect(t, era, true), "balance", struct{}{})
+	}
 	for _, file := range []string{"dashboard.json", "alerts.yml"} {
 		t.Run(file, func(t *testing.T) {
 			data, err := os.ReadFile(file)

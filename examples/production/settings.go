@@ -68,17 +68,20 @@ func settingsFromEnv(stdio bool) (*settings, error) {
 		Supported: []string{scopeRead, scopePay},
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s, %s: %w", envURL, envIssuer, err)
 	}
 	s.replicas, err = replicasFromEnv(ring)
 	return s, err
 }
 
-// replicasFromEnv returns where the other replicas are, nil: there are none.
+// replicasFromEnv returns where the replicas are, this one among them. Nil: there is one process.
 func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
 	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
 	if name == "" && where == "" {
 		return nil, nil
+	}
+	if name == "" || where == "" {
+		return nil, fmt.Errorf("of %s and %s one is not set", envReplica, envReplicas)
 	}
 	urls := map[string]string{}
 	for entry := range strings.SplitSeq(where, ",") {
@@ -86,5 +89,11 @@ func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
 		urls[name] = url
 	}
 	locate, err := serverhttp.LocateByList(urls)
-	return &serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", envReplicas, err)
+	}
+	if _, ok := urls[name]; !ok { // the others would end its sessions
+		return nil, fmt.Errorf("%s does not name %s=%q itself", envReplicas, envReplica, name)
+	}
+	return &serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}, nil
 }

@@ -38,6 +38,12 @@ type rig struct {
 // with a few tools, a prompt and a resource.
 func newRig(t testing.TB, inner ...server.Middleware) *rig {
 	t.Helper()
+	return newRigWith(t, roundtrip.Options{}, inner...)
+}
+
+// newRigWith is newRig with options for round trips.
+func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middleware) *rig {
+	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
 	registry := prometheus.NewPedanticRegistry()
@@ -47,8 +53,9 @@ func newRig(t testing.TB, inner ...server.Middleware) *rig {
 	}
 	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
-		Info:     protocol.Implementation{Name: "rig", Version: "1"},
-		Observer: both,
+		Info:      protocol.Implementation{Name: "rig", Version: "1"},
+		Observer:  both,
+		Roundtrip: rounds,
 		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
 			inner...),
 	})

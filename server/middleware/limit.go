@@ -95,7 +95,6 @@ func Limit(opts *LimitOptions) server.Middleware {
 			}
 			s := &callSlot{Context: ctx, pool: pool, who: request.Principal, held: true}
 			defer s.releaseSlot()
-			s.watch.Init(ctx, s)
 			return next(s, request)
 		}
 	}
@@ -114,7 +113,7 @@ func newSlots(total, share int) *slots {
 // except while it waits for a person.
 type callSlot struct {
 	context.Context
-	watch waiting.Watch
+	watch waiting.LazyWatch
 	pool  *slots
 	who   protocol.Principal
 
@@ -126,7 +125,7 @@ type callSlot struct {
 // Value implements context.Context.
 func (s *callSlot) Value(key any) any {
 	if key == waiting.Key() {
-		return &s.watch
+		return s.watch.Ensure(s.Context, s)
 	}
 	return s.Context.Value(key)
 }

@@ -83,12 +83,15 @@ type Log struct {
 	refusals refusalLog
 }
 
-// NewLog returns a log that writes to logger; nil is silent. opts may be nil.
+// NewLog returns a log that writes to logger; nil is silent. opts may be nil. Entries
+// have neither the caller nor the stack that logger may be set to add: both would be of this
+// package. That of a panic is a field of its entry.
 func NewLog(logger *zap.Logger, opts *LogOptions) *Log {
-	l := &Log{logger: logger}
-	if logger == nil {
-		l.logger, l.silent = zap.NewNop(), true
+	l := &Log{silent: logger == nil}
+	if l.silent {
+		logger = zap.NewNop()
 	}
+	l.logger = logger.WithOptions(zap.WithCaller(false), zap.AddStacktrace(zapcore.InvalidLevel))
 	if opts != nil {
 		l.opts = *opts
 	}
@@ -144,19 +147,19 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 	entry.Write(e.field[:]...)
 }
 
-// wantedOf returns the fields that the options ask for, nil if they ask for none.
+// wantedOf returns the fields that the options ask for, nil if the request has none of them.
 func (l *Log) wantedOf(in *server.Request) *wantedFields {
-	if l.opts.Subject == nil && !l.opts.RemoteAddr && !l.opts.TraceID {
-		return nil
-	}
-	w := &wantedFields{subject: l.subjectOf(in.Principal)}
+	w := wantedFields{subject: l.subjectOf(in.Principal)}
 	if l.opts.RemoteAddr {
 		w.remoteAddr = in.RemoteAddr
 	}
 	if l.opts.TraceID {
 		w.traceID = traceID(in)
 	}
-	return w
+	if w == (wantedFields{}) {
+		return nil
+	}
+	return new(w)
 }
 
 // subjectOf names an authenticated principal, if that is wanted.

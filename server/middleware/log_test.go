@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
@@ -106,6 +107,31 @@ func TestLogOfFlow(t *testing.T) {
 		map[string]any{"how": "complete", "legs": 2, "flow": flow})
 }
 
+// TestLogOfReplays: the entries of a request that is sent again have the flow, too.
+func TestLogOfReplays(t *testing.T) {
+	r := newRigWith(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)})
+	asked := r.call("deploy", "prod")
+	for _, answer := range []string{`{"ok":true}`, `{"ok":true}`, `{"ok":false}`} {
+		r.call("deploy", "prod", answers(`"confirm":{"action":"accept","content":`+answer+`}`),
+			r.state(asked))
+	}
+	flow := r.entry("mcp.resumed").ContextMap()["flow"]
+	for name, n := range map[string]int{"mcp.request": 4, "mcp.flow_ended": 2,
+		"mcp.state_rejected": 1} {
+		found := r.logs.FilterMessage(name).All()
+		if len(found) != n {
+			t.Errorf("%d entries %s, want %d", len(found), name, n)
+		}
+		for i, entry := range found {
+			round := 2
+			if name == "mcp.request" && i == 0 {
+				round = 1
+			}
+			wantFields(t, entry, map[string]any{"flow": flow, "round": round})
+		}
+	}
+}
+
 func TestLogOfEvents(t *testing.T) {
 	r := newRig(t)
 	asked := r.call("deploy", "prod")
@@ -150,6 +176,29 @@ func TestLogOfEvents(t *testing.T) {
 	if e.Level != zap.WarnLevel || e.ContextMap()["key_id"] == "" {
 		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
 	}
+}
+
+// TestEntriesHaveNeitherCallerNorStack, which would be those of this package.
+func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel)), nil)
+	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
+	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedHost})
+	if logs.Len() != 2 {
+		t.Fatalf("%d entries, want 2", logs.Len())
+	}
+	for _, e := range logs.All() {
+		if e.Caller.Defined || e.Stack != "" {
+			t.Errorf("%s has caller %v and stack %q", e.Message, e.Caller, e.Stack)
+		}
+	}
+}
+
+func TestTheEntryOfAFutureStateSaysByHowMuch(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	middleware.NewLog(zap.New(core), nil).Observe(t.Context(),
+		event.StateRejected{Reason: event.ReasonFuture, Err: errors.New("ahead by 10m0s")})
+	wantFields(t, logs.All()[0], map[string]any{"meaning": "ahead by 10m0s"})
 }
 
 func TestLogNearLimit(t *testing.T) {

@@ -27,7 +27,7 @@ type requestEntry struct {
 	failed                   bool
 	code                     int64         // of the error
 	message                  string        // of the error
-	wanted                   *wantedFields // nil: no option asks for them
+	wanted                   *wantedFields // nil: none
 	asked                    *askedFields  // nil: it asked nothing
 	field                    [1]zap.Field  // the entry itself
 }

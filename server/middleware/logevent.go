@@ -113,7 +113,11 @@ func (l *Log) logRefusedFlow(ctx context.Context, e event.Event) {
 	case event.LegRunning:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.leg_running", e.Where).writeEntry()
 	case event.PushFailed:
-		l.beginEntry(ctx, zap.WarnLevel, "mcp.push_failed", e.Where).writeEntry(
+		level := zap.WarnLevel
+		if e.Tolerated { // the handler can do without
+			level = zap.InfoLevel
+		}
+		l.beginEntry(ctx, level, "mcp.push_failed", e.Where).writeEntry(
 			zap.String("kind", redact.EscapeText(string(e.Kind), maxText)),
 			zap.String("outcome", pushOutcome(e)), zap.String("error", pushFailureText(e)))
 	case event.QuotaExceeded:
@@ -209,7 +213,7 @@ func (l *Log) logStateRejected(ctx context.Context, e event.StateRejected) {
 	if e.KeyID != "" {
 		w.addFields(zap.String("key_id", redact.EscapeText(e.KeyID, maxKey)))
 	}
-	if e.Reason == event.ReasonPrincipal && e.Err != nil {
+	if (e.Reason == event.ReasonPrincipal || e.Reason == event.ReasonFuture) && e.Err != nil {
 		w.addFields(zap.String("meaning", redact.EscapeText(e.Err.Error(), maxText)))
 	}
 	w.writeEntry(zap.String("reference", redact.EscapeText(e.Reference, maxText)),

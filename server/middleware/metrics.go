@@ -2,13 +2,13 @@ package middleware
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/collector"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -204,19 +204,14 @@ func register[C prometheus.Collector](r *registration, name string, c C) C {
 	if r.registerer == nil || r.err != nil {
 		return c
 	}
-	err := r.registerer.Register(c)
-	if err == nil {
+	registered, added, err := collector.Register(r.registerer, c)
+	if added {
 		r.added = append(r.added, c)
-		return c
 	}
-	taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](err)
-	if ok {
-		if existing, ok := taken.ExistingCollector.(C); ok {
-			return existing
-		}
+	if err != nil {
+		r.err = fmt.Errorf("%s_%s: %w", r.namespace, name, err)
 	}
-	r.err = fmt.Errorf("%s_%s: %w", r.namespace, name, err)
-	return c
+	return registered
 }
 
 func (r *registration) newCounters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -63,7 +63,7 @@ func Timeout(limit time.Duration) server.Middleware {
 			c := startClock(ctx, limit)
 			defer c.stopClock()
 			result, err := next(c, request)
-			if context.Cause(c) != errTimedOut {
+			if !c.isTimedOut() {
 				return result, err
 			}
 			return applyTimeout(ctx, limit, result, err)
@@ -72,13 +72,14 @@ func Timeout(limit time.Duration) server.Middleware {
 }
 
 // A workClock is the context of a request. It ends when the request has worked for
-// the limit; the timer is stopped while the call waits for a person.
+// the limit; the timer is stopped while the call waits for a person. Until somebody waits for the
+// end it has no timer, and tells by the time whether it has ended.
 type workClock struct {
 	lazyctx.Context
-	watch waiting.Watch
+	watch waiting.LazyWatch
 
 	mu      sync.Mutex
-	timer   *time.Timer
+	timer   *time.Timer   // nil: nobody waits
 	left    time.Duration // as of since, or of when the call began to wait
 	since   time.Time     // zero: the call waits
 	stopped bool
@@ -87,14 +88,30 @@ type workClock struct {
 func startClock(ctx context.Context, limit time.Duration) *workClock {
 	c := &workClock{left: limit, since: time.Now()}
 	c.Init(ctx)
-	c.watch.Init(ctx, c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer = time.AfterFunc(limit, c.expireClock)
 	return c
 }
 
-// expireClock is called by the timer, possibly after the call began to wait.
+// Done implements context.Context.
+func (c *workClock) Done() <-chan struct{} {
+	c.startTimer()
+	return c.Context.Done()
+}
+
+func (c *workClock) startTimer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.timer != nil || c.stopped:
+	case c.since.IsZero(): // it starts when the wait is over
+		c.timer = time.AfterFunc(c.left, c.expireClock)
+		c.timer.Stop()
+	default:
+		c.timer = time.AfterFunc(c.left-time.Since(c.since), c.expireClock)
+	}
+}
+
+// expireClock ends the context if its time is over. The timer may call it after the call began
+// to wait.
 func (c *workClock) expireClock() {
 	c.mu.Lock()
 	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
@@ -111,37 +128,48 @@ func (c *workClock) SetWaiting(waiting bool) {
 	switch {
 	case c.stopped || waiting == c.since.IsZero():
 	case waiting:
-		c.timer.Stop()
+		if c.timer != nil {
+			c.timer.Stop()
+		}
 		c.left -= time.Since(c.since)
 		c.since = time.Time{}
 	default:
 		c.since = time.Now()
-		c.timer.Reset(max(c.left, 0))
+		if c.timer != nil {
+			c.timer.Reset(max(c.left, 0))
+		}
 	}
+}
+
+// isTimedOut reports whether the context has ended because its time is over.
+func (c *workClock) isTimedOut() bool {
+	c.expireClock()
+	return context.Cause(&c.Context) == errTimedOut
 }
 
 // stopClock ends the context when the request has been served.
 func (c *workClock) stopClock() {
 	c.mu.Lock()
 	c.stopped = true
-	c.timer.Stop()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	c.mu.Unlock()
 	c.Cancel(nil)
 }
 
 // Err implements context.Context.
 func (c *workClock) Err() error {
-	err := c.Context.Err()
-	if err != nil && context.Cause(&c.Context) == errTimedOut {
+	if c.isTimedOut() {
 		return context.DeadlineExceeded
 	}
-	return err
+	return c.Context.Err()
 }
 
 // Value implements context.Context.
 func (c *workClock) Value(key any) any {
 	if key == waiting.Key() {
-		return &c.watch
+		return c.watch.Ensure(c.Context.Parent(), c)
 	}
 	return c.Context.Value(key)
 }

@@ -174,3 +174,69 @@ func TestCancelledIsAnOutcome(t *testing.T) {
 	r.wantValue(1, "rondo_requests_total", "outcome", "cancelled")
 	r.wantValue(1, "rondo_requests_total", "outcome", "complete")
 }
+
+// TestTimeoutIsSeenWithoutWaiting: a handler that only asks now and then whether it should go on
+// hears of the limit, and so does one that begins to wait late.
+func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
+	tests := []struct {
+		name  string
+		ended func(ctx context.Context) bool
+	}{
+		{"Err", func(ctx context.Context) bool {
+			return errors.Is(ctx.Err(), context.DeadlineExceeded)
+		}},
+		{"Cause", func(ctx context.Context) bool {
+			return errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+		}},
+		{"Done", func(ctx context.Context) bool {
+			synctest.Wait()
+			select {
+			case <-ctx.Done():
+				return true
+			default:
+				return false
+			}
+		}},
+		{"derived", func(ctx context.Context) bool {
+			derived, cancel := context.WithCancel(ctx)
+			defer cancel()
+			synctest.Wait()
+			return derived.Err() != nil &&
+				errors.Is(context.Cause(derived), context.DeadlineExceeded)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				result, err := run(middleware.Timeout(5*time.Second),
+					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
+					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+						for _, want := range []bool{false, false, true} {
+							if got := tt.ended(ctx); got != want {
+								t.Errorf("at %v: ended %v, want %v", time.Now(), got, want)
+							}
+							time.Sleep(2500 * time.Millisecond)
+						}
+						return server.ErrorText("query: late"), nil
+					})
+				const want = "isError timed out after 5s query: late"
+				if got := spell(result, err); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			})
+		})
+	}
+	t.Run("never", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			result, err := run(middleware.Timeout(5*time.Second),
+				incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
+				func(context.Context, *server.Request) (protocol.Result, error) {
+					time.Sleep(6 * time.Second)
+					return server.ErrorText("late"), nil
+				})
+			if got := spell(result, err); got != "isError timed out after 5s late" {
+				t.Errorf("got %q, want that the limit is over", got)
+			}
+		})
+	})
+}

@@ -245,6 +245,24 @@ func TestARequestThatLacksScopesIsChallengedBeforeItsHandlerRuns(t *testing.T) {
 		})
 }
 
+// TestScopesWithoutAnAuthoritySayWhatIsMissing: no token helps where the transport names callers and
+// not their scopes.
+func TestScopesWithoutAnAuthoritySayWhatIsMissing(t *testing.T) {
+	srv, ran := scopedServer(t, nil)
+	named := serverhttp.Options{Authenticate: func(*http.Request) (protocol.Principal, error) {
+		return protocol.Principal{Issuer: "test", Subject: "ann"}, nil
+	}}
+	eachEra(t, srv, named, "", func(t *testing.T, c *eraClient) {
+		got := c.send("", protocol.MethodCallTool, "scoped", `"name":"scoped"`)
+		if !strings.Contains(got.body, "this server does not know the scopes of its callers") {
+			t.Errorf("got status %d: %s", got.status, got.body)
+		}
+		if names := ran.take(); len(names) != 0 {
+			t.Errorf("it ran all the same: %v", names)
+		}
+	})
+}
+
 func TestARequestWithAllScopesIsServed(t *testing.T) {
 	srv, ran := scopedServer(t, nil)
 	for _, scopes := range []string{"write,read", "all", "read,all"} {

@@ -3,6 +3,7 @@ package serverhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -23,16 +24,36 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 	if f == nil {
 		return s
 	}
-	if h.forwarder != nil && f.reason == event.RefusedSessionGone {
+	if f.reason == event.RefusedSessionGone && h.forwarder == nil {
+		f.cause = errUnknownSession
+	} else if f.reason == event.RefusedSessionGone {
 		owner, _, whose := h.forwarder.FindOwner(ids[0])
-		if whose == replicahttp.Foreign {
+		switch {
+		case whose == replicahttp.Foreign:
 			h.forwardRequest(rw, r, owner, d)
 			return nil
+		case whose == replicahttp.Nobody && owner == replica.Owner{}:
+			f.cause = errUnreadableSession
+		case whose == replicahttp.Nobody:
+			f.cause = errFormerSession
 		}
 	}
 	rw.refuseRequest(f.withRequestID(d))
 	return nil
 }
+
+// Causes of "Session not found": without replicas, and for ids of replicas.
+var (
+	errUnknownSession = errors.New("Mcp-Session-Id names no session of this principal in this " +
+		"process: it has expired (serverhttp.Options.SessionTimeout), was deleted, belongs to " +
+		"somebody else, or to another replica, which serverhttp.Options.Replicas is not set to " +
+		"reach; the client initializes again")
+	errUnreadableSession = errors.New("no key of this process opens Mcp-Session-Id: another " +
+		"replica has other keys (serverhttp.Replicas.Keys), the key is not there any more, " +
+		"or the client made the id up; the client initializes again")
+	errFormerSession = errors.New("Mcp-Session-Id is from before this replica started again; " +
+		"the client initializes again")
+)
 
 // forwardRequest passes a request on to the owner of its session. A request that was passed on
 // to this replica is not passed on again.
@@ -65,7 +86,7 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner repl
 		rw.abandonClient()
 		return
 	}
-	rw.refuseRequest(forwardFault(result.Err).withRequestID(d))
+	rw.refuseRequest(forwardFault(owner, result.Err).withRequestID(d))
 }
 
 // reportForward tells the observer of a hop. The owner tells its own of the request.
@@ -80,7 +101,7 @@ const unreachableRetry = 2 * time.Second
 // forwardFault is what a client gets in the place of the owner's response. 404 makes it
 // start anew, so it is sent only where the owner has surely not received the request:
 // what it asked for could be done twice otherwise.
-func forwardFault(err error) *fault {
+func forwardFault(owner replica.Owner, err error) *fault {
 	var f *fault
 	switch {
 	case errors.Is(err, replicahttp.ErrOwnerGone):
@@ -95,7 +116,7 @@ func forwardFault(err error) *fault {
 	default:
 		return shutdownFault()
 	}
-	f.cause = err
+	f.cause = fmt.Errorf("replica %q: %w", owner.Name, err)
 	return f
 }
 

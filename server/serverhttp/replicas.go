@@ -29,7 +29,8 @@ type Replicas struct {
 	// that they have without Replicas.
 	Keys *keys.Keyring
 	// Locate returns the URL of the endpoint of the replica with a name, http or https, and
-	// an error that wraps [ErrUnknownReplica] for a name that no replica has.
+	// an error that wraps [ErrUnknownReplica] for a name that no replica has: requests for
+	// its sessions get 404 then, so it must know every replica that runs.
 	// [LocateByList] and [LocateByPattern] make such functions. No part of the URL
 	// comes from a client. It is called when a replica has not been spoken to for half a
 	// minute, calls may overlap, and its context ends after three seconds. Nil: as with

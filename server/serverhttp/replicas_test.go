@@ -369,6 +369,42 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 	}
 }
 
+// TestTheEntryOfALostSessionSaysWhy: the key, the start, or which replica.
+func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
+	tests := []struct {
+		name string
+		lose func(f *fleet) *member // returns the replica that is asked
+		says string
+	}{
+		{"another key", func(f *fleet) *member {
+			return f.start("b", keyring(t, "k2"), nil)
+		}, "no key of this process opens"},
+		{"another start", func(f *fleet) *member {
+			return f.start("a", keyring(t, "k1"), nil)
+		}, "before this replica started again"},
+		{"an unknown name", func(f *fleet) *member {
+			f.move("a", "")
+			return f.all["b"]
+		}, `replica "a"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFleet(t, nil, "a", "b")
+			c := openSession(t, f.all["a"].ts, "2025-11-25")
+			asked := test.lose(f)
+			wantStatus(t, test.name, c.through(asked).call(1, "echo"), 404)
+			asked.running.Wait()
+			refused := eventsOf[event.RequestRefused](asked.events)
+			if len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0].Err), test.says) {
+				t.Errorf("got %+v, want one that says %q", refused, test.says)
+			}
+			if strings.Contains(fmt.Sprint(refused), "is not set") {
+				t.Errorf("Replicas are set, and the entry says %+v", refused)
+			}
+		})
+	}
+}
+
 func TestANameThatIsNotKnownIsGone(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
