@@ -1,11 +1,11 @@
 package elicitation
 
 import (
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/collector"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -53,16 +53,11 @@ func registerMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	err := registerer.Register(m)
-	if err == nil {
-		return m, nil
+	registered, _, err := collector.Register(registerer, m)
+	if err != nil {
+		return nil, err
 	}
-	if taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if existing, ok := taken.ExistingCollector.(*metrics); ok {
-			return existing, nil
-		}
-	}
-	return nil, err
+	return registered, nil
 }
 
 func newMetrics() *metrics {

@@ -6,7 +6,7 @@
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
 //	clients, err := gosdk.NewDownstream(router, server, nil)
-//	handler := clients.Handler(mcp.NewStreamableHTTPHandler(getServer, nil))
+//	handler := clients.Handler(gosdk.NewHandler(getServer, nil))
 //
 // An [Upstream] is a server on the other side, with the connections to it:
 //
@@ -17,9 +17,10 @@
 //	defer up.Close()
 //	err = up.PublishTools(ctx, server, nil)
 //
-// Its tools are tools of the gateway then. What the upstream asks while it runs one reaches
-// the client whose call it serves; so do progress and log messages. The example of the
-// package is this as a program.
+// Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
+// [Upstream.PublishResources] do the same for prompts and resources. What the upstream asks while
+// it serves one reaches the client whose call it serves; so do progress and log messages. The
+// example of the package is this as a program.
 //
 // # Connections of the host's own
 //
@@ -71,6 +72,9 @@
 // sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Neither needs
 // an [elicitation.Bus].
 //
+// Requests of clients of revision 2026-07-28 belong to no session. The Bus of [Options].Bridge
+// takes them to the gateway that has their call.
+//
 // # Progress
 //
 // While a person is asked, a client that gave its request a progress token gets progress
@@ -101,11 +105,14 @@
 // beyond 2^53 lose digits, and unknown members are dropped. Ids on the wire are the SDK's, and
 // it drops late, repeated and foreign answers by itself, so that the router does not count
 // them. The SDK sends a question and
-// waits for its answer in one step, so that "delivered" is logged when the answer arrives.
+// waits for its answer in one step, so that "delivered" is logged when the answer arrives. It tells
+// a client in the background that a question is withdrawn: where the result of the call follows at
+// once, the client may not be told.
 // Whether the upstream got an answer is known of an [Upstream] over HTTP alone. Elsewhere an
 // answer counts when it arrives: on standard input and output, where nothing confirms a line,
 // before it is written. Content without members is left out. Parameters of a
 // question that the SDK cannot decode, such as a message that is a number, are refused
-// without the router. Clients of revision 2026-07-28 cannot be asked while a request runs;
-// questions for them are refused as for a client without the capability.
+// without the router. Clients of revision 2026-07-28 cannot be asked while a request runs. With
+// [Options].Bridge the calls of an [Upstream] are kept open for them; else, and for calls of
+// [Downstream.Begin], questions are refused as for a client without the capability.
 package gosdk

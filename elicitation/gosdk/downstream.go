@@ -12,6 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/bridge"
+	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -33,6 +35,11 @@ type Options struct {
 	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
 	// is one gateway, or the balancer does.
 	Replicas *serverhttp.Replicas
+	// Bridge lets clients of revision 2026-07-28 answer the questions of an [Upstream]: the call
+	// is kept open while they come back with answers. All tools, prompts and resources of the
+	// upstream work for them then. The host shuts it down before its router. Nil: they cannot be
+	// asked, and questions are refused as for a client without the capability.
+	Bridge *bridge.Bridge
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
@@ -41,6 +48,7 @@ type Downstream struct {
 	router    *elicitation.Router
 	opts      Options
 	forwarder *replicahttp.Forwarder // nil: nothing is passed on
+	names     listsync.Names         // under which upstreams have published
 
 	mu       sync.Mutex
 	sessions map[*mcp.ServerSession]*attachedSession
@@ -214,17 +222,22 @@ func readClient(req mcp.Request) (caps protocol.ClientCapabilities,
 	case proposed.Known():
 		version = proposed
 	}
-	declared := from.ClientCapabilities()
+	caps, err = decodeCapabilities(from.ClientCapabilities())
+	return caps, version, err
+}
+
+// decodeCapabilities converts the capabilities that a client declares, nil: none.
+func decodeCapabilities(declared *mcp.ClientCapabilities) (
+	caps protocol.ClientCapabilities, err error) {
 	if declared == nil {
-		return caps, version, nil
+		return caps, nil
 	}
 	data, err := json.Marshal(declared)
-	if err != nil {
-		return caps, version, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
+	if err == nil {
+		caps, err = protocol.DecodeClientCapabilities(data)
 	}
-	caps, err = protocol.DecodeClientCapabilities(data)
 	if err != nil {
-		return caps, version, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
+		return caps, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
 	}
-	return caps, version, nil
+	return caps, nil
 }

@@ -26,6 +26,9 @@ import (
 const (
 	legacy = "2025-11-25"
 	modern = "2026-07-28"
+
+	reasonSchema = `{"type":"object","properties":{"reason":{"type":"string"}},` +
+		`"required":["reason"]}`
 )
 
 // patience bounds what should take milliseconds.
@@ -37,7 +40,7 @@ var impl = &mcp.Implementation{Name: "test", Version: "1"}
 // revision, return their questions.
 func newUpstream(t *testing.T) *mcp.Server {
 	s := mcp.NewServer(impl, nil)
-	schema := json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`)
+	schema := json.RawMessage(reasonSchema)
 	ask := func(ctx context.Context, req *mcp.CallToolRequest,
 		params *mcp.ElicitParams) (*mcp.CallToolResult, error) {
 		if req.ProtocolVersion() < modern {
@@ -348,26 +351,40 @@ func TestVisit(t *testing.T) {
 	}
 }
 
-// TestSilentUser: the upstream is told, the client's question is withdrawn.
+// TestSilentUser: the upstream is told, the client's question is withdrawn. The SDK tells the
+// client in the background, and the result of the call may overtake that, which ends the stream:
+// then the client is not told.
 func TestSilentUser(t *testing.T) {
+	const attempts = 20
 	g := newGateway(t, setting{upstream: legacy, timeout: 200 * time.Millisecond})
-	withdrawn := make(chan struct{})
+	withdrawn, over := make(chan struct{}, attempts), make(chan struct{})
 	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context,
 		_ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-		<-ctx.Done()
-		close(withdrawn)
-		return nil, ctx.Err()
+		select {
+		case <-ctx.Done():
+			withdrawn <- struct{}{}
+		case <-over:
+		}
+		return nil, errors.New("the person is silent")
 	}})
-	if got := call(t, session, "form", "prod"); !strings.Contains(got, elicitation.MessageTimeout) {
-		t.Errorf("got %q, want %q", got, elicitation.MessageTimeout)
+	t.Cleanup(func() { close(over) })
+	calls := 0
+	for told := false; !told; {
+		if calls++; calls > attempts {
+			t.Fatal("the client was not told")
+		}
+		got := call(t, session, "form", "prod")
+		if !strings.Contains(got, elicitation.MessageTimeout) {
+			t.Errorf("got %q, want %q", got, elicitation.MessageTimeout)
+		}
+		select {
+		case <-withdrawn:
+			told = true
+		case <-time.After(time.Second):
+		}
 	}
-	select {
-	case <-withdrawn:
-	case <-time.After(patience):
-		t.Error("the client was not told")
-	}
-	if n := g.logs.FilterMessage("elicitation.timeout").Len(); n != 1 {
-		t.Errorf("%d timeouts logged, want 1", n)
+	if n := g.logs.FilterMessage("elicitation.timeout").Len(); n != calls {
+		t.Errorf("%d timeouts logged, want %d", n, calls)
 	}
 }
 

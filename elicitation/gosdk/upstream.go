@@ -5,7 +5,6 @@ package gosdk
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,14 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/connpool"
+	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/receipts"
-	"github.com/rondo-mcp/rondo/internal/toollist"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -86,8 +84,8 @@ type UpstreamOptions struct {
 // has ended, and closes one whose call was given up where the answers of such a call could
 // be taken for those of the next.
 //
-// Progress and log messages of the upstream about a call, the client's cancellation and, with
-// [Upstream.PublishTools], changes of the list of tools are passed on. What the upstream
+// Progress and log messages of the upstream about a call, the client's cancellation and changes of
+// the lists that are published are passed on. What the upstream
 // reports in the last moment before its result may be dropped, since the SDK hands results
 // over first.
 //
@@ -95,7 +93,8 @@ type UpstreamOptions struct {
 type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
-	shares  bool // connections serve any number of calls
+	shares  bool         // connections serve any number of calls
+	lists   listsync.Set // that are published
 	pool    *connpool.Pool[*upstreamConn, poolKind, protocol.Principal]
 	ctx     context.Context // ends with Close, and calls in flight with it
 	cancel  context.CancelCauseFunc
@@ -105,7 +104,6 @@ type Upstream struct {
 	shared   map[modes]*sharedConn
 	standing map[modes]*sharedConn // for lists, where calls do not share connections
 	opened   map[*upstreamConn]struct{}
-	tools    *toollist.List // nil: PublishTools was not called
 }
 
 // NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
@@ -152,72 +150,6 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		Close:    func(conn *upstreamConn) { _ = conn.session.Close() },
 	})
 	return u, nil
-}
-
-// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
-// the upstream's own error. ctx must be that of the SDK's handler. Where there is no
-// connection, or it breaks, clients read only that; the error wraps the cause.
-func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
-	tool string) (*mcp.CallToolResult, error) {
-	result, err := u.tryCall(ctx, req, tool)
-	if errors.Is(err, mcp.ErrSessionMissing) {
-		// The upstream does not know the session, and so has not run the call.
-		result, err = u.tryCall(ctx, req, tool)
-	}
-	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return nil, encodeError(&protocol.Error{Code: wire.Code, Message: wire.Message,
-			Data: wire.Data}) // without what the SDK has put before the message
-	}
-	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
-		err = unreachable{err}
-	}
-	return result, err
-}
-
-func (u *Upstream) tryCall(ctx context.Context, req *mcp.CallToolRequest,
-	tool string) (*mcp.CallToolResult, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
-	session, origin, err := u.clients.attachSession(req.Session, req)
-	if err != nil {
-		return nil, err
-	}
-	defer context.AfterFunc(session.ctx, func() { cancel(errSessionEnded) })()
-	conn, release, err := u.acquire(ctx, modesOf(session.UpstreamCapabilities()), origin.Principal)
-	if err != nil {
-		return nil, err
-	}
-	abandoned := true // also by a panic
-	defer func() { release(abandoned) }()
-	call, err := u.clients.Begin(ctx, req, conn.key)
-	if err != nil {
-		abandoned = false
-		return nil, err
-	}
-	defer call.End()
-	passed := conn.addCall(ctx, call, req.Session)
-	defer conn.removeCall(passed)
-	params := &mcp.CallToolParams{Name: tool}
-	if !call.Origin().ProgressToken.IsZero() {
-		params.SetProgressToken(passed.token)
-	}
-	if args := req.Params.Arguments; len(args) > 0 && string(args) != "null" {
-		params.Arguments = json.RawMessage(req.Params.Arguments)
-	}
-	result, err := conn.session.CallTool(WithCall(UpstreamContext(ctx), call), params)
-	if err == nil || isAnswer(err) {
-		call.ConfirmUpstreamEnd()
-		conn.answers.Wait(call.Origin().CallID)
-	}
-	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
-	return result, err
-}
-
-// isAnswer reports whether an error is one that the upstream has answered with.
-func isAnswer(err error) bool {
-	_, ok := errors.AsType[*jsonrpc.Error](err)
-	return ok
 }
 
 // acquire returns a connection for a call and what gives it back.
@@ -316,8 +248,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 		return nil, errUpstreamClosed
 	}
 	go u.watch(conn)
-	if level := u.opts.LogLevel; level != "" &&
-		session.InitializeResult().Capabilities.Logging != nil {
+	if level := u.opts.LogLevel; level != "" && capabilitiesOf(session).Logging != nil {
 		// An upstream that refuses it sends what it sends.
 		_ = session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: level})
 	}
@@ -333,7 +264,7 @@ func (u *Upstream) watch(conn *upstreamConn) {
 	u.mu.Unlock()
 	u.pool.Remove(conn)
 	if conn.lists.Load() {
-		u.republishTools()
+		u.lists.UpdateLater()
 	}
 }
 
@@ -343,16 +274,27 @@ func (u *Upstream) clientOptions(conn *upstreamConn) *mcp.ClientOptions {
 	if u.opts.Client != nil {
 		opts = *u.opts.Client
 	}
-	host := opts.ToolListChangedHandler
-	opts.ToolListChangedHandler = func(ctx context.Context, req *mcp.ToolListChangedRequest) {
+	opts.ToolListChangedHandler = updateLists(u, conn, opts.ToolListChangedHandler,
+		listsync.Tools)
+	opts.PromptListChangedHandler = updateLists(u, conn, opts.PromptListChangedHandler,
+		listsync.Prompts)
+	opts.ResourceListChangedHandler = updateLists(u, conn, opts.ResourceListChangedHandler,
+		listsync.Resources, listsync.ResourceTemplates)
+	return &opts
+}
+
+// updateLists returns a handler that lists anew what has changed, and then calls that of the host,
+// which may be nil.
+func updateLists[Request any](u *Upstream, conn *upstreamConn, host func(context.Context, Request),
+	changed ...listsync.Kind) func(context.Context, Request) {
+	return func(ctx context.Context, req Request) {
 		if conn.lists.Load() {
-			u.republishTools()
+			u.lists.UpdateLater(changed...)
 		}
 		if host != nil {
 			host(ctx, req)
 		}
 	}
-	return &opts
 }
 
 // Close closes all connections and waits for that. Calls in flight fail.
@@ -360,10 +302,8 @@ func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
 	open := slices.Collect(maps.Keys(u.opened))
-	if u.tools != nil {
-		u.tools.Stop()
-	}
 	u.mu.Unlock()
+	u.lists.Stop()
 	u.cancel(errUpstreamClosed)
 	u.pool.Close()
 	var closing sync.WaitGroup

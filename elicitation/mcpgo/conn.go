@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/sendqueue"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -51,18 +52,22 @@ func (c *upstreamConn) isAlive(ctx context.Context) bool {
 // A passedCall is a call that is in flight upstream, and the messages about it that its
 // client is to get.
 type passedCall struct {
-	call  *elicitation.Call
-	ctx   context.Context // of the client's request, from which mcp-go finds the stream
-	token string
+	call   *elicitation.Call
+	ctx    context.Context // of the client's request, from which mcp-go finds the stream
+	token  string
+	parked bool // no client waits for the messages, which are dropped
 
 	messages sendqueue.Queue
 }
 
-func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call) *passedCall {
+func (c *upstreamConn) addCall(
+	ctx context.Context, call *elicitation.Call, parked bool,
+) *passedCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	p := &passedCall{call: call, ctx: ctx, token: "call-" + strconv.FormatInt(c.last, 10)}
+	p := &passedCall{call: call, ctx: ctx, token: "call-" + strconv.FormatInt(c.last, 10),
+		parked: parked}
 	c.tokens[p.token] = p
 	return p
 }
@@ -88,9 +93,13 @@ func (u *Upstream) relay(c *upstreamConn, n mcp.JSONRPCNotification) {
 			p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, n) })
 		}
 	case protocol.NotifyToolsChanged:
-		u.republishTools()
+		u.lists.UpdateLater(listsync.Tools)
+	case protocol.NotifyPromptsChanged:
+		u.lists.UpdateLater(listsync.Prompts)
+	case protocol.NotifyResourcesChanged:
+		u.lists.UpdateLater(listsync.Resources, listsync.ResourceTemplates)
 	case protocol.NotifyMessage:
-		if p := c.onlyCall(); p != nil && !u.shares {
+		if p := c.onlyCall(); p != nil && !p.parked && !u.shares {
 			p.messages.Add(func() { u.relayLog(p, n) })
 		}
 	}

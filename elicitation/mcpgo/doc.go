@@ -20,9 +20,10 @@
 //	defer up.Close()
 //	err = up.PublishTools(ctx, nil)
 //
-// Its tools are tools of the gateway then. A tool of the host's own passes its calls on by
-// [Upstream.CallTool]. What the upstream asks while it runs a call reaches the client whose call
-// it is; so does progress. The example of the package is this as a program.
+// Its tools are tools of the gateway then; [Upstream.PublishPrompts] and
+// [Upstream.PublishResources] do the same for prompts and resources. A tool of the host's own
+// passes its calls on by [Upstream.CallTool]. What the upstream asks while it runs a call reaches
+// the client whose call it is; so does progress. The example of the package is this as a program.
 //
 // # Connections of the host's own
 //
@@ -65,6 +66,9 @@
 // on. The session ids that clients see are sealed under the keys that the gateways share. The
 // other way are sticky sessions: a balancer that selects the gateway by the header
 // Mcp-Session-Id. Neither needs an [elicitation.Bus].
+//
+// Requests of clients of revision 2026-07-28 belong to no session. The Bus of [Options].Bridge
+// takes them to the gateway that has their call.
 //
 // # Progress of a call
 //
@@ -145,6 +149,8 @@
 //     too: the upstream gets -32603.
 //   - In a process, and in sessions of the host's make, an answer that cannot be decoded ends
 //     the question as one that could not be delivered, not as one that is not valid.
-//   - Clients of revision 2026-07-28 cannot be asked while a request runs;
-//     questions for them are refused as for a client without the capability.
+//   - Clients of revision 2026-07-28 cannot be asked while a request runs. With
+//     [Options].Bridge the calls of an [Upstream] are kept open for them; else, for calls of
+//     [Downstream.Begin], and while a resource is read, questions are refused as for a client
+//     without the capability: a handler of mcp-go cannot return them for a resource.
 package mcpgo

@@ -12,6 +12,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/bridge"
+	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -39,6 +41,11 @@ type Options struct {
 	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
 	// is one gateway, or the balancer does.
 	Replicas *serverhttp.Replicas
+	// Bridge lets clients of revision 2026-07-28 answer the questions of an [Upstream]: the call
+	// is kept open while they come back with answers. All tools and prompts of the upstream work
+	// for them then. The host shuts it down before its router. Nil: they cannot be asked, and
+	// questions are refused as for a client without the capability.
+	Bridge *bridge.Bridge
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
@@ -48,6 +55,7 @@ type Downstream struct {
 	server    *server.MCPServer
 	opts      Options
 	forwarder *replicahttp.Forwarder // nil: nothing is passed on
+	names     listsync.Names         // under which upstreams have published
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -88,7 +96,9 @@ func NewDownstream(
 	})
 	s.GetHooks().AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest,
 		_ *mcp.InitializeResult) {
-		d.recordClient(ctx, server.ClientSessionFromContext(ctx))
+		session := server.ClientSessionFromContext(ctx)
+		d.dropRecord(session)
+		d.recordClient(ctx, session)
 	})
 	s.GetHooks().AddOnUnregisterSession(func(_ context.Context,
 		session server.ClientSession) {
@@ -156,6 +166,22 @@ func (d *Downstream) recordClient(ctx context.Context, session server.ClientSess
 	info, err := d.describeClient(ctx, session)
 	if err == nil {
 		_, _ = d.attachSession(ctx, session, info) // its first call finds the error again
+	}
+}
+
+// dropRecord detaches a session whose client has initialized it anew. On standard input and output
+// all of mcp-go's sessions in a process are one, which has the capabilities of its last client when
+// the next one connects.
+func (d *Downstream) dropRecord(session server.ClientSession) {
+	d.mu.Lock()
+	known := d.sessions[session]
+	var stale *elicitation.Session
+	if known != nil {
+		stale, known.session = known.session, nil
+	}
+	d.mu.Unlock()
+	if stale != nil {
+		stale.Detach()
 	}
 }
 
@@ -243,13 +269,19 @@ func readClient(ctx context.Context,
 	if !ok {
 		return caps, version, nil
 	}
-	data, err := json.Marshal(
-		mcp.ClientCapabilities{Elicitation: from.GetClientCapabilities().Elicitation})
+	caps, err = decodeCapabilities(from.GetClientCapabilities())
+	return caps, version, err
+}
+
+// decodeCapabilities converts what a client declares of elicitation.
+func decodeCapabilities(declared mcp.ClientCapabilities) (
+	caps protocol.ClientCapabilities, err error) {
+	data, err := json.Marshal(mcp.ClientCapabilities{Elicitation: declared.Elicitation})
 	if err == nil {
 		caps, err = protocol.DecodeClientCapabilities(data)
 	}
 	if err != nil {
-		return caps, version, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
+		return caps, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
 	}
-	return caps, version, nil
+	return caps, nil
 }

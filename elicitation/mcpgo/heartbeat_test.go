@@ -53,9 +53,10 @@ func progressOf(token any, progress float64, message string) mcp.JSONRPCNotifica
 
 // newReporter is an upstream that asks in the middle of a call, and reports before and
 // after where the call has a progress token; of the modern revision it asks in its first
-// answer, and reports after. A call that has a token ends with finish, since mcp-go may
-// lose what is sent just before a response.
-func newReporter(finish <-chan struct{}) *server.MCPServer {
+// answer, and reports after. A call that has a token asks when the first report was heard,
+// since a question may overtake reports in mcp-go. It ends with finish, since mcp-go may lose
+// what is sent just before a response.
+func newReporter(heard, finish <-chan struct{}) *server.MCPServer {
 	s := server.NewMCPServer("upstream", "1", server.WithElicitation())
 	question := mcp.ElicitationParams{
 		Mode: "form", Message: "Sure?", RequestedSchema: json.RawMessage(schema),
@@ -70,6 +71,14 @@ func newReporter(finish <-chan struct{}) *server.MCPServer {
 				_ = s.SendNotificationToClient(ctx, n.Method, n.Params.AdditionalFields)
 			}
 		}
+		await := func(event <-chan struct{}) {
+			if wanted {
+				select {
+				case <-event:
+				case <-ctx.Done():
+				}
+			}
+		}
 		if server.IsModernRequest(ctx) {
 			answer := server.ElicitationResponse(r.Params.InputResponses, "q")
 			if answer == nil {
@@ -78,16 +87,12 @@ func newReporter(finish <-chan struct{}) *server.MCPServer {
 			answered = tell(answer, nil)
 		} else {
 			report(1, "one")
+			await(heard)
 			answered = tell(s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: question}))
 		}
 		report(1.00001, "raised")
 		report(2, "two")
-		if wanted {
-			select {
-			case <-finish:
-			case <-ctx.Done():
-			}
-		}
+		await(finish)
 		return answered, nil
 	})
 	return s
@@ -104,12 +109,12 @@ func TestHeartbeatsOverWires(t *testing.T) {
 					name := fmt.Sprintf("upstream %s/%s/%T/lines=%v", upstream, revision, token,
 						lines)
 					t.Run(name, func(t *testing.T) {
-						finish := make(chan struct{})
+						heard, finish := make(chan struct{}), make(chan struct{})
 						g := newGateway(t, setting{
-							revision: upstream, serve: newReporter(finish), downLines: lines,
-							heartbeat: 5 * time.Millisecond,
+							revision: upstream, serve: newReporter(heard, finish),
+							downLines: lines, heartbeat: 5 * time.Millisecond,
 						})
-						seen := callWithHeartbeats(t, g, revision, token, finish)
+						seen := callWithHeartbeats(t, g, revision, token, heard, finish)
 						checkHeartbeats(t, seen, upstream, token)
 					})
 				}
@@ -119,9 +124,10 @@ func TestHeartbeatsOverWires(t *testing.T) {
 }
 
 // callWithHeartbeats makes two calls at a time, one with token, to which a person says
-// yes after four heartbeats. It returns the progress that the client has heard of.
+// yes after four heartbeats. It closes heard at the first report of the upstream, and finish
+// at the last one. It returns the progress that the client has heard of.
 func callWithHeartbeats(
-	t *testing.T, g *gateway, revision string, token any, finish chan<- struct{},
+	t *testing.T, g *gateway, revision string, token any, heard, finish chan<- struct{},
 ) (seen []map[string]any) {
 	t.Helper()
 	progress, beaten := make(chan map[string]any, 1000), make(chan struct{})
@@ -158,7 +164,11 @@ func callWithHeartbeats(
 		if t.Failed() {
 			t.FailNow()
 		}
-		if seen, last = append(seen, p), p["message"]; last == beat {
+		seen, last = append(seen, p), p["message"]
+		switch last {
+		case "one":
+			close(heard)
+		case beat:
 			if beats++; beats == 4 {
 				close(beaten)
 			}

@@ -27,6 +27,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
+	"github.com/rondo-mcp/rondo/internal/answerhttp"
 	"github.com/rondo-mcp/rondo/internal/linetest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -219,11 +220,18 @@ func dialer(t *testing.T, set setting) func() transport.Interface {
 	return overHTTP(t, up.URL+"/mcp")
 }
 
+// overHTTP opens connections of mcp-go's over HTTP. Their answers are sent to their end, unless
+// opts say otherwise: an answer that mcp-go cancels may break the request of another client on the
+// same connection of net/http.
 func overHTTP(t *testing.T, url string,
 	opts ...transport.StreamableHTTPCOption) func() transport.Interface {
+	answers := answerhttp.Transport{Next: http.DefaultTransport}
+	opts = append([]transport.StreamableHTTPCOption{
+		transport.WithHTTPBasicClient(&http.Client{Transport: answers}),
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
+	}, opts...)
 	return func() transport.Interface {
-		over, err := transport.NewStreamableHTTP(url,
-			append(opts, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))...)
+		over, err := transport.NewStreamableHTTP(url, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -149,10 +149,15 @@ func TestCancelledCallsHarmNobodyElse(t *testing.T) {
 	}
 }
 
-// TestWhatAClientDeclaredIsRecorded when it connects, before its first call.
+// TestWhatAClientDeclaredIsRecorded when it connects, before its first call. What the client before
+// it on standard input and output has declared does not count, although mcp-go has one session for
+// both.
 func TestWhatAClientDeclaredIsRecorded(t *testing.T) {
 	for _, lines := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lines=%v", lines), func(t *testing.T) {
+			both := &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
+			newGateway(t, setting{revision: legacy, downLines: lines}).mcpGo(t, legacy, both,
+				accept("r"), nil)
 			g := newGateway(t, setting{revision: legacy, downLines: lines})
 			form := &mcp.ElicitationCapability{Form: &struct{}{}}
 			g.mcpGo(t, legacy, form, accept("r"), nil)

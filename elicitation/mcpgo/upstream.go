@@ -13,12 +13,11 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/connpool"
+	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/toollist"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -83,16 +82,18 @@ type UpstreamOptions struct {
 // has ended, and closes one whose call was given up where the answers of such a call could
 // be taken for those of the next.
 //
-// Progress of the upstream about a call, the client's cancellation and, with
-// [Upstream.PublishTools], changes of the list of tools are passed on, and log messages where a
-// connection serves one call at a time: mcp-go does not report the stream of a notification.
-// What the upstream reports in the last moment before its result may be dropped.
+// Progress of the upstream about a call, the client's cancellation and changes of the lists that
+// are published are passed on, and log messages where a connection serves one call at a time:
+// mcp-go does not report the stream of a notification.
+// What the upstream reports in the last moment before its result may be dropped. An upstream of
+// mcp-go's may also drop what it reports on one call when another call of the session ends.
 //
 // All methods may be called concurrently.
 type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
-	shares  bool // connections serve any number of calls
+	shares  bool         // connections serve any number of calls
+	lists   listsync.Set // that are published
 	pool    *connpool.Pool[*upstreamConn, poolKind, protocol.Principal]
 	ctx     context.Context // ends with Close, and connections that are being opened with it
 	cancel  context.CancelFunc
@@ -101,7 +102,6 @@ type Upstream struct {
 	closed bool
 	shared map[modes]*sharedConn
 	opened map[*upstreamConn]struct{}
-	tools  *toollist.List // nil: PublishTools was not called
 }
 
 // NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
@@ -145,75 +145,8 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	return u, nil
 }
 
-// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
-// the upstream's own error. ctx must be that of mcp-go's handler. Where there is no connection,
-// or it breaks, clients read only that; the error wraps the cause.
-func (u *Upstream) CallTool(ctx context.Context, request mcp.CallToolRequest,
-	tool string) (*mcp.CallToolResult, error) {
-	result, err := u.tryCall(ctx, request, tool)
-	if isSessionLost(err) {
-		// The upstream does not know the session, and so has not run the call.
-		result, err = u.tryCall(ctx, request, tool)
-	}
-	switch {
-	case err == nil || wireOf(err) != nil:
-		return result, err
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	}
-	return nil, unreachable{err}
-}
-
 // isSessionLost reports whether an error says that the upstream does not know the session.
 func isSessionLost(err error) bool { return errors.Is(err, transport.ErrSessionTerminated) }
-
-func (u *Upstream) tryCall(ctx context.Context, request mcp.CallToolRequest,
-	tool string) (*mcp.CallToolResult, error) {
-	session := server.ClientSessionFromContext(ctx)
-	if session == nil {
-		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
-	}
-	info, err := u.clients.describeClient(ctx, session)
-	if err != nil {
-		return nil, err
-	}
-	conn, release, err := u.acquire(ctx, modesOf(info), info.Principal)
-	if err != nil {
-		return nil, err
-	}
-	reuse := false // nor after a panic
-	defer func() { release(reuse) }()
-	call, err := u.clients.Begin(ctx, conn.key)
-	if err != nil {
-		reuse = true
-		return nil, err
-	}
-	defer call.End()
-	passed := conn.addCall(ctx, call)
-	defer conn.removeCall(passed)
-	var on mcp.CallToolRequest
-	on.Params.Name, on.Params.Arguments = tool, request.Params.Arguments
-	if !call.Origin().ProgressToken.IsZero() {
-		on.Params.Meta = &mcp.Meta{ProgressToken: passed.token}
-	}
-	var wire *protocol.Error
-	answers := &callAnswers{}
-	to := context.WithValue(WithCall(UpstreamContext(ctx), call), upstreamErrorKey{}, &wire)
-	result, err := conn.client.CallTool(context.WithValue(to, answersKey{}, answers), on)
-	_, broken := errors.AsType[*transport.Error](err)
-	if !broken {
-		call.ConfirmUpstreamEnd()
-		answers.book.Wait("")
-	}
-	if isSessionLost(err) {
-		conn.ended.Store(true)
-	}
-	reuse = !broken && ctx.Err() == nil
-	if err != nil && !broken && wire != nil {
-		err = &upstreamError{wire, err}
-	}
-	return result, err
-}
 
 // acquire returns a connection for a call and what gives it back.
 func (u *Upstream) acquire(ctx context.Context, m modes,
@@ -270,7 +203,7 @@ func (u *Upstream) releaseShared(conn *upstreamConn) {
 	u.mu.Unlock()
 	if last {
 		go u.close(conn) // which may wait for the upstream
-		u.republishTools()
+		u.lists.UpdateLater()
 	}
 }
 
@@ -363,10 +296,8 @@ func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
 	open := slices.Collect(maps.Keys(u.opened))
-	if u.tools != nil {
-		u.tools.Stop()
-	}
 	u.mu.Unlock()
+	u.lists.Stop()
 	u.cancel()
 	u.pool.Close()
 	var closing sync.WaitGroup

@@ -55,6 +55,14 @@ func checkBucket(c jetstream.StreamConfig) error {
 		return fmt.Errorf("its history is %d, it must be 1", c.MaxMsgsPerSubject)
 	case c.Discard != jetstream.DiscardNew:
 		return errors.New("its discard policy drops claims when it is full; it must be new")
+	case c.DiscardNewPerSubject:
+		return errors.New("discard_new_per_subject refuses to renew leases")
+	case c.Retention != jetstream.LimitsPolicy:
+		return errors.New("its retention policy drops claims that were read; it must be limits")
+	case c.PersistMode != jetstream.DefaultPersistMode:
+		return errors.New("it acknowledges claims before they are stored")
+	case c.NoAck:
+		return errors.New("it does not acknowledge claims")
 	case c.MaxAge > 0:
 		return errors.New("it has a max age, which may end claims too early")
 	case c.Mirror != nil || len(c.Sources) > 0 || c.SubjectTransform != nil:

@@ -28,6 +28,19 @@ func TestUnsafeBucketsAreRefused(t *testing.T) {
 			c.Discard = jetstream.DiscardOld
 		}, "discard policy"},
 		{"age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "max age"},
+		{"queue", func(c *jetstream.StreamConfig) {
+			c.Retention = jetstream.WorkQueuePolicy
+		}, "retention"},
+		{"interest", func(c *jetstream.StreamConfig) {
+			c.Retention = jetstream.InterestPolicy
+		}, "retention"},
+		{"per-subject", func(c *jetstream.StreamConfig) {
+			c.DiscardNewPerSubject = true
+		}, "discard_new_per_subject"},
+		{"async", func(c *jetstream.StreamConfig) {
+			c.PersistMode = jetstream.AsyncPersistMode
+		}, "before they are stored"},
+		{"no-ack", func(c *jetstream.StreamConfig) { c.NoAck = true }, "does not acknowledge"},
 		{"transform", func(c *jetstream.StreamConfig) {
 			c.SubjectTransform = &jetstream.SubjectTransformConfig{
 				Source: c.Subjects[0], Destination: "other.>",

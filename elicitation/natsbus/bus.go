@@ -49,7 +49,6 @@ type Bus struct {
 	waiting   map[string]*waiter   // by the last token of the reply subject
 
 	failedMu sync.Mutex // held while Options.Failed is called
-	partials partials   // used by the callback of requests alone
 }
 
 var _ elicitation.Bus = (*Bus)(nil)
@@ -63,14 +62,15 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Bus, erro
 	if err != nil {
 		return nil, fmt.Errorf("natsbus: %w", err)
 	}
-	const leastPayload = 4 << 10 // MaxBusMessage in maxParts, and frames
-	if n := js.Conn().MaxPayload(); n < leastPayload {
-		return nil, fmt.Errorf("natsbus: the server takes messages of %d bytes, want at least %d",
-			n, leastPayload)
-	}
 	bucket, err := openBucket(ctx, js, o)
 	if err != nil {
 		return nil, fmt.Errorf("natsbus: %w", err)
+	}
+	const leastPayload = 4 << 10 // MaxBusMessage in maxParts, and frames
+	// A connection that does not stand yet has no limit; that of openBucket does.
+	if n := js.Conn().MaxPayload(); n < leastPayload {
+		return nil, fmt.Errorf("natsbus: the server takes messages of %d bytes, want at least %d",
+			n, leastPayload)
 	}
 	b := &Bus{
 		opts: o, bucket: bucket, marks: newShared[uint64](), looks: newShared[natskv.Cluster](),
@@ -78,7 +78,6 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Bus, erro
 		js:    js, nc: js.Conn(), id: newReplicaID(),
 		releases: make(chan release, maxReleases), slots: make(chan struct{}, MaxAnswering),
 		held: make(map[string]heldClaim), waiting: make(map[string]*waiter),
-		partials: make(partials),
 	}
 	b.life, b.endLife = context.WithCancel(context.WithoutCancel(ctx))
 	if _, err := b.renewLease(ctx); err != nil {
@@ -119,7 +118,12 @@ func (b *Bus) Listen(answer func(ctx context.Context, key string, message []byte
 	case b.handler != nil:
 		return errors.New("natsbus: listen: this end has a router already")
 	}
-	sub, err := b.nc.Subscribe(b.requestSubject(b.id), b.receiveRequest)
+	// Parts that arrive before this fails end with the subscription, whose callback may still
+	// run when the next one begins.
+	incomplete := make(partials)
+	sub, err := b.nc.Subscribe(b.requestSubject(b.id), func(m *nats.Msg) {
+		b.receiveRequest(incomplete, m)
+	})
 	if err == nil {
 		// The server must know of the subscription before a claim can be found:
 		// otherwise it would say that the owner is gone.
@@ -158,12 +162,30 @@ func (b *Bus) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.opts.Timeout)
 	defer cancel()
-	for _, key := range []string{homeKey(b.id), leaseKey(b.id)} {
-		if err := b.bucket.Remove(ctx, key, 0); err != nil {
-			return fmt.Errorf("natsbus: close: lease: %w", err)
-		}
+	// At the same time, so that a removal that takes long leaves the other one its time.
+	var errs [2]error
+	var removals sync.WaitGroup
+	for i, key := range [...]string{leaseKey(b.id), homeKey(b.id)} {
+		removals.Go(func() { errs[i] = b.removeEntry(ctx, key) })
+	}
+	removals.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("natsbus: close: lease: %w", err)
 	}
 	return nil
+}
+
+// removeEntry removes a key that this replica alone writes. It retries until ctx ends.
+func (b *Bus) removeEntry(ctx context.Context, key string) error {
+	err := b.bucket.Retry(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, b.bucket.AttemptTimeout())
+		defer cancel()
+		return b.bucket.Remove(ctx, key, 0)
+	})
+	if errors.Is(err, nats.ErrDisconnected) {
+		return nil // the entry ends by itself
+	}
+	return err
 }
 
 // checkCall refuses a call of Claim or Send that cannot succeed.

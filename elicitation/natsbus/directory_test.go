@@ -201,3 +201,56 @@ func TestForgedClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseFreesClaims at once, and not when the lease would have ended.
+func TestCloseFreesClaims(t *testing.T) {
+	s := newScene(t)
+	if err := s.a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.b.Claim(t.Context(), key, time.Hour); err != nil {
+		t.Errorf("a claim of a replica that has left: %v", err)
+	}
+}
+
+// TestCloseFreesClaimsDespiteLostAcknowledgement of one removal: the other one takes place all
+// the same.
+func TestCloseFreesClaimsDespiteLostAcknowledgement(t *testing.T) {
+	t.Parallel()
+	for _, unheard := range []string{".h.", ".l."} {
+		t.Run(unheard, func(t *testing.T) {
+			t.Parallel()
+			url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+			r := &natstest.Relay{Unheard: unheard}
+			opts := natsbus.Options{Lease: time.Hour}
+			b := listening(t, natstest.Connect(t, url), &opts)
+			opts.Timeout = 2 * time.Second // all of which Close takes
+			a := listening(t, r.Connect(t, url), &opts)
+			if err := a.Claim(t.Context(), key, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			r.Unacknowledged.Store(math.MaxInt32)
+			if err := a.Close(); err == nil {
+				t.Error("Close succeeds without the acknowledgement")
+			}
+			if err := b.Claim(t.Context(), key, time.Hour); err != nil {
+				t.Errorf("a claim of a replica that has left: %v", err)
+			}
+		})
+	}
+}
+
+// TestCloseRetries when an acknowledgement is lost.
+func TestCloseRetries(t *testing.T) {
+	t.Parallel()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	r := &natstest.Relay{Unheard: ".l."}
+	a := listening(t, r.Connect(t, url), &natsbus.Options{Lease: time.Hour})
+	r.Unacknowledged.Store(1)
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := r.Unacknowledged.Load(); n != 0 {
+		t.Errorf("%d acknowledgements were not lost", n)
+	}
+}

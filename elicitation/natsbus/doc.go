@@ -66,6 +66,11 @@
 // allow_msg_ttl, subject_delete_marker_ttl 1s, and allow_direct off: reads have
 // to come from the leader.
 //
+// Do so where several replicas start on a single server. One that is no cluster may make two of
+// it when replicas create it at the same moment and the first creation fails at the disk. Replicas
+// look for a second one when the bucket is 300 ms old, and refuse to start if there is one: remove
+// the bucket, restart the server, and create the bucket.
+//
 // Whoever may publish on the subjects of the bus can answer any question, and
 // whoever may subscribe to them can read the answers. Only NATS authenticates the
 // replicas, so give them an account, or a user, of their own:

@@ -62,3 +62,18 @@ func (b *Bus) NamesItsServer(ctx context.Context) bool {
 	home, err := b.bucket.Get(ctx, homeKey(b.id))
 	return err == nil && !home.Gone && string(home.Value) == b.nc.ConnectedServerName()
 }
+
+// DoubtTime is how long a server that could not be reached is not trusted.
+const DoubtTime = doubtTime
+
+// TheDirectory stands for all servers in Doubts.
+const TheDirectory = theDirectory
+
+// Doubts are when servers could last not be reached.
+type Doubts struct{ d doubts }
+
+// Add says that a server cannot be reached.
+func (d *Doubts) Add(server string) { d.d.add(server) }
+
+// IsRecent reports whether a server could not be reached lately.
+func (d *Doubts) IsRecent(server string) bool { return d.d.isRecent(server) }

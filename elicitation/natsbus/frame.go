@@ -12,7 +12,8 @@ import (
 // NATS authenticates the account of the sender and nothing else.
 //
 //	request    format, 1; part and parts, 2 bytes each; revision of the claim,
-//	           8 bytes; length of the key, 1 byte; key; bytes of the message
+//	           8 bytes; length of the key, 1 byte; key; bytes of the message.
+//	           All parts have the same revision and key.
 //	response   format, 1; status; part and parts, 2 bytes each; bytes of the
 //	           answer
 //
@@ -29,6 +30,10 @@ const (
 	// them make the longest message.
 	leastChunk = elicitation.MaxBusMessage / maxParts
 )
+
+// noClaim is the revision in a request for the replica that its sender has named, whoever
+// has claimed the key.
+const noClaim = 0
 
 type status byte
 
@@ -50,7 +55,7 @@ func (s span) isValid() bool { return s.parts >= 1 && s.parts <= maxParts && s.p
 // A request carries a message, or a part of one, to the owner of a key.
 type request struct {
 	span
-	revision uint64 // of the claim as the sender has read it
+	revision uint64 // of the claim as the sender has read it, or noClaim
 	key      string
 	chunk    []byte
 }

@@ -58,6 +58,8 @@ func TestMalformedFrames(t *testing.T) {
 		"long key":          natsbus.EncodeRequest(0, 1, 1, strings.Repeat("k", 65), nil),
 		"key in capitals":   natsbus.EncodeRequest(0, 1, 1, "Q.1", nil),
 		"key with a space":  natsbus.EncodeRequest(0, 1, 1, "q 1", nil),
+		"key with a line":   natsbus.EncodeRequest(0, 1, 1, "q\r\n1", nil),
+		"key with a score":  natsbus.EncodeRequest(0, 1, 1, "q_1", nil),
 		"wildcard":          natsbus.EncodeRequest(0, 1, 1, "q.>", nil),
 		"not UTF-8":         natsbus.EncodeRequest(0, 1, 1, "q.\xff", nil),
 	} {

@@ -48,7 +48,9 @@ func (b *Bus) keepLease() {
 				b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
 				// If the whole bucket is gone this creates it again. Only the
 				// bucket on the server matters: b.bucket goes on using it.
-				_, _ = openBucket(b.life, b.js, b.opts)
+				if _, err := openBucket(b.life, b.js, b.opts); err != nil && b.life.Err() == nil {
+					b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
+				}
 			}
 			continue
 		}

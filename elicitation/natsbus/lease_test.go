@@ -1,6 +1,7 @@
 package natsbus_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -141,4 +142,82 @@ func TestRestoringTakesTwoAttempts(t *testing.T) {
 	if unrestored.Load() == 0 {
 		t.Error("the first attempt at restoring the claim did not fail")
 	}
+}
+
+// TestTakenClaimIsNotRestored: when a replica is back after its lease has ended, the claim that
+// another one has taken over stays with that one, also when the first releases it.
+func TestTakenClaimIsNotRestored(t *testing.T) {
+	t.Parallel()
+	srv := natstest.Start(t, t.TempDir(), 0)
+	wire := natstest.NewWire(t, srv.Addr().String())
+	opts := &natsbus.Options{Lease: natsbus.MinLease}
+	failed := make(chan struct{}, 1) // since it was last emptied
+	mine := *opts
+	mine.Timeout = 2 * time.Second // so that renewals fail soon
+	mine.Failed = func(error) {
+		select {
+		case failed <- struct{}{}:
+		default:
+		}
+	}
+	a := open(t, natstest.Connect(t, "nats://"+wire.Address()), &mine)
+	b := open(t, natstest.Connect(t, srv.ClientURL()), opts)
+	for name, bus := range map[string]mortal{"a": a, "b": b} {
+		err := bus.Listen(func(context.Context, string, []byte) []byte { return []byte(name) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const own = "q.2" // which stays a's
+	for _, k := range []string{key, own} {
+		if err := a.Claim(t.Context(), k, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	wire.Cut()
+	natstest.Eventually(t, "b takes the claim over", func() bool {
+		return b.Claim(t.Context(), key, time.Hour) == nil
+	})
+	// Two attempts to renew the lease fail: the second begins after its end.
+	for range 2 {
+		select {
+		case <-failed:
+		default:
+		}
+		<-failed
+	}
+	stranger := natstest.Connect(t, srv.ClientURL()).Conn()
+	leases, err := stranger.SubscribeSync("$KV." + natsbus.DefaultBucket + ".l." + a.Name())
+	if err == nil {
+		err = stranger.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire.Mend()
+	// The first may have waited in a's connection. Claims are restored after the second, before
+	// the third.
+	for range 3 {
+		if _, err := leases.NextMsg(natstest.Patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantOwner := func(when, want string) {
+		t.Helper()
+		for name, bus := range map[string]mortal{"a": a, "b": b} {
+			if got, err := bus.Send(t.Context(), key, nil); err != nil || string(got) != want {
+				t.Errorf("%s %s reaches %q, %v; want %q", when, name, got, err, want)
+			}
+		}
+	}
+	wantOwner("when a is back", "b")
+	for _, k := range []string{key, own} { // in this order
+		a.Release(k)
+	}
+	natstest.Eventually(t, "what a has released is removed", func() bool {
+		_, err := b.Send(t.Context(), own, nil)
+		return errors.Is(err, elicitation.ErrNoOwner)
+	})
+	wantOwner("when a has released it", "b")
 }

@@ -51,7 +51,8 @@ func (b *Bus) SendTo(
 		if err != nil {
 			return nil, b.wrapError("send", err)
 		}
-		answer, err := b.sendPatiently(ctx, patience, id, request{key: key}, message)
+		r := request{revision: noClaim, key: key}
+		answer, err := b.sendPatiently(ctx, patience, id, r, message)
 		switch {
 		case err == nil:
 			return answer, nil

@@ -46,7 +46,8 @@ type Options struct {
 	// refused if it could lose or hide a claim. Empty: [DefaultBucket].
 	Bucket string
 	// Timeout bounds each use of the directory: New, Claim, Send before the
-	// message leaves, and Close. 0: [DefaultTimeout], and [DefaultOpenTimeout] for New.
+	// message leaves, and Close. 0: [DefaultTimeout], and [DefaultOpenTimeout] for New. On a
+	// single server New takes up to 400 ms longer.
 	Timeout time.Duration
 	// Replicas is how many servers keep a bucket that is created. 0: three in
 	// a cluster, otherwise one.

@@ -24,7 +24,9 @@ type partials map[string]*partial
 
 type partial struct {
 	assembly
-	began time.Time
+	key      string // that all parts name
+	revision uint64 // that all parts expect
+	began    time.Time
 }
 
 var errTooMany = errors.New("too many messages in parts")
@@ -45,8 +47,12 @@ func (p partials) addPart(
 		if len(p) >= maxPartials {
 			return nil, false, errTooMany
 		}
-		a = &partial{began: now}
+		a = &partial{key: r.key, revision: r.revision, began: now}
 		p[reply] = a
+	}
+	if r.key != a.key || r.revision != a.revision {
+		delete(p, reply)
+		return nil, false, errFrame
 	}
 	done, err = a.assembly.addPart(r.span, r.chunk)
 	if done || err != nil {
@@ -63,9 +69,9 @@ func (p partials) dropExpired(now time.Time) {
 	}
 }
 
-// receiveRequest is the callback for requests of other replicas. Calls do not
-// overlap.
-func (b *Bus) receiveRequest(m *nats.Msg) {
+// receiveRequest is the callback for requests of other replicas. Calls for one subscription,
+// which has partials of its own, do not overlap.
+func (b *Bus) receiveRequest(incomplete partials, m *nats.Msg) {
 	if !b.isResponseSubject(m.Reply) {
 		return // a sender must not choose where else this replica publishes
 	}
@@ -74,7 +80,7 @@ func (b *Bus) receiveRequest(m *nats.Msg) {
 		b.respondStatus(m.Reply, statusRefused)
 		return
 	}
-	message, done, err := b.partials.addPart(m.Reply, r, time.Now())
+	message, done, err := incomplete.addPart(m.Reply, r, time.Now())
 	switch {
 	case errors.Is(err, errTooMany):
 		b.respondStatus(m.Reply, statusBusy)
@@ -112,12 +118,10 @@ func (b *Bus) startHandler(reply string, r request, message []byte) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The revision may be newer than that of the held claim. Then the claim was
-	// stored again and the acknowledgement lost; it is this replica's all the same.
-	if h, ok := b.held[r.key]; b.closed || ok && r.revision < h.revision {
+	if s := b.checkRequestLocked(r); s != statusDone || b.closed {
 		<-b.slots
 		if !b.closed {
-			b.respondStatus(reply, statusMoved)
+			b.respondStatus(reply, s)
 		}
 		return
 	}
@@ -130,6 +134,21 @@ func (b *Bus) startHandler(reply string, r request, message []byte) {
 		defer cancel()
 		b.respondAnswer(reply, handler(ctx, r.key, message))
 	})
+}
+
+// checkRequestLocked returns statusDone for a request that the router may handle, or why it
+// may not.
+func (b *Bus) checkRequestLocked(r request) status {
+	// The revision may be newer than that of the held claim. Then the claim was
+	// stored again and the acknowledgement lost; it is this replica's all the same.
+	h, ok := b.held[r.key]
+	switch {
+	case b.handler == nil:
+		return statusBusy // Listen has failed since the request arrived
+	case ok && r.revision != noClaim && r.revision < h.revision:
+		return statusMoved
+	}
+	return statusDone
 }
 
 // respondAnswer sends an answer, in parts if need be. If that fails the other

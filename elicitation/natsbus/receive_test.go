@@ -116,6 +116,12 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 		{"an older revision", [][]byte{part(0, 1, nil)}, moved},
 		{"the second part first", [][]byte{part(1, 2, nil)}, refused},
 		{"a part twice", [][]byte{part(0, 3, nil), part(0, 3, nil)}, refused},
+		{"a part about another key", [][]byte{
+			part(0, 2, nil), natsbus.EncodeRequest(1, 2, 1, "q.2", nil),
+		}, refused},
+		{"a part for another claim", [][]byte{
+			part(0, 2, nil), natsbus.EncodeRequest(1, 2, 2, key, nil),
+		}, refused},
 		{"another number of parts", [][]byte{part(0, 3, nil), part(1, 2, nil)}, refused},
 		{"too long", [][]byte{part(0, 4, half), part(1, 4, half), part(2, 4, half)}, refused},
 	} {
@@ -141,6 +147,10 @@ func TestSenderCannotChooseReplySubject(t *testing.T) {
 		natsbus.DefaultPrefix + ".a.short", s.reply + "UPPER",
 		s.reply + token(1) + ".more", s.reply + token(1)[1:],
 		natsbus.DefaultPrefix + "xa." + token(1) + "." + token(2),
+		natsbus.DefaultPrefix + ".a." + token(1) + "." + strings.Repeat("X", 32),
+		natsbus.DefaultPrefix + ".a." + strings.Repeat("/", 32) + "." + token(2),
+		natsbus.DefaultPrefix + ".a." + token(1) + "." + strings.Repeat("g", 32),
+		natsbus.DefaultPrefix + ".a." + token(1) + "x" + token(2),
 	} {
 		if err := s.stranger.PublishRequest(s.subject, reply, []byte("garbage")); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
@@ -32,17 +33,24 @@ type replica struct {
 	session *elicitation.Session
 }
 
-func newReplica(
-	t testing.TB, name string, servers []*natsserver.Server, first int, opts *natsbus.Options,
-) *replica {
+// connectInOrder connects to the first server, and to the next ones when it is gone.
+func connectInOrder(
+	t testing.TB, servers []*natsserver.Server, first int,
+) jetstream.JetStream {
 	t.Helper()
 	var urls []string
 	for i := range servers {
 		urls = append(urls, servers[(first+i)%len(servers)].ClientURL())
 	}
-	inOrder := []nats.Option{nats.DontRandomize(), nats.ReconnectJitter(0, 0)}
-	js := natstest.Connect(t, strings.Join(urls, ","), inOrder...)
-	r := &replica{bus: open(t, js, opts)}
+	return natstest.Connect(t, strings.Join(urls, ","), nats.DontRandomize(),
+		nats.ReconnectJitter(0, 0))
+}
+
+func newReplica(
+	t testing.TB, name string, servers []*natsserver.Server, first int, opts *natsbus.Options,
+) *replica {
+	t.Helper()
+	r := &replica{bus: open(t, connectInOrder(t, servers, first), opts)}
 	var err error
 	r.Router, err = elicitation.New(&elicitation.Options{
 		Bus: r.bus, Keys: exampleKeys(), Timeout: 5 * time.Minute,

@@ -1,6 +1,8 @@
 // Package redisstore keeps the questions of forwarders that own no connection in Redis.
 //
-//	store, err := redisstore.New(redis.NewClient(options), nil)
+//	store, err := redisstore.New(redis.NewClient(&redis.Options{
+//		Addr: address, ContextTimeoutEnabled: true,
+//	}), nil)
 //	...
 //	router, err := elicitation.New(&elicitation.Options{
 //		Store: store, Keys: ring.Derive(elicitation.KeyPurpose),
@@ -26,6 +28,15 @@
 // asynchronously: after a failover the last claims may be lost, and a reply that comes
 // again at that moment may be claimed again. The connection of the upstream refuses it,
 // since it has had its response.
+//
+// # What an operator has to do
+//
+// Set ContextTimeoutEnabled in the options of the client. Without it the client ignores the
+// deadline of a call. When Redis does not answer, a question is then refused only after
+// ReadTimeout, several times over because the client retries, and not after five seconds.
+//
+// A client that reads from replicas (ReadOnly, RouteByLatency or RouteRandomly) finds no
+// record that was stored a moment ago: the reply to it is refused as expired. Leave them off.
 //
 // An eviction policy must not remove records: use noeviction, or a database whose policy
 // spares what still has long to live.

@@ -13,7 +13,9 @@ import (
 // A forwarder: the keys come from the environment of the fleet, as keys.KeyringFromEnv reads
 // them.
 func ExampleNew() {
-	client := redis.NewClient(&redis.Options{Addr: "redis.internal:6379"})
+	client := redis.NewClient(&redis.Options{
+		Addr: "redis.internal:6379", ContextTimeoutEnabled: true,
+	})
 	defer client.Close()
 	store, err := redisstore.New(client, nil)
 	if err != nil {

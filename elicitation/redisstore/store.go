@@ -32,7 +32,8 @@ type Store struct {
 var _ elicitation.Store = (*Store)(nil)
 
 // New returns a store that uses client, of a server, of a cluster or with sentinels. It does
-// not connect.
+// not connect. The client should have ContextTimeoutEnabled, so that calls end with the
+// deadlines of their contexts, and read from no replicas: see the package comment.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("redisstore: there is no client")

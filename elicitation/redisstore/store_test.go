@@ -106,3 +106,25 @@ func TestOneEndDecides(t *testing.T) {
 		}
 	}
 }
+
+// TestPrefix keeps stores apart that share a server.
+func TestPrefix(t *testing.T) {
+	connect, ctx := startRedis(t), t.Context()
+	s := newStore(t, connect)
+	other, err := redisstore.New(connect(), &redisstore.Options{Prefix: "other:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Put(ctx, key, []byte("x"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Get(ctx, key); !errors.Is(err, elicitation.ErrNoRecord) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := s.End(ctx, key, []byte("ended")); !errors.Is(err, elicitation.ErrNoRecord) {
+		t.Errorf("end: %v", err)
+	}
+	if n, err := connect().Exists(ctx, "other:"+key).Result(); n != 1 || err != nil {
+		t.Errorf("%d keys with the prefix, %v", n, err)
+	}
+}

@@ -29,6 +29,8 @@ var layers = map[string][]string{
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),
+	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/serverhttp",
+		"server/bearer"),
 	"roundtrip/roundtriptest/cmd/mcpattack": {"protocol", "client", "client/clienthttp"},
 }
 
@@ -66,6 +68,8 @@ var mayUseHTTP = map[string]string{
 		"the metadata of a client",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
+	"server/bearer/bearertest": "is an issuer that serves its keys",
+
 	"internal/oauthtest": "is an authorization server, a protected resource and a browser",
 	"internal/wiretest":  "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +

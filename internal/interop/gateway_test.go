@@ -42,7 +42,8 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
 		return func(ctx context.Context, c *mcp.Client) (*mcp.ClientSession, error) {
-			return connect(ctx, c, &mcp.StreamableClientTransport{Endpoint: srv.URL})
+			return connect(ctx, c, &mcp.StreamableClientTransport{Endpoint: srv.URL,
+				HTTPClient: newHTTPClient(t)})
 		}
 	}
 	official := newGoSDKServer(true)
@@ -164,13 +165,14 @@ func throughGateway(t *testing.T, connect guest) {
 func TestGatewayGoSDK(t *testing.T) {
 	throughGateway(t, func(t *testing.T, endpoint string, who *person) peer {
 		return connectGoSDK(t, who, false, v20251125,
-			&mcp.StreamableClientTransport{Endpoint: endpoint})
+			&mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: newHTTPClient(t)})
 	})
 }
 
 func TestGatewayMCPGo(t *testing.T) {
 	throughGateway(t, func(t *testing.T, endpoint string, who *person) peer {
 		over, err := transport.NewStreamableHTTP(endpoint,
+			transport.WithHTTPBasicClient(newHTTPClient(t)),
 			transport.WithHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			t.Fatal(err)

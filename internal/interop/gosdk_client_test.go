@@ -45,7 +45,8 @@ func goSDKRoutes(revision string) []route {
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listen(t, servertest.NewHandler(t, newSubject(t), nil))
 			return connectGoSDK(t, who, mute, revision,
-				&mcp.StreamableClientTransport{Endpoint: endpoint}), said
+				&mcp.StreamableClientTransport{Endpoint: endpoint,
+					HTTPClient: newHTTPClient(t)}), said
 		}},
 		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, said := serveSubject(t)

@@ -49,7 +49,8 @@ func mcpGoRoutes(revision string) []route {
 			// An answer may be on its way still when the result is there. Then the client gives up
 			// on it and logs that.
 			quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))
-			over, err := transport.NewStreamableHTTP(endpoint, quiet)
+			over, err := transport.NewStreamableHTTP(endpoint, quiet,
+				transport.WithHTTPBasicClient(newHTTPClient(t)))
 			if err != nil {
 				t.Fatal(err)
 			}

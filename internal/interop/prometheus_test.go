@@ -38,9 +38,12 @@ func (d *deployment) checkMetrics(t *testing.T) {
 		}
 	}
 	p := startPrometheus(t, filepath.Join(bin, "prometheus"), rules, d.admins)
-	c := d.dial(t, "rondo", modern, newPayer(t))
-	if got, err := c.do(p.ctx, payment()); err != nil || got != paid {
-		t.Errorf("got %q, %v, want %q", got, err, paid)
+	var c peer
+	for _, era := range []string{v20251125, modern} { // rules name series of both
+		c = d.dial(t, "rondo", era, newPayer(t))
+		if got, err := c.do(p.ctx, payment()); err != nil || got != paid {
+			t.Errorf("got %q, %v, want %q", got, err, paid)
+		}
 	}
 	p.await("three replicas", func() bool {
 		return p.count(`rate(rondo_requests_in_flight{job="mcp"}[1m])`) == len(d.replicas)

@@ -100,6 +100,7 @@ func retrofitRoutes(revision string, push bool) []route {
 		{"mcp-go-http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listenRetrofit(t, push)
 			over, err := transport.NewStreamableHTTP(endpoint,
+				transport.WithHTTPBasicClient(newHTTPClient(t)),
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
@@ -114,7 +115,8 @@ func retrofitRoutes(revision string, push bool) []route {
 		{"official-http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listenRetrofit(t, push)
 			return connectGoSDK(t, who, mute, revision,
-				&mcp.StreamableClientTransport{Endpoint: endpoint}), said
+				&mcp.StreamableClientTransport{Endpoint: endpoint,
+					HTTPClient: newHTTPClient(t)}), said
 		}},
 		{"official-stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, said := serveStream(t)

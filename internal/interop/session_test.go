@@ -108,7 +108,8 @@ func (s rondoSession) end() error {
 type goSDKSession struct{ goSDK }
 
 func openGoSDK(t *testing.T, endpoint string, who *person) (session, error) {
-	c := connectGoSDK(t, who, false, v20251125, &mcp.StreamableClientTransport{Endpoint: endpoint})
+	c := connectGoSDK(t, who, false, v20251125, &mcp.StreamableClientTransport{
+		Endpoint: endpoint, HTTPClient: newHTTPClient(t)})
 	return goSDKSession{c.(goSDK)}, nil
 }
 
@@ -124,7 +125,7 @@ type mcpGoSession struct{ mcpGo }
 func openMCPGo(t *testing.T, endpoint string, who *person) (session, error) {
 	quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))
 	streamable, err := transport.NewStreamableHTTP(endpoint, quiet,
-		transport.WithContinuousListening())
+		transport.WithHTTPBasicClient(newHTTPClient(t)), transport.WithContinuousListening())
 	if err != nil {
 		return nil, err
 	}

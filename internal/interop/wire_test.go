@@ -42,6 +42,14 @@ func listen(t testing.TB, handler http.Handler) (endpoint string, _ said) {
 	return record(t, behind.URL+"/mcp")
 }
 
+// newHTTPClient returns a client with connections of its own. Those of http.DefaultTransport are
+// closed, at any moment, when a test that runs in parallel closes an httptest.Server.
+func newHTTPClient(t testing.TB) *http.Client {
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	t.Cleanup(own.CloseIdleConnections)
+	return &http.Client{Transport: own}
+}
+
 // record returns the endpoint of a proxy that writes down what passes on the way to target: it sees
 // what crosses the wire, whatever program is at either end.
 func record(t testing.TB, target string) (endpoint string, _ said) {

@@ -1,0 +1,191 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/bridge"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// CallTool calls a tool of the upstream for a request of a client, and returns the result, or
+// the upstream's own error. ctx must be that of the SDK's handler. Where there is no
+// connection, or it breaks, clients read only that; the error wraps the cause.
+//
+// For a client of revision 2026-07-28 the result may be the upstream's questions, if the
+// Downstream has a Bridge: see [Options].
+func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
+	tool string) (*mcp.CallToolResult, error) {
+	params := &mcp.CallToolParams{Name: tool}
+	if arguments := req.Params.Arguments; len(arguments) > 0 && string(arguments) != "null" {
+		params.Arguments = arguments
+	}
+	return forward(ctx, u, &forwardedRequest[mcp.CallToolResult]{
+		clientRequest: req, method: protocol.MethodCallTool, target: req.Params.Name,
+		arguments: req.Params.Arguments, responses: req.Params.InputResponses,
+		state: req.Params.RequestState, params: params,
+		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.CallToolResult, error) {
+			return on.CallTool(ctx, params)
+		},
+	})
+}
+
+// GetPrompt gets a prompt of the upstream for a request of a client. It does for prompts what
+// [Upstream.CallTool] does for tools.
+func (u *Upstream) GetPrompt(ctx context.Context, req *mcp.GetPromptRequest,
+	prompt string) (*mcp.GetPromptResult, error) {
+	params := &mcp.GetPromptParams{Name: prompt, Arguments: req.Params.Arguments}
+	var arguments json.RawMessage
+	if req.Params.Arguments != nil {
+		encoded, err := json.Marshal(req.Params.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		arguments = encoded
+	}
+	return forward(ctx, u, &forwardedRequest[mcp.GetPromptResult]{
+		clientRequest: req, method: protocol.MethodGetPrompt, target: req.Params.Name,
+		arguments: arguments, responses: req.Params.InputResponses,
+		state: req.Params.RequestState, params: params,
+		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.GetPromptResult, error) {
+			return on.GetPrompt(ctx, params)
+		},
+	})
+}
+
+// ReadResource reads a resource of the upstream for a request of a client. It does for resources
+// what [Upstream.CallTool] does for tools. The contents have the URIs that the upstream gives them.
+func (u *Upstream) ReadResource(ctx context.Context, req *mcp.ReadResourceRequest,
+	uri string) (*mcp.ReadResourceResult, error) {
+	params := &mcp.ReadResourceParams{URI: uri}
+	return forward(ctx, u, &forwardedRequest[mcp.ReadResourceResult]{
+		clientRequest: req, method: protocol.MethodReadResource, target: req.Params.URI,
+		responses: req.Params.InputResponses, state: req.Params.RequestState, params: params,
+		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.ReadResourceResult, error) {
+			return on.ReadResource(ctx, params)
+		},
+	})
+}
+
+// A clientRequest is a request of the SDK's that has come from a client.
+type clientRequest interface {
+	mcp.Request
+	ProtocolVersion() string
+	ClientCapabilities() *mcp.ClientCapabilities
+}
+
+// A forwardedRequest is a request of a client that an upstream is to serve. Result is the type of
+// the SDK's result.
+type forwardedRequest[Result any] struct {
+	clientRequest
+	method, target string               // what the client wants
+	arguments      json.RawMessage      // its arguments, nil: none
+	responses      mcp.InputResponseMap // what it answers with, nil: nothing
+	state          string               // that came with the questions
+	params         mcp.RequestParams    // of the request upstream
+	// send sends params upstream and returns the result.
+	send func(ctx context.Context, on *mcp.ClientSession) (*Result, error)
+}
+
+// forward has the upstream serve a request.
+func forward[Result any](ctx context.Context, u *Upstream,
+	req *forwardedRequest[Result]) (*Result, error) {
+	if u.clients.opts.Bridge != nil && isModern(req) {
+		return forwardParked(ctx, u, req)
+	}
+	result, err := retryLost(func() (*Result, error) {
+		return forwardWhileConnected(ctx, u, req)
+	})
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return nil, encodeError(&protocol.Error{Code: wire.Code, Message: wire.Message,
+			Data: wire.Data}) // without what the SDK has put before the message
+	}
+	if _, ok := protocol.AsError(err); err != nil && !ok && ctx.Err() == nil {
+		err = unreachable{err}
+	}
+	return result, err
+}
+
+// retryLost makes a call, and makes it again where the upstream does not know the session and so
+// has not run it.
+func retryLost[Result any](call func() (*Result, error)) (*Result, error) {
+	result, err := call()
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		return call()
+	}
+	return result, err
+}
+
+// forwardWhileConnected serves a client whose request waits for the result.
+func forwardWhileConnected[Result any](ctx context.Context, u *Upstream,
+	req *forwardedRequest[Result]) (*Result, error) {
+	from, ok := req.GetSession().(*mcp.ServerSession)
+	if !ok || from == nil {
+		return nil, errors.New("elicitation call: the request did not come to a server")
+	}
+	session, origin, err := u.clients.attachSession(from, req.clientRequest)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(session.ctx, func() { cancel(errSessionEnded) })()
+	return callUpstream(ctx, u, req, &upstreamCall{
+		modes: modesOf(session.UpstreamCapabilities()), principal: origin.Principal,
+		client: from,
+		begin: func(ctx context.Context, key elicitation.UpstreamKey) (*elicitation.Call, error) {
+			return u.clients.Begin(ctx, req.clientRequest, key)
+		},
+	})
+}
+
+// An upstreamCall says for whom an upstream serves a request.
+type upstreamCall struct {
+	modes     modes
+	principal protocol.Principal
+	client    *mcp.ServerSession // gets messages about the call, nil: they are dropped
+	begin     bridge.BeginFunc
+}
+
+// callUpstream sends a request on a connection that suits it, and returns the result.
+func callUpstream[Result any](ctx context.Context, u *Upstream, req *forwardedRequest[Result],
+	to *upstreamCall) (*Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
+	conn, release, err := u.acquire(ctx, to.modes, to.principal)
+	if err != nil {
+		return nil, err
+	}
+	abandoned := true // also by a panic
+	defer func() { release(abandoned) }()
+	call, err := to.begin(ctx, conn.key)
+	if err != nil {
+		abandoned = false
+		return nil, err
+	}
+	defer call.End()
+	passed := conn.addCall(ctx, call, to.client)
+	defer conn.removeCall(passed)
+	if !call.Origin().ProgressToken.IsZero() {
+		req.params.SetProgressToken(passed.token)
+	}
+	result, err := req.send(WithCall(UpstreamContext(ctx), call), conn.session)
+	if err == nil || isAnswer(err) {
+		call.ConfirmUpstreamEnd()
+		conn.answers.Wait(call.Origin().CallID)
+	}
+	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
+	return result, err
+}
+
+// isAnswer reports whether an error is one that the upstream has answered with.
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok
+}
