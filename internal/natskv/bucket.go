@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rondo-mcp/rondo/internal/sleep"
 )
 
 // MarkerTTL is how long the server keeps the marker of a key that was removed or
@@ -22,7 +25,8 @@ type Options struct {
 	// Timeout bounds uses of the bucket. A third of it, at most two seconds, bounds each
 	// attempt to read or write a key.
 	Timeout time.Duration
-	// OpenTimeout bounds Open. 0: Timeout.
+	// OpenTimeout bounds Open, which takes up to 400 ms longer to look for a second stream.
+	// 0: Timeout.
 	OpenTimeout time.Duration
 	// Create creates the bucket where there is none. Its error is ignored if it
 	// says that the bucket exists: another replica was faster.
@@ -47,9 +51,11 @@ type Bucket struct {
 
 // Open opens a bucket, creates it if there is none, and checks its settings. It
 // retries until Options.OpenTimeout has passed, because a replica may start while the
-// cluster forms or elects a leader.
+// cluster forms or elects a leader. On a single server it looks for a second stream of the
+// name and returns [ErrTwin] if there is one.
 func Open(ctx context.Context, js jetstream.JetStream, opts Options) (*Bucket, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.OpenTimeout, opts.Timeout))
+	limit := cmp.Or(opts.OpenTimeout, opts.Timeout) + settleTime + twinTime
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	stream, prefix := "KV_"+opts.Bucket, foreignPrefix(js.Options())
 	b := &Bucket{js: js, timeout: opts.Timeout, subject: "$KV." + opts.Bucket + "."}
@@ -65,9 +71,20 @@ func Open(ctx context.Context, js jetstream.JetStream, opts Options) (*Bucket, e
 	return b, nil
 }
 
+// createSpread is in which time replicas that start together create the bucket of a single server.
+// Two requests that it handles at the same moment may fail, or make two streams of one name, both
+// of which acknowledge writes: see [ErrTwin]. A cluster handles one after the other.
+const createSpread = 100 * time.Millisecond
+
 // openStream makes one attempt at opening, or creating, the stream.
 func (b *Bucket) openStream(ctx context.Context, name string, opts Options) (err error) {
 	b.stream, err = b.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && b.js.Conn().ConnectedClusterName() == "" {
+		if err := sleep.For(ctx, rand.N(createSpread)); err != nil {
+			return err
+		}
+		b.stream, err = b.js.Stream(ctx, name)
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = opts.Create(ctx)
 		if err == nil || errors.Is(err, jetstream.ErrBucketExists) ||
@@ -75,11 +92,20 @@ func (b *Bucket) openStream(ctx context.Context, name string, opts Options) (err
 			b.stream, err = b.js.Stream(ctx, name)
 		}
 	}
+	if err == nil {
+		err = b.awaitSettled(ctx, name)
+	}
 	if err != nil {
 		return err
 	}
 	b.config, b.created = b.stream.CachedInfo().Config, b.stream.CachedInfo().Created
-	return opts.Check(b.config)
+	if err := opts.Check(b.config); err != nil {
+		return err
+	}
+	if isClustered(b.stream.CachedInfo()) {
+		return nil
+	}
+	return b.checkTwin(ctx)
 }
 
 // checkName accepts the names that nats.go accepts for a bucket. None of their

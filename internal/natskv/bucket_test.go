@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,35 @@ func TestOpenAcceptsBucketOfAnother(t *testing.T) {
 	if got := openBucket(t, js, opts).Config().Description; got != other.Description {
 		t.Errorf("opened the bucket %q", got)
 	}
+}
+
+// A hastyPeer is JetStream at the start of a fleet: after this replica has found no bucket another
+// one creates it.
+type hastyPeer struct {
+	jetstream.JetStream
+	create func(ctx context.Context) error
+	once   sync.Once
+}
+
+func (p *hastyPeer) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	stream, err := p.JetStream.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		p.once.Do(func() { err = errors.Join(err, p.create(ctx)) })
+	}
+	return stream, err
+}
+
+// TestOpenLooksAgain before it creates a bucket: a single server that is asked by two replicas at
+// the same time may make two streams of it.
+func TestOpenLooksAgain(t *testing.T) {
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
+	opts := options(js)
+	peer := &hastyPeer{JetStream: js, create: opts.Create}
+	opts.Create = func(context.Context) error {
+		t.Error("the bucket is created, which another replica has created")
+		return nil
+	}
+	openBucket(t, peer, opts)
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -42,7 +42,7 @@ func (b *Bucket) Cluster(ctx context.Context) (Cluster, error) {
 	}
 	c := Cluster{Age: info.TimeStamp.Sub(info.Created), Created: info.Created}
 	switch {
-	case info.Cluster == nil || info.Cluster.Name == "":
+	case !isClustered(info):
 		return c, nil
 	case info.Cluster.Leader == "":
 		return Cluster{}, errors.New("the bucket has no leader")
@@ -60,4 +60,9 @@ func lastContact(p *jetstream.PeerInfo, asked time.Time) time.Time {
 		return time.Time{}
 	}
 	return asked.Add(-p.Active)
+}
+
+// isClustered reports whether the servers that keep a stream are a cluster.
+func isClustered(info *jetstream.StreamInfo) bool {
+	return info.Cluster != nil && info.Cluster.Name != ""
 }

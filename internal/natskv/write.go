@@ -47,9 +47,13 @@ func (b *Bucket) publish(
 	return ack.Sequence, nil
 }
 
+// maxTTL stands for all longer times to live. Servers add a time to live to the Unix time in
+// nanoseconds, which overflows after 2262: the key would be gone at once.
+const maxTTL = 100 * 365 * 24 * time.Hour
+
 // roundTTL rounds up to the whole seconds in which servers count.
 func roundTTL(ttl time.Duration) time.Duration {
-	return max((ttl + time.Second - 1).Truncate(time.Second), time.Second)
+	return max((min(ttl, maxTTL) + time.Second - 1).Truncate(time.Second), time.Second)
 }
 
 // Remove makes one attempt at removing a key if it has the revision given, 0 for

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,6 +25,9 @@ type Relay struct {
 	// Marker is the revision of a marker that the deposed leader has at every
 	// key. 0: it has nothing.
 	Marker uint64
+
+	// Aged is by how much longer ago the entries that are read were stored.
+	Aged atomic.Int64
 
 	// Refused is how many writes to keys that exist are refused, as by a server
 	// that has not seen what they succeed.
@@ -100,6 +104,8 @@ func (r *Relay) passMessage(m *nats.Msg) (answer string) {
 	case strings.Contains(m.Subject, ".CREATE.") && countDown(&r.Peerless):
 		return `{"error":{"code":400,"err_code":10005,` +
 			`"description":"no suitable peers for placement"}}`
+	case strings.Contains(m.Subject, ".MSG.GET.") && r.Aged.Load() > 0:
+		return r.agedEntry(m)
 	case strings.Contains(m.Subject, ".CREATE.") || !aboutKey || !countDown(&r.Behind):
 		_ = r.nc.PublishMsg(m)
 		return ""
@@ -155,6 +161,28 @@ func (r *Relay) formerEntry(request string) string {
 	header := base64.StdEncoding.EncodeToString([]byte("NATS/1.0\r\nKV-Operation: PURGE\r\n\r\n"))
 	return fmt.Sprintf(`{"message":{"subject":%s,"seq":%d,"hdrs":%q}}`,
 		strings.Trim(subject, " }"), r.Marker, header)
+}
+
+// agedEntry is what the leader has at a key, stored longer ago.
+func (r *Relay) agedEntry(m *nats.Msg) string {
+	reply, err := r.nc.Request(m.Subject, m.Data, Patience)
+	if err != nil {
+		return ""
+	}
+	var read struct {
+		Message map[string]any `json:"message"`
+	}
+	if err := json.Unmarshal(reply.Data, &read); err != nil || read.Message == nil {
+		return string(reply.Data)
+	}
+	text, _ := read.Message["time"].(string)
+	stored, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return ""
+	}
+	read.Message["time"] = stored.Add(-time.Duration(r.Aged.Load()))
+	answer, _ := json.Marshal(read)
+	return string(answer)
 }
 
 // formerState is the state of the stream before anything was written.

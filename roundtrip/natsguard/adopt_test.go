@@ -21,7 +21,7 @@ func unacknowledged(t *testing.T) (near, far *natsguard.Guard) {
 	t.Helper()
 	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 	relay := &natstest.Relay{}
-	near = newGuard(t, relay.Connect(t, url), &natsguard.Options{Timeout: 300 * time.Millisecond})
+	near = newGuard(t, relay.Connect(t, url), &natsguard.Options{Timeout: brief})
 	far = newGuard(t, natstest.Connect(t, url), nil)
 	// The acknowledgement is lost, and whoever answers reads has not seen the claim.
 	relay.Unacknowledged.Store(math.MaxInt32)
@@ -60,6 +60,31 @@ func TestUnacknowledgedClaimIsAdopted(t *testing.T) {
 		if got := spent(t, g.Claim(ctx, "id", "", print1, inAnHour())); string(got) != "outcome" {
 			t.Errorf("outcome %q", got)
 		}
+	}
+}
+
+// TestCopiesDuringAnOutage of a request whose claim is stored and not acknowledged do not
+// keep a retry from adopting it.
+func TestCopiesDuringAnOutage(t *testing.T) {
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	relay := &natstest.Relay{}
+	g := newGuard(t, relay.Connect(t, url), &natsguard.Options{Timeout: brief})
+	relay.Unacknowledged.Store(math.MaxInt32)
+	relay.Behind.Store(math.MaxInt32)
+	const copies = 8
+	var wg sync.WaitGroup
+	for range copies {
+		wg.Go(func() {
+			if g.Claim(t.Context(), "id", "", print1, inAnHour()) == nil {
+				t.Error("a claim without acknowledgement succeeds")
+			}
+		})
+	}
+	wg.Wait()
+	relay.Unacknowledged.Store(0)
+	relay.Behind.Store(0)
+	if err := g.Claim(t.Context(), "id", "", print1, inAnHour()); err != nil {
+		t.Errorf("the claim is not adopted: %v", err)
 	}
 }
 
@@ -142,4 +167,27 @@ func TestLostAcknowledgementsUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestFullBucketKeepsAnUnacknowledgedClaim: a retry that is refused for want of room does not
+// keep the next one from adopting the claim.
+func TestFullBucketKeepsAnUnacknowledgedClaim(t *testing.T) {
+	ctx := t.Context()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	relay := &natstest.Relay{}
+	js := &crampedServer{JetStream: relay.Connect(t, url)}
+	g := newGuard(t, js, &natsguard.Options{Timeout: brief})
+	relay.Unacknowledged.Store(math.MaxInt32)
+	relay.Behind.Store(math.MaxInt32)
+	unspent(t, g.Claim(ctx, "id", "", print1, inAnHour()))
+	relay.Unacknowledged.Store(0)
+	relay.Behind.Store(0)
+	js.most = 1
+	if err := g.Claim(ctx, "id", "", print1, inAnHour()); !isRunning(err) {
+		t.Errorf("without room: %v, want that it runs", err)
+	}
+	js.most = 0
+	if err := g.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
+		t.Errorf("the claim is not adopted: %v", err)
+	}
 }

@@ -80,6 +80,11 @@
 // Write access is another matter. Deleting a claim makes a state usable again, and
 // overwriting one makes a state spent. Nobody can forge an outcome or a state.
 //
+// A bucket that is removed, or lost with the disk of its server, takes its claims with it.
+// While there is none, all claims are refused. When one has been created anew, which a
+// replica that starts does, states of flows that were under way can be used again, for as long
+// as they last. Guards that run do not notice. To rule that out, change the sealing key too.
+//
 // # What an operator has to do
 //
 // The bucket is created at first use, with three replicas in a cluster. One
@@ -93,6 +98,14 @@
 // A server acknowledges what it has written to a file, but by default it syncs the
 // file only every two minutes. A cluster of three survives the loss of one server.
 // A single server that must survive the loss of power needs sync_interval: always.
+//
+// Before several replicas start for the first time on a single server, create the bucket. A
+// server that is no cluster may make two of it when replicas create it at the same moment and
+// the first creation fails at the disk; both take claims then, so that each of two replicas might
+// win one. New waits until a bucket of a single server is 300 ms old, sends it a write that
+// stores nothing, and fails if it gets two answers. A second creation that takes longer than
+// that, because the disk is slow, may go unnoticed; a bucket that was created beforehand has no
+// twin. Where New has found one, remove the bucket, restart the server, and create the bucket.
 //
 // The account that replicas use needs, for the bucket rondo_guard:
 //

@@ -57,9 +57,9 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Guard, er
 	}
 	return &Guard{
 		bucket: b, shares: newShares(b, "guard", o), longest: o.Longest, maxOutcome: o.MaxOutcome,
-		held:     quota.NewStore(quota.StoreOptions[heldClaim]{MaxEntries: MaxHeld, MaxBytes: -1}),
+		held:     quota.NewStore[heldClaim](quota.StoreOptions{MaxEntries: MaxHeld, MaxBytes: -1}),
 		claiming: make(map[string]struct{}),
-		unsure:   quota.NewStore(quota.StoreOptions[entry]{MaxEntries: maxUnsure, MaxBytes: -1}),
+		unsure:   quota.NewStore[entry](quota.StoreOptions{MaxEntries: maxUnsure, MaxBytes: -1}),
 	}, nil
 }
 
@@ -105,7 +105,9 @@ func (g *Guard) Claim(
 	revision, found, err := g.bucket.storeEntry(ctx, key, mine.encode(), 0, until)
 	if err != nil {
 		err = g.shares.asQuotaError(err)
-		if _, full := errors.AsType[*store.QuotaError](err); !full || again {
+		if isFull(err) && !again {
+			g.shares.giveUnits(owner, claimUnits, until)
+		} else {
 			g.addUnsure(key, owner, mine, until)
 		}
 		return g.refuseClaim(ctx, key, id, fingerprint, err)
@@ -123,7 +125,7 @@ func (g *Guard) Claim(
 func (g *Guard) refuseClaim(
 	ctx context.Context, key, id string, fingerprint [32]byte, err error,
 ) error {
-	if _, full := errors.AsType[*store.QuotaError](err); full {
+	if isFull(err) {
 		if found, readErr := g.bucket.Get(ctx, key); readErr == nil && !found.Gone {
 			return spentError(id, fingerprint, &found)
 		}
@@ -170,13 +172,16 @@ func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
 	defer cancel()
 	recorded := g.reserveOutcome(ctx, h, outcome)
 	found, err := g.storeCommit(ctx, key, id, h, outcome, recorded)
-	if _, full := errors.AsType[*store.QuotaError](g.shares.asQuotaError(err)); full {
+	if isFull(g.shares.asQuotaError(err)) {
+		if recorded {
+			g.shares.giveUnits(h.owner, unitsOf(len(outcome)), h.until)
+		}
 		found, err = g.storeCommit(ctx, key, id, h, outcome, false)
 	}
 	if err != nil {
 		return fmt.Errorf("natsguard: commit: %w", err)
 	}
-	g.removeHeld(key)
+	g.removeHeld(key, h)
 	if found != nil {
 		return errors.New("natsguard: commit: the claim is not this guard's any more")
 	}
@@ -234,7 +239,7 @@ func (g *Guard) Release(ctx context.Context, id string) error {
 	if err == nil {
 		g.shares.giveUnits(h.owner, claimUnits, h.until)
 	}
-	g.removeHeld(key)
+	g.removeHeld(key, h)
 	return nil
 }
 
@@ -256,10 +261,11 @@ func (g *Guard) findHeld(key string) (h heldClaim, ok bool) {
 	return h, false
 }
 
-func (g *Guard) removeHeld(key string) {
+// removeHeld forgets h. It leaves a claim that was made since h was released.
+func (g *Guard) removeHeld(key string, h heldClaim) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := g.held.Get(key); e != nil {
+	if e := g.held.Get(key); e != nil && e.Value.revision == h.revision {
 		g.held.Remove(e)
 	}
 }

@@ -40,8 +40,8 @@ type Options struct {
 	// forget an entry too early. Empty: [DefaultBucket], of a store
 	// [DefaultStateBucket].
 	Bucket string
-	// Timeout bounds each operation, reconnecting included, and New. 0:
-	// [DefaultTimeout].
+	// Timeout bounds each operation, reconnecting included, and New, which takes up to
+	// 400 ms longer on a single server. 0: [DefaultTimeout].
 	Timeout time.Duration
 	// Replicas is how many servers keep a bucket that is created. 0: three in
 	// a cluster, otherwise one.

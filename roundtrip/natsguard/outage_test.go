@@ -49,7 +49,7 @@ func TestUnreachable(t *testing.T) {
 	ctx := t.Context()
 	srv := natstest.Start(t, t.TempDir(), 0)
 	js := natstest.Connect(t, srv.ClientURL())
-	opts := &natsguard.Options{Timeout: 300 * time.Millisecond}
+	opts := &natsguard.Options{Timeout: brief}
 	g := newGuard(t, js, opts)
 	s, err := natsguard.NewStateStore(ctx, js, opts)
 	if err != nil {
@@ -90,9 +90,9 @@ func TestPartition(t *testing.T) {
 	ctx := t.Context()
 	srv := natstest.Start(t, t.TempDir(), 0)
 	wire := natstest.NewWire(t, srv.Addr().String())
-	opts := &natsguard.Options{Timeout: 300 * time.Millisecond}
-	near := newGuard(t, natstest.Connect(t, srv.ClientURL()), opts)
-	far := newGuard(t, natstest.Connect(t, "nats://"+wire.Address()), opts)
+	near := newGuard(t, natstest.Connect(t, srv.ClientURL()), nil)
+	far := newGuard(t, natstest.Connect(t, "nats://"+wire.Address()),
+		&natsguard.Options{Timeout: brief})
 
 	wire.Block()
 	began := time.Now()

@@ -75,7 +75,7 @@ func newShares(b *bucket, resource string, opts Options) *shares {
 	if opts.Share < 0 {
 		s.share = -1
 	}
-	s.reserved = quota.NewStore(quota.StoreOptions[*reservation]{MaxEntries: -1, MaxBytes: -1})
+	s.reserved = quota.NewStore[*reservation](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
 	return s
 }
 
@@ -300,6 +300,12 @@ const (
 	storageExceeded jetstream.ErrorCode = 10047
 	storeFailed     jetstream.ErrorCode = 10077 // if its description names a maximum
 )
+
+// isFull reports whether err says that there was no room, so that nothing was stored.
+func isFull(err error) bool {
+	_, full := errors.AsType[*store.QuotaError](err)
+	return full
+}
 
 // asQuotaError turns the refusal of a server for want of room into a
 // [*store.QuotaError], and returns other errors as they are.

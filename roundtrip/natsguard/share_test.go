@@ -262,3 +262,36 @@ func TestShareThatHoldsNothing(t *testing.T) {
 	}
 	exceeded(t, g.Claim(t.Context(), "two", "ann", print1, inAnHour()), "guard", "principal")
 }
+
+// TestUnitsCountByEveryClock: a replica whose clock is ahead keeps the units that others still
+// use.
+func TestUnitsCountByEveryClock(t *testing.T) {
+	for after, want := range map[time.Duration]bool{
+		-time.Minute: true, 0: true, 2 * time.Minute: true, 2*time.Minute + 1: false,
+	} {
+		if got := natsguard.Counts(after); got != want {
+			t.Errorf("%v after the end: counts %t, want %t", after, got, want)
+		}
+	}
+}
+
+// TestAnonymousCallersLeaveRoom for authenticated ones, once there was one.
+func TestAnonymousCallersLeaveRoom(t *testing.T) {
+	ctx := t.Context()
+	a, _, js := pair(t, small())
+	kv, err := js.KeyValue(ctx, natsguard.DefaultBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, value := ledger("", 3*smallShare, inAnHour())
+	if _, err := kv.Put(ctx, key, value); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Claim(ctx, "before", "", print1, inAnHour()); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	if err := a.Claim(ctx, "hers", "ann", print1, inAnHour()); err != nil {
+		t.Fatal(err)
+	}
+	exceeded(t, a.Claim(ctx, "after", "", print1, inAnHour()), "guard", "principal")
+}

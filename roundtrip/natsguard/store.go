@@ -76,22 +76,33 @@ func (s *StateStore) Put(
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
 	defer cancel()
-	parts := int64(1 + len(state)/size) // each costs a subject and headers
-	if err := s.shares.takeUnits(ctx, owner, parts+unitsOf(len(state)), until, 1); err != nil {
+	units := int64(1+len(state)/size) + unitsOf(len(state)) // a part has a subject and headers
+	if err := s.shares.takeUnits(ctx, owner, units, until, 1); err != nil {
 		return fmt.Errorf("natsguard: put: %w", err)
 	}
+	stored, err := s.putParts(ctx, id, state, size, until)
+	if stored == 0 && isFull(err) {
+		s.shares.giveUnits(owner, units, until)
+	}
+	return err
+}
+
+// putParts stores a state in parts of size bytes, and returns how many were stored.
+func (s *StateStore) putParts(
+	ctx context.Context, id string, state []byte, size int, until time.Time,
+) (stored int, err error) {
 	// The first part is stored last: who finds it finds all others.
 	first := binary.BigEndian.AppendUint32([]byte{stateFormat}, uint32(len(state)))
 	cut := min(len(state), size-statePrefix)
 	first, rest := append(first, state[:cut]...), state[cut:]
-	for i := 1; len(rest) > 0; i++ {
+	for ; len(rest) > 0; stored++ {
 		cut := min(len(rest), size)
-		if err := s.putPart(ctx, partKey(id, i), rest[:cut], until); err != nil {
-			return err
+		if err := s.putPart(ctx, partKey(id, stored+1), rest[:cut], until); err != nil {
+			return stored, err
 		}
 		rest = rest[cut:]
 	}
-	return s.putPart(ctx, partKey(id, 0), first, until)
+	return stored, s.putPart(ctx, partKey(id, 0), first, until)
 }
 
 func (s *StateStore) putPart(

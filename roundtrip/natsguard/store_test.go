@@ -2,6 +2,8 @@ package natsguard_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -85,4 +87,46 @@ func TestStateExpires(t *testing.T) {
 		}
 		return errorsIsGone(err)
 	})
+}
+
+// TestForgedStates are errors: none is returned, and none counts as gone.
+func TestForgedStates(t *testing.T) {
+	ctx := t.Context()
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
+	s, err := natsguard.NewStateStore(ctx, js, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(ctx, natsguard.DefaultStateBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("rondo natsguard state v1\x00id"))
+	first := hex.EncodeToString(sum[:])
+	for _, test := range []struct{ name, first, second string }{
+		{"format", "\x02\x00\x00\x00\x01x", ""},
+		{"cut", "\x01\x00\x00\x00", ""},
+		{"shorter than it says", "\x01\x00\x00\x00\x02x", ""},
+		{"longer than it says", "\x01\x00\x00\x00\x02xyz", ""},
+		{"second part too long", "\x01\x00\x00\x00\x02x", "yz"},
+		{"endless", "\x01\xff\xff\xff\xffx", "y"},
+	} {
+		for key, value := range map[string]string{first: test.first, first + ".1": test.second} {
+			if _, err := kv.Put(ctx, key, []byte(value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.Get(ctx, "id"); err == nil || errorsIsGone(err) {
+			t.Errorf("%s: got %q, %v", test.name, got, err)
+		}
+	}
+	if _, err := kv.Put(ctx, first, []byte("\x01\x00\x00\x00\x02x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(ctx, first+".1", []byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(ctx, "id"); string(got) != "xy" || err != nil {
+		t.Errorf("a good one: %q, %v", got, err)
+	}
 }
