@@ -223,7 +223,21 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 				"client; call again over one that keeps a session",
 		}
 	}
+	if text := p.unreachableText(); text != "" {
+		return &PushError{Method: method, Cause: text, client: text}
+	}
 	return missingPush(method, p.call.Capabilities.Missing(question))
+}
+
+// unreachableText is the text for a client that the connection cannot reach now, by what its
+// [Pusher] says; empty where it can.
+func (p *questioner) unreachableText() string {
+	if c, ok := p.call.Push.(interface{ CannotPush() string }); ok {
+		if why := c.CannotPush(); why != "" {
+			return fmt.Sprintf("nobody could be asked: %s", why)
+		}
+	}
+	return ""
 }
 
 // downgradePushed is downgradeQuestion for a question that is pushed.

@@ -223,6 +223,8 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 		return nil, &refusal{code: protocol.CodeCannotAsk,
 			text: "this connection cannot carry questions to the client: it has no session; " +
 				"connect with one, or with a client of revision 2026-07-28"}
+	case len(requests) > 0 && p.unreachableText() != "":
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: p.unreachableText()}
 	}
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {

@@ -179,6 +179,14 @@ var (
 	_ roundtrip.VisitCompleter = (*pusher)(nil)
 )
 
+// CannotPush is asked by the funnel before a question: why none can go out now.
+func (p *pusher) CannotPush() string {
+	if c, ok := p.back.(transport.PushChecker); ok {
+		return c.CannotPush()
+	}
+	return ""
+}
+
 // CompleteVisit implements [roundtrip.VisitCompleter].
 func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
 	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: elicitationID})

@@ -29,6 +29,18 @@ func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	})
 }
 
+// OpenListener returns the newest GET stream that is open, nil if there is none.
+func (l *Log) OpenListener() *Stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.listeners) > 0 {
+		if s := l.newestListenerLocked(); s.reader != nil {
+			return s
+		}
+	}
+	return nil
+}
+
 func (l *Log) newestListenerLocked() *Stream {
 	for _, s := range slices.Backward(l.listeners) {
 		if s.reader != nil {

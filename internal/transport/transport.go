@@ -37,6 +37,13 @@ type TextSender interface {
 	SendText(ctx context.Context, request []byte) error
 }
 
+// A PushChecker is a server.BackSender that may have no way for a question: a response of
+// JSON holds nothing but the response.
+type PushChecker interface {
+	// CannotPush returns why no question can go out now, and what helps; empty: one can.
+	CannotPush() string
+}
+
 // A TransientSender keeps messages for a client that is disconnected, and can send one
 // without keeping it. Heartbeats are sent like that: one that is late says nothing.
 type TransientSender interface {

@@ -24,6 +24,7 @@ type call struct {
 	admitted *server.Admission // nil once it has been answered
 	done     func()            // called when it has been answered
 	stream   *replay.Stream
+	jsonOnly bool // the response to the POST carries the response alone
 	loan
 	text []byte // what is lent
 	lack *lack  // set before the response is added; nil: it was not refused for want of scopes
@@ -120,11 +121,23 @@ func (c *call) sendResponse(response *protocol.Response) {
 func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
 	p protocol.Principal) server.Delivery {
 	d := h.newDelivery(rw, r, p)
-	d.Panicked = logPanic
+	d.Panicked, c.jsonOnly = logPanic, rw.jsonOnly
 	if d.Back = (sessionChannel{notifyChannel{c}}); c.session == nil {
 		d.Back = notifyChannel{c} // answers could not find their way to a question
 	}
 	return d
+}
+
+// sideStream returns the stream for what is no response: that of the POST, or the open
+// GET stream of a client that takes only JSON in response to a POST; nil: there is none.
+func (c *call) sideStream() *replay.Stream {
+	switch {
+	case !c.jsonOnly:
+		return c.stream
+	case c.session == nil:
+		return nil
+	}
+	return c.session.log.OpenListener()
 }
 
 // encodeResponse returns nil for nil: a request that is not answered.
@@ -160,7 +173,14 @@ func (b notifyChannel) sendMessage(ctx context.Context, m protocol.Message) erro
 	if err != nil {
 		return err
 	}
-	return b.stream.Send(ctx, message)
+	return b.sendText(ctx, message)
+}
+
+func (b notifyChannel) sendText(ctx context.Context, message []byte) error {
+	if s := b.sideStream(); s != nil {
+		return s.Send(ctx, message)
+	}
+	return replay.ErrUnreachable
 }
 
 // SendTransient implements [transport.TransientSender].
@@ -172,7 +192,9 @@ func (b notifyChannel) SendTransient(ctx context.Context, n *protocol.Notificati
 	if err != nil {
 		return err
 	}
-	b.stream.SendTransient(message)
+	if s := b.sideStream(); s != nil {
+		s.SendTransient(message)
+	}
 	return nil
 }
 
@@ -182,6 +204,7 @@ type sessionChannel struct{ notifyChannel }
 var (
 	_ server.BackSender         = sessionChannel{}
 	_ transport.TextSender      = sessionChannel{}
+	_ transport.PushChecker     = sessionChannel{}
 	_ transport.StreamCloser    = sessionChannel{}
 	_ transport.TransientSender = notifyChannel{}
 )
@@ -197,12 +220,22 @@ func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return b.stream.Send(ctx, request)
+	return b.sendText(ctx, request)
+}
+
+// CannotPush implements [transport.PushChecker].
+func (b sessionChannel) CannotPush() string {
+	if b.sideStream() != nil {
+		return ""
+	}
+	return "the Accept header of the call admits " + typeJSON + " alone, and the client has no " +
+		"GET stream open; send Accept: " + typeJSON + ", " + typeEvents +
+		", or open a GET stream"
 }
 
 // CloseStream implements [transport.StreamCloser].
 func (b sessionChannel) CloseStream(_ context.Context, retry time.Duration) error {
-	if !b.stream.CloseForReconnect(retry) {
+	if b.jsonOnly || !b.stream.CloseForReconnect(retry) {
 		return server.ErrCannotClose
 	}
 	return nil

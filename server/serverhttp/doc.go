@@ -14,6 +14,14 @@
 // it becomes a stream of events whose last one is the response. Which of the
 // two is decided as late as possible, so that refusals keep their HTTP status.
 //
+// Accept chooses the form where it admits one alone: hosts that send one type are
+// many. With text/event-stream alone the response is an event. With application/json
+// alone nothing goes out but the response: a modern client is asked in it; in a
+// session questions and notifications go to the GET stream that the client has open.
+// Where there is none notifications are dropped, and a call that asks is refused
+// before its question, in words that name Accept. Status 406 is for what the form
+// cannot carry, subscriptions/listen as JSON, and never comes after a handler began.
+//
 // # What is checked
 //
 // A request passes these checks in this order, and the first that fails

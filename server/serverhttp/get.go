@@ -79,10 +79,8 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 // serveGet opens a GET stream, or resumes any stream of the session
 // (basic/transports, "Resumability and Redelivery").
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
-	if !acceptsEvents(r.Header["Accept"]) {
-		rw.refuseRequest(&fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s",
-				typeEvents)})
+	if _, events := acceptedForms(r.Header["Accept"]); !events {
+		rw.refuseRequest(notAcceptable(typeEvents))
 		return
 	}
 	s := h.findOrForward(rw, r, p, &legacyPost{})

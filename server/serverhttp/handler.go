@@ -110,7 +110,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // everything else.
 func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) *protocol.Request {
-	f := checkMedia(r.Header)
+	f := rw.checkMedia(r.Header)
 	var body []byte
 	if f == nil {
 		body, f = h.readBody(rw, r)
@@ -169,6 +169,12 @@ func undecodableMessage(message protocol.Message, err error) *fault {
 func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request,
 	principal protocol.Principal) {
 	if request.Method == protocol.MethodListen {
+		if rw.jsonOnly {
+			f := notAcceptable(typeEvents)
+			f.id = request.ID
+			rw.refuseRequest(f)
+			return
+		}
 		rw.task.DrainCause = server.ErrClosed // which is answered with a result
 		request = withoutBody(request)
 	}

@@ -16,9 +16,9 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-// checkMedia refuses bodies that are not plain JSON and clients that cannot
-// take both kinds of response.
-func checkMedia(header http.Header) *fault {
+// checkMedia refuses bodies that are not plain JSON and clients that take neither
+// kind of response, and notes which kinds this one takes.
+func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
 		return &fault{status: http.StatusUnsupportedMediaType, reason: event.RefusedMediaType,
 			err: protocol.Errorf(protocol.CodeInvalidRequest,
@@ -32,12 +32,18 @@ func checkMedia(header http.Header) *fault {
 					"Content-Encoding header must be identity or absent")}
 		}
 	}
-	if !acceptsBoth(header["Accept"]) {
-		return &fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s and %s",
-				typeJSON, typeEvents)}
+	json, events := acceptedForms(header["Accept"])
+	rw.jsonOnly, rw.eventsOnly = json && !events, events && !json
+	if !json && !events {
+		return notAcceptable(typeJSON + " or " + typeEvents)
 	}
 	return nil
+}
+
+// notAcceptable is the fault of a client that does not take what a response needs.
+func notAcceptable(types string) *fault {
+	return &fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
 }
 
 // isJSON reports whether a Content-Type is JSON. Other encodings than UTF-8 do
@@ -57,14 +63,15 @@ func isJSON(lines []string) bool {
 	return !given || strings.EqualFold(charset, "utf-8")
 }
 
-// acceptsBoth reports whether an Accept header admits both kinds of response,
-// by wildcards too. The specification wants clients to list both; one that
-// sends no Accept header at all takes anything (RFC 9110, 12.5.1).
-func acceptsBoth(lines []string) bool {
+// acceptedForms reports which kinds of response an Accept header admits, by wildcards
+// too. The specification wants clients to list both; hosts that list one are served in
+// that form, since nearly every response fits either. A client that sends no Accept
+// header at all takes anything (RFC 9110, 12.5.1).
+func acceptedForms(lines []string) (json, events bool) {
 	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
-		return true
+		return true, true
 	}
-	var json, events preference
+	var j, e preference
 	for _, line := range lines {
 		for element := range listElements(line) {
 			media, params, err := mime.ParseMediaType(element)
@@ -72,27 +79,11 @@ func acceptsBoth(lines []string) bool {
 				continue // a range that cannot be read admits nothing
 			}
 			weight := parseQuality(params)
-			json.addMatch(typeJSON, media, weight)
-			events.addMatch(typeEvents, media, weight)
+			j.addMatch(typeJSON, media, weight)
+			e.addMatch(typeEvents, media, weight)
 		}
 	}
-	return json.weight > 0 && events.weight > 0
-}
-
-// acceptsEvents reports whether an Accept header admits a stream of events.
-func acceptsEvents(lines []string) bool {
-	if len(lines) == 0 {
-		return true
-	}
-	var events preference
-	for _, line := range lines {
-		for element := range listElements(line) {
-			if media, params, err := mime.ParseMediaType(element); err == nil {
-				events.addMatch(typeEvents, media, parseQuality(params))
-			}
-		}
-	}
-	return events.weight > 0
+	return j.weight > 0, e.weight > 0
 }
 
 // A preference is what the most specific range says about one media type.

@@ -46,6 +46,8 @@ type responseWriter struct {
 	deadline     connDeadlines
 	body         bodyDeadline          // of the request
 	task         inflight.Request      // the request that it answers
+	jsonOnly     bool                  // the client takes no stream
+	eventsOnly   bool                  // the client takes a stream alone
 	received     *replicahttp.Received // not nil: a replica passed the request on
 	streamWriter *streamWriter         // that writes it instead, of legacy clients; nil: none
 	loan
@@ -82,6 +84,8 @@ func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) 
 		return errAnswered
 	case rw.err != nil:
 		return rw.err
+	case rw.jsonOnly:
+		return nil // as on a transport that cannot carry it
 	}
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -160,7 +164,7 @@ func (rw *responseWriter) setStreamWriter(c *streamWriter) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	rw.streamWriter = c
-	if rw.h.opts.KeepAlive >= 0 {
+	if rw.h.opts.KeepAlive >= 0 && !rw.jsonOnly {
 		c.timed.Store(rw)
 		rw.keepAliveTimer = time.AfterFunc(rw.h.opts.KeepAlive, c.sendKeepAlive)
 	}
@@ -188,9 +192,10 @@ func (rw *responseWriter) endLocked() {
 	}
 }
 
-// writeResponse writes the response: as an event if a stream has begun, else as
-// JSON with the status. Goroutines that a handler left running cannot write
-// afterwards.
+// writeResponse writes the response: as an event if a stream has begun or the client
+// takes nothing else, otherwise as JSON with the status. Other statuses than 200 go out
+// with JSON whatever Accept says, which RFC 9110, 12.4.1 allows: clients act on them.
+// Goroutines that a handler left running cannot write afterwards.
 func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -215,7 +220,7 @@ func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
 	rw.endLocked()
 	switch {
 	case rw.err != nil:
-	case rw.streaming:
+	case rw.streaming, rw.eventsOnly && status == http.StatusOK:
 		_ = rw.writeEventLocked(buf, *buf) // there is nobody left to tell
 	default:
 		rw.writeJSONLocked(status, *buf)

@@ -98,6 +98,9 @@ func (c *streamWriter) sendBatch(b replay.Batch) error {
 	if c.only != nil && c.only.lack != nil {
 		status = c.rw.challengeLack(c.only.lack)
 	}
+	if c.rw.eventsOnly && status == http.StatusOK {
+		return c.rw.writeEvents(b.AppendSSE(nil, true, false))
+	}
 	return c.rw.writeJSONText(status, c.joinResponses(b.Events))
 }
 
