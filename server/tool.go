@@ -53,7 +53,8 @@ type ToolCall struct {
 	Call
 	Name string
 	// Arguments is the JSON object that was sent, {} when there was none. It
-	// matches the input schema.
+	// matches the input schema. What is optional and was sent as null is left out,
+	// unless the schema admits null there.
 	Arguments json.RawMessage
 }
 
@@ -204,12 +205,9 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	call.AcceptUnsolicited, call.CheckOutput = t.acceptUnsolicited, t.check
 	request.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
-		arguments := p.Arguments
-		if len(arguments) == 0 {
-			arguments = json.RawMessage("{}")
-		}
-		if err := t.validateArguments(arguments,
-			sharesMemory(p.Arguments, request.checkedArguments)); err != nil {
+		arguments, err := t.readArguments(p.Arguments,
+			sharesMemory(p.Arguments, request.checkedArguments))
+		if err != nil {
 			return badArguments(err), nil
 		}
 		result, err := t.handle(ctx,
@@ -218,13 +216,21 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	})
 }
 
-// validateArguments holds arguments against the input schema. Those that are not known to
-// be strict JSON, because middleware made them, are checked for that, too.
-func (t *tool) validateArguments(arguments json.RawMessage, checked bool) error {
-	if checked {
-		return t.input.ValidateChecked(arguments)
+// readArguments returns arguments as the handler gets them, without the nulls that mean
+// absent, once they match the input schema. Those that are not known to be strict JSON,
+// because middleware made them, are checked for that first. The state of a flow stays bound
+// to the arguments as they came.
+func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawMessage, error) {
+	if len(arguments) == 0 || string(arguments) == "null" {
+		arguments, checked = json.RawMessage("{}"), true
 	}
-	return t.input.Validate(arguments)
+	if !checked {
+		if err := jsonx.Check(arguments); err != nil {
+			return nil, err
+		}
+	}
+	arguments = t.input.DropNulls(arguments)
+	return arguments, t.input.ValidateChecked(arguments)
 }
 
 // sharesMemory reports whether a and b are the same piece of memory. Checking arguments anew

@@ -1,9 +1,11 @@
 package headers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"math/big"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -46,12 +48,12 @@ func (p Param) valueIn(arguments []byte) (string, bool, error) {
 		if !ok {
 			return "", false, nil
 		}
-		if new(big.Int).Abs(n).Cmp(big.NewInt(maxSafe)) > 0 {
+		if n > maxSafe || n < -maxSafe {
 			return "", false, fmt.Errorf(
 				"argument %s: integers beyond 2^53-1 cannot be mirrored into a header",
 				strings.Join(p.Path, "."))
 		}
-		return n.String(), true, nil
+		return strconv.FormatInt(n, 10), true, nil
 	}
 	return "", false, nil
 }
@@ -77,17 +79,19 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// parseInteger reads a number that is one, however it is spelled: 42 and 42.0.
-func parseInteger(text string) (*big.Int, bool) {
-	// A hostile exponent must not make a number of a billion digits.
-	if len(text) > 40 || strings.ContainsAny(text, "eE") {
-		return nil, false
+// parseInteger reads a number that is one, however it is spelled: 42, 42.0 and 4.2e1. It
+// decides on the text: a hostile exponent must not make a number of a billion digits. One
+// that 64 bits do not hold is as good as any that is not safe.
+func parseInteger(text string) (int64, bool) {
+	plain, err := jsonx.AppendNumber(nil, []byte(text))
+	if err != nil || bytes.Contains(plain, []byte("e-")) {
+		return 0, false
 	}
-	r, ok := new(big.Rat).SetString(text)
-	if !ok || !r.IsInt() {
-		return nil, false
+	n, err := strconv.ParseInt(string(plain), 10, 64)
+	if err != nil {
+		return math.MaxInt64, true
 	}
-	return r.Num(), true
+	return n, true
 }
 
 // Check compares the headers of a request with its arguments. lines returns
@@ -153,7 +157,7 @@ func (p Param) matchHeader(header, want string) error {
 		if !isJSONNumber(value) {
 			return errSpelling
 		}
-		if n, ok := parseInteger(value); ok && n.String() == want {
+		if n, ok := parseInteger(value); ok && strconv.FormatInt(n, 10) == want {
 			return nil
 		}
 		return errMismatch

@@ -3,6 +3,8 @@ package jsonx
 import (
 	stdjson "encoding/json"
 	"errors"
+	"reflect"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +22,12 @@ var (
 		jsontext.AllowInvalidUTF8(false),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeNumber)))
 
+	// integerDecoding is not authorDecoding, because a function for any type takes five
+	// allocations a value.
+	integerDecoding = json.JoinOptions(authorDecoding,
+		json.WithUnmarshalers(json.JoinUnmarshalers(
+			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeInteger))))
+
 	numberDecoding = json.JoinOptions(authorDecoding,
 		json.WithUnmarshalers(json.JoinUnmarshalers(
 			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeAnyNumber))))
@@ -36,9 +44,17 @@ var (
 
 // Unmarshal decodes data into v, which is a pointer to an author's type, as
 // encoding/json does, with these differences: member names match by exact
-// case, and data must pass [Check]. Numbers decoded into any are float64. On
-// error v may have been filled in part.
-func Unmarshal(data []byte, v any) error { return decode(data, v, authorDecoding) }
+// case, integers by their value, so that 5.0 is one (JSON Schema 2020-12, 4.2.3), and
+// data must pass [Check]. Numbers decoded into any are float64. On error v may have
+// been filled in part.
+func Unmarshal(data []byte, v any) error {
+	err := decode(data, v, authorDecoding)
+	if e, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok &&
+		strings.HasPrefix(e.Value, "number") {
+		return json.Unmarshal(data, v, integerDecoding)
+	}
+	return err
+}
 
 // UnmarshalNumbers is [Unmarshal], except that numbers decoded into any are
 // json.Number of encoding/json with their text kept, as schema validation needs.
@@ -88,6 +104,27 @@ func decodeAnyNumber(d *jsontext.Decoder, v *any) error {
 	}
 	*v = stdjson.Number(raw)
 	return nil
+}
+
+// decodeInteger decodes a number into any type of integer that does not decode itself.
+func decodeInteger(d *jsontext.Decoder, v any) error {
+	target := reflect.ValueOf(v).Elem()
+	set := setInt
+	switch {
+	case target.CanInt():
+	case target.CanUint():
+		set = setUint
+	default:
+		return errors.ErrUnsupported
+	}
+	if d.PeekKind() != '0' || DecodesItself(target.Type()) {
+		return errors.ErrUnsupported
+	}
+	raw, err := d.ReadValue()
+	if err == nil && !set(target, raw) {
+		err = rangeError(raw, "is no value of the integer type")
+	}
+	return err
 }
 
 // decodeNumber decodes a json.Number, which the codec takes for any string

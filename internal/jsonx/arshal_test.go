@@ -167,3 +167,31 @@ func TestEncodeKeepsUnknownMembers(t *testing.T) {
 		t.Errorf("AppendEncode of invalid UTF-8 = %s, %v, want an error", got, err)
 	}
 }
+
+// TestIntegersByValue holds that integers are read by their value wherever the codec finds them,
+// decided on the text.
+func TestIntegersByValue(t *testing.T) {
+	type count int16
+	type mixed struct {
+		embedded                // which the decoder leaves to Unmarshal
+		N        count          `json:"n"`
+		U        *uint64        `json:"u"`
+		M        map[string]int `json:"m"`
+		D        time.Duration  `json:"d"`
+	}
+	var got mixed
+	doc := `{"n":5.0,"u":1.8446744073709551615e19,"m":{"a":-0,"b":1e2},"d":30e-1}`
+	if err := jsonx.Unmarshal([]byte(doc), &got); err != nil || got.N != 5 ||
+		*got.U != 18446744073709551615 || got.M["a"] != 0 || got.M["b"] != 100 || got.D != 3 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, number := range []string{"5.0000000000000000001", "1e400", "1e999999999", "40000.0", "0.5",
+		"-1e5"} {
+		if err := jsonx.Unmarshal([]byte(`{"n":`+number+`}`), &got); err == nil {
+			t.Errorf("%s: got %d, want an error", number, got.N)
+		}
+		if n, err := jsonx.NewDecoder[count]().Decode([]byte(number)); err == nil {
+			t.Errorf("%s: got %d, want an error", number, n)
+		}
+	}
+}
