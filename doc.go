@@ -30,8 +30,7 @@
 //   - client: calls servers and has the person answer their questions;
 //     client/clienthttp speaks Streamable HTTP.
 //   - elicitation: takes the questions of a gateway's upstream servers to the
-//     clients whose calls caused them; elicitation/bridge takes those of older
-//     upstreams to clients of 2026-07-28.
+//     clients whose calls caused them.
 //   - roundtrip/roundtriptest and elicitation/bustest: tests for handlers and
 //     buses of your own.
 //   - examples: programs to run and to copy from.

@@ -335,7 +335,7 @@ func (g *negotiator) probeServer(
 	if err != nil {
 		return nil, tryLegacy, &TransportError{l.method, err}
 	}
-	result, err := c.decodeResponse(c.version, req, resp)
+	result, err := c.decodeResponse(ctx, c.version, req, resp)
 	if err != nil {
 		return g.judgeRefusal(tryLegacy, err)
 	}

@@ -129,6 +129,11 @@ type Options struct {
 	// because its definition is invalid, with the reason. It may be nil.
 	ToolRejected func(context.Context, *protocol.Tool, error)
 
+	// Malformed is called with what is wrong in a result that is read all the same: entries of a
+	// list that are left out because they cannot be read, and blocks of text without text, which
+	// are read as empty. It may be nil.
+	Malformed func(context.Context, error)
+
 	// Era limits the client to one era. Default: both. The client then
 	// finds out what its server speaks, modern first, if the peer is a
 	// [protocol.LegacyPeer]. With Modern it opens no session, with Legacy

@@ -94,7 +94,7 @@ func (c *Client) sendOnce(
 	if err != nil {
 		return nil, &TransportError{l.method, err}
 	}
-	return c.decodeResponse(conn.version, req, resp)
+	return c.decodeResponse(ctx, conn.version, req, resp)
 }
 
 // fillMetadata declares version, name and capabilities. It overwrites what the
@@ -114,7 +114,7 @@ func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progre
 // decodeResponse checks that a response answers the request and returns its
 // result.
 func (c *Client) decodeResponse(
-	version protocol.Version, req *protocol.Request, resp *protocol.Response,
+	ctx context.Context, version protocol.Version, req *protocol.Request, resp *protocol.Response,
 ) (protocol.Result, error) {
 	switch {
 	case resp == nil:
@@ -129,7 +129,12 @@ func (c *Client) decodeResponse(
 	case resp.Error != nil:
 		return nil, c.explainRefusal(resp.Error)
 	}
-	result, err := protocol.DecodeResult(version, req.Method, resp.Result)
+	result, err := protocol.DecodeResultReporting(version, req.Method, resp.Result,
+		func(err error) {
+			if c.opts.Malformed != nil {
+				c.opts.Malformed(ctx, errPrefix.Errorf("%s: %w", req.Method, err))
+			}
+		})
 	if err != nil {
 		return nil, &ResponseError{req.Method, err}
 	}

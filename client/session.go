@@ -70,7 +70,7 @@ func (s *session) finishHandshake(
 	ctx context.Context, req *protocol.Request, resp *protocol.Response,
 ) error {
 	c := s.client
-	result, err := c.decodeResponse(protocol.V20251125, req, resp)
+	result, err := c.decodeResponse(ctx, protocol.V20251125, req, resp)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *session) sendLeg(
 	if err != nil {
 		return nil, &TransportError{l.method, err}
 	}
-	return s.client.decodeResponse(version, req, resp)
+	return s.client.decodeResponse(ctx, version, req, resp)
 }
 
 func (s *session) addRunning(id protocol.ID, r runningLeg) {

@@ -172,7 +172,7 @@ func (p *pushHandler) beginPush(
 	stop := context.AfterFunc(c.life, func() { push.Cancel(ErrClosed) })
 	c.humanClock.Begin()
 	return ctx, func() {
-		p.running.End(id, push)
+		p.running.End(id.Value(), push)
 		c.humanClock.End()
 		stop()
 		push.Cancel(nil)
@@ -183,20 +183,20 @@ func (p *pushHandler) beginPush(
 func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running.Begin(id, push) != nil { // the set is never drained
+	if p.running.Begin(id.Value(), push) != nil { // the set is never drained
 		return protocol.Errorf(
 			protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id,
 		)
 	}
-	if p.early.Take(id) {
-		p.running.End(id, push)
+	if p.early.Take(id.Value()) {
+		p.running.End(id.Value(), push)
 		// The server gets a response, in case it uses ids more than once and waits.
 		return protocol.Errorf(
 			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
 		)
 	}
 	if limit := p.session.client.opts.MaxPushes; p.running.Len() > limit {
-		p.running.End(id, push)
+		p.running.End(id.Value(), push)
 		return protocol.Errorf(
 			protocol.CodeBusy, "too many questions at the same time: at most %d", limit,
 		)

@@ -36,10 +36,6 @@ type Origin struct {
 	// [ViaFrames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
 	// wants no progress.
 	ProgressToken protocol.ProgressToken
-	// QuestionTimeout is how long the client may take to answer a question of this call, where
-	// [ElicitOptions] say nothing else. 0 or less: [Options].Timeout. More than MaxTimeout
-	// counts as that.
-	QuestionTimeout time.Duration
 	// PauseTimeout stops the time limit of the request while a person is asked,
 	// and returns what starts it again; nil: there is none to stop. It is called
 	// once for each question. Both functions must return promptly and not use the

@@ -19,8 +19,8 @@ type ElicitOptions struct {
 	// terms. [Router.ElicitFrom] alone uses them. Zero: not known.
 	RelatedID protocol.ID
 	CallID    string
-	// Timeout is how long the client may take to answer, 0 or less: QuestionTimeout of the
-	// call's [Origin]. More than Options.MaxTimeout counts as that.
+	// Timeout is how long the client may take to answer, 0 or less: Options.Timeout.
+	// More than Options.MaxTimeout counts as that.
 	Timeout time.Duration
 	// Progress gets what the client reports about the question, with the
 	// upstream's own progress token, if the upstream gave one; nil drops it. It must

@@ -205,9 +205,6 @@ func (c *Call) newPendingQuestion(
 		p.message = r.redactMessage(q.message)
 	}
 	if p.timeout <= 0 {
-		p.timeout = c.origin.QuestionTimeout
-	}
-	if p.timeout <= 0 {
 		p.timeout = r.opts.Timeout
 	}
 	p.timeout = min(p.timeout, r.opts.MaxTimeout)

@@ -152,7 +152,7 @@ func TestDecodeListRootsResult(t *testing.T) {
 		`{"roots":["a"]}`:                                   -1,
 		`{"roots":[{"uri":5}]}`:                             -1,
 		`{"roots":[{"uri":"a","name":5}]}`:                  -1,
-		`{"roots":[{"uri":"a","_meta":null}]}`:              -1,
+		`{"roots":[{"uri":"a","_meta":null}]}`:              1,
 		`{"roots":[{"uri":"a","uri":"b"}]}`:                 -1,
 		`{"roots":null}`:                                    -1,
 		`{"roots":{}}`:                                      -1,

@@ -215,7 +215,7 @@ func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 // decodeClientCapabilities reads text that has passed [jsonx.Check]. The caller adds the name of
 // the member to an error.
 func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
-	err = jsonx.Members(raw, func(key, value []byte) (err error) {
+	err = readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "elicitation":
 			c.Elicitation, err = decodeElicitationCapability(value)
@@ -249,14 +249,14 @@ func decodeElicitationCapability(raw []byte) (*ElicitationCapability, error) {
 	}, "form", "url")
 	// Older clients declare an empty object and mean forms; naming a mode
 	// makes the declaration explicit.
-	if !c.Form && !c.URL {
+	if !c.Form && !c.URL && !jsonx.HasMember(raw, "form") && !jsonx.HasMember(raw, "url") {
 		c.Form, c.implicit = true, true
 	}
 	return c, err
 }
 
 func decodeRootsCapability(c *RootsCapability, raw []byte) error {
-	return jsonx.Members(raw, func(key, value []byte) (err error) {
+	return readMembers(raw, func(key, value []byte) (err error) {
 		if string(key) == "listChanged" {
 			c.ListChanged, err = jsonx.Boolean(value)
 		}
@@ -268,9 +268,9 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 // A capability's settings must be an object: anything else declares nothing
 // we could rely on, so it is an error rather than a guess.
 func readSubCapabilities(raw []byte, found func(string), known ...string) error {
-	return jsonx.Members(raw, func(key, value []byte) error {
+	return readMembers(raw, func(key, value []byte) error {
 		for _, name := range known {
-			if string(key) != name {
+			if string(key) != name || orAbsent(value) == nil {
 				continue
 			}
 			if jsonx.KindOf(value) != jsonx.Object {
@@ -282,13 +282,16 @@ func readSubCapabilities(raw []byte, found func(string), known ...string) error 
 	})
 }
 
+// decodeSettings reads settings by name. What is not an object declares nothing and is dropped.
 func decodeSettings(raw []byte) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return out, nil
+	}
 	err := jsonx.Members(raw, func(key, value []byte) error {
-		if jsonx.KindOf(value) != jsonx.Object {
-			return fmt.Errorf("%s: must be an object", quoteClipped(string(key)))
+		if jsonx.KindOf(value) == jsonx.Object {
+			out[string(key)] = append(json.RawMessage(nil), value...)
 		}
-		out[string(key)] = append(json.RawMessage(nil), value...)
 		return nil
 	})
 	return out, err
@@ -364,6 +367,28 @@ type ServerCapabilities struct {
 	Completions  *struct{}                  `json:"completions,omitzero"`
 	Experimental map[string]json.RawMessage `json:"experimental,omitempty"`
 	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
+}
+
+func (c *ServerCapabilities) decodeFrom(raw []byte) error {
+	return readMembers(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "tools":
+			err = decodeMember(&c.Tools, key, value)
+		case "prompts":
+			err = decodeMember(&c.Prompts, key, value)
+		case "resources":
+			err = decodeMember(&c.Resources, key, value)
+		case "logging":
+			err = decodeMember(&c.Logging, key, value)
+		case "completions":
+			err = decodeMember(&c.Completions, key, value)
+		case "experimental":
+			c.Experimental, err = decodeSettings(value)
+		case "extensions":
+			c.Extensions, err = decodeSettings(value)
+		}
+		return err
+	})
 }
 
 // ListCapability tells whether a server announces changes of a list.

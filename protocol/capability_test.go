@@ -166,18 +166,40 @@ func TestCapabilitiesAreKept(t *testing.T) {
 
 func TestMalformedCapabilities(t *testing.T) {
 	for _, raw := range []string{
-		``, `null`, `[]`, `"elicitation"`, `{"elicitation":null}`, `{"elicitation":true}`,
+		``, `null`, `[]`, `"elicitation"`, `{"elicitation":true}`,
 		`{"elicitation":[]}`,
-		`{"elicitation":{"form":true}}`, `{"elicitation":{"form":null}}`,
+		`{"elicitation":{"form":true}}`,
 		`{"elicitation":{"url":[]}}`,
 		`{"elicitation":{},"elicitation":{"url":{}}}`, `{"elicitation":{"url":{},"\u0075rl":{}}}`,
-		`{"sampling":false}`, `{"sampling":{"tools":null}}`, `{"roots":null}`,
+		`{"sampling":false}`,
 		`{"roots":{"listChanged":"yes"}}`,
-		`{"experimental":[]}`, `{"experimental":{"a":1}}`, `{"extensions":{"a":null}}`,
-		`{"extensions":null}`,
 	} {
 		if c, err := protocol.DecodeClientCapabilities([]byte(raw)); err == nil || !c.IsZero() {
 			t.Errorf("%s: got %s, error %v", raw, c, err)
+		}
+	}
+}
+
+// Null is no declaration, and what is no settings object declares nothing either.
+func TestNullDeclaresNothing(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"elicitation":null,"sampling":null,"roots":null}`:    "none",
+		`{"elicitation":{"form":null}}`:                        "elicitation",
+		`{"elicitation":{"form":null,"url":{}}}`:               "elicitation.url",
+		`{"elicitation":{"form":{},"url":null}}`:               "elicitation.form",
+		`{"sampling":{"tools":null,"context":{}}}`:             "sampling.context",
+		`{"roots":{"listChanged":null}}`:                       "roots",
+		`{"experimental":[],"extensions":null}`:                "none",
+		`{"experimental":{"a":true,"b":{},"c":null,"d":[{}]}}`: `experimental "b"`,
+		`{"extensions":{"a":1,"b":{"c":null}}}`:                `extension "b"`,
+	} {
+		c, err := protocol.DecodeClientCapabilities([]byte(raw))
+		if err != nil || c.String() != want {
+			t.Errorf("%s: got %s, %v; want %s", raw, c, err, want)
+		}
+		lacks := c.Missing(&protocol.ElicitForm{})
+		if want == "elicitation" && lacks.IsZero() {
+			t.Errorf("%s: may be asked with a form", raw)
 		}
 	}
 }

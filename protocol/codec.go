@@ -120,6 +120,15 @@ func mayAnswer(method string, r Result) bool {
 	return false
 }
 
+// A reporter is called for what is odd in a result that is read all the same. It may be nil.
+type reporter func(error)
+
+func (r reporter) reportf(format string, args ...any) {
+	if r != nil {
+		r(fmt.Errorf(format, args...))
+	}
+}
+
 // answersNothing reports whether method has no result of its own.
 func answersNothing(method string) bool {
 	switch method {
@@ -129,18 +138,28 @@ func answersNothing(method string) bool {
 	return newParams(method) == nil
 }
 
-// DecodeResult reads a result to method in version v; it aliases data. The
+// DecodeResult is [DecodeResultReporting] without a report.
+func DecodeResult(v Version, method string, data []byte) (Result, error) {
+	return DecodeResultReporting(v, method, data, nil)
+}
+
+// DecodeResultReporting reads a result to method in version v; it aliases data. The
 // resultType member alone decides what it is: absent means complete, an
 // unknown one is an [*UnknownResultTypeError], and a complete result that
 // carries inputRequests is complete. Toward legacy revisions the member has no
 // meaning. An input_required result is refused for methods that cannot have
 // one, and when it carries neither questions nor state.
-func DecodeResult(v Version, method string, data []byte) (Result, error) {
+//
+// An entry of a list that cannot be read is left out, and a block of text without text is read as
+// empty. report, which may be nil, is called with the reason of each.
+func DecodeResultReporting(
+	v Version, method string, data []byte, report func(error),
+) (Result, error) {
 	if err := jsonx.Check(data); err != nil {
 		return nil, fmt.Errorf("%s result: %w", method, err)
 	}
 	typ := ResultComplete
-	err := jsonx.Members(data, func(key, value []byte) error {
+	err := readMembers(data, func(key, value []byte) error {
 		if string(key) == "resultType" && v.Era() == Modern {
 			return textMember(&typ, key, value)
 		}
@@ -152,7 +171,7 @@ func DecodeResult(v Version, method string, data []byte) (Result, error) {
 	var r Result
 	switch typ {
 	case ResultComplete:
-		r, err = decodeComplete(method, data)
+		r, err = decodeComplete(method, data, report)
 	case ResultInputRequired:
 		if !MultiRoundTrip(method) {
 			err = fmt.Errorf("input_required is not allowed here")
@@ -168,22 +187,22 @@ func DecodeResult(v Version, method string, data []byte) (Result, error) {
 	return r, nil
 }
 
-func decodeComplete(method string, data []byte) (Result, error) {
+func decodeComplete(method string, data []byte, report reporter) (Result, error) {
 	switch method {
 	case MethodCallTool:
-		return decodeCallTool(data)
+		return decodeCallTool(data, report)
 	case MethodGetPrompt:
-		return decodeGetPrompt(data)
+		return decodeGetPrompt(data, report)
 	case MethodReadResource:
 		return decodeReadResource(data)
 	case MethodListTools:
-		return decodeListTools(data)
+		return decodeListTools(data, report)
 	case MethodListPrompts:
-		return decodeListPrompts(data)
+		return decodeListPrompts(data, report)
 	case MethodListResources:
-		return decodeListResources(data)
+		return decodeListResources(data, report)
 	case MethodListResourceTemplates:
-		return decodeListResourceTemplates(data)
+		return decodeListResourceTemplates(data, report)
 	case MethodDiscover:
 		return decodeDiscover(data)
 	case MethodComplete:
@@ -200,7 +219,7 @@ func decodeComplete(method string, data []byte) (Result, error) {
 }
 
 func decodeMeta(data []byte, meta *Meta) error {
-	return jsonx.Members(data, func(key, value []byte) error {
+	return readMembers(data, func(key, value []byte) error {
 		if string(key) == "_meta" {
 			return objectMember(meta, key, value)
 		}

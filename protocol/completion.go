@@ -2,8 +2,6 @@ package protocol
 
 import (
 	"fmt"
-
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // CompleteParams are the parameters of completion/complete.
@@ -55,7 +53,7 @@ func (r *CompleteResult) appendMembers(w *objectWriter) {
 func decodeCompletion(data []byte) (Result, error) {
 	r := &CompleteResult{}
 	found := false
-	err := jsonx.Members(data, func(key, value []byte) error {
+	err := readMembers(data, func(key, value []byte) error {
 		switch string(key) {
 		case "completion":
 			var c completionWire

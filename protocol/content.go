@@ -219,13 +219,13 @@ func appendContent(dst []byte, block Content) ([]byte, error) {
 
 // decodeContents reads an array of blocks. Null counts as empty: servers in
 // use spell "no content" that way.
-func decodeContents(raw []byte) ([]Content, error) {
+func decodeContents(raw []byte, report reporter) ([]Content, error) {
 	if jsonx.KindOf(raw) == jsonx.Null {
 		return nil, nil
 	}
 	blocks := []Content{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		block, err := decodeContent(value)
+		block, err := decodeContent(value, report)
 		if err != nil {
 			return fmt.Errorf("content[%d]: %w", i, err)
 		}
@@ -235,9 +235,9 @@ func decodeContents(raw []byte) ([]Content, error) {
 	return blocks, err
 }
 
-func decodeContent(raw []byte) (Content, error) {
+func decodeContent(raw []byte, report reporter) (Content, error) {
 	typ := ""
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	err := readMembers(raw, func(key, value []byte) error {
 		if string(key) == "type" {
 			return textMember(&typ, key, value)
 		}
@@ -248,7 +248,7 @@ func decodeContent(raw []byte) (Content, error) {
 	}
 	switch typ {
 	case "text":
-		return decodeText(raw)
+		return decodeText(raw, report)
 	case "image":
 		return decodeBlock(raw, &ImageContent{})
 	case "audio":
@@ -264,7 +264,7 @@ func decodeContent(raw []byte) (Content, error) {
 	case "tool_use":
 		return decodeToolUse(raw)
 	case "tool_result":
-		return decodeToolResult(raw)
+		return decodeToolResult(raw, report)
 	case "":
 		return nil, fmt.Errorf("block without a type")
 	}
@@ -278,10 +278,10 @@ func decodeBlock[C Content](raw []byte, block C) (Content, error) {
 	return block, nil
 }
 
-func decodeText(raw []byte) (Content, error) {
+func decodeText(raw []byte, report reporter) (Content, error) {
 	c := &TextContent{}
 	found := false
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	err := readMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "text":
 			found = true
@@ -294,7 +294,7 @@ func decodeText(raw []byte) (Content, error) {
 		return nil
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("text: must be present")
+		report.reportf("content: a block of text without text is read as empty")
 	}
 	return c, err
 }
@@ -313,7 +313,7 @@ func decodeResourceLink(raw []byte) (Content, error) {
 
 func decodeToolUse(raw []byte) (Content, error) {
 	c := &ToolUse{}
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	err := readMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "id":
 			return textMember(&c.ID, key, value)
@@ -332,14 +332,14 @@ func decodeToolUse(raw []byte) (Content, error) {
 	return c, err
 }
 
-func decodeToolResult(raw []byte) (Content, error) {
+func decodeToolResult(raw []byte, report reporter) (Content, error) {
 	c := &ToolResult{}
-	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+	err := readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "toolUseId":
 			err = textMember(&c.ToolUseID, key, value)
 		case "content":
-			c.Content, err = decodeContents(value)
+			c.Content, err = decodeContents(value, report)
 		case "structuredContent":
 			c.StructuredContent = value
 		case "isError":

@@ -53,10 +53,10 @@ func decodeDiscover(data []byte) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = jsonx.Members(data, func(key, value []byte) error {
+	err = readMembers(data, func(key, value []byte) error {
 		switch string(key) {
 		case "capabilities":
-			return decodeMember(&r.Capabilities, key, value)
+			return nameMember(key, r.Capabilities.decodeFrom(value))
 		case "instructions":
 			return textMember(&r.Instructions, key, value)
 		}

@@ -94,7 +94,7 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 	var schema json.RawMessage
 	var meta Meta
 	hasMessage := false
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	err := readMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "mode":
 			return textMember(&mode, key, value)
@@ -134,7 +134,7 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	r := &ElicitResult{}
 	var content []byte
-	err := walkMembers(raw, func(key, value []byte) error {
+	err := readChecked(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "action":
 			return actionMember(&r.Action, key, value)

@@ -194,7 +194,7 @@ func AsError(err error) (*Error, bool) {
 func decodeError(raw []byte) (*Error, error) {
 	e := &Error{}
 	var code, message bool
-	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+	err := readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "code":
 			code = true

@@ -89,11 +89,12 @@ func TestResultGrowth(t *testing.T) {
 		refused                        bool
 	}{
 		{"tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `{"name":"t","inputSchema":{"type":"object"}}]}`, false},
-		{"no tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `1]}`, true},
+		{"a bad tool", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `1]}`, false},
+		{"bad tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t"},`, `1]}`, false},
 		{"content", protocol.MethodCallTool, `{"resultType":"complete","content":[`,
 			`{"type":"text","text":"x"},`, `{"type":"text","text":"y"}]}`, false},
 		{"no content", protocol.MethodCallTool, `{"resultType":"complete","content":[`,
-			`{"type":"text","text":"x"},`, `{"type":"text"}]}`, true},
+			`{"type":"text","text":"x"},`, `{"type":"image","data":1}]}`, true},
 		{"structured content", protocol.MethodCallTool, `{"resultType":"complete","content":[],"structuredContent":{"a":[`, `1,`, `1]}}`, false},
 		{"long state", protocol.MethodCallTool, `{"resultType":"input_required","requestState":"`, `x`, `"}`, false},
 		{"a large form", protocol.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `},"_meta":{"x":[`, `1,`, `1]}}`, false},

@@ -11,21 +11,26 @@ import (
 // and no honest peer needs more.
 const maxIDBytes = 512
 
-// An ID identifies a request: a string or an integer, kept exactly. The zero
-// ID is no id at all; the protocol forbids null. IDs may be compared with ==
-// and used as map keys: 1, "1" and 9007199254740993 are three different ids.
+// An ID identifies a request: a string or an integer. The zero ID is no id at all; the protocol
+// forbids null. An ID goes back to its sender as it was spelled. IDs are compared, and used as map
+// keys, by their [ID.Value]: 7 and 7.0 are one id; 7, "7" and 9007199254740993 are three.
 type ID struct {
-	text string // canonical JSON text
+	text    string // canonical JSON text
+	spelled string // the text as it came, where that is another; else empty
 }
 
 // IntID returns the integer id n.
-func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
+func IntID(n int64) ID { return ID{text: strconv.FormatInt(n, 10)} }
 
 // StringID returns the string id s.
-func StringID(s string) ID { return ID{string(jsonx.AppendText(nil, s))} }
+func StringID(s string) ID { return ID{text: string(jsonx.AppendText(nil, s))} }
 
-// ParseID reads an id from its JSON text. Only strings and integers without
-// fraction or exponent are ids, of at most 512 bytes.
+// Value returns the id without its spelling, for comparisons with == and for map keys.
+func (id ID) Value() ID { return ID{text: id.text} }
+
+// ParseID reads an id from its JSON text and keeps the spelling. Only strings and integers are ids,
+// of at most 512 bytes. An integer with a fraction of zeros or an exponent is one if its plain form
+// has no more than 21 digits.
 func ParseID(raw []byte) (ID, error) {
 	if len(raw) > maxIDBytes {
 		return ID{}, fmt.Errorf("id: longer than %d bytes", maxIDBytes)
@@ -37,16 +42,28 @@ func ParseID(raw []byte) (ID, error) {
 			return ID{}, fmt.Errorf("id: %w", err)
 		}
 		if isPlain(raw) {
-			return ID{string(raw)}, nil
+			return ID{text: string(raw)}, nil
 		}
-		return ID{string(jsonx.AppendTextBytes(nil, s))}, nil
+		return newSpelledID(jsonx.AppendTextBytes(nil, s), raw), nil
 	case jsonx.Number:
-		if !isInteger(raw) {
+		plain, ok := jsonx.PlainInteger(raw)
+		if !ok || !isInteger(plain) {
 			return ID{}, fmt.Errorf("id: must be a string or an integer, got a fractional number")
 		}
-		return ID{string(raw)}, nil
+		return newSpelledID(plain, raw), nil
 	}
 	return ID{}, fmt.Errorf("id: must be a string or an integer")
+}
+
+func newSpelledID(text, raw []byte) ID {
+	id := ID{text: string(text)}
+	if id.text == "-0" {
+		id.text = "0"
+	}
+	if id.text != string(raw) {
+		id.spelled = string(raw)
+	}
+	return id
 }
 
 // isPlain reports whether raw, which is a string value, is its own canonical
@@ -80,19 +97,25 @@ func isInteger(raw []byte) bool {
 // IsZero reports whether there is no id.
 func (id ID) IsZero() bool { return id.text == "" }
 
-// String returns the JSON text of the id, so that 1 and "1" look different.
-func (id ID) String() string { return id.text }
+// String returns the JSON text of the id as it was spelled, so that 1 and "1" look different.
+func (id ID) String() string {
+	if id.spelled != "" {
+		return id.spelled
+	}
+	return id.text
+}
 
-// MarshalJSON returns the JSON text of the id, null for the zero ID.
+// MarshalJSON returns the JSON text of the id as it was spelled, null for the zero ID.
 func (id ID) MarshalJSON() ([]byte, error) {
 	if id.text == "" {
 		return []byte("null"), nil
 	}
-	return []byte(id.text), nil
+	return []byte(id.String()), nil
 }
 
-// UnmarshalJSON reads a string or integer id as [ParseID] does.
-func (id *ID) UnmarshalJSON(raw []byte) (err error) {
-	*id, err = ParseID(raw)
+// UnmarshalJSON reads the value of a string or integer id that refers to a request, see [ID.Value].
+func (id *ID) UnmarshalJSON(raw []byte) error {
+	parsed, err := ParseID(raw)
+	*id = parsed.Value()
 	return err
 }

@@ -2,8 +2,6 @@ package protocol
 
 import (
 	"fmt"
-
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // InitializeParams are the parameters of initialize, with which a client of a
@@ -119,12 +117,12 @@ func (r *InitializeResult) appendMembers(w *objectWriter, v Version) error {
 func decodeInitialize(data []byte) (Result, error) {
 	r := &InitializeResult{}
 	info := false
-	err := jsonx.Members(data, func(key, value []byte) error {
+	err := readMembers(data, func(key, value []byte) error {
 		switch string(key) {
 		case "protocolVersion":
 			return textMember((*string)(&r.ProtocolVersion), key, value)
 		case "capabilities":
-			return decodeMember(&r.Capabilities, key, value)
+			return nameMember(key, r.Capabilities.decodeFrom(value))
 		case "serverInfo":
 			info = true
 			return decodeMember(&r.ServerInfo, key, value)

@@ -272,7 +272,7 @@ func (r *InputRequiredResult) appendMembers(w *objectWriter, v Version) error {
 
 func decodeInputRequired(raw []byte) (*InputRequiredResult, error) {
 	r := &InputRequiredResult{}
-	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+	err := readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "inputRequests":
 			r.InputRequests, err = decodeInputRequests(value)
@@ -294,7 +294,7 @@ func decodeInputRequests(raw []byte) (InputRequests, error) {
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		var method string
 		var params json.RawMessage
-		err := jsonx.Members(value, func(k, v []byte) error {
+		err := readMembers(value, func(k, v []byte) error {
 			switch string(k) {
 			case "method":
 				return textMember(&method, k, v)

@@ -16,12 +16,55 @@ func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // walkMembers checks raw, which must be an object, and calls f for each member. Text that has
-// passed [jsonx.Check] is walked with [jsonx.Members].
+// passed [jsonx.Check] is walked with [jsonx.Members], or with readMembers.
 func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	if err := jsonx.Check(raw); err != nil {
 		return err
 	}
 	return jsonx.Members(raw, f)
+}
+
+// readMembers calls f for the members of raw, an object that has passed [jsonx.Check]. A member
+// that is null is absent, since many programs write null for what is not set, unless keepsNull. A
+// required member is missing then. Objects whose names the peer chooses are no case for it. See
+// internal/design/0025-reading.md.
+func readMembers(raw []byte, f func(key, value []byte) error) error {
+	return jsonx.Members(raw, func(key, value []byte) error {
+		if orAbsent(value) == nil && !keepsNull(key) {
+			return nil
+		}
+		return f(key, value)
+	})
+}
+
+// readChecked is readMembers for text that has not been checked.
+func readChecked(raw []byte, f func(key, value []byte) error) error {
+	if err := jsonx.Check(raw); err != nil {
+		return err
+	}
+	return readMembers(raw, f)
+}
+
+// keepsNull reports whether null in a member is not its absence.
+func keepsNull(key []byte) bool {
+	switch string(key) {
+	case "requestState", "inputResponses", "action", "resultType",
+		MetaProtocolVersion, MetaClientCapabilities:
+		return true // refused: safety depends on them
+	case "structuredContent", "data":
+		return true // JSON values, of which null is one
+	case "content", "contents", "tools", "prompts", "resources", "resourceTemplates":
+		return true // empty lists: servers in use spell them so
+	}
+	return false
+}
+
+// orAbsent returns the value of a member, nil for null.
+func orAbsent(value []byte) []byte {
+	if jsonx.KindOf(value) == jsonx.Null {
+		return nil
+	}
+	return value
 }
 
 // nameMember returns err with the name of the member in front, nil for nil.

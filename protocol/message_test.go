@@ -75,7 +75,6 @@ func TestMalformedMessages(t *testing.T) {
 		{"id too long", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 600) + `","method":"m"}`,
 			invalid, ""},
 		{"params array", `{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, invalid, "1"},
-		{"params null", `{"jsonrpc":"2.0","id":1,"method":"m","params":null}`, invalid, "1"},
 		{"notification with params string", `{"jsonrpc":"2.0","method":"m","params":"p"}`, invalid, ""},
 		{"method and result", `{"jsonrpc":"2.0","id":1,"method":"m","result":{}}`, invalid, "1"},
 		{"method and error", `{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, invalid, "1"},
@@ -125,7 +124,7 @@ func TestRefusalsAreShort(t *testing.T) {
 		protocol.MethodComplete:  `{"ref":{"type":"` + long + `"}}`,
 		protocol.MethodListen:    `{"notifications":{"resourceSubscriptions":[{"` + long + `":1}]}}`,
 		protocol.MethodDiscover:  `{"_meta":{"io.modelcontextprotocol/logLevel":"` + long + `"}}`,
-		protocol.MethodListTools: `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"extensions":{"` + long + `":1}}}}`,
+		protocol.MethodListTools: `{"_meta":{"progressToken":["` + long + `"]}}`,
 		long:                     `{}`,
 	} {
 		if _, err := protocol.DecodeParams(method, []byte(raw)); err == nil ||

@@ -79,8 +79,11 @@ func (m Meta) MarshalJSON() ([]byte, error) {
 	return m, nil
 }
 
-// UnmarshalJSON keeps a copy of the JSON text, which must be an object.
+// UnmarshalJSON keeps a copy of the JSON text, which must be an object. Null is absent.
 func (m *Meta) UnmarshalJSON(raw []byte) error {
+	if *m = nil; orAbsent(raw) == nil {
+		return nil
+	}
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return fmt.Errorf("_meta: must be an object")
 	}
@@ -136,7 +139,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	}
 	m.Extra = Meta(raw)
 	client := new(clientMeta)
-	err = jsonx.Members(raw, func(key, value []byte) (err error) {
+	err = readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case MetaProtocolVersion:
 			m.Version, err = decodeVersion(value)
@@ -179,7 +182,7 @@ func decodeImplementation(raw []byte) (*Implementation, error) {
 }
 
 func (info *Implementation) decodeFrom(raw []byte) error {
-	return jsonx.Members(raw, func(key, value []byte) error {
+	return readMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "name":
 			return textMember(&info.Name, key, value)
@@ -215,7 +218,7 @@ func (m *RequestMeta) appendMeta(w *objectWriter) {
 	in.addNonEmptyText(MetaLogLevel, string(m.LogLevel))
 	if !m.ProgressToken.IsZero() {
 		in.addKey(MetaProgressToken)
-		in.dst = append(in.dst, m.ProgressToken.text...)
+		in.dst = append(in.dst, m.ProgressToken.String()...)
 	}
 	if len(m.Extra) > 0 {
 		err := walkMembers(m.Extra, func(key, value []byte) error {

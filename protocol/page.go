@@ -43,13 +43,36 @@ type definition[T any] interface {
 	checkComplete() error
 }
 
-// decodeDefinitions reads a list. One incomplete entry makes the whole list invalid: the other
-// entries of such a list cannot be trusted either.
-func decodeDefinitions[T any, P definition[T]](raw []byte, list *[]T) error {
-	if err := jsonx.Decode(raw, list); err != nil {
-		return err
+// decodeDefinitions reads a list, of which null is an empty one. An entry that cannot be read or is
+// incomplete is left out and reported: the others are as good without it.
+func decodeDefinitions[T any, P definition[T]](
+	raw []byte, name string, list *[]T, report reporter,
+) error {
+	if orAbsent(raw) == nil {
+		return nil
 	}
-	return checkDefinitions[T, P](*list)
+	leftOut, first := 0, error(nil)
+	err := jsonx.Elements(raw, func(i int, value []byte) error {
+		var entry T
+		err := jsonx.Decode(value, &entry)
+		if err == nil {
+			err = P(&entry).checkComplete()
+		}
+		switch {
+		case err == nil:
+			*list = append(*list, entry)
+		case leftOut == 0:
+			first = fmt.Errorf("[%d]: %w", i, jsonx.Plain(err))
+			fallthrough
+		default:
+			leftOut++
+		}
+		return nil
+	})
+	if leftOut > 0 {
+		report.reportf("%s: %d entries are left out; the first is %w", name, leftOut, first)
+	}
+	return err
 }
 
 func checkDefinitions[T any, P definition[T]](list []T) error {
@@ -76,11 +99,12 @@ func (w *objectWriter) addCacheableList(
 
 func decodeList[T any, P definition[T]](
 	data []byte, name string, list *[]T, cursor *string, cache *CacheHints, meta *Meta,
+	report reporter,
 ) error {
 	found := false
 	err := decodeCacheable(data, name, func(raw []byte) error {
 		found = true
-		return decodeDefinitions[T, P](raw, list)
+		return decodeDefinitions[T, P](raw, name, list, report)
 	}, cursor, cache, meta)
 	if err == nil && !found {
 		return fmt.Errorf("%s: must be present", name)
@@ -95,7 +119,7 @@ func decodeCacheable(
 	data []byte, name string, list func([]byte) error,
 	cursor *string, cache *CacheHints, meta *Meta,
 ) error {
-	return jsonx.Members(data, func(key, value []byte) error {
+	return readMembers(data, func(key, value []byte) error {
 		switch string(key) {
 		case name:
 			if err := list(value); err != nil {

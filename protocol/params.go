@@ -62,7 +62,7 @@ func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 	meta := p.RequestMetadata()
 	var failed error
 	if raw != nil {
-		failed = jsonx.Members(raw, func(key, value []byte) (err error) {
+		failed = readMembers(raw, func(key, value []byte) (err error) {
 			if string(key) == "_meta" {
 				*meta, err = decodeRequestMeta(value)
 				return err
@@ -118,7 +118,7 @@ func (p *GetPromptParams) readMember(key, value []byte) error {
 	case "arguments":
 		p.Arguments = value
 		return jsonx.Members(value, func(key, value []byte) error {
-			if jsonx.KindOf(value) != jsonx.String {
+			if value = orAbsent(value); value != nil && jsonx.KindOf(value) != jsonx.String {
 				return fmt.Errorf("arguments: %s must be a string", quoteClipped(string(key)))
 			}
 			return nil
@@ -186,7 +186,7 @@ func (p *CompleteParams) readMember(key, value []byte) error {
 	case "argument":
 		return decodeMember(&p.Argument, key, value)
 	case "context":
-		err := jsonx.Members(value, func(key, value []byte) error {
+		err := readMembers(value, func(key, value []byte) error {
 			if string(key) == "arguments" {
 				return decodeMember(&p.Context, key, value)
 			}
@@ -227,7 +227,7 @@ func (p *CompleteParams) appendMembers(w *objectWriter) {
 
 func (r *CompletionRef) decodeFrom(raw []byte) error {
 	var typ, name, uri string
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	err := readMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "type":
 			return textMember(&typ, key, value)

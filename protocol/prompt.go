@@ -77,13 +77,13 @@ func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
 	w.dst = append(w.dst, ']')
 }
 
-func decodePromptMessages(raw []byte) ([]PromptMessage, error) {
+func decodePromptMessages(raw []byte, report reporter) ([]PromptMessage, error) {
 	return decodeMessageList(raw, func(m *PromptMessage, key, value []byte) (err error) {
 		switch string(key) {
 		case "role":
 			err = roleMember(&m.Role, key, value)
 		case "content":
-			m.Content, err = decodeContent(value)
+			m.Content, err = decodeContent(value, report)
 		}
 		return err
 	}, func(m *PromptMessage) bool { return m.Role != "" && m.Content != nil })
@@ -96,7 +96,7 @@ func decodeMessageList[M any](raw []byte, readMember func(m *M, key, value []byt
 	messages := []M{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
 		var m M
-		err := jsonx.Members(value, func(key, value []byte) error {
+		err := readMembers(value, func(key, value []byte) error {
 			return readMember(&m, key, value)
 		})
 		if err == nil && !complete(&m) {
@@ -119,14 +119,14 @@ func (r *GetPromptResult) appendMembers(w *objectWriter, v Version) {
 	w.addRawObject("_meta", r.Meta)
 }
 
-func decodeGetPrompt(data []byte) (Result, error) {
+func decodeGetPrompt(data []byte, report reporter) (Result, error) {
 	r := &GetPromptResult{}
-	err := jsonx.Members(data, func(key, value []byte) (err error) {
+	err := readMembers(data, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "description":
 			err = textMember(&r.Description, key, value)
 		case "messages":
-			r.Messages, err = decodePromptMessages(value)
+			r.Messages, err = decodePromptMessages(value, report)
 		case "_meta":
 			err = objectMember(&r.Meta, key, value)
 		}
@@ -142,7 +142,8 @@ func (r *ListPromptsResult) appendMembers(w *objectWriter, v Version) {
 	w.addCacheableList(v, "prompts", orEmpty(r.Prompts), r.NextCursor, r.Cache, r.Meta)
 }
 
-func decodeListPrompts(data []byte) (Result, error) {
+func decodeListPrompts(data []byte, report reporter) (Result, error) {
 	r := &ListPromptsResult{}
-	return r, decodeList(data, "prompts", &r.Prompts, &r.NextCursor, &r.Cache, &r.Meta)
+	return r, decodeList(data, "prompts", &r.Prompts, &r.NextCursor, &r.Cache, &r.Meta,
+		report)
 }

@@ -93,7 +93,7 @@ func (c ResourceContents) MarshalJSON() ([]byte, error) {
 func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 	*c = ResourceContents{}
 	text := false
-	err := walkMembers(raw, func(key, value []byte) (err error) {
+	err := readChecked(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "uri":
 			err = textMember(&c.URI, key, value)
@@ -169,9 +169,10 @@ func (r *ListResourcesResult) appendMembers(w *objectWriter, v Version) {
 	w.addCacheableList(v, "resources", orEmpty(r.Resources), r.NextCursor, r.Cache, r.Meta)
 }
 
-func decodeListResources(data []byte) (Result, error) {
+func decodeListResources(data []byte, report reporter) (Result, error) {
 	r := &ListResourcesResult{}
-	return r, decodeList(data, "resources", &r.Resources, &r.NextCursor, &r.Cache, &r.Meta)
+	return r, decodeList(data, "resources", &r.Resources, &r.NextCursor, &r.Cache, &r.Meta,
+		report)
 }
 
 func (r *ListResourceTemplatesResult) appendMembers(w *objectWriter, v Version) {
@@ -179,9 +180,9 @@ func (r *ListResourceTemplatesResult) appendMembers(w *objectWriter, v Version) 
 		r.Meta)
 }
 
-func decodeListResourceTemplates(data []byte) (Result, error) {
+func decodeListResourceTemplates(data []byte, report reporter) (Result, error) {
 	r := &ListResourceTemplatesResult{}
 	err := decodeList(data, "resourceTemplates", &r.ResourceTemplates,
-		&r.NextCursor, &r.Cache, &r.Meta)
+		&r.NextCursor, &r.Cache, &r.Meta, report)
 	return r, err
 }

@@ -2,8 +2,6 @@ package protocol
 
 import (
 	"fmt"
-
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // ListRoots asks which directories the client exposes (client/roots).
@@ -38,7 +36,7 @@ func decodeListRoots(raw []byte) (InputRequest, error) {
 	if raw == nil {
 		return q, nil
 	}
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	err := readMembers(raw, func(key, value []byte) error {
 		if string(key) == "_meta" {
 			return objectMember(&q.Meta, key, value)
 		}
@@ -52,7 +50,7 @@ func decodeListRoots(raw []byte) (InputRequest, error) {
 func DecodeListRootsResult(raw []byte) (*ListRootsResult, error) {
 	r := &ListRootsResult{}
 	found := false
-	err := walkMembers(raw, func(key, value []byte) error {
+	err := readChecked(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "roots":
 			found = true

@@ -120,7 +120,7 @@ func (w *objectWriter) addSamplingContent(blocks []Content) {
 func decodeCreateMessage(raw []byte) (InputRequest, error) {
 	q := &CreateMessage{}
 	var hasMessages, hasMaxTokens bool
-	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+	err := readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "messages":
 			hasMessages = true
@@ -178,9 +178,9 @@ func decodeSamplingMessages(raw []byte) ([]SamplingMessage, error) {
 
 func decodeSamplingContent(raw []byte) ([]Content, error) {
 	if jsonx.KindOf(raw) == jsonx.Array {
-		return decodeContents(raw)
+		return decodeContents(raw, nil)
 	}
-	block, err := decodeContent(raw)
+	block, err := decodeContent(raw, nil)
 	if err != nil {
 		return nil, fmt.Errorf("content: %w", err)
 	}
@@ -191,7 +191,7 @@ func decodeSamplingContent(raw []byte) ([]Content, error) {
 // content and model must be there.
 func DecodeCreateMessageResult(raw []byte) (*CreateMessageResult, error) {
 	r := &CreateMessageResult{}
-	err := walkMembers(raw, func(key, value []byte) (err error) {
+	err := readChecked(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "role":
 			err = roleMember(&r.Role, key, value)

@@ -66,7 +66,7 @@ func (t *Tool) checkComplete() error {
 		return fmt.Errorf("name: must be present")
 	case jsonx.KindOf(t.InputSchema) != jsonx.Object:
 		return fmt.Errorf("inputSchema: must be an object")
-	case t.OutputSchema != nil && jsonx.KindOf(t.OutputSchema) != jsonx.Object:
+	case orAbsent(t.OutputSchema) != nil && jsonx.KindOf(t.OutputSchema) != jsonx.Object:
 		return fmt.Errorf("outputSchema: must be an object")
 	}
 	return nil
@@ -82,7 +82,10 @@ func (w *objectWriter) addTools(list []Tool) {
 }
 
 func decodeTools(raw []byte) (list []Tool, err error) {
-	if err = decodeDefinitions(raw, &list); err != nil {
+	if err = jsonx.Decode(raw, &list); err == nil {
+		err = checkDefinitions(list)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("tools: %w", err)
 	}
 	return list, nil
@@ -98,14 +101,14 @@ func (r *CallToolResult) appendMembers(w *objectWriter, v Version) {
 	w.addRawObject("_meta", r.Meta)
 }
 
-func decodeCallTool(data []byte) (Result, error) {
+func decodeCallTool(data []byte, report reporter) (Result, error) {
 	r := &CallToolResult{}
 	content := false
-	err := jsonx.Members(data, func(key, value []byte) (err error) {
+	err := readMembers(data, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "content":
 			content = true
-			r.Content, err = decodeContents(value)
+			r.Content, err = decodeContents(value, report)
 		case "structuredContent":
 			r.StructuredContent = value
 		case "isError":
@@ -134,9 +137,13 @@ func (r *ListToolsResult) appendMembers(w *objectWriter, v Version) error {
 	return nil
 }
 
-func decodeListTools(data []byte) (Result, error) {
+func decodeListTools(data []byte, report reporter) (Result, error) {
 	r := &ListToolsResult{}
-	return r, decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta)
+	err := decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta, report)
+	for i := range r.Tools {
+		r.Tools[i].OutputSchema = orAbsent(r.Tools[i].OutputSchema)
+	}
+	return r, err
 }
 
 // downgradeTools returns the definitions as version v has them: legacy revisions allow output

@@ -115,8 +115,15 @@ func (s *Server) getPrompt(ctx context.Context, request *Request,
 func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams,
 	known []protocol.PromptArgument) error {
 	if params.Arguments != nil {
-		if err := jsonx.Unmarshal(params.Arguments, &c.Arguments); err != nil {
+		var given map[string]*string
+		if err := jsonx.Unmarshal(params.Arguments, &given); err != nil {
 			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: arguments: %v", err)
+		}
+		c.Arguments = make(map[string]string, len(given))
+		for name, value := range given {
+			if value != nil { // null is absent
+				c.Arguments[name] = *value
+			}
 		}
 	}
 	for _, a := range known {

@@ -219,7 +219,7 @@ func (x *Session) beginRequest(a *Admission) {
 		return
 	}
 	request := &a.request
-	id := request.Message.ID
+	id := request.Message.ID.Value()
 	a.task.Uncancellable = request.opensSession
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -248,7 +248,7 @@ func (x *Session) endRequest(a *Admission, id protocol.ID) {
 		a.unfollow()
 	}
 	if a.inSession {
-		x.requests.End(id, &a.task)
+		x.requests.End(id.Value(), &a.task)
 	}
 }
 

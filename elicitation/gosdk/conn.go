@@ -51,8 +51,8 @@ func (c *upstreamConn) hasEnded() bool {
 // client is to get.
 type passedCall struct {
 	call   *elicitation.Call
-	ctx    context.Context    // of the client's request, from which the SDK finds the stream
-	client *mcp.ServerSession // nil: it gets no log messages
+	ctx    context.Context // of the client's request, from which the SDK finds the stream
+	client *mcp.ServerSession
 	token  string
 
 	messages sendqueue.Queue
@@ -93,9 +93,7 @@ func (c *upstreamConn) relay(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		case *mcp.LoggingMessageRequest:
 			tag, _ := takeTag(r.Params.Meta)
-			if p := c.findByTag(tag); p != nil && p.client == nil {
-				return nil, nil
-			} else if p != nil {
+			if p := c.findByTag(tag); p != nil {
 				p.messages.Add(func() { _ = p.client.Log(p.ctx, r.Params) })
 				return nil, nil
 			}

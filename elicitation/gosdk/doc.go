@@ -6,7 +6,7 @@
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
 //	clients, err := gosdk.NewDownstream(router, server, nil)
-//	handler := clients.Handler(gosdk.NewHandler(getServer, nil))
+//	handler := clients.Handler(mcp.NewStreamableHTTPHandler(getServer, nil))
 //
 // An [Upstream] is a server on the other side, with the connections to it:
 //
@@ -72,9 +72,6 @@
 // sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Neither needs
 // an [elicitation.Bus].
 //
-// Requests of clients of revision 2026-07-28 belong to no session. The Bus of [Options].Bridge
-// takes them to the gateway that has their call.
-//
 // # Progress
 //
 // While a person is asked, a client that gave its request a progress token gets progress
@@ -112,7 +109,6 @@
 // answer counts when it arrives: on standard input and output, where nothing confirms a line,
 // before it is written. Content without members is left out. Parameters of a
 // question that the SDK cannot decode, such as a message that is a number, are refused
-// without the router. Clients of revision 2026-07-28 cannot be asked while a request runs. With
-// [Options].Bridge the calls of an [Upstream] are kept open for them; else, and for calls of
-// [Downstream.Begin], questions are refused as for a client without the capability.
+// without the router. Clients of revision 2026-07-28 cannot be asked while a request runs;
+// questions for them are refused as for a client without the capability.
 package gosdk

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/bridge"
 	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -35,11 +34,6 @@ type Options struct {
 	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
 	// is one gateway, or the balancer does.
 	Replicas *serverhttp.Replicas
-	// Bridge lets clients of revision 2026-07-28 answer the questions of an [Upstream]: the call
-	// is kept open while they come back with answers. All tools, prompts and resources of the
-	// upstream work for them then. The host shuts it down before its router. Nil: they cannot be
-	// asked, and questions are refused as for a client without the capability.
-	Bridge *bridge.Bridge
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All

@@ -10,21 +10,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/bridge"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// A gateway with one tool, which it has from a server behind it. Clients of both eras are asked
-// what that server asks.
+// A gateway with one tool, which it has from a server behind it.
 func Example() {
 	if err := gatewayOfOne(context.Background()); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
-	// a user of 2025-11-25 is asked: Deploy?
-	// the tool says: accept
-	// a user of 2026-07-28 is asked: Deploy?
+	// the user is asked: Deploy?
 	// the tool says: accept
 }
 
@@ -54,19 +49,11 @@ func gatewayOfOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := mcp.NewServer(about, nil)
-	getServer := func(*http.Request) *mcp.Server { return server }
-	ring := keys.EphemeralKeyring() // replicas share one
-	calls, err := bridge.New(router, &bridge.Options{Keys: ring.Derive(bridge.KeyPurpose)})
+	gateway := mcp.NewServer(about, nil)
+	clients, err := gosdk.NewDownstream(router, gateway, nil)
 	if err != nil {
 		return err
 	}
-	defer calls.Shutdown(ctx)
-	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{Bridge: calls})
-	if err != nil {
-		return err
-	}
-	handler := clients.Handler(gosdk.NewHandler(getServer, nil))
 	upstream, err := clients.NewUpstream(gosdk.UpstreamOptions{
 		Name: "inner", Implementation: about,
 		Transport: func() mcp.Transport {
@@ -77,30 +64,20 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	defer upstream.Close()
-	if err := upstream.PublishTools(ctx, server, nil); err != nil {
+	if err := upstream.PublishTools(ctx, gateway, nil); err != nil {
 		return err
 	}
-	outer := httptest.NewServer(handler)
+	outer := overHTTP(gateway)
 	defer outer.Close()
-	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
-		if err := callDeploy(ctx, outer.URL, revision); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
-// callDeploy calls the tool as a user whose client speaks a revision.
-func callDeploy(ctx context.Context, url, revision string) error {
-	c := mcp.NewClient(&mcp.Implementation{Name: "user", Version: "1"}, &mcp.ClientOptions{
+	// A user of it.
+	user, err := open(ctx, mcp.NewClient(about, &mcp.ClientOptions{
 		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult,
 			error) {
-			fmt.Printf("a user of %s is asked: %s\n", revision, req.Params.Message)
+			fmt.Println("the user is asked:", req.Params.Message)
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
 		},
-	})
-	user, err := c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
-		&mcp.ClientSessionOptions{ProtocolVersion: revision})
+	}), outer.URL)
 	if err != nil {
 		return err
 	}
@@ -117,6 +94,12 @@ func callDeploy(ctx context.Context, url, revision string) error {
 func overHTTP(s *mcp.Server) *httptest.Server {
 	return httptest.NewServer(
 		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+}
+
+// open connects a client of revision 2025-11-25, in which servers push questions.
+func open(ctx context.Context, c *mcp.Client, url string) (*mcp.ClientSession, error) {
+	return c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
+		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 }
 
 // A host that opens connections itself says with each request which call it serves. The

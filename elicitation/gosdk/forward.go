@@ -2,23 +2,17 @@ package gosdk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/bridge"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // CallTool calls a tool of the upstream for a request of a client, and returns the result, or
 // the upstream's own error. ctx must be that of the SDK's handler. Where there is no
 // connection, or it breaks, clients read only that; the error wraps the cause.
-//
-// For a client of revision 2026-07-28 the result may be the upstream's questions, if the
-// Downstream has a Bridge: see [Options].
 func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 	tool string) (*mcp.CallToolResult, error) {
 	params := &mcp.CallToolParams{Name: tool}
@@ -26,9 +20,7 @@ func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 		params.Arguments = arguments
 	}
 	return forward(ctx, u, &forwardedRequest[mcp.CallToolResult]{
-		clientRequest: req, method: protocol.MethodCallTool, target: req.Params.Name,
-		arguments: req.Params.Arguments, responses: req.Params.InputResponses,
-		state: req.Params.RequestState, params: params,
+		clientRequest: req, params: params,
 		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.CallToolResult, error) {
 			return on.CallTool(ctx, params)
 		},
@@ -40,18 +32,8 @@ func (u *Upstream) CallTool(ctx context.Context, req *mcp.CallToolRequest,
 func (u *Upstream) GetPrompt(ctx context.Context, req *mcp.GetPromptRequest,
 	prompt string) (*mcp.GetPromptResult, error) {
 	params := &mcp.GetPromptParams{Name: prompt, Arguments: req.Params.Arguments}
-	var arguments json.RawMessage
-	if req.Params.Arguments != nil {
-		encoded, err := json.Marshal(req.Params.Arguments)
-		if err != nil {
-			return nil, err
-		}
-		arguments = encoded
-	}
 	return forward(ctx, u, &forwardedRequest[mcp.GetPromptResult]{
-		clientRequest: req, method: protocol.MethodGetPrompt, target: req.Params.Name,
-		arguments: arguments, responses: req.Params.InputResponses,
-		state: req.Params.RequestState, params: params,
+		clientRequest: req, params: params,
 		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.GetPromptResult, error) {
 			return on.GetPrompt(ctx, params)
 		},
@@ -64,8 +46,7 @@ func (u *Upstream) ReadResource(ctx context.Context, req *mcp.ReadResourceReques
 	uri string) (*mcp.ReadResourceResult, error) {
 	params := &mcp.ReadResourceParams{URI: uri}
 	return forward(ctx, u, &forwardedRequest[mcp.ReadResourceResult]{
-		clientRequest: req, method: protocol.MethodReadResource, target: req.Params.URI,
-		responses: req.Params.InputResponses, state: req.Params.RequestState, params: params,
+		clientRequest: req, params: params,
 		send: func(ctx context.Context, on *mcp.ClientSession) (*mcp.ReadResourceResult, error) {
 			return on.ReadResource(ctx, params)
 		},
@@ -83,11 +64,7 @@ type clientRequest interface {
 // the SDK's result.
 type forwardedRequest[Result any] struct {
 	clientRequest
-	method, target string               // what the client wants
-	arguments      json.RawMessage      // its arguments, nil: none
-	responses      mcp.InputResponseMap // what it answers with, nil: nothing
-	state          string               // that came with the questions
-	params         mcp.RequestParams    // of the request upstream
+	params mcp.RequestParams // of the request upstream
 	// send sends params upstream and returns the result.
 	send func(ctx context.Context, on *mcp.ClientSession) (*Result, error)
 }
@@ -95,11 +72,8 @@ type forwardedRequest[Result any] struct {
 // forward has the upstream serve a request.
 func forward[Result any](ctx context.Context, u *Upstream,
 	req *forwardedRequest[Result]) (*Result, error) {
-	if u.clients.opts.Bridge != nil && isModern(req) {
-		return forwardParked(ctx, u, req)
-	}
 	result, err := retryLost(func() (*Result, error) {
-		return forwardWhileConnected(ctx, u, req)
+		return callUpstream(ctx, u, req)
 	})
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return nil, encodeError(&protocol.Error{Code: wire.Code, Message: wire.Message,
@@ -121,56 +95,34 @@ func retryLost[Result any](call func() (*Result, error)) (*Result, error) {
 	return result, err
 }
 
-// forwardWhileConnected serves a client whose request waits for the result.
-func forwardWhileConnected[Result any](ctx context.Context, u *Upstream,
+// callUpstream sends a request on a connection that suits it, and returns the result.
+func callUpstream[Result any](ctx context.Context, u *Upstream,
 	req *forwardedRequest[Result]) (*Result, error) {
 	from, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || from == nil {
 		return nil, errors.New("elicitation call: the request did not come to a server")
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
 	session, origin, err := u.clients.attachSession(from, req.clientRequest)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	defer context.AfterFunc(session.ctx, func() { cancel(errSessionEnded) })()
-	return callUpstream(ctx, u, req, &upstreamCall{
-		modes: modesOf(session.UpstreamCapabilities()), principal: origin.Principal,
-		client: from,
-		begin: func(ctx context.Context, key elicitation.UpstreamKey) (*elicitation.Call, error) {
-			return u.clients.Begin(ctx, req.clientRequest, key)
-		},
-	})
-}
-
-// An upstreamCall says for whom an upstream serves a request.
-type upstreamCall struct {
-	modes     modes
-	principal protocol.Principal
-	client    *mcp.ServerSession // gets messages about the call, nil: they are dropped
-	begin     bridge.BeginFunc
-}
-
-// callUpstream sends a request on a connection that suits it, and returns the result.
-func callUpstream[Result any](ctx context.Context, u *Upstream, req *forwardedRequest[Result],
-	to *upstreamCall) (*Result, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
-	conn, release, err := u.acquire(ctx, to.modes, to.principal)
+	conn, release, err := u.acquire(ctx, modesOf(session.UpstreamCapabilities()), origin.Principal)
 	if err != nil {
 		return nil, err
 	}
 	abandoned := true // also by a panic
 	defer func() { release(abandoned) }()
-	call, err := to.begin(ctx, conn.key)
+	call, err := u.clients.Begin(ctx, req.clientRequest, conn.key)
 	if err != nil {
 		abandoned = false
 		return nil, err
 	}
 	defer call.End()
-	passed := conn.addCall(ctx, call, to.client)
+	passed := conn.addCall(ctx, call, from)
 	defer conn.removeCall(passed)
 	if !call.Origin().ProgressToken.IsZero() {
 		req.params.SetProgressToken(passed.token)

@@ -4,15 +4,12 @@ import (
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Handler returns a handler around that of the SDK ([NewHandler] or
-// [mcp.NewStreamableHTTPHandler]):
+// Handler returns a handler around that of the SDK ([mcp.NewStreamableHTTPHandler]):
 //
 //   - A client that ends its session with DELETE while it is asked frees its questions at
 //     once, and the upstream gets [elicitation.MessageNoSession]. The SDK alone would wait
@@ -39,34 +36,6 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		return guarded
 	}
 	return d.forwarder.Wrap(guarded, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
-}
-
-// versionHeader names the revision of a request.
-const versionHeader = "MCP-Protocol-Version"
-
-// NewHandler returns a handler of the SDK's that serves clients of all revisions at one URL. It is
-// [mcp.NewStreamableHTTPHandler] with sessions for clients of older revisions and without for those
-// of 2026-07-28 and later, which name their revision in each request. The SDK's own handler serves
-// one of the two. opts are the SDK's, nil: its defaults; Stateless has no effect. The handler goes
-// into [Downstream.Handler].
-func NewHandler(getServer func(*http.Request) *mcp.Server,
-	opts *mcp.StreamableHTTPOptions) http.Handler {
-	var sessions, stateless mcp.StreamableHTTPOptions
-	if opts != nil {
-		sessions, stateless = *opts, *opts
-	}
-	sessions.Stateless, stateless.Stateless = false, true
-	legacy := mcp.NewStreamableHTTPHandler(getServer, &sessions)
-	modern := mcp.NewStreamableHTTPHandler(getServer, &stateless)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		named := protocol.Version(r.Header.Get(versionHeader))
-		// A revision that nobody knows is refused with the list of those that are.
-		if named != "" && (!named.Known() || named.Era() == protocol.Modern) {
-			modern.ServeHTTP(w, r)
-			return
-		}
-		legacy.ServeHTTP(w, r)
-	})
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of

@@ -74,9 +74,9 @@ func askOrReturn(ctx context.Context, revision string, session *mcp.ServerSessio
 }
 
 // serveLibrary returns a gateway before l over HTTP.
-func serveLibrary(t *testing.T, l *library, revision string) *bridgedGateway {
+func serveLibrary(t *testing.T, l *library, revision string) *publishingGateway {
 	t.Helper()
-	g := &bridgedGateway{rename: func(prompt string) string { return "library-" + prompt }}
+	g := &publishingGateway{rename: func(prompt string) string { return "library-" + prompt }}
 	g.serve(t, l.listen(t, revision))
 	return g
 }
@@ -112,33 +112,31 @@ func readResource(t *testing.T, session *mcp.ClientSession, uri string) string {
 	return got.Contents[0].Text
 }
 
-// Prompts and resources of an upstream of either era ask clients of both, on each transport.
-func TestPromptsAndResourcesAskClientsOfBothEras(t *testing.T) {
+// Prompts and resources of an upstream of either era ask clients on each transport.
+func TestPromptsAndResourcesAskClients(t *testing.T) {
 	for _, upstream := range []string{legacy, modern} {
 		l := newLibrary()
 		g := serveLibrary(t, l, upstream)
-		for _, revision := range []string{legacy, modern} {
-			users := g.usersWithoutHTTP(t, revision)
-			users["HTTP"] = g.user(t, revision, "ann")
-			for name, session := range users {
-				t.Run(upstream+" before "+revision+" "+name, func(t *testing.T) {
-					before := l.runs.Load()
-					for want, got := range map[string]string{
-						"accept ann to why main.go":      getPrompt(t, session),
-						"accept ann to why file:///plan": readResource(t, session, "file:///plan"),
-						"accept ann to why page:///7":    readResource(t, session, "page:///7"),
-					} {
-						if got != want {
-							t.Errorf("got %q, want %q", got, want)
-						}
+		users := g.usersWithoutHTTP(t)
+		users["HTTP"] = g.user(t, "ann")
+		for name, session := range users {
+			t.Run(upstream+" before "+name, func(t *testing.T) {
+				before := l.runs.Load()
+				for want, got := range map[string]string{
+					"accept ann to why main.go":      getPrompt(t, session),
+					"accept ann to why file:///plan": readResource(t, session, "file:///plan"),
+					"accept ann to why page:///7":    readResource(t, session, "page:///7"),
+				} {
+					if got != want {
+						t.Errorf("got %q, want %q", got, want)
 					}
-					// An upstream of 2026-07-28 is called again with the answer.
-					want := map[string]int64{legacy: 3, modern: 6}[upstream]
-					if n := l.runs.Load() - before; n != want {
-						t.Errorf("the upstream ran %d times, want %d", n, want)
-					}
-				})
-			}
+				}
+				// An upstream of 2026-07-28 is called again with the answer.
+				want := map[string]int64{legacy: 3, modern: 6}[upstream]
+				if n := l.runs.Load() - before; n != want {
+					t.Errorf("the upstream ran %d times, want %d", n, want)
+				}
+			})
 		}
 	}
 }
@@ -146,43 +144,37 @@ func TestPromptsAndResourcesAskClientsOfBothEras(t *testing.T) {
 // A client reads the error of the upstream for a resource, code and all.
 func TestErrorsOfResourcesArePassedOn(t *testing.T) {
 	g := serveLibrary(t, newLibrary(), legacy)
-	for _, revision := range []string{legacy, modern} {
-		_, err := g.user(t, revision, "ann").ReadResource(t.Context(),
-			&mcp.ReadResourceParams{URI: "page:///none"})
-		var wire *jsonrpc.Error
-		if !errors.As(err, &wire) || wire.Message != "Resource not found" ||
-			wire.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%s: got %v", revision, err)
-		}
+	_, err := g.user(t, "ann").ReadResource(t.Context(),
+		&mcp.ReadResourceParams{URI: "page:///none"})
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Message != "Resource not found" ||
+		wire.Code != jsonrpc.CodeInvalidParams {
+		t.Errorf("got %v", err)
 	}
 }
 
 // Prompts and resources that an upstream gets and loses later are the gateway's, too.
 func TestChangesOfPromptsAndResourcesArePassedOn(t *testing.T) {
-	for _, revision := range []string{legacy, modern} {
-		t.Run(revision, func(t *testing.T) {
-			l := newLibrary()
-			g := serveLibrary(t, l, legacy)
-			changed := make(chan struct{}, 100)
-			user := mcp.NewClient(impl, &mcp.ClientOptions{
-				PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) {
-					changed <- struct{}{}
-				},
-				ResourceListChangedHandler: func(context.Context,
-					*mcp.ResourceListChangedRequest) {
-					changed <- struct{}{}
-				},
-			})
-			session := g.connect(t, user, &mcp.StreamableClientTransport{Endpoint: g.url}, revision)
-			waitUntilListed(t, session, changed, "library-review", "file:///plan", "page:///{n}")
-			l.RemovePrompts("review")
-			l.AddPrompt(&mcp.Prompt{Name: "write"}, l.getPrompt)
-			waitUntilListed(t, session, changed, "library-write", "file:///plan", "page:///{n}")
-			l.AddResource(&mcp.Resource{Name: "log", URI: "file:///log"}, l.read)
-			l.RemoveResourceTemplates("page:///{n}")
-			waitUntilListed(t, session, changed, "library-write", "file:///log", "file:///plan")
-		})
-	}
+	l := newLibrary()
+	g := serveLibrary(t, l, legacy)
+	changed := make(chan struct{}, 100)
+	user := mcp.NewClient(impl, &mcp.ClientOptions{
+		PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) {
+			changed <- struct{}{}
+		},
+		ResourceListChangedHandler: func(context.Context,
+			*mcp.ResourceListChangedRequest) {
+			changed <- struct{}{}
+		},
+	})
+	session := g.connect(t, user, &mcp.StreamableClientTransport{Endpoint: g.url})
+	waitUntilListed(t, session, changed, "library-review", "file:///plan", "page:///{n}")
+	l.RemovePrompts("review")
+	l.AddPrompt(&mcp.Prompt{Name: "write"}, l.getPrompt)
+	waitUntilListed(t, session, changed, "library-write", "file:///plan", "page:///{n}")
+	l.AddResource(&mcp.Resource{Name: "log", URI: "file:///log"}, l.read)
+	l.RemoveResourceTemplates("page:///{n}")
+	waitUntilListed(t, session, changed, "library-write", "file:///log", "file:///plan")
 }
 
 // waitUntilListed waits until the client finds these prompts, resources and templates.
@@ -237,7 +229,7 @@ func TestUpstreamsDoNotTakeEachOthersNames(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	session := g.user(t, modern, "ann")
+	session := g.user(t, "ann")
 	getPrompt(t, session)
 	readResource(t, session, "file:///plan")
 	readResource(t, session, "page:///7")
@@ -252,7 +244,7 @@ func TestListsThatAreTooLongAreRefused(t *testing.T) {
 	for i := range 10_001 {
 		l.AddPrompt(&mcp.Prompt{Name: fmt.Sprint("p", i)}, l.getPrompt)
 	}
-	g := newBridgedGateway(t)
+	g := serveLibrary(t, newLibrary(), legacy)
 	other, err := g.users.NewUpstream(l.listen(t, legacy))
 	if err != nil {
 		t.Fatal(err)

@@ -52,22 +52,18 @@ func (c *upstreamConn) isAlive(ctx context.Context) bool {
 // A passedCall is a call that is in flight upstream, and the messages about it that its
 // client is to get.
 type passedCall struct {
-	call   *elicitation.Call
-	ctx    context.Context // of the client's request, from which mcp-go finds the stream
-	token  string
-	parked bool // no client waits for the messages, which are dropped
+	call  *elicitation.Call
+	ctx   context.Context // of the client's request, from which mcp-go finds the stream
+	token string
 
 	messages sendqueue.Queue
 }
 
-func (c *upstreamConn) addCall(
-	ctx context.Context, call *elicitation.Call, parked bool,
-) *passedCall {
+func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call) *passedCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	p := &passedCall{call: call, ctx: ctx, token: "call-" + strconv.FormatInt(c.last, 10),
-		parked: parked}
+	p := &passedCall{call: call, ctx: ctx, token: "call-" + strconv.FormatInt(c.last, 10)}
 	c.tokens[p.token] = p
 	return p
 }
@@ -99,7 +95,7 @@ func (u *Upstream) relay(c *upstreamConn, n mcp.JSONRPCNotification) {
 	case protocol.NotifyResourcesChanged:
 		u.lists.UpdateLater(listsync.Resources, listsync.ResourceTemplates)
 	case protocol.NotifyMessage:
-		if p := c.onlyCall(); p != nil && !p.parked && !u.shares {
+		if p := c.onlyCall(); p != nil && !u.shares {
 			p.messages.Add(func() { u.relayLog(p, n) })
 		}
 	}

@@ -67,9 +67,6 @@
 // other way are sticky sessions: a balancer that selects the gateway by the header
 // Mcp-Session-Id. Neither needs an [elicitation.Bus].
 //
-// Requests of clients of revision 2026-07-28 belong to no session. The Bus of [Options].Bridge
-// takes them to the gateway that has their call.
-//
 // # Progress of a call
 //
 // While a person is asked, a client that gave its request a progress token gets progress
@@ -149,8 +146,6 @@
 //     too: the upstream gets -32603.
 //   - In a process, and in sessions of the host's make, an answer that cannot be decoded ends
 //     the question as one that could not be delivered, not as one that is not valid.
-//   - Clients of revision 2026-07-28 cannot be asked while a request runs. With
-//     [Options].Bridge the calls of an [Upstream] are kept open for them; else, for calls of
-//     [Downstream.Begin], and while a resource is read, questions are refused as for a client
-//     without the capability: a handler of mcp-go cannot return them for a resource.
+//   - Clients of revision 2026-07-28 cannot be asked while a request runs;
+//     questions for them are refused as for a client without the capability.
 package mcpgo

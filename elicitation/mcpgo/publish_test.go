@@ -54,9 +54,9 @@ func (l *library) read(ctx context.Context,
 }
 
 // serveLibrary returns a gateway before l over HTTP.
-func serveLibrary(t *testing.T, l *library) *bridgedGateway {
+func serveLibrary(t *testing.T, l *library) *publishingGateway {
 	t.Helper()
-	g := &bridgedGateway{rename: func(prompt string) string { return "library-" + prompt }}
+	g := &publishingGateway{rename: func(prompt string) string { return "library-" + prompt }}
 	g.serve(t, mcpgo.UpstreamOptions{Transport: serveUpstream(t, l.MCPServer)})
 	return g
 }
@@ -83,29 +83,20 @@ func readResource(t *testing.T, c *client.Client, uri string) string {
 	return got.Contents[0].(mcp.TextResourceContents).Text
 }
 
-// Prompts ask clients of both eras, and resources those that can be sent questions: a handler of
-// mcp-go cannot return them for a resource.
 func TestPromptsAndResourcesAskClients(t *testing.T) {
 	l := newLibrary()
 	g := serveLibrary(t, l)
-	users := g.usersWithoutHTTP(t)
-	for _, revision := range []string{legacy, modern} {
-		users = append(users, namedUser{"HTTP " + revision, revision,
-			func(t *testing.T) *client.Client { return g.user(t, revision, "ann") }})
-	}
-	for _, user := range users {
-		t.Run(user.name, func(t *testing.T) {
-			c := user.connect(t)
+	for way, c := range map[string]*client.Client{
+		"HTTP": g.user(t, "ann"), "lines": connectUser(t, overLines(t, g.server)(), "ann"),
+	} {
+		t.Run(way, func(t *testing.T) {
 			before := l.runs.Load()
-			if got := getPrompt(t, c); got != "accept ann to why main.go" {
-				t.Errorf("got %q", got)
-			}
-			for _, uri := range []string{"file:///plan", "page:///7"} {
-				got := readResource(t, c, uri)
-				if user.revision == modern && strings.HasPrefix(got, "accept") {
-					t.Errorf("%s: got %q: say in the docs that resources ask now", uri, got)
-				}
-				if want := "accept ann to why " + uri; user.revision == legacy && got != want {
+			for want, got := range map[string]string{
+				"accept ann to why main.go":      getPrompt(t, c),
+				"accept ann to why file:///plan": readResource(t, c, "file:///plan"),
+				"accept ann to why page:///7":    readResource(t, c, "page:///7"),
+			} {
+				if got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}
@@ -119,14 +110,14 @@ func TestPromptsAndResourcesAskClients(t *testing.T) {
 // Prompts and resources that an upstream gets and loses later are the gateway's, too.
 func TestChangesOfPromptsAndResourcesArePassedOn(t *testing.T) {
 	l := newLibrary()
-	g := &bridgedGateway{}
+	g := &publishingGateway{}
 	served := httptest.NewServer(server.NewStreamableHTTPServer(l.MCPServer, quiet))
 	t.Cleanup(served.Close)
 	//lint:ignore SA1019 the revisions that have the stream are those that ask on it
 	open := overHTTP(t, served.URL+"/mcp", transport.WithContinuousListening())
 	g.serve(t, mcpgo.UpstreamOptions{
 		Transport: func() (transport.Interface, error) { return open(), nil }})
-	c := g.user(t, legacy, "ann")
+	c := g.user(t, "ann")
 	waitUntilListed(t, g, c, "file:///plan", "page:///{n}", "review")
 	// mcp-go does not report when the standing stream is open, before which changes are lost.
 	limit := time.Now().Add(10 * time.Second)
@@ -144,7 +135,7 @@ func TestChangesOfPromptsAndResourcesArePassedOn(t *testing.T) {
 }
 
 // waitUntilListed waits until the gateway offers these prompts, resources and templates.
-func waitUntilListed(t *testing.T, g *bridgedGateway, c *client.Client, want ...string) {
+func waitUntilListed(t *testing.T, g *publishingGateway, c *client.Client, want ...string) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		got := slices.Collect(maps.Keys(g.server.ListPrompts()))
@@ -179,7 +170,7 @@ func TestUpstreamsDoNotTakeEachOthersNames(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	c := g.user(t, legacy, "ann")
+	c := g.user(t, "ann")
 	getPrompt(t, c)
 	readResource(t, c, "file:///plan")
 	readResource(t, c, "page:///7")
@@ -190,7 +181,7 @@ func TestUpstreamsDoNotTakeEachOthersNames(t *testing.T) {
 }
 
 // connect returns another upstream of the gateway.
-func (g *bridgedGateway) connect(t *testing.T, l *library) *mcpgo.Upstream {
+func (g *publishingGateway) connect(t *testing.T, l *library) *mcpgo.Upstream {
 	t.Helper()
 	up, err := g.users.NewUpstream(mcpgo.UpstreamOptions{
 		Transport: serveUpstream(t, l.MCPServer)})
@@ -209,7 +200,7 @@ func TestListsThatAreTooLongAreRefused(t *testing.T) {
 			Handler: l.getPrompt}
 	}
 	l.AddPrompts(prompts...)
-	err := newBridgedGateway(t).connect(t, l).PublishPrompts(t.Context(), nil)
+	err := serveLibrary(t, newLibrary()).connect(t, l).PublishPrompts(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "more than 10000 prompts") {
 		t.Errorf("got %v", err)
 	}
@@ -224,6 +215,6 @@ func TestTemplatesWithoutAURIAreLeftOut(t *testing.T) {
 			result.ResourceTemplates...)
 	})
 	g := serveLibrary(t, l)
-	waitUntilListed(t, g, g.user(t, legacy, "ann"), "file:///plan", "library-review",
+	waitUntilListed(t, g, g.user(t, "ann"), "file:///plan", "library-review",
 		"page:///{n}")
 }

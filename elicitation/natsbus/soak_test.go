@@ -31,7 +31,7 @@ func TestSoak(t *testing.T) {
 	patient := &natsbus.Options{Timeout: natstest.Patience}
 	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), patient)
 	rs := threeReplicas(t, c.Servers, opts)
-	s := &soak{replicas: rs, stop: make(chan struct{})}
+	s := &soak{cluster: c, replicas: rs, stop: make(chan struct{})}
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() { s.talk(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
@@ -41,9 +41,7 @@ func TestSoak(t *testing.T) {
 		wg.Wait()
 	})
 	defer stop()
-	s.disturbances = disturb(t, rand.New(rand.NewPCG(seed, 100)), c, func(i int) {
-		_ = s.replicas[i].bus.nc.ForceReconnect()
-	})
+	s.trouble(t, rand.New(rand.NewPCG(seed, 100)), natstest.SoakTime(t))
 	// A short soak may pass without a leader for most of the time; what counts
 	// is that work goes on.
 	before := s.answered.Load()
@@ -70,6 +68,7 @@ func TestSoak(t *testing.T) {
 }
 
 type soak struct {
+	cluster      *natstest.WiredCluster
 	replicas     []*replica
 	stop         chan struct{}
 	disturbances int
@@ -154,31 +153,28 @@ func (s *soak) check(t *testing.T, o elicitation.Outcome, given map[string]bool)
 	t.Errorf("a question was answered with %s, given were %v", o.Result.Content, given)
 }
 
-// disturb disturbs one server at a time, so that two always work together, or one replica, for as
-// long as a soak is to take. It returns how often it did so.
-func disturb(t *testing.T, random *rand.Rand, c *natstest.WiredCluster,
-	disturbReplica func(i int)) (times int) {
-	for end := time.Now().Add(natstest.SoakTime(t)); time.Now().Before(end); times++ {
+// trouble disturbs one server at a time, so that two always work together.
+func (s *soak) trouble(t *testing.T, random *rand.Rand, total time.Duration) {
+	for end := time.Now().Add(total); time.Now().Before(end); s.disturbances++ {
 		i := random.IntN(3)
 		// Another leader is elected after four seconds at the earliest, and one
 		// that is cut off thinks it leads for ten.
 		length := time.Duration(1+random.IntN(9)) * time.Second
 		switch random.IntN(3) {
 		case 0:
-			c.Isolate(i)
+			s.cluster.Isolate(i)
 			<-time.After(length)
-			c.Rejoin(i)
+			s.cluster.Rejoin(i)
 		case 1:
-			natstest.Stop(c.Servers[i])
+			natstest.Stop(s.cluster.Servers[i])
 			<-time.After(length)
-			c.Restart(t, i)
+			s.cluster.Restart(t, i)
 		case 2:
-			disturbReplica(i)
+			_ = s.replicas[i].bus.nc.ForceReconnect()
 		}
-		c.AwaitConnected(t)
+		s.cluster.AwaitConnected(t)
 		<-time.After(2 * time.Second)
 	}
-	return times
 }
 
 // tidy wants nothing left in the directory but leases.

@@ -46,13 +46,9 @@ func demo(ctx context.Context, stdout io.Writer) (err error) {
 	table := &table{out: stdout, seats: 2, next: make(chan struct{})}
 	var users sync.WaitGroup
 	failures := make([]error, 2)
-	// Alice's client is asked while her calls run. Bob's gets the questions as results, and
-	// calls again with his answers.
-	eras := map[string]protocol.Era{"alice": protocol.Legacy, "bob": protocol.Modern}
 	for n, name := range []string{"alice", "bob"} {
 		users.Go(func() {
-			failures[n] = user(ctx, gateway.address+"/mcp", name, eras[name], table)
-			if failures[n] != nil {
+			if failures[n] = user(ctx, gateway.address+"/mcp", name, table); failures[n] != nil {
 				cancel() // the other one waits at the table
 			}
 		})
@@ -70,7 +66,7 @@ func demo(ctx context.Context, stdout io.Writer) (err error) {
 }
 
 // user calls a tool of each upstream and answers what it is asked.
-func user(ctx context.Context, gateway, name string, era protocol.Era, table *table) error {
+func user(ctx context.Context, gateway, name string, table *table) error {
 	transport, err := clienthttp.New(gateway,
 		&clienthttp.Options{Header: http.Header{"Authorization": {"Bearer " + name}}})
 	if err != nil {
@@ -79,7 +75,7 @@ func user(ctx context.Context, gateway, name string, era protocol.Era, table *ta
 	var seen []string
 	c, err := client.New(transport, &client.Options{
 		Info: protocol.Implementation{Name: name, Version: "1.0.0"},
-		Era:  era,
+		Era:  protocol.Legacy,
 		ElicitForm: func(ctx context.Context,
 			q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			seen = append(seen, q.Message)

@@ -18,9 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/bridge"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // self is what the gateway calls itself, on both sides.
@@ -38,7 +36,6 @@ type gateway struct {
 	config
 	server    *mcp.Server
 	router    *elicitation.Router
-	calls     *bridge.Bridge
 	clients   *gosdk.Downstream
 	registry  *prometheus.Registry
 	connected []*gosdk.Upstream
@@ -53,17 +50,7 @@ func newGateway(ctx context.Context, c config, logs io.Writer) (*gateway, error)
 	if g.router, err = elicitation.New(&g.routing); err != nil {
 		return nil, err
 	}
-	// Clients of 2026-07-28 come back with answers, while their calls are kept open. Several
-	// replicas would share keys (keys.KeyringFromEnv) and a bus.
-	g.calls, err = bridge.New(g.router, &bridge.Options{
-		Keys:   keys.EphemeralKeyring().Derive(bridge.KeyPurpose),
-		Logger: g.routing.Logger, Registerer: g.registry,
-	})
-	if err != nil {
-		return nil, err
-	}
-	g.clients, err = gosdk.NewDownstream(g.router, g.server,
-		&gosdk.Options{LogName: clientName, Bridge: g.calls})
+	g.clients, err = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{LogName: clientName})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +72,7 @@ func clientName(session *mcp.ServerSession) string {
 	return ""
 }
 
-// publish adds the tools, prompts and resources of an upstream.
+// publish adds the tools of an upstream.
 func (g *gateway) publish(ctx context.Context, name, where string) error {
 	up, err := g.clients.NewUpstream(gosdk.UpstreamOptions{
 		Name: name, Implementation: self, LogLevel: "info",
@@ -95,17 +82,7 @@ func (g *gateway) publish(ctx context.Context, name, where string) error {
 		return err
 	}
 	g.connected = append(g.connected, up)
-	prefix := func(own string) string { return name + "_" + own }
-	if err := up.PublishTools(ctx, g.server, prefix); err != nil {
-		return err
-	}
-	err = errors.Join(up.PublishPrompts(ctx, g.server, prefix),
-		up.PublishResources(ctx, g.server))
-	if err != nil { // two upstreams may have resources at the same URI
-		g.routing.Logger.Warn("not all prompts and resources are published",
-			zap.String("upstream", name), zap.Error(err))
-	}
-	return nil
+	return up.PublishTools(ctx, g.server, func(tool string) string { return name + "_" + tool })
 }
 
 // newTransport returns the transport of one more connection.
@@ -133,7 +110,9 @@ func (nameCaller) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // handler serves clients at /mcp and Prometheus at /metrics.
 func (g *gateway) handler() http.Handler {
-	clients := gosdk.NewHandler(func(*http.Request) *mcp.Server { return g.server }, nil)
+	clients := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		return g.server
+	}, nil)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", auth.RequireBearerToken(g.identify, nil)(g.clients.Handler(clients)))
 	mux.Handle("/metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))
@@ -156,7 +135,6 @@ func (g *gateway) identify(_ context.Context, token string, _ *http.Request) (*a
 func (g *gateway) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = g.calls.Shutdown(ctx)
 	_ = g.router.Shutdown(ctx) // what is left by then ends with the sessions
 	for session := range g.server.Sessions() {
 		_ = session.Close()

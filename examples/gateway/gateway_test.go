@@ -15,9 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/bridge"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // TestMain is the program itself when the demonstration starts it as a child.
@@ -72,12 +70,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	router, err := elicitation.New(&elicitation.Options{Registerer: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring := keys.EphemeralKeyring().Derive(bridge.KeyPurpose)
-	if _, err := bridge.New(router, &bridge.Options{Keys: ring, Registerer: registry}); err != nil {
+	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()

@@ -26,7 +26,6 @@ var notAboutPeople = map[string]string{
 	"client.Options.MaxPause":            "the pause before a retry when nothing was asked",
 	"client.Options.MinPause":            "the pause before a retry when nothing was asked",
 	"client.StreamOptions.ProbeTimeout":  "the start of a server",
-	"bridge.Options.Settle":              "the wait for questions that belong together",
 	"clienthttp.DefaultRetry":            "the pause before a broken stream is resumed",
 	"bearer.Options.Leeway":              "the difference of two clocks",
 	"clienthttp.MaxBackoff":              "the pause before a broken stream is resumed",

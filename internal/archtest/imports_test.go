@@ -25,7 +25,6 @@ var layers = map[string][]string{
 	"client/oauth":        {"protocol", "client", "client/clienthttp"},
 	"elicitation":         {"protocol"},
 	"elicitation/bustest": {"protocol", "elicitation"},
-	"elicitation/bridge":  {"protocol", "client", "client/clienthttp", "elicitation"},
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),

@@ -16,8 +16,7 @@ import (
 // speakers are the packages whose errors reach a client in our words.
 var speakers = []string{
 	"protocol", "roundtrip", "roundtrip/gosdk", "roundtrip/mcpgo", "server", "server/middleware",
-	"server/serverhttp", "server/bearer", "elicitation", "elicitation/bridge",
-	"elicitation/gosdk", "elicitation/mcpgo",
+	"server/serverhttp", "server/bearer", "elicitation", "elicitation/gosdk", "elicitation/mcpgo",
 	"internal/urlrule", "internal/publicerror", "internal/linestream", "internal/quota",
 	"internal/replicahttp", "internal/waiting", "internal/form",
 }

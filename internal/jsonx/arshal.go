@@ -32,6 +32,9 @@ var (
 		json.WithUnmarshalers(json.JoinUnmarshalers(
 			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeAnyNumber))))
 
+	protocolDecoding = json.JoinOptions(json.DefaultOptionsV2(),
+		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeInt)))
+
 	// authorEncoding lets strings be repaired but not names repeated. What a
 	// RawMessage contributes is repaired as well, hence no PreserveRawStrings.
 	authorEncoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
@@ -66,11 +69,12 @@ func UnmarshalNumbers(data []byte, v any) error { return decode(data, v, numberD
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, authorEncoding) }
 
 // Decode decodes data into v, a pointer to a protocol struct off the hot path,
-// by the conventions of encoding/json/v2. data must pass [Check]. Members that
+// by the conventions of encoding/json/v2, and an int64 by its value, as [Int] does. data must pass
+// [Check]. Members that
 // v does not know are dropped unless it has an embedded fallback field for
 // them: a map or a jsontext.Value tagged `json:",embed"`. On error v may have
 // been filled in part.
-func Decode(data []byte, v any) error { return decode(data, v, json.DefaultOptionsV2()) }
+func Decode(data []byte, v any) error { return decode(data, v, protocolDecoding) }
 
 // decode checks first: the codec's own limit on depth is 10000 and fixed.
 func decode(data []byte, v any, options json.Options) error {
@@ -91,6 +95,18 @@ func Encode(v any) ([]byte, error) {
 func AppendEncode(dst []byte, v any) ([]byte, error) {
 	b, err := Encode(v)
 	return append(dst, b...), err
+}
+
+// decodeInt decodes an integer by its value.
+func decodeInt(d *jsontext.Decoder, v *int64) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported // null is 0, the rest fails
+	}
+	raw, err := d.ReadValue()
+	if err == nil {
+		*v, err = Int(raw)
+	}
+	return err
 }
 
 // decodeAnyNumber decodes a number into any as its text.

@@ -62,6 +62,20 @@ func AppendNumber(dst, raw []byte) ([]byte, error) {
 	return strconv.AppendInt(append(dst, 'e'), exponent, 10), nil
 }
 
+// PlainInteger returns the number raw as an integer without fraction and exponent, and whether it
+// is one. It decides on the text, without expanding it: an exponent by which the integer would have
+// more than plainDigits digits is refused. The result aliases raw where raw is spelled so.
+func PlainInteger(raw []byte) ([]byte, bool) {
+	if !bytes.ContainsAny(raw, ".eE") {
+		return raw, true
+	}
+	plain, err := AppendNumber(nil, raw)
+	if err != nil || bytes.IndexByte(plain, 'e') >= 0 {
+		return nil, false
+	}
+	return plain, true
+}
+
 // parseExponent reads what follows the e. Values beyond 32 bits, far more than
 // a mantissa can make up for, are as good as infinite.
 func parseExponent(b []byte) int64 {

@@ -74,10 +74,9 @@ func appendUnescaped(dst, body []byte) (text []byte, bad int) {
 	return dst, -1
 }
 
-// Int returns the integer value raw. A fraction or an exponent is refused even
-// where the value is whole: ids and counters are spelled plainly. It returns a
-// *[TypeError] if raw is no number and a *[RangeError] if it is no integer or
-// does not fit.
+// Int returns the integer value raw, however it is spelled: 5, 5.0 and 50e-1 are one number. It
+// returns a *[TypeError] if raw is no number and a *[RangeError] if it is no integer or does not
+// fit.
 func Int(raw []byte) (int64, error) {
 	raw = trim(raw)
 	if KindOf(raw) != Number {
@@ -86,10 +85,11 @@ func Int(raw []byte) (int64, error) {
 	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
 		return 0, syntaxError(end, "malformed number")
 	}
-	if bytes.ContainsAny(raw, ".eE") {
-		return 0, rangeError(raw, "is not written as an integer")
+	plain, ok := PlainInteger(raw)
+	if !ok {
+		return 0, rangeError(raw, "is no integer")
 	}
-	n, err := parseInt(raw)
+	n, err := parseInt(plain)
 	if err != nil {
 		return 0, rangeError(raw, "does not fit 64 bits")
 	}

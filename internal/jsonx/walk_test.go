@@ -158,13 +158,15 @@ func TestText(t *testing.T) {
 func TestInt(t *testing.T) {
 	for raw, want := range map[string]int64{
 		"0": 0, "-0": 0, " 42\n": 42, "9007199254740993": 1<<53 + 1,
-		"9223372036854775807": 1<<63 - 1, "-9223372036854775808": -1 << 63,
+		"1.0": 1, "1e0": 1, "1E2": 100, "-0.0": 0,
+		"50e-1": 5, "9007199254740993.0": 1<<53 + 1, "9223372036854775807": 1<<63 - 1, "-9223372036854775808": -1 << 63,
 	} {
 		if got, err := jsonx.Int([]byte(raw)); got != want || err != nil {
 			t.Errorf("Int(%s) = %d, %v, want %d", raw, got, err, want)
 		}
 	}
-	for _, raw := range []string{"", "-", "01", "1.0", "1e0", "1E2", "9223372036854775808", `"1"`,
+	for _, raw := range []string{"", "-", "01", "1.5", "1e-1", "1e400", "1e999999999",
+		"5.0000000000000000001", "9223372036854775808", "1e19", `"1"`,
 		"null", "1 2", "0x1", "1_0"} {
 		if got, err := jsonx.Int([]byte(raw)); err == nil {
 			t.Errorf("Int(%s) = %d, want an error", raw, got)

@@ -65,7 +65,7 @@ func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
 	id, serve := req.ID, st.admitRequest(req, r)
 	go func() {
 		stack.Grow()
-		defer st.requests.End(id, &r.task)
+		defer st.requests.End(id.Value(), &r.task)
 		defer r.task.Cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
 		// testing.T.FailNow does: nobody else would tell the client.
@@ -91,7 +91,7 @@ func (st *Stream) admitRequest(req *protocol.Request, back protocol.Back) ServeF
 // addRequest adds a request to those in flight, or says why not. It is called by the
 // goroutine that reads, and by no other.
 func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
-	switch err := st.requests.Begin(id, &r.task); {
+	switch err := st.requests.Begin(id.Value(), &r.task); {
 	case errors.Is(err, inflight.ErrDraining):
 		return event.RefusedClosing, waiting.RefuseClosing()
 	case errors.Is(err, inflight.ErrDuplicate):
@@ -102,7 +102,7 @@ func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *
 	waitingCount := st.waitingCount
 	st.mu.Unlock()
 	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
-		st.requests.End(id, &r.task)
+		st.requests.End(id.Value(), &r.task)
 		return event.RefusedRequests, quota.Refuse(quota.Total, time.Second,
 			"too many requests are running; try again in %s", time.Second)
 	}
@@ -126,7 +126,7 @@ func (st *Stream) answerRequest(id protocol.ID, r *request, response *protocol.R
 // is to be answered: not when the client cancelled it. The mutex is not held around
 // the set, which holds its own while it calls SetWaiting.
 func (st *Stream) freeRequest(id protocol.ID, r *request) bool {
-	st.requests.Free(id)
+	st.requests.Free(id.Value())
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.setWaitingLocked(r, false)

@@ -28,8 +28,8 @@ const (
 	twinTime = 100 * time.Millisecond
 )
 
-// awaitSettled waits until the bucket of a single server is old enough, and then looks it up again. If
-// it is another one by then, it waits for that one, too.
+// awaitSettled waits until the bucket of a single server is old enough, and then looks it up
+// again. If it is another one by then, it waits for that one, too.
 func (b *Bucket) awaitSettled(ctx context.Context, name string) (err error) {
 	for {
 		info := b.stream.CachedInfo()

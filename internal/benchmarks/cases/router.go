@@ -19,14 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const (
-	// ElicitationRow is one question through the router, logged and counted.
-	ElicitationRow = "one elicitation"
-	// SessionCallRow is a call with a question for a client in a session.
-	SessionCallRow = "a call that asks, session"
-	// BridgedCallRow is the same for a client of 2026-07-28, which comes back with the answer.
-	BridgedCallRow = "a call that asks, bridge"
-)
+// ElicitationRow is one question through the router, logged and counted.
+const ElicitationRow = "one elicitation"
 
 // Router is a question that the router of a gateway takes to a client in this
 // process, which answers at once.
@@ -41,24 +35,7 @@ func Router() []measure.Op {
 				return g.elicit, g.stop, nil
 			}}
 	}
-	return []measure.Op{op(ElicitationRow, true), op("without log and metrics", false),
-		{Group: RouterGroup, Row: SessionCallRow, Peer: peers.Rondo,
-			Start: func() (func() error, func(), error) {
-				g, err := newGateway(true)
-				if err != nil {
-					return nil, nil, err
-				}
-				return g.callInSession, g.stop, nil
-			}},
-		{Group: RouterGroup, Row: BridgedCallRow, Peer: peers.Rondo,
-			Start: func() (func() error, func(), error) {
-				g, err := newBridgedGateway()
-				if err != nil {
-					return nil, nil, err
-				}
-				return g.callAndReturn, g.stop, nil
-			}},
-	}
+	return []measure.Op{op(ElicitationRow, true), op("without log and metrics", false)}
 }
 
 // Pending is the memory of a question that waits for a client, in the form in
@@ -73,17 +50,6 @@ func Pending() []measure.Case {
 			}
 			defer g.stop()
 			return kept(10_000, g.offer)
-		}}, {Group: RouterGroup, Row: "call that waits, bridge", Peer: peers.Rondo,
-		Run: func(time.Duration) (measure.Sample, error) {
-			g, err := newBridgedGateway()
-			if err != nil {
-				return nil, err
-			}
-			defer g.stop()
-			return kept(2000, func() error {
-				_, err := g.calls.Serve(context.Background(), g.request())
-				return err
-			})
 		}}}
 }
 
@@ -99,7 +65,9 @@ func newGateway(recorded bool) (*gateway, error) {
 	opts := elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
 		MaxPerUpstream: -1}
 	if recorded {
-		opts.Logger = newLogger()
+		encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+		opts.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+			zapcore.InfoLevel))
 		opts.Registerer = prometheus.NewRegistry()
 	}
 	router, err := elicitation.New(&opts)
@@ -120,12 +88,6 @@ func newGateway(recorded bool) (*gateway, error) {
 	return g, err
 }
 
-// newLogger returns a logger that writes JSON to nowhere.
-func newLogger() *zap.Logger {
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
-		zapcore.AddSync(io.Discard), zapcore.InfoLevel))
-}
-
 func (g *gateway) begin() (*elicitation.Call, error) {
 	return g.router.Begin(context.Background(), elicitation.Origin{Session: g.session},
 		elicitation.ViaFrames(g), "upstream")
@@ -142,24 +104,12 @@ func (g *gateway) Deliver(ctx context.Context, m protocol.Message) error {
 	return err
 }
 
-func (g *gateway) elicit() error { return g.elicitFor(g.call) }
-
-func (g *gateway) elicitFor(call *elicitation.Call) error {
-	result, err := call.Elicit(context.Background(), g.params, nil)
+func (g *gateway) elicit() error {
+	result, err := g.call.Elicit(context.Background(), g.params, nil)
 	if err == nil && result.Action != protocol.ActionAccept {
 		err = fmt.Errorf("the answer is %s", result.Action)
 	}
 	return err
-}
-
-// callInSession makes a call with one question.
-func (g *gateway) callInSession() error {
-	call, err := g.begin()
-	if err != nil {
-		return err
-	}
-	defer call.End()
-	return g.elicitFor(call)
 }
 
 // offer asks in a call of its own, and nobody answers.
