@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -362,5 +363,65 @@ func TestRewrittenArguments(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNullArguments holds that null for an optional argument is absent for both kinds of tools,
+// and has its default then.
+func TestNullArguments(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddTool(h.Server, server.Tool{Name: "typed"},
+		func(_ context.Context, c *server.ToolCall, in struct {
+			Must string `json:"must"`
+			May  int    `json:"may,omitempty" default:"3"`
+			In   struct {
+				May string `json:"may,omitempty"`
+			} `json:"in,omitzero"`
+		}) (protocol.CallToolOutcome, error) {
+			return server.Text(fmt.Sprintf("%s %+v", c.Arguments, in)), nil
+		})
+	raw := func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return server.Text(string(c.Arguments)), nil
+	}
+	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"may":{"type":"string"},"named":{"type":["string","null"]}}}`),
+	}, raw)
+	server.AddRawTool(h.Server, server.Tool{Name: "bare"}, raw)
+	h.call("typed", `{"must":"x","may":null,"in":{"may":null}}`).text(
+		`{"must":"x","in":{}} {Must:x May:3 In:{May:}}`)
+	h.call("typed", `{"must":null}`).failed("must")
+	h.call("raw", `{"may":null,"named":null}`).text(`{"named":null}`)
+	h.call("bare", `{"may":null}`).text(`{"may":null}`)
+	h.call("bare", ``).text(`{}`)
+}
+
+// TestNullArgumentsBind holds that a retry is bound to the arguments as they came.
+func TestNullArgumentsBind(t *testing.T) {
+	h := newHarness(t, nil)
+	sure := roundtrip.MustQuestion[struct {
+		Sure bool `json:"sure"`
+	}]("sure")
+	ran := ""
+	server.AddRawTool(h.Server, server.Tool{Name: "ask", InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"may":{"type":"string"}}}`)},
+		func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+			ran = string(c.Arguments)
+			if _, ok := sure.AcceptedContent(ctx); !ok {
+				return roundtrip.InputRequired(sure.Elicit("Sure?")), nil
+			}
+			return server.Text("done"), nil
+		})
+	const given = `{"may":null}`
+	asked := h.call("ask", given)
+	asked.asks("sure")
+	yes := answers(`"sure":{"action":"accept","content":{"sure":true}}`)
+	ran = ""
+	h.call("ask", `{}`, yes, asked.state()).refused(protocol.CodeInvalidParams)
+	if ran != "" {
+		t.Errorf("the handler ran with %s", ran)
+	}
+	h.call("ask", given, yes, asked.state()).text("done")
+	if ran != `{}` {
+		t.Errorf("the handler got %q, want {}", ran)
 	}
 }
