@@ -77,7 +77,7 @@ func TestLegacyPushes(t *testing.T) {
 			`{"mode":"url","message":"m","url":"https://example.com/"}`, allHandlers(), "-32602",
 		},
 		{"no params", "elicitation/create", "", allHandlers(), "-32602"},
-		{"null params", "elicitation/create", "null", allHandlers(), "-32600"},
+		{"null params", "elicitation/create", "null", allHandlers(), "-32602"},
 		{"array params", "roots/list", "[]", allHandlers(), "-32600"},
 
 		{"handler fails", "elicitation/create", nameParams,

@@ -168,6 +168,7 @@ func TestMalformedInputRequired(t *testing.T) {
 		`{}`,
 		`{"inputRequests":{}}`,
 		`{"inputRequests":null}`,
+		`{"inputRequests":null,"requestState":"s"}`,
 		`{"inputRequests":[]}`,
 		`{"inputRequests":[` + form + `]}`,
 		`{"inputRequests":"x"}`,

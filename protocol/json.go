@@ -29,12 +29,7 @@ func walkMembers(raw []byte, f func(key, value []byte) error) error {
 // required member is missing then. Objects whose names the peer chooses are no case for it. See
 // internal/design/0025-reading.md.
 func readMembers(raw []byte, f func(key, value []byte) error) error {
-	return jsonx.Members(raw, func(key, value []byte) error {
-		if orAbsent(value) == nil && !keepsNull(key) {
-			return nil
-		}
-		return f(key, value)
-	})
+	return jsonx.PresentMembers(raw, keepsNull, f)
 }
 
 // readChecked is readMembers for text that has not been checked.
@@ -48,7 +43,7 @@ func readChecked(raw []byte, f func(key, value []byte) error) error {
 // keepsNull reports whether null in a member is not its absence.
 func keepsNull(key []byte) bool {
 	switch string(key) {
-	case "requestState", "inputResponses", "action", "resultType",
+	case "requestState", "inputRequests", "inputResponses", "action", "resultType",
 		MetaProtocolVersion, MetaClientCapabilities:
 		return true // refused: safety depends on them
 	case "structuredContent", "data":

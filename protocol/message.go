@@ -171,8 +171,8 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		if m == nil || m.ID.IsZero() {
 			return dst, fmt.Errorf("request: nil or without an id")
 		}
-		out := growForMessage(dst, len(m.ID.String())+len(m.Method)+len(m.Params))
-		out = envelope.AppendRequest(out, m.ID.String(), m.Method)
+		out := growForMessage(dst, len(m.ID.text)+len(m.Method)+len(m.Params))
+		out = envelope.AppendRequest(out, m.ID.text, m.Method)
 		return appendParams(dst, out, m.Method, m.Params)
 	case *Notification:
 		if m == nil {
@@ -188,7 +188,7 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 			return dst, fmt.Errorf("response %s: must have an error, "+
 				"or an id and a result that is a JSON object", m.ID)
 		}
-		return appendResponse(growForMessage(dst, len(m.ID.String())+len(m.Result)), m), nil
+		return appendResponse(growForMessage(dst, len(m.ID.text)+len(m.Result)), m), nil
 	}
 	return dst, fmt.Errorf("message: unknown type %T", m)
 }
@@ -214,9 +214,9 @@ func appendParams(before, out []byte, method string, params json.RawMessage) ([]
 
 func appendResponse(dst []byte, r *Response) []byte {
 	if r.Error != nil {
-		dst = appendError(envelope.BeginError(dst, r.ID.String()), r.Error)
+		dst = appendError(envelope.BeginError(dst, r.ID.text), r.Error)
 	} else {
-		dst = jsonx.AppendCompact(envelope.BeginResult(dst, r.ID.String()), r.Result)
+		dst = jsonx.AppendCompact(envelope.BeginResult(dst, r.ID.text), r.Result)
 	}
 	return append(dst, '}')
 }

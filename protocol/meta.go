@@ -218,7 +218,7 @@ func (m *RequestMeta) appendMeta(w *objectWriter) {
 	in.addNonEmptyText(MetaLogLevel, string(m.LogLevel))
 	if !m.ProgressToken.IsZero() {
 		in.addKey(MetaProgressToken)
-		in.dst = append(in.dst, m.ProgressToken.String()...)
+		in.dst = append(in.dst, m.ProgressToken.text...)
 	}
 	if len(m.Extra) > 0 {
 		err := walkMembers(m.Extra, func(key, value []byte) error {

@@ -61,8 +61,6 @@ func TestAdmit(t *testing.T) {
 		{"no name", "tools/call", "{" + goodMeta + `}`, -32602, "name"},
 		{"arguments not an object", "tools/call", "{" + goodMeta + `,"name":"x","arguments":[]}`,
 			-32602, "arguments"},
-		{"arguments null", "tools/call", "{" + goodMeta + `,"name":"x","arguments":null}`, -32602,
-			"arguments"},
 		{"params not an object", "tools/list", `[]`, -32600, "params"},
 		{"params null", "tools/list", `null`, -32600, "params"},
 		{"params not JSON", "tools/list", `{"a":`, -32700, "parse error"},

@@ -71,7 +71,6 @@ func TestProgress(t *testing.T) {
 		{"empty string", `""`, false},
 		{"large", `9007199254740993`, false},
 		{"none", ``, false},
-		{"null", `null`, true},
 		{"fraction", `1.5`, true},
 		{"object", `{}`, true},
 		{"boolean", `true`, true},
@@ -196,7 +195,7 @@ func TestLog(t *testing.T) {
 	if _, way := h.callWith(""); len(way) > 0 {
 		t.Errorf("without a level: sent %v", way)
 	}
-	for _, bad := range []string{`"loud"`, `"DEBUG"`, `""`, `null`, `7`, `{}`} {
+	for _, bad := range []string{`"loud"`, `"DEBUG"`, `""`, `7`, `{}`} {
 		r, way := h.callWith(`"` + protocol.MetaLogLevel + `":` + bad)
 		r.refused(protocol.CodeInvalidParams, protocol.MetaLogLevel)
 		if len(way) > 0 {

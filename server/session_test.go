@@ -1004,7 +1004,6 @@ func TestMalformedInitialize(t *testing.T) {
 	for _, tc := range []struct{ name, params, names string }{
 		{"no version", `{}`, "protocolVersion: "},
 		{"version", `{"protocolVersion":5,"capabilities":{}}`, "protocolVersion: "},
-		{"null capabilities", `{` + version + `,"capabilities":null}`, "capabilities: "},
 		{"array of capabilities", `{` + version + `,"capabilities":[]}`, "capabilities: "},
 		{"elicitation", `{` + version + `,"capabilities":{"elicitation":true}}`,
 			"capabilities: elicitation: "},

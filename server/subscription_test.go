@@ -181,7 +181,6 @@ func TestListenRefuses(t *testing.T) {
 		word          string
 	}{
 		{"no object", `"notifications":[]`, protocol.CodeInvalidParams, "notifications"},
-		{"null", `"notifications":null`, protocol.CodeInvalidParams, "notifications"},
 		{"no boolean", `"notifications":{"toolsListChanged":"true"}`, protocol.CodeInvalidParams, "toolsListChanged"},
 		{"no list", `"notifications":{"resourceSubscriptions":"x:a"}`, protocol.CodeInvalidParams, "resourceSubscriptions"},
 		{"no URI", `"notifications":{"resourceSubscriptions":["x:a",5]}`, protocol.CodeInvalidParams, "resourceSubscriptions"},

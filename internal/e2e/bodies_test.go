@@ -120,12 +120,12 @@ func messageAttacks() []attack {
 		{"method in another case", `{"jsonrpc":"2.0","id":7,"method":"Tools/Call","params":{"_meta":{$meta}}}`, 400, mismatch, "7"},
 		{"Method", `{"jsonrpc":"2.0","id":7,"Method":$method,"params":{}}`, 400, badRequest, "7"},
 		{"method and result", `{"jsonrpc":"2.0","id":7,"method":$method,"result":{}}`, 400, badRequest, "7"},
-		{"method and error", `{"jsonrpc":"2.0","id":7,"method":$method,"error":null}`, 400, badRequest, "7"},
+		{"method and error", `{"jsonrpc":"2.0","id":7,"method":$method,"error":{}}`, 400, badRequest, "7"},
 		{"a response", `{"jsonrpc":"2.0","id":7,"result":{}}`, 400, badRequest, ""},
 		{"method twice", `{"jsonrpc":"2.0","id":7,"method":$method,"method":$method}`, 400, parseError, ""},
 		{"id twice, hidden", `{"jsonrpc":"2.0","id":7,"\u0069d":8,"method":$method}`, 400, parseError, ""},
 		{"params twice", `{"jsonrpc":"2.0","id":7,"method":$method,"params":{},"params":{}}`, 400, parseError, ""},
-		{"params is null", `{"jsonrpc":"2.0","id":7,"method":$method,"params":null}`, 400, badRequest, "7"},
+		{"params is null", `{"jsonrpc":"2.0","id":7,"method":$method,"params":null}`, 400, badParams, "7"},
 		{"params is a list", `{"jsonrpc":"2.0","id":7,"method":$method,"params":[]}`, 400, badRequest, "7"},
 		{"params is text", `{"jsonrpc":"2.0","id":7,"method":$method,"params":"x"}`, 400, badRequest, "7"},
 		{"no params", `{"jsonrpc":"2.0","id":7,"method":$method}`, 400, badParams, "7"},
@@ -151,8 +151,6 @@ func paramsAttacks() []attack {
 		{"version is another", withMeta(`{"io.modelcontextprotocol/protocolVersion":"2099-01-01",` + caps + `}`), 400, mismatch, "7"},
 		{"version twice", withMeta(`{` + version + `,` + version + `}`), 400, parseError, ""},
 		{"no capabilities", withMeta(`{` + version + `}`), 400, badParams, "7"},
-		{"progress token is null", withMeta(`{` + version + `,` + caps + `,"progressToken":null}`),
-			400, badParams, "7"},
 		{"progress token is a fraction",
 			withMeta(`{` + version + `,` + caps + `,"progressToken":1.5}`), 400, badParams, "7"},
 		{"unknown log level", withMeta(`{` + version + `,` + caps + `,"io.modelcontextprotocol/logLevel":"loud"}`), 400, badParams, "7"},
@@ -223,7 +221,7 @@ func argumentAttacks() []attack {
 	arguments := func(args string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":$method,"params":{$key:$target,"arguments":` + args + `,"_meta":{$meta}}}`
 	}
-	for _, args := range []string{`null`, `1`, `"x"`, `true`, `[]`, `[{}]`} {
+	for _, args := range []string{`1`, `"x"`, `true`, `[]`, `[{}]`} {
 		list = append(list, attack{"arguments " + args, arguments(args), 400, badParams, "7"})
 	}
 	list = append(list,

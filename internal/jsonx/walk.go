@@ -15,6 +15,20 @@ import (
 // data must have passed [Check], or be part of something that has: Members
 // steps over values without validating them.
 func Members(data []byte, f func(key, value []byte) error) error {
+	return members(data, nil, f)
+}
+
+// PresentMembers is [Members] without the members whose value is null, except those that keepsNull
+// reports.
+func PresentMembers(
+	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
+) error {
+	return members(data, keepsNull, f)
+}
+
+func members(
+	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
+) error {
 	i := skipSpace(data, 0)
 	if i == len(data) || data[i] != '{' {
 		return typeError(Object, data)
@@ -40,8 +54,10 @@ func Members(data []byte, f func(key, value []byte) error) error {
 		if end < 0 {
 			return syntaxError(i, "malformed value")
 		}
-		if err := f(key, data[i:end:end]); err != nil {
-			return err
+		if keepsNull == nil || data[i] != 'n' || keepsNull(key) {
+			if err := f(key, data[i:end:end]); err != nil {
+				return err
+			}
 		}
 		more := false
 		if i, more, err = next(data, end, '}'); !more {
