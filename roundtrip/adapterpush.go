@@ -233,9 +233,7 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 // [Pusher] says; empty where it can.
 func (p *questioner) unreachableText() string {
 	if c, ok := p.call.Push.(interface{ CannotPush() string }); ok {
-		if why := c.CannotPush(); why != "" {
-			return fmt.Sprintf("nobody could be asked: %s", why)
-		}
+		return c.CannotPush()
 	}
 	return ""
 }

@@ -79,8 +79,7 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// parseInteger reads a number that is one, however it is spelled: 42, 42.0 and 4.2e1. It
-// decides on the text: a hostile exponent must not make a number of a billion digits. One
+// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One
 // that 64 bits do not hold is as good as any that is not safe.
 func parseInteger(text string) (int64, bool) {
 	plain, err := jsonx.AppendNumber(nil, []byte(text))

@@ -122,7 +122,8 @@ func decodeAnyNumber(d *jsontext.Decoder, v *any) error {
 	return nil
 }
 
-// decodeInteger decodes a number into any type of integer that does not decode itself.
+// decodeInteger decodes a number into any type of integer that does not decode itself. The
+// canonical form of an integer that fits has neither point nor exponent.
 func decodeInteger(d *jsontext.Decoder, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	set := setInt
@@ -137,10 +138,13 @@ func decodeInteger(d *jsontext.Decoder, v any) error {
 		return errors.ErrUnsupported
 	}
 	raw, err := d.ReadValue()
-	if err == nil && !set(target, raw) {
-		err = rangeError(raw, "is no value of the integer type")
+	if err != nil {
+		return err
 	}
-	return err
+	if plain, err := AppendNumber(nil, raw); err != nil || !set(target, plain) {
+		return rangeError(raw, "is no value of the integer type")
+	}
+	return nil
 }
 
 // decodeNumber decodes a json.Number, which the codec takes for any string

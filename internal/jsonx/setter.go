@@ -29,20 +29,8 @@ func setBool(v reflect.Value, raw []byte) bool {
 	return err == nil || isNull(raw)
 }
 
-// wholeText returns the plain spelling of a number whose value is an integer: 5 for 5.0 and 50e-1,
-// 0 for -0. It decides on the text, and returns others as they are.
-func wholeText(raw []byte) string {
-	if plain, err := AppendNumber(nil, raw); err == nil && !bytes.Contains(plain, []byte("e")) {
-		return string(plain)
-	}
-	return string(raw)
-}
-
 func setInt(v reflect.Value, raw []byte) bool {
 	n, err := strconv.ParseInt(string(raw), 10, v.Type().Bits())
-	if err != nil {
-		n, err = strconv.ParseInt(wholeText(raw), 10, v.Type().Bits())
-	}
 	if err != nil || KindOf(raw) != Number {
 		return isNull(raw)
 	}
@@ -52,9 +40,6 @@ func setInt(v reflect.Value, raw []byte) bool {
 
 func setUint(v reflect.Value, raw []byte) bool {
 	n, err := strconv.ParseUint(string(raw), 10, v.Type().Bits())
-	if err != nil {
-		n, err = strconv.ParseUint(wholeText(raw), 10, v.Type().Bits())
-	}
 	if err != nil || KindOf(raw) != Number {
 		return isNull(raw)
 	}

@@ -40,7 +40,7 @@ type TextSender interface {
 // A PushChecker is a server.BackSender that may have no way for a question: a response of
 // JSON holds nothing but the response.
 type PushChecker interface {
-	// CannotPush returns why no question can go out now, and what helps; empty: one can.
+	// CannotPush tells the client why no question can go out now; empty: one can.
 	CannotPush() string
 }
 

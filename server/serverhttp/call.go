@@ -166,9 +166,6 @@ func (b notifyChannel) Notify(ctx context.Context, n *protocol.Notification) err
 }
 
 func (b notifyChannel) sendMessage(ctx context.Context, m protocol.Message) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	message, err := protocol.AppendMessage(nil, m)
 	if err != nil {
 		return err
@@ -177,6 +174,9 @@ func (b notifyChannel) sendMessage(ctx context.Context, m protocol.Message) erro
 }
 
 func (b notifyChannel) sendText(ctx context.Context, message []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if s := b.sideStream(); s != nil {
 		return s.Send(ctx, message)
 	}
@@ -217,9 +217,6 @@ func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 
 // SendText implements [transport.TextSender].
 func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	return b.sendText(ctx, request)
 }
 
@@ -228,9 +225,9 @@ func (b sessionChannel) CannotPush() string {
 	if b.sideStream() != nil {
 		return ""
 	}
-	return "the Accept header of the call admits " + typeJSON + " alone, and the client has no " +
-		"GET stream open; send Accept: " + typeJSON + ", " + typeEvents +
-		", or open a GET stream"
+	return "nobody could be asked: the Accept header of the call admits application/json alone, " +
+		"and the client has no GET stream open; send Accept: application/json, " +
+		"text/event-stream, or open a GET stream"
 }
 
 // CloseStream implements [transport.StreamCloser].

@@ -80,7 +80,7 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 // (basic/transports, "Resumability and Redelivery").
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	if _, events := acceptedForms(r.Header["Accept"]); !events {
-		rw.refuseRequest(notAcceptable(typeEvents))
+		rw.refuseRequest(notAcceptable(protocol.ID{}, typeEvents))
 		return
 	}
 	s := h.findOrForward(rw, r, p, &legacyPost{})

@@ -170,9 +170,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	principal protocol.Principal) {
 	if request.Method == protocol.MethodListen {
 		if rw.jsonOnly {
-			f := notAcceptable(typeEvents)
-			f.id = request.ID
-			rw.refuseRequest(f)
+			rw.refuseRequest(notAcceptable(request.ID, typeEvents))
 			return
 		}
 		rw.task.DrainCause = server.ErrClosed // which is answered with a result

@@ -35,14 +35,14 @@ func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	json, events := acceptedForms(header["Accept"])
 	rw.jsonOnly, rw.eventsOnly = json && !events, events && !json
 	if !json && !events {
-		return notAcceptable(typeJSON + " or " + typeEvents)
+		return notAcceptable(protocol.ID{}, typeJSON+" or "+typeEvents)
 	}
 	return nil
 }
 
 // notAcceptable is the fault of a client that does not take what a response needs.
-func notAcceptable(types string) *fault {
-	return &fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept,
+func notAcceptable(id protocol.ID, types string) *fault {
+	return &fault{status: http.StatusNotAcceptable, reason: event.RefusedAccept, id: id,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
 }
 

@@ -192,10 +192,9 @@ func (rw *responseWriter) endLocked() {
 	}
 }
 
-// writeResponse writes the response: as an event if a stream has begun or the client
-// takes nothing else, otherwise as JSON with the status. Other statuses than 200 go out
-// with JSON whatever Accept says, which RFC 9110, 12.4.1 allows: clients act on them.
-// Goroutines that a handler left running cannot write afterwards.
+// writeResponse writes the response: as an event if a stream has begun, or if the client
+// takes nothing else and the status is 200 (clients act on others), else as JSON with the
+// status. Goroutines that a handler left running cannot write afterwards.
 func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
