@@ -217,9 +217,8 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 }
 
 // readArguments returns arguments as the handler gets them, without the nulls that mean
-// absent, once they match the input schema. Those that are not known to be strict JSON,
-// because middleware made them, are checked for that first. The state of a flow stays bound
-// to the arguments as they came.
+// absent; the state of a flow stays bound to them as they came. Those that are not known to
+// be strict JSON, because middleware made them, are checked for that, too.
 func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawMessage, error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments, checked = json.RawMessage("{}"), true

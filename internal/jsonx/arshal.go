@@ -22,8 +22,7 @@ var (
 		jsontext.AllowInvalidUTF8(false),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeNumber)))
 
-	// integerDecoding is not authorDecoding, because a function for any type takes five
-	// allocations a value.
+	// integerDecoding is apart: a function for any type allocates for each value.
 	integerDecoding = json.JoinOptions(authorDecoding,
 		json.WithUnmarshalers(json.JoinUnmarshalers(
 			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeInteger))))
@@ -127,14 +126,11 @@ func decodeAnyNumber(d *jsontext.Decoder, v *any) error {
 func decodeInteger(d *jsontext.Decoder, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	set := setInt
-	switch {
-	case target.CanInt():
-	case target.CanUint():
+	if target.CanUint() {
 		set = setUint
-	default:
-		return errors.ErrUnsupported
 	}
-	if d.PeekKind() != '0' || DecodesItself(target.Type()) {
+	if d.PeekKind() != '0' || !target.CanInt() && !target.CanUint() ||
+		DecodesItself(target.Type()) {
 		return errors.ErrUnsupported
 	}
 	raw, err := d.ReadValue()

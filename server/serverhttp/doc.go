@@ -14,13 +14,11 @@
 // it becomes a stream of events whose last one is the response. Which of the
 // two is decided as late as possible, so that refusals keep their HTTP status.
 //
-// Accept chooses the form where it admits one alone: hosts that send one type are
-// many. With text/event-stream alone the response is an event. With application/json
-// alone nothing goes out but the response: a modern client is asked in it; in a
-// session questions and notifications go to the GET stream that the client has open.
-// Where there is none notifications are dropped, and a call that asks is refused
-// before its question, in words that name Accept. Status 406 is for what the form
-// cannot carry, subscriptions/listen as JSON, and never comes after a handler began.
+// Accept chooses the form, since many hosts admit one alone. With application/json
+// alone nothing goes out but the response. In a session notifications and questions
+// then go to the GET stream that the client has open; where there is none the first
+// are dropped, and a call that asks is refused before its question. Status 406 is for
+// what the form cannot carry (subscriptions/listen as JSON), before a handler runs.
 //
 // # What is checked
 //
