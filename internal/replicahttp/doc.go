@@ -6,6 +6,9 @@
 //	               └─────── request, hop ──→ owner ──→ handler
 //	client ←──────────────  response, reply ──┘
 //
+// While a request is in flight the owner proves itself again. A request whose owner stays silent
+// ends: see watchHop.
+//
 // A request is passed on once. Its owner checks the hop, then serves it as it serves
 // its own clients' requests: it authenticates the caller again.
 package replicahttp

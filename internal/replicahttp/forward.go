@@ -52,13 +52,17 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		result.Err = f.classifyUnsent(r.Context(), err)
 		return
 	}
-	hop := &hop{forwarder: f, arrived: r, owner: owner, channel: c, body: body}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	hop := &hop{forwarder: f, arrived: r, owner: owner, channel: c, body: body, cut: cancel}
+	defer f.watchHop(hop)()
 	pool := &buffers{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: hop.rewriteRequest, Transport: hop, FlushInterval: -1, BufferPool: pool,
 		ErrorLog: log.New(io.Discard, "", 0), // done is told
 		ModifyResponse: func(response *http.Response) error {
 			result.Status = response.StatusCode
+			response.Body = watchedBody{response.Body, hop}
 			pool.small = response.Header.Get("Content-Type") == "text/event-stream"
 			header := w.Header()
 			for key := range response.Header { // what the owner says replaces what is there
@@ -68,7 +72,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { result.Err = err },
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // classifyUnsent says what a failure before the request was sent means.
@@ -93,20 +97,18 @@ type hop struct {
 	owner     replica.Owner
 	channel   *channel
 	body      []byte
+	cut       context.CancelCauseFunc // ends the request because the owner is silent
+	peer      *peer
 }
 
-// rewriteRequest prepares the request that is sent. The headers that proxies in front of the
-// replicas have set are kept: the owner authenticates by the same headers.
+// rewriteRequest prepares the request that is sent. It has the headers that arrived: the owner
+// authenticates by them and holds the body against them. The client does not choose by
+// Connection which of them go missing, and those that proxies have set are kept.
 func (h *hop) rewriteRequest(p *httputil.ProxyRequest) {
-	// A client that names the session in Connection does not have it removed either.
-	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
-		"X-Forwarded-Proto", HeaderSession} {
-		if values, ok := p.In.Header[key]; ok {
-			p.Out.Header[key] = values
-		}
-	}
-	for _, key := range [...]string{"Connection", "Upgrade", "Expect", headerChallenge, headerHop,
-		headerProof, headerReply} {
+	p.Out.Header = p.In.Header.Clone()
+	for _, key := range [...]string{"Connection", "Proxy-Connection", "Keep-Alive",
+		"Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Expect", headerChallenge, headerHop, headerProof, headerReply} {
 		delete(p.Out.Header, key)
 	}
 	p.Out.Host, p.Out.Trailer = p.In.Host, nil
@@ -183,11 +185,13 @@ func (h *hop) sendOnce(request *http.Request) (*http.Response, replica.Verdict, 
 
 // classifyFailure says what it means that there is no response.
 func (h *hop) classifyFailure(ctx context.Context, connected bool, err error) error {
+	cause := context.Cause(ctx)
 	switch {
-	case ctx.Err() != nil && (!connected || h.arrived.Method == http.MethodGet):
-		return context.Cause(ctx) // a GET does nothing that could be done twice
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+	case cause != nil && (!connected || h.arrived.Method == http.MethodGet ||
+		errors.Is(cause, ErrOutcomeUnknown)):
+		return cause // a GET does nothing that could be done twice
+	case cause != nil:
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause)
 	case connected:
 		h.forwarder.dropChannel(h.owner, h.channel, nil)
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

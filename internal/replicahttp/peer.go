@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -31,7 +32,10 @@ type peer struct {
 	channel  *channel // nil: none, or failed
 	failed   error    // of the last attempt
 	until    time.Time
-	attempt  chan struct{} // closed when the attempt under way ends; nil: there is none
+	attempt  chan struct{}     // closed when the attempt under way ends; nil: there is none
+	hops     map[*hop]struct{} // in flight
+	watch    *time.Timer       // begins the next attempt while there are hops
+	heard    time.Time         // when something came from the owner last
 }
 
 // A channel is one on which requests can be sent.
@@ -48,11 +52,7 @@ type channel struct {
 func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*channel, error) {
 	for {
 		f.mu.Lock()
-		p, ok := f.peers.Get(owner)
-		if !ok {
-			p = &peer{}
-			f.peers.Put(owner, p)
-		}
+		p := f.findPeerLocked(owner)
 		if time.Now().Before(p.until) {
 			defer f.mu.Unlock()
 			return p.channel, p.failed
@@ -61,16 +61,30 @@ func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*chan
 			defer f.mu.Unlock()
 			return nil, p.failed
 		}
-		if p.attempt == nil {
-			p.attempt = make(chan struct{})
-			// Not under ctx: others may wait for the attempt.
-			go f.attemptProof(owner, p)
-		}
+		f.beginAttemptLocked(owner, p)
 		attempt := p.attempt
 		f.mu.Unlock()
 		if err := f.awaitAttempt(ctx, p, attempt); err != nil {
 			return nil, err
 		}
+	}
+}
+
+func (f *Forwarder) findPeerLocked(owner replica.Owner) *peer {
+	p, ok := f.peers.Get(owner)
+	if !ok {
+		p = &peer{}
+		f.peers.Put(owner, p)
+	}
+	return p
+}
+
+// beginAttemptLocked begins an attempt to open a channel to p unless one is under way. It has no
+// context of a caller, because others may wait for it.
+func (f *Forwarder) beginAttemptLocked(owner replica.Owner, p *peer) {
+	if p.attempt == nil {
+		p.attempt = make(chan struct{})
+		go f.attemptProof(owner, p)
 	}
 }
 
@@ -110,6 +124,7 @@ func (f *Forwarder) attemptProof(owner replica.Owner, p *peer) {
 	}
 	close(p.attempt)
 	p.attempt = nil
+	watchPeerLocked(p, err)
 }
 
 // dropChannel has the next request open another channel. A failure is remembered for
@@ -138,12 +153,13 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // findURL returns the address of an owner. One that drains may have been taken out of the
-// directory, and so may one that is about to: where it proved itself last is tried then.
+// directory, and so may one that is about to: where it proved itself last is tried then. So is it
+// while requests are in flight, which went there.
 func (f *Forwarder) findURL(ctx context.Context, owner replica.Owner, p *peer) (*url.URL, error) {
 	f.mu.Lock()
-	last, draining := p.url, p.draining
+	last, known := p.url, p.url != nil && (p.draining || len(p.hops) > 0)
 	f.mu.Unlock()
-	if draining {
+	if known {
 		return last, nil
 	}
 	found, err := f.callLocate(ctx, owner.Name)
@@ -200,11 +216,8 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 	connected := false
 	response, err := f.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx,
 		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})))
-	if err != nil && connected && ctx.Err() != nil {
-		return nil, false, &UnreachableError{fmt.Errorf("the owner does not answer: %w", err)}
-	}
 	if err != nil {
-		return nil, false, fmt.Errorf("the owner cannot be reached: %w", err)
+		return nil, false, classifyNoProof(ctx, connected, err)
 	}
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // so that the connection can be used again
 	response.Body.Close()
@@ -214,6 +227,20 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 			"does not prove to be it", response.StatusCode)
 	}
 	return &channel{id: proof.Channel, url: at}, proof.Draining, nil
+}
+
+// classifyNoProof says what it means that an owner was sent a challenge and there is no response.
+func classifyNoProof(ctx context.Context, connected bool, err error) error {
+	_, dial := errors.AsType[*net.OpError](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	timeout, ok := errors.AsType[net.Error](err)
+	switch silent := ctx.Err() == nil && ok && timeout.Timeout() && !dns; {
+	case connected && ctx.Err() != nil, silent && !dial: // or no end of the TLS handshake
+		return &UnreachableError{fmt.Errorf("%w: %w", errSilent, err)}
+	case silent:
+		return fmt.Errorf("the owner cannot be reached: %w: %w", errSilent, err)
+	}
+	return fmt.Errorf("the owner cannot be reached: %w", err)
 }
 
 // AnswerChallenge answers a challenge of another replica. It reports false when r is none.
