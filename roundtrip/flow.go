@@ -266,8 +266,7 @@ func calledByHandler() bool {
 		frames := runtime.CallersFrames(callers[:n])
 		for more := true; more; {
 			var frame runtime.Frame
-			frame, more = frames.Next()
-			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
+			if frame, more = frames.Next(); strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
 				return true
 			}
 		}

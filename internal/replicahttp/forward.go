@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/replica"
 )
@@ -52,10 +53,14 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		result.Err = f.classifyUnsent(r.Context(), err)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	hop := &hop{forwarder: f, arrived: r, owner: owner, channel: c, body: body, cut: cancel}
-	defer f.watchHop(hop)()
+	ctx, cut := context.WithCancelCause(r.Context())
+	defer cut(nil)
+	hop := &hop{forwarder: f, arrived: r.WithContext(ctx), owner: owner, channel: c, body: body,
+		peer: c.peer, began: time.Now(), cut: cut}
+	f.mu.Lock()
+	hop.watch = time.AfterFunc(watchInterval, hop.watchOwner)
+	f.mu.Unlock()
+	defer hop.watch.Stop()
 	pool := &buffers{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: hop.rewriteRequest, Transport: hop, FlushInterval: -1, BufferPool: pool,
@@ -72,7 +77,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { result.Err = err },
 	}
-	proxy.ServeHTTP(w, r.WithContext(ctx))
+	proxy.ServeHTTP(w, hop.arrived)
 }
 
 // classifyUnsent says what a failure before the request was sent means.
@@ -97,8 +102,10 @@ type hop struct {
 	owner     replica.Owner
 	channel   *channel
 	body      []byte
-	cut       context.CancelCauseFunc // ends the request because the owner is silent
 	peer      *peer
+	began     time.Time
+	watch     *time.Timer             // runs watchOwner
+	cut       context.CancelCauseFunc // ends the request because the owner is silent
 }
 
 // rewriteRequest prepares the request that is sent. It has the headers that arrived: the owner
@@ -185,13 +192,11 @@ func (h *hop) sendOnce(request *http.Request) (*http.Response, replica.Verdict, 
 
 // classifyFailure says what it means that there is no response.
 func (h *hop) classifyFailure(ctx context.Context, connected bool, err error) error {
-	cause := context.Cause(ctx)
 	switch {
-	case cause != nil && (!connected || h.arrived.Method == http.MethodGet ||
-		errors.Is(cause, ErrOutcomeUnknown)):
-		return cause // a GET does nothing that could be done twice
-	case cause != nil:
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause)
+	case ctx.Err() != nil && (!connected || h.arrived.Method == http.MethodGet):
+		return context.Cause(ctx) // a GET does nothing that could be done twice
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	case connected:
 		h.forwarder.dropChannel(h.owner, h.channel, nil)
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

@@ -32,16 +32,15 @@ type peer struct {
 	channel  *channel // nil: none, or failed
 	failed   error    // of the last attempt
 	until    time.Time
-	attempt  chan struct{}     // closed when the attempt under way ends; nil: there is none
-	hops     map[*hop]struct{} // in flight
-	watch    *time.Timer       // begins the next attempt while there are hops
-	heard    time.Time         // when something came from the owner last
+	heard    time.Time     // when something came from the owner last
+	attempt  chan struct{} // closed when the attempt under way ends; nil: there is none
 }
 
 // A channel is one on which requests can be sent.
 type channel struct {
 	id   replica.ChannelID
 	url  *url.URL
+	peer *peer
 	last atomic.Uint64 // sequence number
 }
 
@@ -52,7 +51,11 @@ type channel struct {
 func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*channel, error) {
 	for {
 		f.mu.Lock()
-		p := f.findPeerLocked(owner)
+		p, ok := f.peers.Get(owner)
+		if !ok {
+			p = &peer{}
+			f.peers.Put(owner, p)
+		}
 		if time.Now().Before(p.until) {
 			defer f.mu.Unlock()
 			return p.channel, p.failed
@@ -68,15 +71,6 @@ func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*chan
 			return nil, err
 		}
 	}
-}
-
-func (f *Forwarder) findPeerLocked(owner replica.Owner) *peer {
-	p, ok := f.peers.Get(owner)
-	if !ok {
-		p = &peer{}
-		f.peers.Put(owner, p)
-	}
-	return p
 }
 
 // beginAttemptLocked begins an attempt to open a channel to p unless one is under way. It has no
@@ -121,10 +115,10 @@ func (f *Forwarder) attemptProof(owner replica.Owner, p *peer) {
 	p.channel, p.failed, p.until = c, err, time.Now().Add(failureLife)
 	if err == nil {
 		p.url, p.draining, p.until = c.url, draining, time.Now().Add(replica.ChannelUse)
+		p.heard = time.Now()
 	}
 	close(p.attempt)
 	p.attempt = nil
-	watchPeerLocked(p, err)
 }
 
 // dropChannel has the next request open another channel. A failure is remembered for
@@ -153,11 +147,11 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // findURL returns the address of an owner. One that drains may have been taken out of the
-// directory, and so may one that is about to: where it proved itself last is tried then. So is it
-// while requests are in flight, which went there.
+// directory, and so may one that is about to: where it proved itself last is tried then. Nor is
+// the directory asked each time that an owner of requests in flight proves itself.
 func (f *Forwarder) findURL(ctx context.Context, owner replica.Owner, p *peer) (*url.URL, error) {
 	f.mu.Lock()
-	last, known := p.url, p.url != nil && (p.draining || len(p.hops) > 0)
+	last, known := p.url, p.draining || time.Since(p.heard) < 2*replica.ChannelUse
 	f.mu.Unlock()
 	if known {
 		return last, nil
@@ -226,19 +220,18 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 		return nil, false, fmt.Errorf("who answers at the address of the owner, with status %d, "+
 			"does not prove to be it", response.StatusCode)
 	}
-	return &channel{id: proof.Channel, url: at}, proof.Draining, nil
+	return &channel{id: proof.Channel, url: at, peer: p}, proof.Draining, nil
 }
 
 // classifyNoProof says what it means that an owner was sent a challenge and there is no response.
 func classifyNoProof(ctx context.Context, connected bool, err error) error {
-	_, dial := errors.AsType[*net.OpError](err)
-	_, dns := errors.AsType[*net.DNSError](err)
 	timeout, ok := errors.AsType[net.Error](err)
-	switch silent := ctx.Err() == nil && ok && timeout.Timeout() && !dns; {
-	case connected && ctx.Err() != nil, silent && !dial: // or no end of the TLS handshake
+	_, dns := errors.AsType[*net.DNSError](err)
+	switch {
+	case connected && ctx.Err() != nil:
 		return &UnreachableError{fmt.Errorf("%w: %w", errSilent, err)}
-	case silent:
-		return fmt.Errorf("the owner cannot be reached: %w: %w", errSilent, err)
+	case ctx.Err() == nil && ok && timeout.Timeout() && !dns:
+		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return fmt.Errorf("the owner cannot be reached: %w", err)
 }

@@ -1,8 +1,8 @@
 package replicahttp_test
 
 import (
-	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -136,6 +136,7 @@ type sent struct {
 // send sends a request on a connection of its own.
 func (f *fakeFleet) send(t *testing.T, method string) sent {
 	client := f.other.Client()
+	defer time.Sleep(5 * time.Second) // a challenge may be under way, which the bubble waits for
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	response, err := client.Do(newRequest(t, method, pipehttp.URL, f.id, ping))
@@ -271,16 +272,13 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	out := bufio.NewWriter(os.Stdout)
 	server := &http.Server{Handler: f.Wrap(http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = out.WriteString("entered\n")
-			_ = out.Flush()
+			fmt.Println("entered")
 			<-r.Context().Done()
 		}), replicahttp.WrapOptions{})}
+	fmt.Printf("http://%s\n%s\n", listener.Addr(), id)
 	go func() { _ = server.Serve(listener) }()
-	_, _ = out.WriteString("http://" + listener.Addr().String() + "\n" + id + "\n")
-	_ = out.Flush()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = server.Close()
 }
