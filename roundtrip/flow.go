@@ -256,9 +256,8 @@ func noRound(ctx context.Context) error {
 		"pass on the one that the handler was called with", ErrNoRound)
 }
 
-// calledByHandler reports whether a handler runs further up on this goroutine, which decides about
-// keys and order of questions that have no keys. It searches the whole stack, which handlers that
-// recurse make deep; most find theirs among the first frames.
+// calledByHandler reports whether a handler runs further up on this goroutine, however deep the
+// stack is: keys and order of questions that the author gave no keys depend on it.
 func calledByHandler() bool {
 	for size := 64; ; size *= 4 {
 		callers := make([]uintptr, size)
@@ -266,7 +265,8 @@ func calledByHandler() bool {
 		frames := runtime.CallersFrames(callers[:n])
 		for more := true; more; {
 			var frame runtime.Frame
-			if frame, more = frames.Next(); strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
+			frame, more = frames.Next()
+			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
 				return true
 			}
 		}

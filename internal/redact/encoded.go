@@ -31,8 +31,7 @@ func (b beginnings) maskCut(text string) string {
 	hidden := make([]bool, len(text))
 	for i, n := 0, 0; i+minBeginning <= len(text); i += 1 + n/64 { // n/64 keeps it linear
 		n = b.commonLength(text[i:])
-		next, _ := utf8.DecodeRuneInString(text[i+n:])
-		if n >= minBeginning && !wordRune(next) {
+		if next, _ := utf8.DecodeRuneInString(text[i+n:]); n >= minBeginning && !wordRune(next) {
 			hide(hidden[i : i+n])
 		}
 	}

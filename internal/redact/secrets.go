@@ -98,9 +98,8 @@ func (s *Secrets) addPart(part string) {
 	}
 }
 
-// Redact returns text with the secrets masked, in every usual escaping, cut off after minBeginning
-// bytes or more, and where they have minPart bytes in base64 and hexadecimal; and with what looks
-// like a credential masked too.
+// Redact returns text with the secrets masked, in every usual escaping, cut off, in base64 and in
+// hexadecimal, and with what looks like a credential masked too.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
 		return LeftOut

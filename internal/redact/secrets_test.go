@@ -78,8 +78,8 @@ func TestRedactFindsEncodedSecrets(t *testing.T) {
 		"hex":                   hex.EncodeToString,
 		"upper case hex":        func(b []byte) string { return fmt.Sprintf("%X", b) },
 	} {
-		for _, secret := range []string{"hunter22", "pass phrase", "???>>>~~~\xff", "Zürich \"1\"\n2",
-			strings.Repeat("long ", 50) + "."} {
+		for _, secret := range []string{"hunter22", "pass phrase", "???>>>~~~\xff",
+			"Zürich \"1\"\n2", strings.Repeat("long ", 50) + "."} {
 			var s redact.Secrets
 			s.AddText("something else")
 			s.AddText(secret)

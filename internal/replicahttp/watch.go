@@ -17,9 +17,8 @@ const watchInterval = 10 * time.Second
 var errSilent = errors.New("the owner does not answer")
 
 // watchOwner has the owner prove itself if nothing came from it lately, and runs again later. It
-// cuts the hop when nothing has come for replica.ChannelUse. Only silence does that: an owner that
-// shuts down refuses connections and finishes what it has begun, and the connections to one that
-// died break by themselves.
+// cuts the hop when nothing has come for replica.ChannelUse. Only silence does that: who shuts down
+// refuses connections and finishes what it has begun, and connections to the dead break.
 func (h *hop) watchOwner() {
 	f := h.forwarder
 	f.mu.Lock()
