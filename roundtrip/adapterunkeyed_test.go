@@ -54,35 +54,40 @@ func TestEqualQuestionsWithoutKeys(t *testing.T) {
 		{"second refused", yes, no, "accept accept decline"},
 		{"both refused", no, no, "decline accept decline"},
 	} {
-		answers := []string{tc.first, yes, tc.second}
-		t.Run(tc.name+"/modern", func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, handler)
-			for i, answer := range answers {
-				key := fmt.Sprint("question-", i+1)
-				c.ask(key)
-				c.answer(key, answer)
+		answerInOrder(t, tc.name, handler, []string{tc.first, yes, tc.second}, tc.want)
+	}
+}
+
+// answerInOrder has a handler ask equal or different questions without keys, in both eras.
+func answerInOrder(t *testing.T, name string, handler roundtrip.Handler, answers []string,
+	want string) {
+	t.Run(name+"/modern", func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, handler)
+		for i, answer := range answers {
+			key := fmt.Sprint("question-", i+1)
+			c.ask(key)
+			c.answer(key, answer)
+		}
+		if got := c.done(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	for _, m := range modes {
+		if m.version.Era() == protocol.Modern {
+			continue
+		}
+		t.Run(name+"/"+m.name, func(t *testing.T) {
+			j := newJourney(t, m, roundtrip.Options{}, nil, handler)
+			asked := 0
+			j.human.answer = func(context.Context, protocol.InputRequest,
+				func()) (json.RawMessage, error) {
+				asked++
+				return json.RawMessage(answers[asked-1]), nil
 			}
-			if got := c.done(); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+			if got := j.done(); got != want || asked != len(answers) {
+				t.Errorf("got %q after %d questions, want %q", got, asked, want)
 			}
 		})
-		for _, m := range modes {
-			if m.version.Era() == protocol.Modern {
-				continue
-			}
-			t.Run(tc.name+"/"+m.name, func(t *testing.T) {
-				j := newJourney(t, m, roundtrip.Options{}, nil, handler)
-				asked := 0
-				j.human.answer = func(context.Context, protocol.InputRequest,
-					func()) (json.RawMessage, error) {
-					asked++
-					return json.RawMessage(answers[asked-1]), nil
-				}
-				if got := j.done(); got != tc.want || asked != len(answers) {
-					t.Errorf("got %q after %d questions, want %q", got, asked, tc.want)
-				}
-			})
-		}
 	}
 }
 
@@ -313,5 +318,43 @@ func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 	c.refused(protocol.CodeRefused, "question-1")
 	if ignored := one[event.DeclineIgnored](t, c.events); ignored.Key != "question-1" {
 		t.Errorf("%+v", ignored)
+	}
+}
+
+// The order of questions is known however deep in its recursion a handler asks.
+func TestQuestionsWithoutKeysFromDeepInTheHandler(t *testing.T) {
+	for _, depth := range []int{0, 50, 300, 5000} {
+		handler := func(ctx context.Context) (protocol.Result, error) {
+			var answers []string
+			for range 2 {
+				answer, err := askBelow(ctx, depth)
+				if err != nil {
+					return nil, err
+				}
+				answers = append(answers, answer)
+			}
+			return say(strings.Join(answers, " "))
+		}
+		answerInOrder(t, fmt.Sprint(depth), handler, []string{no, yes}, "decline accept")
+	}
+}
+
+// askBelow asks the same at some depth of calls.
+func askBelow(ctx context.Context, depth int) (string, error) {
+	if depth == 0 {
+		return askPlainly(ctx, "Sure?")
+	}
+	answer, err := askBelow(ctx, depth-1)
+	return answer, err
+}
+
+// The mistake of a handler is told from that of other code at any depth, too.
+func TestAContextWithoutARoundIsExplainedAtAnyDepth(t *testing.T) {
+	for _, depth := range []int{0, 300, 5000} {
+		c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+			_, err := askBelow(context.Background(), depth)
+			return nil, err
+		})
+		contains(t, c.done(), "this is a handler")
 	}
 }

@@ -256,20 +256,21 @@ func noRound(ctx context.Context) error {
 		"pass on the one that the handler was called with", ErrNoRound)
 }
 
-// maxFrames bounds the search for a handler on the stack.
-const maxFrames = 256
-
-// calledByHandler reports whether a handler runs further up on this goroutine. Only the text
-// of an error depends on it.
+// calledByHandler reports whether a handler runs further up on this goroutine, however deep the
+// stack is: keys and order of questions that the author gave no keys depend on it.
 func calledByHandler() bool {
-	callers := make([]uintptr, maxFrames)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
-	for {
-		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
-			return true
+	for size := 64; ; size *= 4 {
+		callers := make([]uintptr, size)
+		n := runtime.Callers(2, callers)
+		frames := runtime.CallersFrames(callers[:n])
+		for more := true; more; {
+			var frame runtime.Frame
+			frame, more = frames.Next()
+			if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
+				return true
+			}
 		}
-		if !more {
+		if n < size {
 			return false
 		}
 	}

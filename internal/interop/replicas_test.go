@@ -3,9 +3,15 @@
 package interop_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -226,7 +232,56 @@ func openWhileDraining(t *testing.T, p proxy, f *fleet) {
 			t.Errorf("initialize: %d %s", status, text)
 		}
 	}
+	for i := range 20 * len(f.replicas) {
+		if status := sendInTwo(t, address, initialize); status != http.StatusOK {
+			t.Errorf("initialize %d, in two writes: %d", i, status)
+		}
+	}
+	if refused := countRefused(t, address, initialize, 400, 16); refused > 0 {
+		t.Errorf("%d of 400 requests, 16 at once, were refused", refused)
+	}
 	for _, r := range f.replicas {
 		r.kill(t) // instead of waiting until the sessions have ended
 	}
+}
+
+// sendInTwo sends a POST whose body follows its head by itself, as some clients write them.
+func sendInTwo(t *testing.T, address, body string) (status int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+		"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n", address,
+		len(body))
+	time.Sleep(10 * time.Millisecond) // else the kernel may send both at once
+	_, _ = io.WriteString(conn, body)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// countRefused sends requests, some at once, and returns how many did not get 200.
+func countRefused(t *testing.T, address, body string, requests, atOnce int) int {
+	var next, refused atomic.Int32
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			for next.Add(1) <= int32(requests) {
+				status, _ := send(t, http.MethodPost, "http://"+address+"/mcp", "", "", body)
+				if status != http.StatusOK {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(refused.Load())
 }

@@ -1,8 +1,8 @@
 // Package redact masks secrets in texts before they are logged. It finds them in two ways:
 //
-//   - [Secrets] masks what a request has brought, in all spellings, and what looks like a
-//     credential. It is for errors of handlers and hooks, which know nothing of our secrets but may
-//     quote the request.
+//   - [Secrets] masks what a request has brought, in all spellings and encodings, and what looks
+//     like a credential. It is for errors of handlers and hooks, which know nothing of our secrets
+//     but may quote the request.
 //   - [MaskParts] masks credentials that are known, whole and in parts of eight bytes and more. It
 //     is for errors of authentication, which quote parts of tokens.
 //

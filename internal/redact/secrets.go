@@ -98,18 +98,22 @@ func (s *Secrets) addPart(part string) {
 	}
 }
 
-// Redact returns text with the secrets masked, in every usual escaping, and with what looks like a
-// credential masked too.
+// Redact returns text with the secrets masked, in every usual escaping, cut off, in base64 and in
+// hexadecimal, and with what looks like a credential masked too.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
 		return LeftOut
 	}
-	var forms []string
+	var forms, cut []string
 	for _, secret := range s.list {
 		if len(secret) <= len(text) {
 			forms = appendSpellings(forms, secret)
+		} else {
+			cut = appendSpellings(cut, secret[:len(text)])
 		}
 	}
+	begin := newBeginnings(append(cut, forms...))
+	text = begin.maskEncoded(text)
 	// The longest first: a secret may be part of another.
 	slices.SortFunc(forms,
 		func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
@@ -122,7 +126,7 @@ func (s *Secrets) Redact(text string) string {
 	for _, form := range forms[:short] {
 		pairs = append(pairs, form, Mask)
 	}
-	text = strings.NewReplacer(pairs...).Replace(text)
+	text = begin.maskCut(strings.NewReplacer(pairs...).Replace(text))
 	for _, form := range forms[short:] {
 		text = replaceWord(text, form)
 	}

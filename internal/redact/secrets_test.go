@@ -1,6 +1,8 @@
 package redact_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"strings"
@@ -63,6 +65,106 @@ func TestRedactFailsClosed(t *testing.T) {
 		if got != redact.LeftOut {
 			t.Errorf("got %.40q", got)
 		}
+	}
+}
+
+// TestRedactFindsEncodedSecrets: a secret of eight bytes and more is found in whatever text was
+// encoded with it, at whatever place.
+func TestRedactFindsEncodedSecrets(t *testing.T) {
+	for name, encode := range map[string]func([]byte) string{
+		"base64":                base64.StdEncoding.EncodeToString,
+		"base64 for URLs":       base64.URLEncoding.EncodeToString,
+		"base64 without filler": base64.RawStdEncoding.EncodeToString,
+		"hex":                   hex.EncodeToString,
+		"upper case hex":        func(b []byte) string { return fmt.Sprintf("%X", b) },
+	} {
+		for _, secret := range []string{"hunter22", "pass phrase", "???>>>~~~\xff",
+			"Zürich \"1\"\n2", strings.Repeat("long ", 50) + "."} {
+			var s redact.Secrets
+			s.AddText("something else")
+			s.AddText(secret)
+			for before := range 7 {
+				for after := range 7 {
+					plain := strings.Repeat("\xfb", before) + secret + strings.Repeat("}", after)
+					got := s.Redact("cannot read <" + encode([]byte(plain)) + ">: bad")
+					got = strings.ReplaceAll(got, "=", "")
+					if got != "cannot read <[redacted]>: bad" {
+						t.Fatalf("%s of %q: got %q", name, plain, got)
+					}
+				}
+			}
+			got := s.Redact("of JSON: " + encode(fmt.Appendf(nil, `{"x":%q}`, secret)))
+			if strings.TrimRight(got, "=") != "of JSON: [redacted]" {
+				t.Errorf("%s of %q in JSON: got %q", name, secret, got)
+			}
+		}
+	}
+}
+
+func TestRedactFindsSecretsThatAreCutOff(t *testing.T) {
+	var s redact.Secrets
+	for _, secret := range []string{"correct horse battery staple", "https://db.example/ada?x=1",
+		"https://db.example/ada?y=2", strings.Repeat("a secret that is longer than text ", 9)} {
+		s.AddText(secret)
+	}
+	for text, want := range map[string]string{
+		`bad "correct hors"`:              `bad "[redacted]"`,
+		"bad correct horse ba...":         "bad [redacted]...",
+		"bad correct horse b…":            "bad [redacted]…",
+		"bad correct hors":                "bad [redacted]",
+		"the correct horse":               "the [redacted]",
+		"correct horsemen":                "correct horsemen",
+		"correct h":                       "correct h",
+		"GET https://db.example/bob: no":  "GET https://db.example/bob: no",
+		"GET https://db.example/ada?: no": "GET [redacted]: no",
+		"bad: a secret that is so long":   "bad: a secret that is so long",
+		"bad: a secret that is longer":    "bad: [redacted]",
+	} {
+		if got := s.Redact(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestRedactLeavesOtherWords: what only looks encoded stays.
+func TestRedactLeavesOtherWords(t *testing.T) {
+	var s redact.Secrets
+	for _, secret := range []string{"authentication", "correct horse", "00000000"} {
+		s.AddText(secret)
+	}
+	for _, text := range []string{
+		"open internal/replicahttp/forward_test.go: no such file or directory",
+		"id 6ba7b810-9dad-11d1-80b4-00c04fd430c8 of aGVsbG8gd29ybGQhIQ==",
+		"dial tcp 10.0.0.7:5432: connect: connection refused",
+	} {
+		if got := s.Redact(text); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+}
+
+// BenchmarkRedact measures what is usual, and the most that a caller can make it cost.
+func BenchmarkRedact(b *testing.B) {
+	for name, bench := range map[string]struct {
+		secrets int
+		text    string
+	}{
+		"usual": {10, "open internal/replicahttp/forward_test.go: no such file or directory"},
+		"many, and plain text": {4000,
+			strings.Repeat("cannot find Ada Lovelace in this table. ", 400)},
+		"many, and one long word":     {4000, strings.Repeat("0123456789abcdef", 1000)},
+		"nearly equal, over and over": {1, strings.Repeat("x", 16000)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var s redact.Secrets
+			for i := range bench.secrets {
+				s.AddText(fmt.Sprintf("secret number %d %s", i, strings.Repeat("x", 200)))
+			}
+			s.AddText(strings.Repeat("x", 15999) + "y")
+			for b.Loop() {
+				s.Redact(bench.text)
+			}
+		})
 	}
 }
 

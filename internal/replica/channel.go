@@ -10,11 +10,11 @@ import (
 
 const (
 	// MaxChannels is how many channels an owner keeps, each of 0.6 KiB. A replica opens
-	// one per [ChannelUse] at most, so the channels of a hundred replicas have room
+	// one in ten seconds at most, so the channels of a hundred replicas have room
 	// until they expire. The oldest makes room; who used it opens another.
 	MaxChannels = 4096
 	// ChannelUse is how long a replica sends requests on a channel, and so how long it
-	// trusts that the owner is still the one at the address.
+	// trusts that the owner is still the one at the address, and lives.
 	ChannelUse = 30 * time.Second
 	// ChannelLife is how long an owner accepts requests on a channel: ChannelUse, and
 	// time enough for the largest body to arrive.

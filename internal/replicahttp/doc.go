@@ -1,7 +1,7 @@
 // Package replicahttp passes requests for a session on to the replica that owns it. What
 // replicas say to each other is in package replica.
 //
-//	client ──→ Forwarder ── challenge ──→ owner     at most once per replica.ChannelUse
+//	client ──→ Forwarder ── challenge ──→ owner     once per watchInterval at most
 //	               │     ←── proof ─────
 //	               └─────── request, hop ──→ owner ──→ handler
 //	client ←──────────────  response, reply ──┘

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/replica"
 )
@@ -52,13 +53,21 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		result.Err = f.classifyUnsent(r.Context(), err)
 		return
 	}
-	hop := &hop{forwarder: f, arrived: r, owner: owner, channel: c, body: body}
+	ctx, cut := context.WithCancelCause(r.Context())
+	defer cut(nil)
+	hop := &hop{forwarder: f, arrived: r.WithContext(ctx), owner: owner, channel: c, body: body,
+		peer: c.peer, began: time.Now(), cut: cut}
+	f.mu.Lock()
+	hop.watch = time.AfterFunc(watchInterval, hop.watchOwner)
+	f.mu.Unlock()
+	defer hop.watch.Stop()
 	pool := &buffers{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: hop.rewriteRequest, Transport: hop, FlushInterval: -1, BufferPool: pool,
 		ErrorLog: log.New(io.Discard, "", 0), // done is told
 		ModifyResponse: func(response *http.Response) error {
 			result.Status = response.StatusCode
+			response.Body = watchedBody{response.Body, hop}
 			pool.small = response.Header.Get("Content-Type") == "text/event-stream"
 			header := w.Header()
 			for key := range response.Header { // what the owner says replaces what is there
@@ -68,7 +77,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner replic
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { result.Err = err },
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, hop.arrived)
 }
 
 // classifyUnsent says what a failure before the request was sent means.
@@ -93,20 +102,20 @@ type hop struct {
 	owner     replica.Owner
 	channel   *channel
 	body      []byte
+	peer      *peer
+	began     time.Time
+	watch     *time.Timer             // runs watchOwner
+	cut       context.CancelCauseFunc // ends the request because the owner is silent
 }
 
-// rewriteRequest prepares the request that is sent. The headers that proxies in front of the
-// replicas have set are kept: the owner authenticates by the same headers.
+// rewriteRequest prepares the request that is sent. It has the headers that arrived: the owner
+// authenticates by them and holds the body against them. The client does not choose by
+// Connection which of them go missing, and those that proxies have set are kept.
 func (h *hop) rewriteRequest(p *httputil.ProxyRequest) {
-	// A client that names the session in Connection does not have it removed either.
-	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
-		"X-Forwarded-Proto", HeaderSession} {
-		if values, ok := p.In.Header[key]; ok {
-			p.Out.Header[key] = values
-		}
-	}
-	for _, key := range [...]string{"Connection", "Upgrade", "Expect", headerChallenge, headerHop,
-		headerProof, headerReply} {
+	p.Out.Header = p.In.Header.Clone()
+	for _, key := range [...]string{"Connection", "Proxy-Connection", "Keep-Alive",
+		"Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Expect", headerChallenge, headerHop, headerProof, headerReply} {
 		delete(p.Out.Header, key)
 	}
 	p.Out.Host, p.Out.Trailer = p.In.Host, nil

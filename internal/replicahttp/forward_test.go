@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -295,3 +296,67 @@ func TestAForwarderNeedsItsParts(t *testing.T) {
 }
 
 func isUnreachable(err error) bool { return errors.Is(err, replicahttp.ErrUnreachable) }
+
+// A client that names a header in Connection asks proxies to remove it. What the owner reads
+// decides what it does, so that it reads the same through whichever replica.
+func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
+	var seen atomic.Pointer[http.Header]
+	a := newForwarder(t, "a")
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		header := r.Header.Clone()
+		header.Set("Host", r.Host)
+		seen.Store(&header)
+	}), replicahttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	id := sealSession(t, a, "x")
+	for name, value := range map[string]string{
+		"Accept": "application/json", "Authorization": "Bearer x", "Baggage": "x=1",
+		"Content-Type": "application/json", "Cookie": "x=1", "Dpop": "x", "Forwarded": "for=x",
+		"Host": "mcp.example", "Last-Event-Id": "7", "Mcp-Method": "ping", "Mcp-Name": "x",
+		"Mcp-Param-Region": "eu", "Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": "",
+		"Origin": "https://mcp.example", "Traceparent": "x", "User-Agent": "x",
+		"X-Api-Key": "x", "X-Forwarded-For": "192.0.2.1", "X-Forwarded-Host": "mcp.example",
+		"X-Forwarded-Proto": "https", "X-Real-Ip": "192.0.2.1",
+	} {
+		for _, connection := range []string{"", name, strings.ToLower(name) + ", close"} {
+			got := map[*httptest.Server][]string{}
+			for _, ts := range []*httptest.Server{owner, other} {
+				r := newRequest(t, "POST", ts.URL, id, ping)
+				if r.Host = "mcp.example"; value != "" {
+					r.Header.Set(name, value)
+				}
+				if connection != "" {
+					r.Header.Set("Connection", connection)
+				}
+				if status, body := send(t, ts, r); status != 200 {
+					t.Fatalf("%s: got status %d: %s", name, status, body)
+				}
+				got[ts] = (*seen.Load())[name]
+			}
+			if !slices.Equal(got[owner], got[other]) || len(got[other]) != 1 {
+				t.Errorf("%s with Connection %q: the owner reads %q from the client and %q from "+
+					"the other replica", name, connection, got[owner], got[other])
+			}
+		}
+	}
+}
+
+func TestHeadersOfOneConnectionStayThere(t *testing.T) {
+	var seen atomic.Pointer[http.Header]
+	other, id := startPair(t, func(_ http.ResponseWriter, r *http.Request) {
+		header := r.Header.Clone()
+		seen.Store(&header)
+	})
+	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te",
+		"Proxy-Authorization", "Proxy-Authenticate", "Upgrade", "Expect"} {
+		r := newRequest(t, "POST", other.URL, id, ping, name,
+			map[string]string{"Te": "trailers", "Expect": "100-continue"}[name])
+		if status, body := send(t, other, r); status != 200 {
+			t.Fatalf("%s: got status %d: %s", name, status, body)
+		}
+		if values, ok := (*seen.Load())[name]; ok {
+			t.Errorf("the owner reads %s: %q", name, values)
+		}
+	}
+}

@@ -18,16 +18,15 @@ import (
 )
 
 // newSealer returns the keys of the fleet.
-func newSealer(t testing.TB) replica.Sealer {
-	t.Helper()
+func newSealer() replica.Sealer {
 	secret := sha256.Sum256([]byte("secret"))
 	key, err := keys.NewKey("k1", secret[:])
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	ring, err := keys.NewKeyring(key)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return ring.Derive(replica.Purpose)
 }
@@ -36,7 +35,7 @@ func newSealer(t testing.TB) replica.Sealer {
 func newForwarder(t testing.TB, name string, change ...func(*replicahttp.Options)) (
 	f *replicahttp.Forwarder) {
 	t.Helper()
-	o := replicahttp.Options{Name: name, Keys: newSealer(t), Locate: nowhere}
+	o := replicahttp.Options{Name: name, Keys: newSealer(), Locate: nowhere}
 	for _, c := range change {
 		c(&o)
 	}

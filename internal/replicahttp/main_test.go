@@ -1,9 +1,16 @@
 package replicahttp_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(ownerVariable) != "" {
+		serveAsOwner()
+		return
+	}
+	leaktest.Main(m)
+}

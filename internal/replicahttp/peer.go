@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -31,6 +32,7 @@ type peer struct {
 	channel  *channel // nil: none, or failed
 	failed   error    // of the last attempt
 	until    time.Time
+	heard    time.Time     // when something came from the owner last
 	attempt  chan struct{} // closed when the attempt under way ends; nil: there is none
 }
 
@@ -38,6 +40,7 @@ type peer struct {
 type channel struct {
 	id   replica.ChannelID
 	url  *url.URL
+	peer *peer
 	last atomic.Uint64 // sequence number
 }
 
@@ -61,16 +64,21 @@ func (f *Forwarder) openChannel(ctx context.Context, owner replica.Owner) (*chan
 			defer f.mu.Unlock()
 			return nil, p.failed
 		}
-		if p.attempt == nil {
-			p.attempt = make(chan struct{})
-			// Not under ctx: others may wait for the attempt.
-			go f.attemptProof(owner, p)
-		}
+		f.beginAttemptLocked(owner, p)
 		attempt := p.attempt
 		f.mu.Unlock()
 		if err := f.awaitAttempt(ctx, p, attempt); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// beginAttemptLocked begins an attempt to open a channel to p unless one is under way. It has no
+// context of a caller, because others may wait for it.
+func (f *Forwarder) beginAttemptLocked(owner replica.Owner, p *peer) {
+	if p.attempt == nil {
+		p.attempt = make(chan struct{})
+		go f.attemptProof(owner, p)
 	}
 }
 
@@ -107,6 +115,7 @@ func (f *Forwarder) attemptProof(owner replica.Owner, p *peer) {
 	p.channel, p.failed, p.until = c, err, time.Now().Add(failureLife)
 	if err == nil {
 		p.url, p.draining, p.until = c.url, draining, time.Now().Add(replica.ChannelUse)
+		p.heard = time.Now()
 	}
 	close(p.attempt)
 	p.attempt = nil
@@ -138,12 +147,13 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // findURL returns the address of an owner. One that drains may have been taken out of the
-// directory, and so may one that is about to: where it proved itself last is tried then.
+// directory, and so may one that is about to: where it proved itself last is tried then. Nor is
+// the directory asked each time that an owner of requests in flight proves itself.
 func (f *Forwarder) findURL(ctx context.Context, owner replica.Owner, p *peer) (*url.URL, error) {
 	f.mu.Lock()
-	last, draining := p.url, p.draining
+	last, known := p.url, p.draining || time.Since(p.heard) < 2*replica.ChannelUse
 	f.mu.Unlock()
-	if draining {
+	if known {
 		return last, nil
 	}
 	found, err := f.callLocate(ctx, owner.Name)
@@ -200,11 +210,8 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 	connected := false
 	response, err := f.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx,
 		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})))
-	if err != nil && connected && ctx.Err() != nil {
-		return nil, false, &UnreachableError{fmt.Errorf("the owner does not answer: %w", err)}
-	}
 	if err != nil {
-		return nil, false, fmt.Errorf("the owner cannot be reached: %w", err)
+		return nil, false, classifyNoProof(ctx, connected, err)
 	}
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // so that the connection can be used again
 	response.Body.Close()
@@ -213,7 +220,20 @@ func (f *Forwarder) proveOwner(ctx context.Context, owner replica.Owner,
 		return nil, false, fmt.Errorf("who answers at the address of the owner, with status %d, "+
 			"does not prove to be it", response.StatusCode)
 	}
-	return &channel{id: proof.Channel, url: at}, proof.Draining, nil
+	return &channel{id: proof.Channel, url: at, peer: p}, proof.Draining, nil
+}
+
+// classifyNoProof says what it means that an owner was sent a challenge and there is no response.
+func classifyNoProof(ctx context.Context, connected bool, err error) error {
+	timeout, ok := errors.AsType[net.Error](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	switch {
+	case connected && ctx.Err() != nil:
+		return &UnreachableError{fmt.Errorf("%w: %w", errSilent, err)}
+	case ctx.Err() == nil && ok && timeout.Timeout() && !dns:
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return fmt.Errorf("the owner cannot be reached: %w", err)
 }
 
 // AnswerChallenge answers a challenge of another replica. It reports false when r is none.

@@ -192,7 +192,7 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 
 // A stranger at the address of an owner that has seen one of its proofs shows it again.
 func TestAProofFitsOneChallenge(t *testing.T) {
-	codec := replica.Codec{Keys: newSealer(t)}
+	codec := replica.Codec{Keys: newSealer()}
 	proof, err := codec.SealProof(replica.Proof{Nonce: replica.Nonce{1}})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 
 // Who has seen the response to another hop cannot answer this one.
 func TestAReplyFitsOneHop(t *testing.T) {
-	codec := replica.Codec{Keys: newSealer(t)}
+	codec := replica.Codec{Keys: newSealer()}
 	a := newForwarder(t, "a")
 	for name, change := range map[string]func(*replica.Reply){
 		"another number":  func(r *replica.Reply) { r.Sequence++ },

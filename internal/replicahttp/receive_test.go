@@ -38,7 +38,7 @@ func openChannel(t testing.TB, ts *httptest.Server, codec replica.Codec,
 }
 
 func TestAWrappedHandlerTakesAHopForOneRequestOnce(t *testing.T) {
-	codec := replica.Codec{Keys: newSealer(t)}
+	codec := replica.Codec{Keys: newSealer()}
 	a, other := newForwarder(t, "a"), newForwarder(t, "c")
 	ts := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.RemoteAddr)

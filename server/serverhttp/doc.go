@@ -126,7 +126,7 @@
 //	owner      serves the request
 //	another    authenticates the caller, and passes the request on, once
 //	           404  the owner is gone, and has surely not received the request
-//	           502  the owner may have received it: "outcome unknown"
+//	           502  the owner may have received it, and died or hangs: "outcome unknown"
 //	           503  Replicas.Locate failed, or the owner hangs; the request was not delivered
 //	           508  it was passed on already, to who does not own the session
 //

@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -124,5 +125,41 @@ func TestParamHeadersOfHiddenTool(t *testing.T) {
 					got.body, test.code)
 			}
 		})
+	}
+}
+
+// TestConnectionRemovesNoHeader holds that a client cannot have one replica remove a header that
+// another would check, by which it could run a tool with arguments that the header contradicts.
+func TestConnectionRemovesNoHeader(t *testing.T) {
+	f := newFleet(t, &serverhttp.Options{
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			if r.Header.Get("Authorization") != "Bearer ada" {
+				return protocol.Principal{}, errors.New("no token")
+			}
+			return protocol.Principal{Subject: "ada"}, nil
+		}}, "a", "b")
+	addMirrored(f.all["a"].srv)
+	owner := &legacyClient{TB: t, ts: f.all["a"].ts, client: f.all["a"].ts.Client(),
+		version: "2025-11-25", bearer: "Bearer ada"}
+	owner.initialize()
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":` +
+		`{"region":"us"}}}`
+	for _, connection := range []string{"Accept", "Authorization", "Content-Type", "Host",
+		"Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Param-Region", "Mcp-Protocol-Version",
+		"Mcp-Session-Id", "Origin"} {
+		for _, region := range []string{"us", "eu"} {
+			want := read(t, owner.post(call, "Connection", connection,
+				"Mcp-Param-Region", region))
+			if ran := strings.Contains(want.body, "ran"); ran != (region == "us") {
+				t.Errorf("Connection: %s, region %s, at the owner: got %d: %s", connection, region,
+					want.status, want.body)
+			}
+			got := read(t, owner.through(f.all["b"]).post(call, "Connection", connection,
+				"Mcp-Param-Region", region))
+			if got.status != want.status || got.body != want.body {
+				t.Errorf("Connection: %s, region %s: got %d: %s, the owner answers %d: %s",
+					connection, region, got.status, got.body, want.status, want.body)
+			}
+		}
 	}
 }

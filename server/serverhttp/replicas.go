@@ -32,7 +32,7 @@ type Replicas struct {
 	// an error that wraps [ErrUnknownReplica] for a name that no replica has: requests for
 	// its sessions get 404 then, so it must know every replica that runs.
 	// [LocateByList] and [LocateByPattern] make such functions. No part of the URL
-	// comes from a client. It is called when a replica has not been spoken to for half a
+	// comes from a client. It is called when nothing has come from a replica for a
 	// minute, calls may overlap, and its context ends after three seconds. Nil: as with
 	// Keys.
 	Locate func(ctx context.Context, name string) (*url.URL, error)
