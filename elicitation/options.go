@@ -60,9 +60,8 @@ const maxLimit = 1 << 30
 // setting but for Logger and Registerer, without which nothing is recorded.
 //
 // 0 is the default of every number. A negative limit on what may be pending means that there
-// is no limit, a negative Heartbeat that none are sent, and a negative MinHumanTime that there is
-// none; any other negative number is an
-// error of [New] that names the field.
+// is no limit, a negative Heartbeat that none are sent, a negative MinHumanTime that there is none;
+// any other negative number is an error of [New] that names the field.
 type Options struct {
 	// Timeout is how long a client may take to answer, 0: [DefaultTimeout].
 	// Progress that the client reports starts it anew. Where the questions go on to

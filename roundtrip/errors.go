@@ -97,8 +97,8 @@ func (e *AnswerError) Error() string {
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// findRefusal returns the refusal that err is or wraps, nil if there is none. Where there are several
-// a person's own word comes first.
+// findRefusal returns the refusal that err is or wraps, nil if there is none. Where there are
+// several a person's own word comes first.
 func findRefusal(err error) error {
 	if declined, ok := errors.AsType[*DeclinedError](err); ok {
 		return declined

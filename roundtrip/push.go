@@ -76,8 +76,8 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 }
 
 // pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. It returns how long each answer took, too. It observes asked, if not nil, once the call may wait: a call that may
-// not has asked nothing.
+// of them has failed. It returns how long each answer took, too. It observes asked, if not nil,
+// once the call may wait: a call that may not has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
 ) (protocol.InputResponses, []time.Duration, error) {
