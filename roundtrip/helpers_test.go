@@ -242,8 +242,8 @@ func (c *client) bug() string {
 // withoutAdvice cuts off what a text says is to be done next, for tests of what
 // happened. TestTextsSayWhatToDo is about the rest.
 func withoutAdvice(text string) string {
-	for _, mark := range []string{"; the person ", "; start the call ", ". Start the call ",
-		": use a client ", "; use a client ", "; connect with "} {
+	for _, mark := range []string{"; the person ", "; the client answered without ",
+		"; start the call ", ". Start the call ", ": use a client ", "; use a client ", "; connect with "} {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return text
