@@ -21,7 +21,7 @@
 //			return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
 //		case roundtrip.Declined, roundtrip.Cancelled:
 //			return server.Text("left " + in.Env + " alone"), nil
-//		default: // Missing or Invalid: ask
+//		default: // Missing or Invalid: ask; Unseen, which is not asked again
 //			return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
 //		}
 //	}

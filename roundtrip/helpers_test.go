@@ -243,7 +243,8 @@ func (c *client) bug() string {
 // happened. TestTextsSayWhatToDo is about the rest.
 func withoutAdvice(text string) string {
 	for _, mark := range []string{"; the person ", "; the client answered without ",
-		"; start the call ", ". Start the call ", ": use a client ", "; use a client ", "; connect with "} {
+		"; start the call ", ". Start the call ", ": use a client ", "; use a client ",
+		"; connect with "} {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return text

@@ -416,7 +416,8 @@ func TestUnseenWhereTheClockJumps(t *testing.T) {
 
 // TestUnseenPush: the push API returns what the client sent, and reports it as unseen.
 func TestUnseenPush(t *testing.T) {
-	question := &protocol.ElicitForm{Message: "Sure?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	question := &protocol.ElicitForm{Message: "Sure?",
+		Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 	for _, answer := range []string{declined, cancelled, `{"action":"accept","content":{}}`} {
 		c, h := newLegacy(t, protocol.V20251125,
 			roundtrip.Options{MinHumanTime: unseenAlways}, nil)

@@ -174,8 +174,8 @@ func TestUnseenBehindAStuckClient(t *testing.T) {
 	}
 }
 
-// TestUnseenIsOffInProcessUnlessSet: who answers in the process is a program of the author's, and so
-// is the person of a test.
+// TestUnseenIsOffInProcessUnlessSet: who answers in the process is a program of the author's, and
+// so is the person of a test.
 func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
 	for min, want := range map[time.Duration]string{0: "declined", -1: "declined",
 		time.Hour: "unseen"} {
