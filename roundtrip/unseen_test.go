@@ -381,6 +381,38 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 	}
 }
 
+// TestUnseenByEachQuestion: in a session each question of a round has a time of its own.
+func TestUnseenByEachQuestion(t *testing.T) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		a := roundtrip.Answer[Confirmation](ctx, "a")
+		if a.Outcome == roundtrip.Missing {
+			return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
+				roundtrip.Elicit[Confirmation]("b", "b ?"))
+		}
+		return say(a.Outcome.String() + " " +
+			roundtrip.Answer[Confirmation](ctx, "b").Outcome.String())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125,
+			roundtrip.Options{MinHumanTime: time.Second}, handler)
+		h.answer = func(_ context.Context, q protocol.InputRequest,
+			_ func()) (json.RawMessage, error) {
+			if q.(*protocol.ElicitForm).Message == "b ?" {
+				time.Sleep(time.Minute)
+			}
+			return json.RawMessage(declined), nil
+		}
+		if got := c.done(); got != "unseen declined" {
+			t.Errorf("got %q", got)
+		}
+		for _, a := range all[event.Answered](c.events) {
+			if want := map[string]time.Duration{"a": 0, "b": time.Minute}[a.Key]; a.Waited != want {
+				t.Errorf("%s: waited %v, want %v", a.Key, a.Waited, want)
+			}
+		}
+	})
+}
+
 // A slowPusher takes a minute to write a question: the client has not seen it before.
 type slowPusher struct {
 	*human

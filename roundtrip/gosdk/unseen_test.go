@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // TestUnseenInEveryStyle: a client that refuses without showing the question. Handlers in the SDK's
@@ -36,6 +39,29 @@ func TestUnseenInEveryStyle(t *testing.T) {
 							t.Errorf("got %q, %v, want %q", got, err, sc.want)
 						}
 					})
+			}
+		}
+	}
+}
+
+// TestUnseenIsOffInMemoryUnlessSet: a client over the SDK's transport in memory is in the process.
+func TestUnseenIsOffInMemoryUnlessSet(t *testing.T) {
+	for _, revision := range []string{modern, legacy} {
+		for min, want := range map[time.Duration]string{0: "left alone: decline",
+			time.Hour: "without showing the question"} {
+			a, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{MinHumanTime: min}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
+			server.AddTool(&mcp.Tool{Name: "deploy", InputSchema: raw(`{"type":"object"}`)},
+				guarded().tool)
+			ours, theirs := mcp.NewInMemoryTransports()
+			connectRaw(t, server, a.Transport(server, theirs))
+			who := newPerson(t, map[string]string{"deploy?": "decline"})
+			got, err := dialSDK(t, who, false, revision, ours).do(within(t), "deploy")
+			if !strings.Contains(got, want) {
+				t.Errorf("%s, %v: got %q, %v, want %q", revision, min, got, err, want)
 			}
 		}
 	}
