@@ -31,7 +31,7 @@ func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	var content json.RawMessage
 	err := askQuestions(ctx, q.intoRaw(&content))
 	switch {
-	case findRefusal(err) != nil:
+	case findRefusal(err) != nil: // unseen ones, too: the SDK has no other word
 		return jsonx.Marshal(protocol.ElicitResult{Action: actionOf(findRefusal(err))})
 	case err != nil:
 		return nil, err
