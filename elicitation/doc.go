@@ -129,15 +129,17 @@
 // elicitation.error, elicitation.cancelled or elicitation.rejected, with the
 // fields event, which repeats that name, request_id, upstream_session,
 // downstream_session, message, action and duration_ms, and where they apply mode,
-// call_id, candidates, reason, by, code, violation and error. elicitation.leaked reports
-// a call whose host forgot [Call.End].
+// call_id, candidates, reason, by, code, violation and error, and unseen where the client refused
+// sooner than Options.MinHumanTime. elicitation.leaked reports a call whose host forgot
+// [Call.End].
 // message is the text of the question, escaped and cut at 256 characters unless
 // a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
 //
 // # Metrics
 //
 //	elicitation_requests_total            questions created
-//	elicitation_completed_total{action}   questions answered
+//	elicitation_completed_total{action}   questions answered; unseen: declined or cancelled by
+//	                                      a client that showed them to nobody
 //	elicitation_timeout_total             questions that nobody answered in time
 //	elicitation_errors_total{reason}      questions that failed
 //	elicitation_cancelled_total{by}       questions withdrawn

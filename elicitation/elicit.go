@@ -91,6 +91,10 @@ func (r *Router) ElicitFrom(
 type Outcome struct {
 	// Result is the client's answer.
 	Result *protocol.ElicitResult
+	// Unseen says that Result is a decline or cancel that came sooner than
+	// Options.MinHumanTime: the client refused without showing the question. The upstream
+	// gets the action as the client sent it, since the protocol has no other word.
+	Unseen bool
 	// Err says why there is none. It is an [*Error].
 	Err error
 	// Withdraw, if not nil, is a notification that the host sends to the client, on

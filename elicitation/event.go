@@ -54,8 +54,10 @@ type Event struct {
 	Mode protocol.InputKind
 	// Message is the text of the question, redacted, escaped and cut.
 	Message string
-	// Action is what the person did, in EventCompleted.
+	// Action is what the client answered, in EventCompleted. With Unseen no person did:
+	// it came sooner than Options.MinHumanTime.
 	Action protocol.ElicitAction
+	Unseen bool
 	// Reason is set in EventError and EventRejected, By in EventCancelled.
 	Reason Reason
 	By     CancelledBy
@@ -137,7 +139,7 @@ func (p *pendingQuestion) emitStateLocked(kind EventKind, out *outcome) {
 func (p *pendingQuestion) describeOutcome(out *outcome, e *Event) {
 	e.Violation = escapeForLog(out.detail)
 	if out.result != nil {
-		e.Action = out.result.Action
+		e.Action, e.Unseen = out.result.Action, out.unseen
 	}
 	if out.err == nil {
 		return

@@ -43,6 +43,9 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	if (o.Bus != nil || o.Store != nil) && o.Keys == nil {
 		o.Keys = fleetKeys(t, "k1")
 	}
+	if o.MinHumanTime == 0 { // who answers here is a test, at once
+		o.MinHumanTime = -1
+	}
 	router, err := elicitation.New(&o)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 15)
+	fields := make([]zap.Field, 0, 16)
 	fields = append(fields,
 		zap.String("event", string(e.Kind)),
 		zap.String("request_id", e.RequestID),
@@ -35,6 +35,9 @@ func writeLog(logger *zap.Logger, e *Event) {
 			fields = append(fields, zap.String(f.name, f.value))
 		}
 	}
+	if e.Unseen {
+		fields = append(fields, zap.Bool("unseen", true))
+	}
 	if e.Candidates != 0 {
 		fields = append(fields, zap.Int("candidates", e.Candidates))
 	}
@@ -48,7 +51,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 // look at.
 func (e *Event) logLevel() zapcore.Level {
 	switch {
-	case e.Violation != "":
+	case e.Violation != "", e.Unseen:
 		return zapcore.WarnLevel
 	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected,
 		e.Kind == EventLeaked:

@@ -40,6 +40,9 @@ const (
 	seriesRejected
 )
 
+// actionUnseen is the label of a decline or cancel that nobody has seen the question of.
+const actionUnseen protocol.ElicitAction = "unseen"
+
 // durationBuckets goes from clients that answer by themselves to people who take
 // ten minutes, in seconds.
 func durationBuckets() []float64 {
@@ -85,7 +88,7 @@ func newMetrics() *metrics {
 	}
 	// All series are there from the beginning, so that the first increase shows.
 	for _, a := range [...]protocol.ElicitAction{
-		protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel,
+		protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel, actionUnseen,
 	} {
 		m.completed[a] = 0
 	}
@@ -121,7 +124,11 @@ func (m *metrics) countEnded(out outcome, took time.Duration) {
 	m.pending--
 	switch out.state {
 	case stateCompleted:
-		m.completed[out.result.Action]++
+		action := out.result.Action
+		if out.unseen {
+			action = actionUnseen
+		}
+		m.completed[action]++
 	case stateTimedOut:
 		m.timeouts++
 	case stateCancelled:

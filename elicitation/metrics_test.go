@@ -31,7 +31,7 @@ func TestMetricNames(t *testing.T) {
 	}
 	want := []string{
 		"elicitation_cancelled_total{by} counter 5",
-		"elicitation_completed_total{action} counter 3",
+		"elicitation_completed_total{action} counter 4",
 		"elicitation_duration_seconds histogram 1",
 		"elicitation_errors_total{reason} counter 6",
 		"elicitation_pending gauge 1",

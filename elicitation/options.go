@@ -60,8 +60,8 @@ const maxLimit = 1 << 30
 // setting but for Logger and Registerer, without which nothing is recorded.
 //
 // 0 is the default of every number. A negative limit on what may be pending means that there
-// is no limit, and a negative Heartbeat that none are sent; any other negative number is an
-// error of [New] that names the field.
+// is no limit, a negative Heartbeat that none are sent, a negative MinHumanTime that there is none;
+// any other negative number is an error of [New] that names the field.
 type Options struct {
 	// Timeout is how long a client may take to answer, 0: [DefaultTimeout].
 	// Progress that the client reports starts it anew. Where the questions go on to
@@ -72,6 +72,11 @@ type Options struct {
 	// and whatever a question asks for, 0: [DefaultMaxTimeout], or Timeout if
 	// that is longer.
 	MaxTimeout time.Duration
+	// MinHumanTime is the least time in which a person can have read a question, from
+	// its delivery: a decline or cancel that comes sooner goes on to the upstream, and
+	// is logged and counted as unseen. 0: 400 ms, but none for clients in the same
+	// process; negative: none.
+	MinHumanTime time.Duration
 	// DeliveryTimeout is how long a [FrameDeliverer] may take, 0:
 	// [DefaultDeliveryTimeout].
 	DeliveryTimeout time.Duration

@@ -39,7 +39,7 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestNegativeOptions(t *testing.T) {
 	off := map[string]bool{
 		"Heartbeat": true, "MaxPending": true, "MaxPerPrincipal": true, "MaxPerSession": true,
-		"MaxPerUpstream": true,
+		"MaxPerUpstream": true, "MinHumanTime": true,
 	}
 	numbers := 0
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[elicitation.Options]()) {

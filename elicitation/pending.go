@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -61,6 +62,7 @@ type pendingQuestion struct {
 	mu              sync.Mutex
 	state           state
 	expires         time.Time
+	delivered       time.Time // zero: the transport has not said so
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
@@ -89,6 +91,8 @@ type outcome struct {
 	attempt string
 	// resolved says that the answer was claimed with Resolve.
 	resolved bool
+	// unseen says that the client refused sooner than Options.MinHumanTime.
+	unseen bool
 }
 
 func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
@@ -361,6 +365,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		return false
 	}
 	p.resolved = out.resolved
+	out.unseen = p.isUnseenLocked(out)
 	var withdrawal *protocol.Notification
 	if out.state == stateCompleted && p.receipt != nil && !out.resolved {
 		p.awaitReceiptLocked(out)
@@ -381,7 +386,8 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	if p.cancelDelivery != nil {
 		p.cancelDelivery()
 	}
-	result := Outcome{Result: out.result, Withdraw: withdrawal, Resolved: out.resolved}
+	result := Outcome{Result: out.result, Unseen: out.unseen, Withdraw: withdrawal,
+		Resolved: out.resolved}
 	if out.err != nil {
 		result.Err = out.err
 	}
@@ -405,6 +411,20 @@ func (p *pendingQuestion) hasOutcome() bool {
 // hasOutcomeLocked reports whether finish was called.
 func (p *pendingQuestion) hasOutcomeLocked() bool {
 	return p.state.isTerminal() || p.answer != nil
+}
+
+// isUnseenLocked reports whether the answer is a refusal that came sooner than a person can have
+// given it. Where the transport has not said that it took the question the time runs from the
+// creation.
+func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
+	if out.result == nil || out.result.Action == protocol.ActionAccept {
+		return false
+	}
+	shown := p.created
+	if !p.delivered.IsZero() {
+		shown = p.delivered
+	}
+	return humantime.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
 }
 
 // confirmByReplyLocked records that the reply arrived before the transport reported that
@@ -462,7 +482,7 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 	if p.state != stateCreated {
 		return p.state.isTerminal() && !p.answered && !p.withdrawalSent
 	}
-	p.state = stateDelivered
+	p.state, p.delivered = stateDelivered, time.Now()
 	p.emitStateLocked(EventDelivered, nil)
 	p.setExpiryLocked(p.created.Add(p.timeout))
 	return false

@@ -105,22 +105,51 @@ func question(event string, ms float64, more ...any) entry {
 		"duration_ms": ms}.and(more...)
 }
 
+// seenByEach is how a question ends, and what each side reads of it.
+type seenByEach struct {
+	name     string
+	opts     elicitation.Options
+	caps     protocol.ClientCapabilities // zero: both modes
+	run      func(w *wired) string       // returns what the upstream gets
+	upstream string
+	client   []string
+	logs     []entry
+	metrics  map[string]float64
+}
+
+// unseenAfter is a cancel that comes so long after the delivery, which takes a while itself. It is
+// unseen or not; the upstream reads the action of the client in either case.
+func unseenAfter(wait time.Duration, unseen bool) seenByEach {
+	const delivery = 300 * time.Millisecond
+	ms := float64((delivery + wait).Milliseconds())
+	completed, label := question("completed", ms, "action", "cancel"), "cancel"
+	if unseen {
+		completed, label = completed.and("unseen", true), "unseen"
+	}
+	return seenByEach{name: fmt.Sprint("cancel after ", wait),
+		opts: elicitation.Options{MinHumanTime: 400 * time.Millisecond},
+		run: func(w *wired) string {
+			w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"cancel"}}`)
+			later := w.screen.answer
+			w.screen.answer = func(q *protocol.Request) {
+				time.Sleep(delivery)
+				go func() { time.Sleep(max(wait, 1)); later(q) }()
+			}
+			return w.ask(w.t.Context(), "up", askDeploy, nil)
+		},
+		upstream: `{"jsonrpc":"2.0","id":1,"result":{"action":"cancel"}}`,
+		client:   []string{seenByAll},
+		logs:     []entry{question("created", 0), question("delivered", 300), completed},
+		metrics:  map[string]float64{"completed_total{" + label + "}": 1}}
+}
+
 // TestWhatUpstreamClientAndOperatorSee holds the texts, codes, frames, log entries and metrics of
 // every way in which a question ends or is refused, each of them whole: all members and fields,
 // and no others.
 func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 	created, delivered := question("created", 0), question("delivered", 0)
 	const noSession = `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"No client session available"}}`
-	for _, test := range []struct {
-		name     string
-		opts     elicitation.Options
-		caps     protocol.ClientCapabilities // zero: both modes
-		run      func(w *wired) string       // returns what the upstream gets
-		upstream string
-		client   []string
-		logs     []entry
-		metrics  map[string]float64
-	}{
+	for _, test := range []seenByEach{
 		{name: "accept",
 			run: func(w *wired) string {
 				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"accept","content":{"ok":true}}}`)
@@ -139,6 +168,8 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			client:   []string{seenByAll},
 			logs:     []entry{created, delivered, question("completed", 0, "action", "decline")},
 			metrics:  map[string]float64{"completed_total{decline}": 1}},
+		unseenAfter(0, true), unseenAfter(399*time.Millisecond, true),
+		unseenAfter(401*time.Millisecond, false),
 		{name: "cancel, after half a minute",
 			run: func(w *wired) string {
 				w.reply(`{"jsonrpc":"2.0","id":ID,"result":{"action":"cancel"}}`)

@@ -41,7 +41,7 @@ const (
 	// CodeBusy says that a limit of the server is reached; try again later.
 	CodeBusy = 23223
 	// CodeCannotAsk says that a client of a legacy revision cannot be asked what
-	// a request needs to know.
+	// a request needs to know, or that a client of any answers without showing it.
 	CodeCannotAsk = 23225
 	// CodeTimeout says that the server gave up on a request after a time limit
 	// of its own.

@@ -81,6 +81,15 @@ type Pusher interface {
 		error)
 }
 
+// A TimedPusher is a [Pusher] that says when it has written a question, which may take a while.
+// The time of Options.MinHumanTime begins then; with another Pusher it begins with Push.
+type TimedPusher interface {
+	Pusher
+	// PushTimed is Push. It calls written before it returns; the last call counts.
+	PushTimed(ctx context.Context, question protocol.InputRequest, extend,
+		written func()) (json.RawMessage, error)
+}
+
 // A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that
 // the visit to a URL which was asked for under an id is finished.
 type VisitCompleter interface {

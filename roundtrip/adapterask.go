@@ -31,10 +31,8 @@ func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	var content json.RawMessage
 	err := askQuestions(ctx, q.intoRaw(&content))
 	switch {
-	case refusedWith[*DeclinedError](err):
-		return json.RawMessage(`{"action":"decline"}`), nil
-	case refusedWith[*CancelledError](err):
-		return json.RawMessage(`{"action":"cancel"}`), nil
+	case findRefusal(err) != nil: // unseen ones, too: the SDK has no other word
+		return jsonx.Marshal(protocol.ElicitResult{Action: actionOf(findRefusal(err))})
 	case err != nil:
 		return nil, err
 	case q.request.Kind() == protocol.KindElicitURL:
@@ -43,6 +41,28 @@ func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 		return jsonx.Marshal(protocol.ElicitResult{Action: protocol.ActionAccept, Content: content})
 	}
 	return content, nil
+}
+
+// actionOf returns the action that a client refused with, as it sent it.
+func actionOf(refusal error) protocol.ElicitAction {
+	switch refused := refusal.(type) {
+	case *DeclinedError:
+		return protocol.ActionDecline
+	case *UnseenError:
+		return refused.Action
+	}
+	return protocol.ActionCancel
+}
+
+// RefusedAction returns the action with which the client refused the form or visit key, as it
+// sent it, and false if it has not: for adapters of SDKs that have no word for [Unseen].
+func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
+	if r := runFrom(ctx); r != nil {
+		if refused := r.refusalOf(key); refused != nil {
+			return actionOf(refused), true
+		}
+	}
+	return "", false
 }
 
 // requestQuestion reads a question as a gateway does its upstream's.

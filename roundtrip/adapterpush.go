@@ -164,12 +164,12 @@ func (p *questioner) pushAndWait(ctx context.Context,
 		return nil, err
 	}
 	defer w.endWaiting()
-	began := time.Now()
-	raw, err := p.pushQuestion(&w.Context, downgraded)
+	var took time.Duration
+	raw, err := p.pushQuestion(&w.Context, downgraded, &took)
 	if err != nil {
 		return nil, err
 	}
-	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))
+	return p.acceptPushed(ctx, question, fields, raw, took)
 }
 
 // preparePush returns the question as it is put to the client, and its form if it has one, or
@@ -296,7 +296,7 @@ func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRe
 	if p.funnel.silent {
 		return
 	}
-	outcome, _, err := interpret(question.Kind(), raw)
+	outcome, _, err := p.interpretAfter(ctx, question.Kind(), raw, waited)
 	if err != nil {
 		return
 	}

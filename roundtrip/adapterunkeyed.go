@@ -274,9 +274,6 @@ func (r *run) endIfUnused() {
 	}
 }
 
-// isRefusal reports whether the person declined or cancelled.
-func (a *answer) isRefusal() bool { return a.outcome == Declined || a.outcome == Cancelled }
-
 // isSkippedLocked reports whether a belongs to a question without a key that this run has not
 // come to.
 func (r *run) isSkippedLocked(a *answer) bool {
@@ -284,17 +281,17 @@ func (r *run) isSkippedLocked(a *answer) bool {
 	return unkeyed && (r.flow == nil || !slices.Contains(r.flow.used, a.key))
 }
 
-// findSkippedRefusal returns the key of a refused question without a key that this run has not
+// findSkippedRefusal returns the refusal of a question without a key that this run has not
 // come to: what the handler looks at before it asks has changed since the run that asked.
-func (r *run) findSkippedRefusal() (key string, ok bool) {
+func (r *run) findSkippedRefusal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.answers {
-		if a.isRefusal() && r.isSkippedLocked(a) {
-			return a.key, true
+		if refused := a.asRefusal(); refused != nil && r.isSkippedLocked(a) {
+			return refused
 		}
 	}
-	return "", false
+	return nil
 }
 
 // endChangedLocked ends the run because the handler asks another question than the one whose

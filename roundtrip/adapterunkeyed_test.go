@@ -291,7 +291,7 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 						t.Errorf("got %q, committed %d times", got, committed)
 					}
 				default:
-					c.refused(protocol.CodeRefused, "refused", "question-1", "not undone")
+					c.refused(protocol.CodeRefused, "withheld", "question-1", "not undone")
 					ignored = 1
 				}
 				if ignored == 1 && committed != 0 {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -18,13 +20,16 @@ type Outcome int
 
 // The outcomes. Missing is the zero value: a question that was not asked, or
 // not answered. Invalid is an answer that does not fit the question; asking
-// again is the usual reaction to both.
+// again is the usual reaction to both. Unseen is a decline or cancel that came
+// sooner than [Options].MinHumanTime: it refuses as they do, but the client
+// answered without showing the question, and nobody was asked.
 const (
 	Missing Outcome = iota
 	Accepted
 	Declined
 	Cancelled
 	Invalid
+	Unseen
 )
 
 // String returns the outcome in lower case.
@@ -40,6 +45,8 @@ func (o Outcome) String() string {
 		return "cancelled"
 	case Invalid:
 		return "invalid"
+	case Unseen:
+		return "unseen"
 	}
 	return fmt.Sprintf("outcome %d", int(o))
 }
@@ -71,7 +78,7 @@ type answer struct {
 	outcome     Outcome            // Missing: unsolicited and not read yet
 	digest      [32]byte           // of the form that was asked
 	schema      json.RawMessage    // of an ElicitSchema
-	content     json.RawMessage    // accepted content or result
+	content     json.RawMessage    // accepted content or result; of an unseen refusal its action
 	round       int
 	unsolicited bool
 	// checked says that accepted content passed the form's validation, and of a
@@ -84,6 +91,26 @@ type answer struct {
 	faultReported bool
 	announced     bool // an unsolicited one, or one given in place, has been reported
 }
+
+// asRefusal returns the refusal that the answer is, nil if it is none. Whatever refuses asks here,
+// so that no outcome which refuses is forgotten anywhere.
+func (a *answer) asRefusal() error {
+	switch a.outcome {
+	case Declined:
+		return &DeclinedError{a.key}
+	case Cancelled:
+		return &CancelledError{a.key}
+	case Unseen:
+		if protocol.ElicitAction(a.content) == protocol.ActionDecline {
+			return &UnseenError{a.key, protocol.ActionDecline}
+		}
+		return &UnseenError{a.key, protocol.ActionCancel}
+	}
+	return nil
+}
+
+// isDecided reports whether the answer accepts or refuses, so that later rounds may read it.
+func (a *answer) isDecided() bool { return a.outcome == Accepted || a.asRefusal() != nil }
 
 // errChangedForm is the Err of an answer to an older version of the question.
 var errChangedForm = errors.New("the form has changed since the question was asked")
@@ -249,6 +276,22 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 		return Accepted, raw, err
 	}
 	return Invalid, nil, fmt.Errorf("unknown kind of question %q", kind)
+}
+
+// interpretAfter is interpret for an answer to a question of this flow, which came after the time
+// waited. A refusal that no person can have given in that time is Unseen, and its content the
+// action. An accept counts however fast it is: a program may fill in a form on purpose.
+func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind,
+	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
+	outcome, content, err := interpret(kind, raw)
+	if err != nil || outcome == Accepted ||
+		!humantime.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited) {
+		return outcome, content, err
+	}
+	if outcome == Declined {
+		return Unseen, json.RawMessage(protocol.ActionDecline), nil
+	}
+	return Unseen, json.RawMessage(protocol.ActionCancel), nil
 }
 
 // Visited reads the answer to a question asked with [ElicitURL]. Accepted

@@ -30,12 +30,13 @@ import (
 // [MaxInvalidAnswers] of them in a row the flow ends with an error that names the
 // rule. So it is in guard style.
 //
-// A person who refuses gives a [*DeclinedError] or [*CancelledError]. Returned
-// by the handler they end the flow with words that people can read: as an error
-// result of a tool, as code 23220 elsewhere. Outside of a handler Ask returns
-// [ErrNoRound]. Calls may overlap; questions that goroutines ask at the same
-// time are asked in one round. A flow asks in as many rounds as the funnel's
-// MaxRounds allows.
+// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
+// that refuses without showing the question an [*UnseenError]. Returned by the
+// handler they end the flow with words that people can read: as an error result of
+// a tool, elsewhere as code 23220, and 23225 where nobody has seen the question.
+// Outside of a handler Ask returns [ErrNoRound]. Calls may overlap; questions that
+// goroutines ask at the same time are asked in one round. A flow asks in as many
+// rounds as the funnel's MaxRounds allows.
 func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
 	return newFormAsk[T](key, message, opts).ask(ctx)
 }
@@ -121,8 +122,9 @@ func Reworded() QuestionOption {
 // handler goes on. On a connection of a legacy revision it returns other failures
 // to ask as well: the client's *protocol.Error, or an error without a type of its own, as where
 // nobody answers in time. A person who refuses a form or a link gives a [*DeclinedError] or a
-// [*CancelledError] as ever. A handler may take every error for "no answer": in a round that asks,
-// where it is [ErrPending], what the handler returns is thrown away.
+// [*CancelledError], and a client that shows it to nobody an [*UnseenError], as ever. A handler may
+// take every error for "no answer": in a round that asks, where it is [ErrPending], what the
+// handler returns is thrown away.
 //
 // Where only the client's capabilities matter [CanAsk] is simpler.
 func IfPossible() QuestionOption {

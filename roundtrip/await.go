@@ -73,7 +73,8 @@ func WithoutLink() AwaitOption {
 // While it holds the call waits for a person, see [WatchWaiting]; where too many
 // calls wait already a request of a modern revision is not held.
 //
-// A person who refuses gives a [*DeclinedError] or [*CancelledError]. Whatever a
+// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
+// that refuses without showing the question an [*UnseenError]. Whatever a
 // handler makes of an error that says that the visit is not finished, it does not
 // get to complete in that run. A key under which something else than a visit was
 // answered is a mistake of the server, which ends the flow with an internal error.
@@ -95,11 +96,8 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 		return err
 	}
 	outcome := Visited(ctx, key)
-	switch outcome {
-	case Declined:
-		return &DeclinedError{key}
-	case Cancelled:
-		return &CancelledError{key}
+	if refused := r.refusalOf(key); refused != nil {
+		return refused
 	}
 	finished, err = done(ctx)
 	if err == nil && !finished && outcome == Accepted {
@@ -112,6 +110,16 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 		return r.finishVisit(ctx, key)
 	}
 	return r.suspendVisit(key, outcome == Accepted, o.stateOnly)
+}
+
+// refusalOf returns the refusal of the question key, nil if there is none.
+func (r *run) refusalOf(key string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.findAnswerLocked(key); a != nil {
+		return a.asRefusal()
+	}
+	return nil
 }
 
 // beginAwait reports whether the visit is known to be finished, and fails where

@@ -21,7 +21,7 @@
 //			return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
 //		case roundtrip.Declined, roundtrip.Cancelled:
 //			return server.Text("left " + in.Env + " alone"), nil
-//		default: // Missing or Invalid: ask
+//		default: // Missing or Invalid: ask; Unseen, which is not asked again
 //			return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
 //		}
 //	}
@@ -124,6 +124,8 @@
 //	roundtrip.Options.HumanTimeout        10 min
 //		one question in a session, from the last progress on it (with mcp-go: from its
 //		start), and Await in a session; the question is withdrawn and the call refused
+//	roundtrip.Options.MinHumanTime        400 ms
+//		a refusal that comes sooner is unseen: the client gave it, and no person
 //	roundtrip.Options.RoundTTL            1 h
 //		the answers to returned questions; their requestState is refused, and the call has
 //		to be started again, or starts over by itself with RestartExpired
@@ -170,6 +172,8 @@
 //		and the upstream gets "Elicitation timed out"
 //	elicitation.ElicitOptions.Timeout     -
 //		the same for one question, in place of Options.Timeout
+//	elicitation.Options.MinHumanTime      400 ms
+//		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
 //	elicitation.Options.MaxTimeout        10 min
 //		the same, whatever extends it
 //	elicitation.Options.DeliveryTimeout   10 s

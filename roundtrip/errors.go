@@ -40,6 +40,17 @@ type CancelledError struct{ Key string }
 // Error names the question.
 func (e *CancelledError) Error() string { return "cancelled: " + e.Key }
 
+// An UnseenError says that the client answered the question Key without showing it: with Action,
+// which is decline or cancel, sooner than [Options].MinHumanTime. No person has refused, but
+// nobody has agreed either, so it is a refusal all the same.
+type UnseenError struct {
+	Key    string
+	Action protocol.ElicitAction
+}
+
+// Error names the question.
+func (e *UnseenError) Error() string { return "unseen: " + e.Key }
+
 // A JournalError says that the handler does not ask the same in every round, or
 // asks twice under one key. The flow ends: whatever the handler returns, the
 // client gets an internal error, and the observer a [event.ServerBug] with this.
@@ -86,7 +97,22 @@ func (e *AnswerError) Error() string {
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// refusedWith reports whether err is a refusal of the sort E.
+// findRefusal returns the refusal that err is or wraps, nil if there is none. Where there are
+// several a person's own word comes first.
+func findRefusal(err error) error {
+	if declined, ok := errors.AsType[*DeclinedError](err); ok {
+		return declined
+	}
+	if unseen, ok := errors.AsType[*UnseenError](err); ok {
+		return unseen
+	}
+	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+		return cancelled
+	}
+	return nil
+}
+
+// refusedWith reports whether err is, or wraps, an error of the sort E.
 func refusedWith[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

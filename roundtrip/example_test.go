@@ -25,7 +25,8 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 // playAs is play for a client with other capabilities.
 func playAs(capabilities protocol.ClientCapabilities, handler roundtrip.Handler,
 	answers map[string]string) {
-	funnel, err := roundtrip.NewFunnel(nil)
+	// The person of the examples is a program, and answers at once.
+	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{MinHumanTime: -1})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -139,15 +139,12 @@ func (r *run) repeatsRefusedQuestion(d *draft) error {
 	r.fixVersionLocked() // also of a handler that asked and read nothing
 	for _, q := range d.questions {
 		a := r.findAnswerLocked(q.key)
-		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
+		if a == nil || q.askAgain || a.asRefusal() == nil {
 			continue
 		}
 		// Which form an unsolicited refusal was shown is not known.
 		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.formDigest()) {
-			if a.outcome == Declined {
-				return &DeclinedError{q.key}
-			}
-			return &CancelledError{q.key}
+			return a.asRefusal()
 		}
 	}
 	return nil

@@ -210,12 +210,11 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 		return false, err
 	}
 	asked := p.describeInPlace(missing, requests, p.funnel.opts.MaxRounds-1-again)
-	began := time.Now()
-	responses, err := p.pushAll(ctx, requests, asked)
+	responses, took, err := p.pushAll(ctx, requests, asked)
 	if err != nil {
 		return false, err
 	}
-	return r.acceptInPlace(ctx, p, missing, responses, began), nil
+	return r.acceptInPlace(ctx, p, missing, responses, took), nil
 }
 
 // acceptInPlace records answers and reports them to the observer. It reports whether any of
@@ -223,10 +222,10 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 //
 //go:noinline
 func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question,
-	responses protocol.InputResponses, began time.Time) (usable bool) {
-	usable, dropped := r.recordInPlace(missing, responses)
+	responses protocol.InputResponses, took []time.Duration) (usable bool) {
+	usable, dropped := r.recordInPlace(ctx, p, missing, responses, took)
 	if usable && !p.funnel.silent {
-		r.reportInPlace(ctx, p, missing, time.Since(began))
+		r.reportInPlace(ctx, p, missing, took)
 	}
 	if len(dropped) > 0 {
 		p.observe(ctx, event.AnswersDropped{Where: p.where, Dropped: dropped})
@@ -302,15 +301,17 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 }
 
 // recordInPlace records what the client answered.
-func (r *run) recordInPlace(missing []Question,
-	responses protocol.InputResponses) (usable bool, dropped []event.Dropped) {
+func (r *run) recordInPlace(ctx context.Context, p *questioner, missing []Question,
+	responses protocol.InputResponses,
+	took []time.Duration) (usable bool, dropped []event.Dropped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return false, nil
 	}
 	for i, q := range missing {
-		outcome, content, err := interpret(q.request.Kind(), responses[i].Result)
+		outcome, content, err := p.interpretAfter(ctx, q.request.Kind(), responses[i].Result,
+			took[i])
 		if err != nil {
 			dropped = append(dropped, event.Dropped{Key: q.key, Reason: event.DropMalformed})
 			continue
@@ -331,7 +332,7 @@ func (r *run) recordInPlace(missing []Question,
 // reportInPlace reports the answers that were just recorded: those of this round that have not
 // been announced.
 func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question,
-	waited time.Duration) {
+	took []time.Duration) {
 	for i := range questions {
 		r.mu.Lock()
 		a := r.findAnswerLocked(questions[i].key)
@@ -342,7 +343,7 @@ func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Ques
 		r.mu.Unlock()
 		if due {
 			p.reportAnswered(ctx, &claims.Question{Key: a.key, Kind: a.kind, Digest: a.digest,
-				Mark: a.mark}, a.outcome, waited)
+				Mark: a.mark}, a.outcome, took[i])
 		}
 	}
 }

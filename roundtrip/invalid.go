@@ -63,7 +63,7 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 		if a.round != r.number {
 			continue
 		}
-		if a.unsolicited && a.outcome > Missing && a.outcome < Invalid && !a.announced {
+		if a.unsolicited && a.isDecided() && !a.announced {
 			a.announced = true
 			events = append(events, event.Answered{
 				Where: p.where, Key: a.key, Kind: a.kind, Decision: a.outcome.toDecision(),

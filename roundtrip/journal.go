@@ -59,10 +59,8 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		return nil, errMissing
 	case a.outcome != Accepted && q.askAgain:
 		return nil, errMissing
-	case a.outcome == Declined: // no matter the words: one who has refused is not asked again
-		return nil, &DeclinedError{q.key}
-	case a.outcome == Cancelled:
-		return nil, &CancelledError{q.key}
+	case a.asRefusal() != nil: // no matter the words: one who has refused is not asked again
+		return nil, a.asRefusal()
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
 	case q.fixed && a.mark.Set:

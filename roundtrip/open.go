@@ -28,6 +28,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	if !present {
 		return r, nil, nil
 	}
+	arrived := time.Now() // before the store and the guard, which take their time
 	if e.funnel.opts.Sealing == Unsealed {
 		if len(text) > e.funnel.opts.MaxStateBytes {
 			return nil, nil, e.reportRejection(ctx, &rejection{reason: event.ReasonTooLong})
@@ -53,6 +54,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		return nil, recorded, err
 	}
 	r.resumeFlow(ctx, c, len(text))
+	r.waited = arrived.Sub(c.Issued)
 	return r, nil, nil
 }
 
@@ -61,9 +63,10 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 // carried. Nobody else can have it, so the guard is not asked. In a funnel with
 // Sealing Unsealed the state is the author's own text and says nothing.
 func (e *exchange) openLocalState(
-	ctx context.Context, responses protocol.InputResponses, state protocol.RequestState,
+	ctx context.Context, responses protocol.InputResponses, took []time.Duration,
+	state protocol.RequestState,
 ) (*run, error) {
-	r := e.openRun(&run{}, responses, state)
+	r := e.openRun(&run{took: took}, responses, state)
 	if e.wait.localState == nil {
 		return r, nil
 	}

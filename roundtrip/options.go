@@ -68,6 +68,12 @@ type Options struct {
 	// on it. 0: DefaultHumanTimeout. The package comment lists the other clocks
 	// that may run out on a person.
 	HumanTimeout time.Duration
+	// MinHumanTime is the least time in which a person can have read a question: a
+	// decline or cancel that comes sooner is [Unseen]. In a session it runs from the
+	// time when the question was written, otherwise from that when the state was sealed.
+	// 0: 400 ms, but none for requests of the same process; negative: none. Unsolicited
+	// answers have no such time.
+	MinHumanTime time.Duration
 	// Heartbeat is the time between the progress notifications that show the
 	// caller of a request that it waits for a person, where the caller asked for
 	// progress; the first goes out after two seconds at most. Clients that give

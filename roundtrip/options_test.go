@@ -14,7 +14,7 @@ import (
 
 // offWhenNegative are the numbers of Options that a negative value turns off.
 var offWhenNegative = [...]string{"Heartbeat", "MaxWaiting", "MaxWaitingPerPrincipal",
-	"MaxWaitingPerSession", "MaxWaitingBytes"}
+	"MaxWaitingPerSession", "MaxWaitingBytes", "MinHumanTime"}
 
 // Every number and duration of Options has one meaning of a negative value: it turns the
 // setting off, or it is refused with the name of the field.

@@ -37,8 +37,7 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 		}
 	}
 	if err != nil && refusedBy(err) {
-		r.reportFlowEnd(ctx, event.EndRefused)
-		return r.refuseFlow(protocol.CodeRefused, r.refusalText(err)+adviceOn(err))
+		return r.endInsteadOfAsking(ctx, endRefused(err, r.refusalText(err)))
 	}
 	if err != nil {
 		r.reportFlowEnd(ctx, event.EndFailed)
@@ -51,12 +50,10 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 		return nil, r.reportBug(ctx, err)
 	}
 	r.reportIgnoredRefusals(ctx, result)
-	if key, skipped := r.findSkippedRefusal(); skipped && completes(result, nil) {
-		r.reportFlowEnd(ctx, event.EndRefused)
-		return r.refuseFlow(protocol.CodeRefused, fmt.Sprintf("the person refused %q, and the "+
-			"server did not ask for that when it ran with the refusal; its result is withheld, "+
-			"but what it did in this run is not undone; do not call again unless the person "+
-			"asks for it", key))
+	if refused := r.findSkippedRefusal(); refused != nil && completes(result, nil) {
+		return r.endInsteadOfAsking(ctx, endRefused(refused, refused.Error()+", and the server "+
+			"did not ask for that when it ran with the refusal; its result is withheld, but "+
+			"what it did in this run is not undone"))
 	}
 	r.reportFlowEnd(ctx, event.EndComplete)
 	return result, nil
@@ -233,7 +230,7 @@ func (r *run) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.answers {
-		if a.isRefusal() && (!a.checked || r.isSkippedLocked(a)) {
+		if a.asRefusal() != nil && (!a.checked || r.isSkippedLocked(a)) {
 			unread = append(unread, a)
 		}
 	}
@@ -323,28 +320,21 @@ func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error
 	return spelled
 }
 
-// refusedBy reports whether the handler failed because the person refused, which is no failure
-// of the server. An error with a code of the author's choice stays what it is.
+// refusedBy reports whether the handler failed because of a refusal, which is no failure of the
+// server. An error with a code of the author's choice stays what it is.
 func refusedBy(err error) bool {
 	if _, own := protocol.AsError(err); own {
 		return false // the author chose code and words
 	}
-	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
+	return findRefusal(err) != nil
 }
 
-// refusalText returns what the client gets of an error that is, or wraps, a refusal of
-// the person's.
+// refusalText returns what the client gets of an error that is, or wraps, a refusal.
 func (e *exchange) refusalText(err error) string {
 	if !e.funnel.opts.HideErrors {
 		return err.Error()
 	}
-	if declined, ok := errors.AsType[*DeclinedError](err); ok {
-		return declined.Error()
-	}
-	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
-		return cancelled.Error()
-	}
-	return "refused" // cannot be: see refusedBy
+	return findRefusal(err).Error() // see refusedBy
 }
 
 // A refusal ends a flow. Tools get its text as an error result, other methods as a JSON-RPC
@@ -376,12 +366,22 @@ func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// adviceOn tells a model what to do about a refusal by the person.
-func adviceOn(err error) string {
-	if refusedWith[*DeclinedError](err) {
-		return "; the person does not want this: do not call again unless they ask for it"
+// endRefused is the end of a flow that was refused with err. It tells a model what to do about
+// that, after text. Of a refusal that nobody has seen it does not say that a person gave it.
+func endRefused(err error, text string) *ending {
+	how, code := event.EndRefused, int64(protocol.CodeRefused)
+	switch findRefusal(err).(type) {
+	case *DeclinedError:
+		text += "; the person does not want this: do not call again unless they ask for it"
+	case *UnseenError:
+		how, code = event.EndUnseen, protocol.CodeCannotAsk
+		text += "; the client answered without showing the question, so nobody was asked: call " +
+			"again from a client that shows questions to a person, or use the link of the tool " +
+			"if it has one"
+	default:
+		text += "; the person has not decided: call again only if they want to"
 	}
-	return "; the person has not decided: call again only if they want to"
+	return &ending{how: how, refusal: &refusal{code: code, text: text}}
 }
 
 func errorResult(text string) *protocol.CallToolResult {

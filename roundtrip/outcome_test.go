@@ -93,6 +93,7 @@ func TestTextsSayWhatToDo(t *testing.T) {
 func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler roundtrip.Handler,
 	answer string) string {
 	t.Helper()
+	opts.MinHumanTime = -1
 	funnel, err := roundtrip.NewFunnel(&opts)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func (r *run) pushReturned(
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
-	responses, err := r.pushAll(parent, asks.InputRequests, r.wait.requested)
+	responses, took, err := r.pushAll(parent, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = sleep.For(ctx, statePause)
 	}
@@ -47,7 +47,7 @@ func (r *run) pushReturned(
 		refused, err = r.refuseUnasked(ctx, asks, err)
 		return nil, refused, err
 	}
-	next, err = r.openLocalState(ctx, responses, asks.RequestState)
+	next, err = r.openLocalState(ctx, responses, took, asks.RequestState)
 	return next, nil, err
 }
 
@@ -76,26 +76,29 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 }
 
 // pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. It observes asked, if not nil, once the call may wait: a call that may
-// not has asked nothing.
+// of them has failed. It returns how long each answer took, too. It observes asked, if not nil,
+// once the call may wait: a call that may not has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
-) (protocol.InputResponses, error) {
+) (protocol.InputResponses, []time.Duration, error) {
+	took := make([]time.Duration, len(requests))
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)
-		return protocol.InputResponses{}, nil
+		return protocol.InputResponses{}, took, nil
 	}
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer w.endWaiting()
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
-		return p.pushSeveral(&w.Context, requests)
+		responses, err := p.pushSeveral(&w.Context, requests, took)
+		return responses, took, err
 	}
-	answer, err := p.pushQuestion(&w.Context, requests[0].Request)
-	return answerOne(ctx, requests[0].Key, answer, err)
+	answer, err := p.pushQuestion(&w.Context, requests[0].Request, &took[0])
+	responses, err := answerOne(ctx, requests[0].Key, answer, err)
+	return responses, took, err
 }
 
 // answerOne returns the answer to the one question that was asked under ctx, or why there is
@@ -116,7 +119,7 @@ func answerOne(ctx context.Context, key string, answer json.RawMessage,
 // pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
 // others by cancelling ctx, of which theirs are children.
 func (p *questioner) pushSeveral(ctx *lazyctx.Context,
-	requests protocol.InputRequests) (protocol.InputResponses, error) {
+	requests protocol.InputRequests, took []time.Duration) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
 	var pushes sync.WaitGroup
 	for i, q := range requests {
@@ -124,7 +127,7 @@ func (p *questioner) pushSeveral(ctx *lazyctx.Context,
 			one := &lazyctx.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
-			answer, err := p.pushQuestion(one, q.Request)
+			answer, err := p.pushQuestion(one, q.Request, &took[i])
 			if err != nil {
 				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
 				return
@@ -143,12 +146,19 @@ var errHumanTimeout = errors.New("nobody answered in time")
 
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
-// the flow ends.
+// the flow ends. took is set to the time from the writing of the question to the answer.
 func (p *questioner) pushQuestion(ctx *lazyctx.Context,
-	question protocol.InputRequest) (json.RawMessage, error) {
+	question protocol.InputRequest, took *time.Duration) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
-	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.questionTimeout()) })
+	extend, written := func() { timer.Reset(p.questionTimeout()) }, time.Now()
+	timed, ok := p.call.Push.(TimedPusher)
+	if ok {
+		answer, err = timed.PushTimed(ctx, question, extend, func() { written = time.Now() })
+	} else {
+		answer, err = p.call.Push.Push(ctx, question, extend)
+	}
+	*took = time.Since(written)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		if errors.Is(err, waiting.ErrClosing) {

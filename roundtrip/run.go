@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
@@ -33,6 +34,8 @@ type run struct {
 	received       protocol.RequestState   // what the client sent, or the author's plain state
 	prior          *claims.Claims          // of the run before, nil in a first run
 	answersDropped int                     // of the responses
+	waited         time.Duration           // from the seal of the state to its arrival
+	took           []time.Duration         // each of the responses in a session, else nil
 
 	mu      sync.Mutex
 	answers []*answer

@@ -71,8 +71,7 @@ func (r *run) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Res
 // reports which answers the handler has not looked at.
 func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
 	if refused := r.repeatsRefusedQuestion(d); refused != nil {
-		return &ending{how: event.EndRefused, refusal: &refusal{
-			code: protocol.CodeRefused, text: refused.Error() + adviceOn(refused)}}
+		return endRefused(refused, refused.Error())
 	}
 	r.checkUnread(d.questions)
 	r.reportFindings(ctx, &r.questioner)
@@ -234,7 +233,7 @@ func (r *run) carriedAnswers(d *draft) []claims.Answer {
 	out := make([]claims.Answer, 0, len(r.answers))
 	for _, a := range r.answers {
 		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
-		usable := a.outcome > Missing && a.outcome < Invalid
+		usable := a.isDecided()
 		if a.unsolicited {
 			usable = usable && (a.checked || a.outcome != Accepted)
 		}

@@ -37,14 +37,18 @@ func (r *run) sortAnswers(ctx context.Context) {
 	if r.call.AcceptUnsolicited || r.funnel.opts.Sealing == Unsealed {
 		unsolicited = maxUnsolicited
 	}
-	for _, response := range r.responses {
+	for i, response := range r.responses {
 		q := r.findAsked(response.Key)
 		switch {
 		case r.findAnswerLocked(response.Key) != nil:
 			// In an earlier round, or a second time in this one.
 			r.dropAnswer(response.Key, event.DropUnsolicited)
 		case q != nil:
-			r.acceptAnswer(ctx, q, response.Result)
+			waited := r.waited
+			if r.took != nil {
+				waited = r.took[i]
+			}
+			r.acceptAnswer(ctx, q, response.Result, waited)
 		case unsolicited > 0:
 			unsolicited--
 			r.answers = append(r.answers, &answer{
@@ -94,10 +98,11 @@ func (r *run) findAsked(key string) *claims.Question {
 	return nil
 }
 
-// acceptAnswer records and reports an answer to q, which the run before asked. An answer
-// without the shape that the kind of q requires is dropped.
-func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.RawMessage) {
-	outcome, content, err := interpret(q.Kind, result)
+// acceptAnswer records and reports an answer to q, which the run before asked and which took the
+// time waited. An answer without the shape that the kind of q requires is dropped.
+func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.RawMessage,
+	waited time.Duration) {
+	outcome, content, err := r.interpretAfter(ctx, q.Kind, result, waited)
 	if err != nil {
 		r.dropAnswer(q.Key, event.DropMalformed)
 		return
@@ -111,7 +116,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 		content: content, round: r.number,
 	})
 	if !r.funnel.silent {
-		r.reportAnswered(ctx, q, outcome, time.Since(r.prior.Issued))
+		r.reportAnswered(ctx, q, outcome, waited)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/requestid"
@@ -33,6 +34,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	if malformed != nil {
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
+	ctx = humantime.WithoutWire(ctx)
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
 	d.Access = s.accessFrom(ctx, d.Principal)
 	response := s.Serve(ctx, s.admitRequest(req, &d, malformed))

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -141,6 +142,9 @@ func (d *Downstream) Begin(ctx context.Context,
 		CallID: rand.Text(),
 	}
 	origin.ProgressToken, _ = ctx.Value(tokenKey{}).(protocol.ProgressToken)
+	if _, here := session.(*server.InProcessSession); here {
+		ctx = humantime.WithoutWire(ctx)
+	}
 	return d.router.Begin(ctx, origin, elicitation.ViaAsker(&asker{server: d.server}), key)
 }
 

@@ -77,6 +77,7 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
 		ListTTL:      -1, // a call may change the lists, so nobody should rely on an old one
 	}
+	opts.Roundtrip.MinHumanTime = -1 // programs try every answer here, at once
 	if ring != nil {
 		opts.Roundtrip.Sealer = ring
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -77,6 +78,7 @@ func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *clie
 		Era: era,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			if !approve {
+				time.Sleep(time.Second / 2) // as people do: a refusal at once is no person's
 				return &protocol.ElicitResult{Action: protocol.ActionDecline}, nil
 			}
 			return &protocol.ElicitResult{Action: protocol.ActionAccept,

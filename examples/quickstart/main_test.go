@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
@@ -46,7 +47,7 @@ refused: Invalid or expired requestState (code -32602)
 func TestPersonIsAskedAgain(t *testing.T) {
 	typed := terminal
 	t.Cleanup(func() { terminal = typed })
-	terminal = bufio.NewReader(strings.NewReader("ok\nit is tested\nno\n"))
+	terminal = bufio.NewReader(&typist{"ok", "it is tested", "no"})
 	out := printed(t, func() error { return run(context.Background(), true, false) })
 	for _, want := range []string{"must have at least 3 characters",
 		"result: deployed to production: it is tested", "result: left production alone"} {
@@ -54,6 +55,16 @@ func TestPersonIsAskedAgain(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
+}
+
+// A typist needs time for what there is to read.
+type typist []string
+
+func (p *typist) Read(b []byte) (int, error) {
+	time.Sleep(time.Second / 2)
+	line := (*p)[0]
+	*p = (*p)[1:]
+	return copy(b, line+"\n"), nil
 }
 
 // printed runs f and returns what it wrote to standard output.

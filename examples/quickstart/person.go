@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -21,6 +22,7 @@ type elicit = func(context.Context, *client.FormQuestion) (*protocol.ElicitResul
 func answerWith(action protocol.ElicitAction, content string) elicit {
 	return func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		fmt.Printf("   asked: %s -> %s %s\n", q.Message, action, content)
+		time.Sleep(time.Second / 2) // as people do: a refusal at once is no person's
 		return &protocol.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -46,6 +47,7 @@ func (t *transcript) take(ctx context.Context, peer protocol.Peer, era protocol.
 			t.lines = append(t.lines, "asked    "+q.Message)
 			answer := p.answers[q.Message]
 			if answer == "" {
+				time.Sleep(time.Second / 2) // as people do: a refusal at once is no person's
 				t.lines = append(t.lines, "declined")
 				return client.Decline(), nil
 			}

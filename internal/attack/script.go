@@ -6,9 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+// thinkingSlack is for the clocks of the server, which may be coarse.
+const thinkingSlack = 50 * time.Millisecond
 
 // maxRepeats is how often a question may be asked again before the call is given up.
 const maxRepeats = 3
@@ -19,6 +24,7 @@ const maxRepeats = 3
 type reply struct {
 	result json.RawMessage
 	none   bool
+	thinks bool // it comes as late as a person's
 }
 
 // A script is a call of a tool with what the client does in it. It accepts everything, with forms
@@ -98,6 +104,9 @@ func (p *prompter) replyTo(key string, q protocol.InputRequest) (reply, bool, er
 		}
 	}
 	if deviates {
+		if p.with.thinks {
+			time.Sleep(humantime.DefaultMin + thinkingSlack)
+		}
 		p.take.asked = append(p.take.asked, askedQuestion{key: key, description: words,
 			question: q})
 		return p.with, true, nil

@@ -344,9 +344,11 @@ func deviations(a askedQuestion) []deviation {
 		`{"result":{"action":"accept","content":`+string(content)+`}}`)
 	return append(found,
 		deviation{CheckDecline, "a decline",
+			reply{result: json.RawMessage(`{"action":"decline"}`), thinks: true}},
+		deviation{CheckDecline, "a decline at once",
 			reply{result: json.RawMessage(`{"action":"decline"}`)}},
 		deviation{CheckCancel, "a cancel",
-			reply{result: json.RawMessage(`{"action":"cancel"}`)}})
+			reply{result: json.RawMessage(`{"action":"cancel"}`), thinks: true}})
 }
 
 // wrongContents returns contents that do not fit the form: without the required fields, and with

@@ -54,7 +54,7 @@ type Answer struct {
 	Outcome     Outcome
 	Digest      [32]byte        // of the form that was asked
 	Schema      json.RawMessage // of a ElicitSchema
-	Content     json.RawMessage // accepted content or result
+	Content     json.RawMessage // accepted content or result; of an unseen refusal its action
 	Round       int             // with which the answer came
 	Unsolicited bool
 	Checked     bool // content that passed the form's validation, or a refusal that was read
@@ -69,6 +69,8 @@ const (
 	Accepted Outcome = 1 + iota
 	Declined
 	Cancelled
+	_ // roundtrip.Invalid
+	Unseen
 )
 
 // A Memo is a value that a handler of flow style keeps.

@@ -282,3 +282,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestOutcomesThatStatesCarry: a refusal that nobody has seen is carried with its action, and no
+// number beside the four is read.
+func TestOutcomesThatStatesCarry(t *testing.T) {
+	for outcome := range claims.Outcome(8) {
+		c := guardClaims(t, local)
+		c.Answers[0].Outcome, c.Answers[0].Content = outcome, json.RawMessage("decline")
+		got, err := claims.Decode(c.AppendTo(nil), c)
+		carried := outcome == claims.Accepted || outcome == claims.Declined ||
+			outcome == claims.Cancelled || outcome == claims.Unseen
+		switch {
+		case carried != (err == nil):
+			t.Errorf("outcome %d: %v", outcome, err)
+		case carried && (got.Answers[0].Outcome != outcome ||
+			string(got.Answers[0].Content) != "decline"):
+			t.Errorf("outcome %d is read as %+v", outcome, got.Answers[0])
+		}
+	}
+}

@@ -184,7 +184,7 @@ func (r *reader) readAnswer() Answer {
 	if a.Mark = r.readMark(); a.Mark.Invalid > 0 { // only of what is asked
 		r.bad = true
 	}
-	if a.Outcome < Accepted || a.Outcome > Cancelled {
+	if a.Outcome != Unseen && (a.Outcome < Accepted || a.Outcome > Cancelled) {
 		r.bad = true
 	}
 	return a

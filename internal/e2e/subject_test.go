@@ -38,6 +38,9 @@ func newSubject(opts *server.Options) (*server.Server, error) {
 		o = *opts
 	}
 	o.Info = subject.Info()
+	if o.Roundtrip.MinHumanTime == 0 { // who answers here is a test, at once
+		o.Roundtrip.MinHumanTime = -1
+	}
 	srv, err := server.New(&o)
 	if err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ type sentence struct {
 	frames   int32  // how many questions the client got
 	logged   []entry
 	metrics  []string // that are not zero
+	minHuman time.Duration
 }
 
 // An entry is what is known of a log entry. Fields that are not named must be absent, except
@@ -95,6 +96,16 @@ func answered(action, content string) sentence {
 	}
 }
 
+// unseen is answered for a refusal that came sooner than a person can have given it. The upstream
+// reads what the client said.
+func unseen(action string) sentence {
+	s := answered(action, "")
+	s.name, s.minHuman = "the client answers "+action+" by itself", time.Hour
+	s.logged[2].fields["unseen"] = true
+	s.metrics[1] = `elicitation_completed_total{action="unseen"} 1`
+	return s
+}
+
 func rejected(reason string, code float64) ([]entry, []string) {
 	return []entry{{"elicitation.rejected", fields{"reason": reason, "code": code}}},
 		[]string{`elicitation_rejected_total{reason="` + reason + `"} 1`}
@@ -115,6 +126,8 @@ func sentences() []sentence {
 		answered("accept", `,"content":{"why":"because"}`),
 		answered("decline", ""),
 		answered("cancel", ""),
+		unseen("decline"),
+		unseen("cancel"),
 		misfit,
 		zone,
 		{name: "nobody answers in time",
@@ -167,7 +180,8 @@ func (s sentence) check(t *testing.T, build Gateway, mode Mode) {
 	}
 	core, logs := observer.New(zap.DebugLevel)
 	registry := prometheus.NewRegistry()
-	opts := elicitation.Options{Logger: zap.New(core), Registerer: registry}
+	opts := elicitation.Options{Logger: zap.New(core), Registerer: registry,
+		MinHumanTime: cmp.Or(s.minHuman, -1)}
 	if s.reply == "" {
 		opts.Timeout = 50 * time.Millisecond
 	}

@@ -102,6 +102,7 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects,
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
 		})
 	closeSessionsAfter(t, srv)
+	opts.MinHumanTime = -1 // who answers here is a test, at once
 	a, err := gosdk.New(&gosdk.Options{Options: opts})
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +125,7 @@ func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Optio
 			}
 			return mcpgomcp.NewToolResultText(said), nil
 		})
+	opts.MinHumanTime = -1 // who answers here is a test, at once
 	a, err := mcpgo.New(&mcpgo.Options{Options: opts})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func TestFinishedVisitThatIsRefused(t *testing.T) {
 						c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
 						got, err := c.do(within(t, patience), x.requestFor("books"))
 						text := fmt.Sprint(got, err)
-						if revision == modern && !strings.Contains(text, "the person refused") {
+						if revision == modern && !strings.Contains(text, "its result is withheld") {
 							t.Errorf("got %q, %v, want a refusal", got, err)
 						}
 						if revision != modern && got != x.leftText("books") {

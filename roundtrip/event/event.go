@@ -110,6 +110,9 @@ const (
 	Accepted  Decision = "accepted"
 	Declined  Decision = "declined"
 	Cancelled Decision = "cancelled"
+	// Unseen is the client's alone: a decline or cancel that came sooner than a person can have
+	// given it, see roundtrip.Options.MinHumanTime.
+	Unseen Decision = "unseen"
 )
 
 // AnswerInvalid: an accepted answer did not fit the question. The value is not
@@ -142,7 +145,7 @@ const (
 )
 
 // DeclineIgnored: a person declined or cancelled, and the handler completed the
-// request without having looked at that. Decision is Declined or Cancelled. It
+// request without having looked at that. Decision is Declined, Cancelled or Unseen. It
 // points at a handler that does what it was not allowed to do. In flow style the
 // refusal is what the call that asks returns, and the cause is a run that does not
 // come to that call again. If the question has no key the client then gets a refusal
@@ -168,6 +171,7 @@ const (
 	EndComplete  FlowEnd = "complete"
 	EndFailed    FlowEnd = "failed"
 	EndRefused   FlowEnd = "refused"        // the handler asked again what was refused
+	EndUnseen    FlowEnd = "unseen"         // the client refused without showing the question
 	EndRounds    FlowEnd = "rounds"         // the cap on rounds was reached
 	EndInvalid   FlowEnd = "invalid"        // a question got no valid answer
 	EndStateLost FlowEnd = "state_lost"     // the client loses the state

@@ -60,9 +60,21 @@ func sure(t testing.TB) *person {
 		"Really?": `{"reason":"because"}`})
 }
 
+// atOnce returns opts for answers that come at once, from a test.
+func atOnce(opts *gosdk.Options) *gosdk.Options {
+	var o gosdk.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MinHumanTime == 0 {
+		o.MinHumanTime = -1
+	}
+	return &o
+}
+
 func newAdapter(t testing.TB, opts *gosdk.Options) *gosdk.Adapter {
 	t.Helper()
-	a, err := gosdk.New(opts)
+	a, err := gosdk.New(atOnce(opts))
 	if err != nil {
 		t.Fatal(err)
 	}

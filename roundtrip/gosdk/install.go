@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -180,6 +181,9 @@ func (a *Adapter) serveCall(ctx context.Context, method string, server *mcp.Serv
 		return nil, a.refuseInstallation(ctx, method, errNotRead)
 	}
 	defer c.followProgress(progressToken(req))()
+	if extra := req.GetExtra(); extra != nil && extra.Header[memoryHeader] != nil {
+		ctx = humantime.WithoutWire(ctx)
+	}
 	result, err := a.funnel.Do(ctx, c.Call, c.runHandler)
 	if err != nil {
 		return nil, c.encodeHostError(err)

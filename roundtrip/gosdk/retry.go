@@ -20,8 +20,9 @@ import (
 // The names of headers in which [Adapter.Handler] and [Adapter.Transport] pass data to the
 // middleware. A header of an HTTP request cannot have such a name, so that no client can send one.
 const (
-	retryHeader  = "\x00rondo sent"  // the parameters as the client sent them
-	streamHeader = "\x00rondo local" // set where the request did not come over HTTP
+	retryHeader  = "\x00rondo sent"   // the parameters as the client sent them
+	streamHeader = "\x00rondo local"  // set where the request did not come over HTTP
+	memoryHeader = "\x00rondo memory" // set where it did not leave the process, either
 	// statelessHeader is set where the handler serves older revisions without sessions.
 	statelessHeader = "\x00rondo stateless"
 )

@@ -88,9 +88,9 @@ func encodeAnswer(ctx context.Context, q askedKey) mcp.InputResponse {
 	switch q.Kind {
 	case protocol.KindElicitForm:
 		reply := roundtrip.RawAnswer(ctx, q.Key)
-		return encodeElicitResult(reply.Outcome, reply.Content)
+		return encodeElicitResult(ctx, q.Key, reply.Outcome, reply.Content)
 	case protocol.KindElicitURL:
-		return encodeElicitResult(roundtrip.Visited(ctx, q.Key), nil)
+		return encodeElicitResult(ctx, q.Key, roundtrip.Visited(ctx, q.Key), nil)
 	case protocol.KindCreateMessage:
 		if result, ok := roundtrip.Sampled(ctx, q.Key); ok {
 			return encodeResponse(result, &mcp.CreateMessageWithToolsResult{})
@@ -104,18 +104,17 @@ func encodeAnswer(ctx context.Context, q askedKey) mcp.InputResponse {
 }
 
 // encodeElicitResult converts an answer to the SDK's type; nil if there is none.
-func encodeElicitResult(outcome roundtrip.Outcome, content json.RawMessage) mcp.InputResponse {
-	switch outcome {
-	case roundtrip.Accepted:
+func encodeElicitResult(ctx context.Context, key string, outcome roundtrip.Outcome,
+	content json.RawMessage) mcp.InputResponse {
+	if outcome == roundtrip.Accepted {
 		result := &mcp.ElicitResult{Action: "accept"}
 		if content != nil && json.Unmarshal(content, &result.Content) != nil {
 			return nil
 		}
 		return result
-	case roundtrip.Declined:
-		return &mcp.ElicitResult{Action: "decline"}
-	case roundtrip.Cancelled:
-		return &mcp.ElicitResult{Action: "cancel"}
+	}
+	if action, ok := roundtrip.RefusedAction(ctx, key); ok {
+		return &mcp.ElicitResult{Action: string(action)}
 	}
 	return nil
 }

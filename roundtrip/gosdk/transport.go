@@ -49,10 +49,14 @@ func (t strictTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return strictConnection{c}, nil
+	_, inMemory := t.Transport.(*mcp.InMemoryTransport)
+	return strictConnection{c, inMemory}, nil
 }
 
-type strictConnection struct{ mcp.Connection }
+type strictConnection struct {
+	mcp.Connection
+	inMemory bool
+}
 
 // Read returns the next message, and answers requests that are refused.
 func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
@@ -63,15 +67,24 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		req, ok := message.(*jsonrpc.Request)
 		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) ||
-			!mayNameRevision(req.Params) {
+			!c.inMemory && !mayNameRevision(req.Params) {
 			return message, nil
+		}
+		local := http.Header{streamHeader: {""}}
+		if c.inMemory {
+			local[memoryHeader] = []string{""}
+		}
+		if !mayNameRevision(req.Params) {
+			asItIs := *req
+			asItIs.Extra = &mcp.RequestExtra{Header: local}
+			return &asItIs, nil
 		}
 		params, text, refused := extractRetry(req.Method, req.Params)
 		if refused == nil {
 			strict := *req
 			strict.Params = params
-			strict.Extra = &mcp.RequestExtra{Header: http.Header{retryHeader: {text},
-				streamHeader: {""}}}
+			local[retryHeader] = []string{text}
+			strict.Extra = &mcp.RequestExtra{Header: local}
 			return &strict, nil
 		}
 		no := &jsonrpc.Response{ID: req.ID, Error: encodeError(refused)}

@@ -241,7 +241,7 @@ func TestFinishedVisitIsDeclined(t *testing.T) {
 			}
 			if action == "accept" {
 				got.wantText("acted")
-			} else if body := string(got.body); !strings.Contains(body, "the person refused") ||
+			} else if body := string(got.body); !strings.Contains(body, "its result is withheld") ||
 				!strings.Contains(body, `"isError":true`) || strings.Contains(body, "acted") {
 				t.Errorf("got %s", body)
 			}

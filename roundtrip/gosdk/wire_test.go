@@ -254,7 +254,7 @@ func install(t testing.TB, server *mcp.Server, options []option) {
 
 func installWith(t testing.TB, server *mcp.Server, opts *gosdk.Options) *gosdk.Adapter {
 	t.Helper()
-	a, err := gosdk.New(opts)
+	a, err := gosdk.New(atOnce(opts))
 	if err != nil {
 		t.Fatal(err)
 	}

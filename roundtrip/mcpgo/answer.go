@@ -79,21 +79,17 @@ func decodeMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
 // protocol.ElicitResult.
 func encodeElicitAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
 	outcome, content := roundtrip.Visited(ctx, key), json.RawMessage(nil)
-	if outcome != roundtrip.Accepted && outcome != roundtrip.Declined &&
-		outcome != roundtrip.Cancelled {
+	if outcome == roundtrip.Missing || outcome == roundtrip.Invalid {
 		reply := roundtrip.RawAnswer(ctx, key)
 		outcome, content = reply.Outcome, reply.Content
 	}
-	result := protocol.ElicitResult{Content: content}
-	switch outcome {
-	case roundtrip.Accepted:
-		result.Action = protocol.ActionAccept
-	case roundtrip.Declined:
-		result.Action = protocol.ActionDecline
-	case roundtrip.Cancelled:
-		result.Action = protocol.ActionCancel
-	default:
-		return nil, false
+	result := protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}
+	if outcome != roundtrip.Accepted {
+		refused, ok := roundtrip.RefusedAction(ctx, key)
+		if !ok {
+			return nil, false
+		}
+		result.Action = refused
 	}
 	raw, err := jsonx.Marshal(result)
 	return raw, err == nil

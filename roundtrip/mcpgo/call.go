@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -52,6 +53,9 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	call, err := a.newCall(ctx, in)
 	if err != nil {
 		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeInvalidParams, "%s", err), nil)
+	}
+	if _, ok := server.ClientSessionFromContext(ctx).(*server.InProcessSession); ok {
+		ctx = humantime.WithoutWire(ctx)
 	}
 	ctx = context.WithValue(ctx, servingKey{}, serving{a, server.ServerFromContext(ctx)})
 	where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}

@@ -69,7 +69,8 @@ func isRoundError(err error) bool {
 	_, asked := errors.AsType[*askError](err)
 	_, declined := errors.AsType[*roundtrip.DeclinedError](err)
 	_, cancelled := errors.AsType[*roundtrip.CancelledError](err)
-	return asked || declined || cancelled
+	_, unseen := errors.AsType[*roundtrip.UnseenError](err)
+	return asked || declined || cancelled || unseen
 }
 
 // encodeError returns the error that the middleware returns to mcp-go for an error of the

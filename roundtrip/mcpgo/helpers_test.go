@@ -239,7 +239,14 @@ func newHostServer(opts ...server.ServerOption) *server.MCPServer {
 
 func install(t testing.TB, s *server.MCPServer, opts *mcpgo.Options) *mcpgo.Adapter {
 	t.Helper()
-	a, err := mcpgo.New(opts)
+	var o mcpgo.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MinHumanTime == 0 { // who answers here is a test, at once
+		o.MinHumanTime = -1
+	}
+	a, err := mcpgo.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}

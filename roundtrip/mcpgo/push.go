@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // pusher pushes questions to a client of a legacy revision with mcp-go's own calls. These
@@ -43,9 +44,18 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	return nil
 }
 
+var _ roundtrip.TimedPusher = (*pusher)(nil)
+
 // Push implements [roundtrip.Pusher].
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
-	_ func()) (json.RawMessage, error) {
+	extend func()) (json.RawMessage, error) {
+	return p.PushTimed(ctx, question, extend, func() {})
+}
+
+// PushTimed implements [roundtrip.TimedPusher]. A question that mcp-go takes into its queue counts
+// as written.
+func (p *pusher) PushTimed(ctx context.Context, question protocol.InputRequest, _,
+	written func()) (json.RawMessage, error) {
 	request, err := encodeQuestion(question)
 	if err != nil {
 		return nil, err
@@ -58,14 +68,14 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
 		} else if p.version < protocol.V20251125 {
 			request.Elicitation.Mode = "" // a member that earlier revisions lack
 		}
-		return encodeAnswer(requestWhenQueued(ctx, p.server.RequestElicitation,
+		return encodeAnswer(requestWhenQueued(ctx, written, p.server.RequestElicitation,
 			mcp.ElicitationRequest{Params: *request.Elicitation}))
 	case request.Sampling != nil:
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
-		return encodeAnswer(requestWhenQueued(ctx, p.server.RequestSampling,
+		return encodeAnswer(requestWhenQueued(ctx, written, p.server.RequestSampling,
 			mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
 	case request.Roots != nil:
-		return encodeAnswer(requestWhenQueued(ctx, p.server.RequestRoots,
+		return encodeAnswer(requestWhenQueued(ctx, written, p.server.RequestRoots,
 			mcp.ListRootsRequest{}))
 	}
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
@@ -77,9 +87,10 @@ const queuePause = 20 * time.Millisecond
 // requestWhenQueued calls request, one of mcp-go's own calls. A session over streamable
 // HTTP keeps at most ten requests of a kind until a stream takes them, and refuses more.
 // The client has not seen a refused request: it is repeated until ctx ends.
-func requestWhenQueued[Q, R any](ctx context.Context,
+func requestWhenQueued[Q, R any](ctx context.Context, attempted func(),
 	request func(context.Context, Q) (*R, error), question Q) (*R, error) {
 	for {
+		attempted()
 		result, err := request(ctx, question)
 		if err == nil || !isFullQueue(err) {
 			return result, err

@@ -65,7 +65,7 @@ type relayAsker struct {
 // Elicit asks the person.
 func (r *relayAsker) Elicit(ctx context.Context,
 	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {},
 		r.server.RequestElicitation, request)
 	r.reportFailedPush(ctx, elicitInput(request), err)
 	return result, err
@@ -74,7 +74,7 @@ func (r *relayAsker) Elicit(ctx context.Context,
 // CreateMessage asks the client's model.
 func (r *relayAsker) CreateMessage(ctx context.Context,
 	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {},
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		r.server.RequestSampling, request)
 	r.reportFailedPush(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
@@ -84,7 +84,7 @@ func (r *relayAsker) CreateMessage(ctx context.Context,
 // ListRoots asks for directories.
 func (r *relayAsker) ListRoots(ctx context.Context,
 	request mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real),
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {},
 		r.server.RequestRoots, request)
 	r.reportFailedPush(ctx, mcp.NewRootsInputRequest(), err)
 	return result, err

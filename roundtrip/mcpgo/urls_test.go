@@ -170,7 +170,7 @@ func TestFinishedVisitIsDeclined(t *testing.T) {
 			switch accepted := action == "accept"; {
 			case accepted && got.text() != "acted":
 				t.Errorf("got %s", got.body)
-			case !accepted && (!strings.Contains(got.body, "the person refused") ||
+			case !accepted && (!strings.Contains(got.body, "its result is withheld") ||
 				!strings.Contains(got.body, `"isError":true`) ||
 				strings.Contains(got.body, "acted")):
 				t.Errorf("got %s", got.body)

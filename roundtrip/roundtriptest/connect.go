@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -60,7 +61,7 @@ func serveHandler(t testing.TB, handler http.Handler, said *reasons) string {
 	}
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute,
 		BaseContext: func(net.Listener) context.Context {
-			return bugsink.With(context.Background(), said.addError)
+			return humantime.WithoutWire(bugsink.With(context.Background(), said.addError))
 		}}
 	ended := make(chan struct{})
 	go func() {
@@ -120,7 +121,7 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser,
 	return func(t testing.TB, _ string) protocol.Peer {
 		fromServer, toClient := io.Pipe()
 		fromClient, toServer := io.Pipe()
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(humantime.WithoutWire(context.Background()))
 		ended := make(chan error, 1)
 		go func() {
 			err := serve(ctx, fromClient, toClient)

@@ -93,7 +93,8 @@ func Visit() Answer {
 	return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitURL)
 }
 
-// Decline says no to a form or a URL.
+// Decline says no to a form or a URL, at once. A server that the subject does not run in the
+// process of the test takes that for unseen; set its [roundtrip.Options].MinHumanTime to -1.
 func Decline() Answer { return newRefusal(`{"action":"decline"}`) }
 
 // Cancel dismisses a form or a URL.

@@ -183,7 +183,7 @@ func TestRun(t *testing.T) {
 			flows()...)
 	})
 	t.Run("http", func(t *testing.T) {
-		srv := newServer(t, effects, roundtrip.Options{})
+		srv := newServer(t, effects, roundtrip.Options{MinHumanTime: -1})
 		roundtriptest.Run(t, roundtriptest.Subject{Connect: overHTTP(t, srv), Effects: effects},
 			flows()...)
 	})

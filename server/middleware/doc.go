@@ -63,7 +63,7 @@
 //	mcp.requests_refused    warn   how many more were refused in the last second
 //	mcp.input_required      info   questions were asked; warn: two rounds are left or fewer
 //	mcp.resumed             debug  a retry came with a state that was verified
-//	mcp.answered            info   a person decided
+//	mcp.answered            info   a person decided; warn: the client did, unseen by anybody
 //	mcp.answer_invalid      info   an accepted answer did not fit: its key, field and rule
 //	mcp.answers_dropped     info   answers that this flow had not asked for, or malformed ones
 //	mcp.decline_ignored     warn   a handler completed without having looked at a refusal

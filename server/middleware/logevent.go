@@ -262,7 +262,11 @@ func levelOfQuestions(ctx context.Context, happened event.Event) zapcore.Level {
 //go:noinline
 func (l *Log) logAnswered(ctx context.Context, happened event.Event) {
 	e := happened.(event.Answered)
-	if entry := l.logger.Check(zap.InfoLevel, "mcp.answered"); entry != nil {
+	level := zap.InfoLevel
+	if e.Decision == event.Unseen { // this client will do it with every question
+		level = zap.WarnLevel
+	}
+	if entry := l.logger.Check(level, "mcp.answered"); entry != nil {
 		answered := &answeredEntry{
 			eventHead: headOf(ctx, e.Where), key: e.Key, kind: string(e.Kind),
 			outcome:   string(e.Decision),

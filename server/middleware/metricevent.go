@@ -47,8 +47,8 @@ func newEventMetrics(r *registration) eventMetrics {
 			"Accepted answers that did not fit the question.", "rule", answerRules()...),
 		flowsEnded: newFamily(r, "flows_ended_total",
 			"Flows of more than one leg that came to an end.", "how",
-			event.EndComplete, event.EndFailed, event.EndRefused, event.EndRounds,
-			event.EndInvalid, event.EndStateLost, event.EndReplayed),
+			event.EndComplete, event.EndFailed, event.EndRefused, event.EndUnseen,
+			event.EndRounds, event.EndInvalid, event.EndStateLost, event.EndReplayed),
 		rejections: newFamily(r, "state_rejections_total",
 			"Requests whose requestState was refused.", "reason", rejectionReasons()...),
 		refusals: newFamily(r, "capability_refusals_total",
@@ -130,7 +130,7 @@ func newAnswers(r *registration) (map[protocol.InputKind]counterFamily, counterF
 
 func answerOutcomes() []string {
 	return []string{roundtrip.Accepted.String(), roundtrip.Declined.String(),
-		roundtrip.Cancelled.String()}
+		roundtrip.Cancelled.String(), roundtrip.Unseen.String()}
 }
 
 // rejectionReasons lists why a state can be refused.

@@ -74,6 +74,9 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		t.Fatal(err)
 	}
 	both := event.Observers(log, metrics)
+	if opts.funnel.MinHumanTime == 0 { // who answers here is a test, at once
+		opts.funnel.MinHumanTime = -1
+	}
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "wire", Version: "1"}, Observer: both,
 		Roundtrip:  opts.funnel,

@@ -63,7 +63,8 @@ func newServer() (*server.Server, error) {
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			answer := sure.Answer(ctx)
 			switch answer.Outcome {
-			case roundtrip.Accepted, roundtrip.Declined, roundtrip.Cancelled:
+			case roundtrip.Accepted, roundtrip.Declined, roundtrip.Cancelled,
+				roundtrip.Unseen:
 				return server.Text("deleted: " + answer.Content.Reason), nil
 			}
 			return roundtrip.InputRequired(sure.Elicit("Delete it?")), nil

@@ -1,0 +1,58 @@
+package archtest_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// readsOnlyWhatPeopleRefuse names functions that have Declined and not Unseen, with reasons.
+var readsOnlyWhatPeopleRefuse = map[string]string{
+	"roundtrip/answer.go interpret":      "it does not know the time; interpretAfter does",
+	"internal/subject/subject.go deploy": "a handler: what it does not know it asks again",
+}
+
+// TestWhoeverReadsADeclineReadsUnseen: a refusal that nobody has seen refuses wherever a decline
+// does, so a function that has one has the other. Handlers of examples are what authors write: what
+// they do not know they ask again, or return.
+func TestWhoeverReadsADeclineReadsUnseen(t *testing.T) {
+	seen := 0
+	for _, file := range written(t) {
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
+			strings.HasPrefix(file, "examples/") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			names := make(map[string]bool)
+			ast.Inspect(f, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					names[id.Name] = true
+				}
+				return true
+			})
+			if !names["Declined"] && !names["DeclinedError"] || f.Name.Name == "Error" {
+				continue
+			}
+			seen++
+			where := file + " " + f.Name.Name
+			if _, excepted := readsOnlyWhatPeopleRefuse[where]; !excepted &&
+				!names["Unseen"] && !names["UnseenError"] {
+				t.Errorf("%s reads Declined and not Unseen", where)
+			}
+		}
+	}
+	if seen < 5 {
+		t.Errorf("%d functions found", seen)
+	}
+}

@@ -1,0 +1,478 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/humantime"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// unseenAlways makes every refusal unseen, on a machine of any speed.
+const unseenAlways = time.Hour
+
+// A refusing is one place that reads what a person refused: a handler that asks "confirm" and does
+// something that needs consent, which did counts, if that place lets it.
+type refusing struct {
+	name    string
+	handler func(did *int) roundtrip.Handler
+}
+
+// refusings has every place of this package that a refusal passes.
+func refusings() []refusing {
+	confirm := func() roundtrip.Question {
+		return roundtrip.Elicit[Confirmation]("confirm", "confirm ?")
+	}
+	schema := json.RawMessage(`{"type":"object","properties":{}}`)
+	visit := func() roundtrip.Question {
+		return roundtrip.ElicitURL("confirm", "confirm ?", "https://id.example/")
+	}
+	acts := func(did *int) (protocol.Result, error) { *did++; return say("DONE") }
+	flow := func(ask func(context.Context) error) func(*int) roundtrip.Handler {
+		return func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				if err := ask(ctx); err != nil {
+					return nil, err
+				}
+				return acts(did)
+			}
+		}
+	}
+	guarded := func(q func() roundtrip.Question,
+		yes func(context.Context) bool) func(*int) roundtrip.Handler {
+		return func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				if !yes(ctx) {
+					return ask(q())
+				}
+				return acts(did)
+			}
+		}
+	}
+	return []refusing{
+		{"a guard that nags", guarded(confirm, func(ctx context.Context) bool {
+			_, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm")
+			return ok
+		})},
+		{"a guard that nags with a schema", guarded(func() roundtrip.Question {
+			return roundtrip.ElicitSchema("confirm", "confirm ?", schema)
+		}, func(ctx context.Context) bool {
+			return roundtrip.RawAnswer(ctx, "confirm").Outcome == roundtrip.Accepted
+		})},
+		{"a guard that nags with a visit", guarded(visit, func(ctx context.Context) bool {
+			return roundtrip.Visited(ctx, "confirm") == roundtrip.Accepted
+		})},
+		{"a guard that waits for a visit", func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				err := roundtrip.Await(ctx, "confirm", func(context.Context) (bool, error) {
+					return roundtrip.Number(ctx) > 1, nil
+				})
+				if errors.Is(err, roundtrip.ErrNotFinished) {
+					return ask(visit())
+				}
+				if err != nil {
+					return nil, err
+				}
+				return acts(did)
+			}
+		}},
+		{"a guard that does not look", func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.Number(ctx) == 1 {
+					return ask(confirm())
+				}
+				return say("looked at nothing")
+			}
+		}},
+		{"a guard that reads what is carried", func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				switch roundtrip.Number(ctx) {
+				case 1:
+					return ask(confirm())
+				case 2:
+					return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
+				}
+				reply := roundtrip.Answer[Confirmation](ctx, "confirm")
+				if reply.Outcome == roundtrip.Accepted {
+					return acts(did)
+				}
+				return say(fmt.Sprintf("%v of round %d", reply.Outcome, reply.Round))
+			}
+		}},
+		{"Ask", flow(func(ctx context.Context) error {
+			_, err := reasonOf(ctx, "confirm")
+			return err
+		})},
+		{"Ask whose error is dropped and that asks again", flow(func(ctx context.Context) error {
+			_, _ = reasonOf(ctx, "other")
+			_, err := reasonOf(ctx, "confirm")
+			return err
+		})},
+		{"Ask in other words each time", flow(func(ctx context.Context) error {
+			if _, err := reasonOf(ctx, "first"); err != nil {
+				return err
+			}
+			_, err := roundtrip.Ask[Confirmation](ctx, "confirm",
+				fmt.Sprintf("confirm %d ?", roundtrip.Number(ctx)))
+			if err != nil {
+				_, _ = reasonOf(ctx, "later")
+			}
+			return err
+		})},
+		{"Ask that can do without an answer", flow(func(ctx context.Context) error {
+			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?",
+				roundtrip.IfPossible())
+			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
+				return nil // tolerated: nobody can be asked
+			}
+			return err
+		})},
+		{"Ask of a schema", flow(func(ctx context.Context) error {
+			_, err := roundtrip.ElicitSchema("confirm", "confirm ?", schema).Ask(ctx)
+			return err
+		})},
+		{"AskURL", flow(func(ctx context.Context) error {
+			return roundtrip.AskURL(ctx, "confirm", "confirm ?", "https://id.example/")
+		})},
+		{"Await behind AskURL", flow(func(ctx context.Context) error {
+			_ = roundtrip.AskURL(ctx, "confirm", "confirm ?", "https://id.example/")
+			return roundtrip.Await(ctx, "confirm",
+				func(context.Context) (bool, error) { return false, nil })
+		})},
+		{"Batch", flow(func(ctx context.Context) error {
+			var one, two Confirmation
+			return roundtrip.Batch(ctx, roundtrip.Into(&one, "other", "other ?"),
+				roundtrip.Into(&two, "confirm", "confirm ?"))
+		})},
+		{"AskAgain", flow(func(ctx context.Context) error {
+			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?", roundtrip.AskAgain())
+			return err
+		})},
+		{"AskRequest", flow(func(ctx context.Context) error {
+			return bareConsent(roundtrip.AskRequest(ctx, "confirm",
+				&protocol.ElicitForm{Message: "confirm ?", Schema: schema}))
+		})},
+		{"AskUnkeyed", flow(func(ctx context.Context) error {
+			return bareConsent(roundtrip.AskUnkeyed(ctx,
+				&protocol.ElicitForm{Message: "confirm ?", Schema: schema}))
+		})},
+		{"AskUnkeyed that the run does not come to", func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.Number(ctx) == 1 {
+					if err := bareConsent(roundtrip.AskUnkeyed(ctx,
+						&protocol.ElicitForm{Message: "confirm ?", Schema: schema})); err != nil {
+						return nil, err
+					}
+				}
+				if err := roundtrip.OnCommit(ctx, func(context.Context) { *did++ }); err != nil {
+					return nil, err
+				}
+				return say("withheld")
+			}
+		}},
+		{"OnCommit", func(did *int) roundtrip.Handler {
+			return func(ctx context.Context) (protocol.Result, error) {
+				_, err := reasonOf(ctx, "confirm")
+				if errors.Is(err, roundtrip.ErrPending) {
+					return nil, err
+				}
+				if later := roundtrip.OnCommit(ctx,
+					func(context.Context) { *did++ }); later != nil {
+					return nil, later
+				}
+				if err != nil {
+					return nil, err
+				}
+				return say("DONE")
+			}
+		}},
+	}
+}
+
+// bareConsent is what a handler of an SDK makes of a bare answer.
+func bareConsent(raw json.RawMessage, err error) error {
+	if err != nil {
+		return err
+	}
+	result, err := protocol.DecodeElicitResult(raw)
+	if err == nil && result.Action != protocol.ActionAccept {
+		err = fmt.Errorf("the client said %s", result.Action)
+	}
+	return err
+}
+
+// TestUnseenRefusesLikeADecline walks every place that a refusal passes, with each refusal. What
+// happens is what happens to a decline or cancel that a person has given; the words alone differ.
+func TestUnseenRefusesLikeADecline(t *testing.T) {
+	for _, place := range refusings() {
+		for _, m := range modes {
+			for word, answer := range map[string]string{"declined": declined,
+				"cancelled": cancelled} {
+				t.Run(place.name+"/"+m.name+"/"+word, func(t *testing.T) {
+					play := func(min time.Duration, word string) string {
+						did := 0
+						p := person{"confirm": answer}
+						j := newJourney(t, m, roundtrip.Options{MinHumanTime: min}, p,
+							place.handler(&did))
+						result, err := j.end(p)
+						if did != 0 {
+							t.Errorf("%s: what needs consent was done", word)
+						}
+						for _, a := range all[event.Answered](j.events) {
+							if a.Decision != event.Accepted && string(a.Decision) != word {
+								t.Errorf("%s: reported as %s", word, a.Decision)
+							}
+						}
+						trace := fmt.Sprintf("%s, %v, %d questions, %d ignored", show(result), err,
+							j.traffic(), len(all[event.DeclineIgnored](j.events)))
+						for _, end := range all[event.FlowEnded](j.events) {
+							trace += ", ended as " + strings.ReplaceAll(string(end.How),
+								string(event.EndUnseen), string(event.EndRefused))
+						}
+						return strings.ReplaceAll(trace, word, "REFUSED")
+					}
+					person, client := play(-1, word), play(unseenAlways, "unseen")
+					if person != client {
+						t.Errorf("unseen: %s\n%s by a person: %s", client, word, person)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestUnseenWords: what the model reads of a refusal that nobody has seen, in the manner of each
+// family, and with HideErrors.
+func TestUnseenWords(t *testing.T) {
+	const advice = "; the client answered without showing the question, so nobody was asked: " +
+		"call again from a client that shows questions to a person, or use the link of the tool " +
+		"if it has one"
+	for _, method := range families {
+		for _, hide := range []bool{false, true} {
+			for _, m := range modes {
+				p := person{"k": declined}
+				j := newJourney(t, m, roundtrip.Options{MinHumanTime: unseenAlways,
+					HideErrors: hide}, p, func(ctx context.Context) (protocol.Result, error) {
+					if _, err := reasonOf(ctx, "k"); errors.Is(err, roundtrip.ErrPending) {
+						return nil, err
+					} else if err != nil {
+						if errors.As(err, new(*roundtrip.DeclinedError)) ||
+							errors.As(err, new(*roundtrip.CancelledError)) {
+							return say("nothing was paid: the person declined")
+						}
+						if unseen, ok := errors.AsType[*roundtrip.UnseenError](err); !ok ||
+							unseen.Key != "k" || unseen.Action != protocol.ActionDecline {
+							t.Errorf("error %v", err)
+						}
+						return nil, fmt.Errorf("paying: %w", err)
+					}
+					return completes(method)
+				})
+				j.call.Method = method
+				result, err := j.end(p)
+				want := "paying: unseen: k" + advice
+				if hide {
+					want = "unseen: k" + advice
+				}
+				if method != protocol.MethodCallTool {
+					if e, _ := protocol.AsError(err); e == nil || e.Message != want ||
+						e.Code != protocol.CodeCannotAsk {
+						t.Errorf("%s %s: %v, want %q", method, m.name, err, want)
+					}
+					continue
+				}
+				text := result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text
+				if err != nil || text != want {
+					t.Errorf("%s %s: %q, %v, want %q", method, m.name, text, err, want)
+				}
+			}
+		}
+	}
+}
+
+// TestUnseenIsDecidedByTime: 399 ms are no person's, 401 ms may be, in each era and both styles. An
+// accept counts at any time. Off means off.
+func TestUnseenIsDecidedByTime(t *testing.T) {
+	styles := map[string]roundtrip.Handler{
+		"guard": func(ctx context.Context) (protocol.Result, error) {
+			a := roundtrip.Answer[Confirmation](ctx, "a")
+			b := roundtrip.Answer[Confirmation](ctx, "b")
+			if a.Outcome == roundtrip.Missing {
+				return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
+					roundtrip.Elicit[Confirmation]("b", "b ?"))
+			}
+			return say(a.Outcome.String() + " " + b.Outcome.String())
+		},
+		"flow": func(ctx context.Context) (protocol.Result, error) {
+			var a, b Confirmation
+			err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"),
+				roundtrip.Into(&b, "b", "b ?"))
+			if errors.Is(err, roundtrip.ErrPending) {
+				return nil, err
+			}
+			if err == nil {
+				return say("accepted accepted")
+			}
+			return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String() + " " +
+				roundtrip.Answer[Confirmation](ctx, "b").Outcome.String())
+		},
+	}
+	for _, tc := range []struct {
+		min, after time.Duration
+		a, b, want string
+	}{
+		{0, 0, declined, cancelled, "unseen unseen"},
+		{0, 399 * time.Millisecond, declined, cancelled, "unseen unseen"},
+		{0, 399 * time.Millisecond, declined, accepted, "unseen accepted"},
+		{0, 399 * time.Millisecond, accepted, accepted, "accepted accepted"},
+		{0, 400 * time.Millisecond, declined, cancelled, "declined cancelled"},
+		{0, 401 * time.Millisecond, declined, cancelled, "declined cancelled"},
+		{time.Second, 999 * time.Millisecond, declined, cancelled, "unseen unseen"},
+		{time.Second, time.Second, declined, cancelled, "declined cancelled"},
+		{-1, 0, declined, cancelled, "declined cancelled"},
+	} {
+		for style, handler := range styles {
+			for _, m := range modes {
+				t.Run(fmt.Sprint(tc.min, tc.after, tc.want, style, m.name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						p := person{"a": tc.a, "b": tc.b}
+						j := &journey{client: &client{t: t, call: toolCall(), events: &events{},
+							handler: handler}}
+						funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
+							MinHumanTime: tc.min, Legacy: m.legacy, Observer: j.events})
+						if err != nil {
+							t.Fatal(err)
+						}
+						j.funnel, j.call.Version = funnel, m.version
+						j.human = &human{t: t, version: m.version}
+						if m.version.Era() == protocol.Legacy {
+							j.call.Push = slowPusher{j.human, tc.after}
+							j.human.answer = func(_ context.Context, q protocol.InputRequest,
+								_ func()) (json.RawMessage, error) {
+								time.Sleep(tc.after)
+								return p.answers(q), nil
+							}
+						}
+						result, err := j.send()
+						if m.version.Era() == protocol.Modern {
+							time.Sleep(tc.after)
+							for _, q := range j.client.asked.InputRequests {
+								j.call.Responses = append(j.call.Responses,
+									protocol.KeyedResponse{Key: q.Key,
+										Result: p.answers(q.Request)})
+							}
+							result, err = j.send()
+						}
+						if err != nil || show(result) != tc.want {
+							t.Errorf("got %q, %v, want %q", show(result), err, tc.want)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestUnseenByEachQuestion: in a session each question of a round has a time of its own.
+func TestUnseenByEachQuestion(t *testing.T) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		a := roundtrip.Answer[Confirmation](ctx, "a")
+		if a.Outcome == roundtrip.Missing {
+			return ask(roundtrip.Elicit[Confirmation]("a", "a ?"),
+				roundtrip.Elicit[Confirmation]("b", "b ?"))
+		}
+		return say(a.Outcome.String() + " " +
+			roundtrip.Answer[Confirmation](ctx, "b").Outcome.String())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125,
+			roundtrip.Options{MinHumanTime: time.Second}, handler)
+		h.answer = func(_ context.Context, q protocol.InputRequest,
+			_ func()) (json.RawMessage, error) {
+			if q.(*protocol.ElicitForm).Message == "b ?" {
+				time.Sleep(time.Minute)
+			}
+			return json.RawMessage(declined), nil
+		}
+		if got := c.done(); got != "unseen declined" {
+			t.Errorf("got %q", got)
+		}
+		for _, a := range all[event.Answered](c.events) {
+			if want := map[string]time.Duration{"a": 0, "b": time.Minute}[a.Key]; a.Waited != want {
+				t.Errorf("%s: waited %v, want %v", a.Key, a.Waited, want)
+			}
+		}
+	})
+}
+
+// A slowPusher takes a minute to write a question: the client has not seen it before.
+type slowPusher struct {
+	*human
+	after time.Duration
+}
+
+func (p slowPusher) PushTimed(ctx context.Context, q protocol.InputRequest,
+	extend, written func()) (json.RawMessage, error) {
+	time.Sleep(time.Minute)
+	written()
+	return p.Push(ctx, q, extend)
+}
+
+// TestUnseenWhereTheClockJumps: a refusal stays one however long the clocks say that it took. An
+// answer from before the question says nothing of the client.
+func TestUnseenWhereTheClockJumps(t *testing.T) {
+	for waited, want := range map[time.Duration]bool{
+		-2 * time.Minute: false, -time.Millisecond: false, 0: true, time.Millisecond: true,
+		humantime.DefaultMin - 1: true, humantime.DefaultMin: false, 24 * time.Hour: false,
+	} {
+		if got := humantime.IsTooSoon(t.Context(), 0, waited); got != want {
+			t.Errorf("after %v: %v, want %v", waited, got, want)
+		}
+		if humantime.IsTooSoon(t.Context(), -1, waited) ||
+			humantime.IsTooSoon(humantime.WithoutWire(t.Context()), 0, waited) {
+			t.Errorf("after %v: too soon where it is off", waited)
+		}
+	}
+	if !humantime.IsTooSoon(humantime.WithoutWire(t.Context()), time.Second, 0) {
+		t.Error("off in process although it is set")
+	}
+}
+
+// TestUnseenPush: the push API returns what the client sent, and reports it as unseen.
+func TestUnseenPush(t *testing.T) {
+	question := &protocol.ElicitForm{Message: "Sure?",
+		Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	for _, answer := range []string{declined, cancelled, `{"action":"accept","content":{}}`} {
+		c, h := newLegacy(t, protocol.V20251125,
+			roundtrip.Options{MinHumanTime: unseenAlways}, nil)
+		h.answer = says(answer)
+		for name, push := range map[string]func(context.Context, roundtrip.Call,
+			protocol.InputRequest) (json.RawMessage, error){"Push": c.funnel.Push,
+			"TryPush": c.funnel.TryPush} {
+			if raw, err := push(t.Context(), c.call, question); err != nil ||
+				string(raw) != answer {
+				t.Errorf("%s: got %s, %v, want %s", name, raw, err, answer)
+			}
+		}
+		want := event.Unseen
+		if answer != declined && answer != cancelled {
+			want = event.Accepted
+		}
+		for _, a := range all[event.Answered](c.events) {
+			if a.Decision != want {
+				t.Errorf("%s: reported as %s", answer, a.Decision)
+			}
+		}
+		if len(all[event.PushFailed](c.events)) > 0 {
+			t.Errorf("%s: reported as a failure to ask", answer)
+		}
+	}
+}

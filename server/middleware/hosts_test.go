@@ -1,0 +1,138 @@
+package middleware_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// A host declares elicitation and shows its user nothing. It answers each question with the result
+// or the error, or with nothing; one that leaves closes the connection.
+type host struct {
+	name   string
+	result string
+	err    string
+	leaves bool
+}
+
+func hosts() []host {
+	return []host{
+		{name: "declines in 0 ms", result: `{"action":"decline"}`},
+		{name: "cancels in 0 ms", result: `{"action":"cancel"}`},
+		{name: "accepts with nothing", result: `{"action":"accept"}`},
+		{name: "does not answer"},
+		{name: "answers with the error -32601", err: `{"code":-32601,"message":"Method not found"}`},
+		{name: "answers with the error -32603", err: `{"code":-32603,"message":"Internal error"}`},
+		{name: "declares elicitation and disconnects", leaves: true},
+	}
+}
+
+// run has the host call a tool, and returns what its model and its user read.
+func (h host) run(w *wire, tool string) string {
+	w.Helper()
+	if w.version.Era() == protocol.Legacy {
+		return h.runInSession(w, tool)
+	}
+	if h.result != "" {
+		return w.call(tool, func(string) string { return h.result })
+	}
+	// Without an answer there is nothing to send, and a request has no place for an error.
+	if got := w.leg(protocol.MethodCallTool, tool, "", nil, nil); got.Result == nil ||
+		got.Result.ResultType != "input_required" {
+		w.Error("nothing was asked")
+	}
+	return "(the host's own words: it does not send the call again)"
+}
+
+func (h host) runInSession(w *wire, tool string) string {
+	response := w.post(w.Context(), w.body(protocol.MethodCallTool, tool, ""))
+	events := sse.NewReader(response.Body, 0)
+	for {
+		e, err := events.Next()
+		if err != nil {
+			w.Fatal(err)
+		}
+		var m message
+		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
+			continue
+		}
+		answer := ""
+		switch {
+		case m.Method == "" && m.Result != nil:
+			discard(response)
+			return m.Result.Content[0].Text
+		case m.Method != protocol.MethodElicit:
+		case h.leaves:
+			_ = response.Body.Close()
+			w.await("mcp.request")
+			return "(the host's own words: it has left)"
+		case h.result != "":
+			answer = `"result":` + h.result
+		case h.err != "":
+			answer = `"error":` + h.err
+		}
+		if answer != "" {
+			discard(w.post(w.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)))
+		}
+	}
+}
+
+// TestHostsThatShowNothing plays the seven kinds of host that declare elicitation and show no
+// question, over HTTP in both eras and with both styles, and compares what everybody reads with
+// testdata/hosts.md. Of none of them it is said that a person declined, and nothing is paid.
+func TestHostsThatShowNothing(t *testing.T) {
+	s := &transcript{names: map[string]string{}, count: map[string]int{}}
+	fmt.Fprint(s, introOfHosts)
+	for _, h := range hosts() {
+		for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
+			for _, tool := range []string{"pay", "pay_guard"} {
+				// A slow machine must not make a person of a host, or a host of nobody.
+				funnel := roundtrip.Options{MinHumanTime: time.Hour}
+				if h.result == "" && h.err == "" {
+					funnel.HumanTimeout = 10 * time.Millisecond
+				}
+				w := newWire(t, version, wireOptions{funnel: funnel,
+					log: middleware.LogOptions{
+						Subject: func(p protocol.Principal) string { return p.Subject }}})
+				var read string
+				s.scene(w, fmt.Sprintf("A host that %s: %s, %s", h.name, tool, version),
+					func() { read = h.run(w, tool) })
+				fmt.Fprintf(s, "Its model and its user read: %s\n\n", read)
+				if strings.Contains(read, "paid") || strings.Contains(read, "the person does not") {
+					t.Errorf("%s, %s, %s: read %q", h.name, tool, version, read)
+				}
+			}
+		}
+	}
+	path := filepath.Join("testdata", "hosts.md")
+	got := strings.TrimRight(s.String(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what is read (rewrite it with -update):\n%s", path, got)
+	}
+}
+
+const introOfHosts = `# Hosts that do not show questions
+
+Each section is a host that declares elicitation and shows its user nothing, at a tool that asks before it pays: ` + "`pay`" + ` in flow
+style, ` + "`pay_guard`" + ` in guard style. It has what Log writes, by how much the series of Metrics grow, and what the model and its user
+read. Ids are numbered, and times and sizes left out. This file is checked by a test.
+
+`

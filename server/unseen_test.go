@@ -1,0 +1,200 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// newPayer returns a server with a tool in each style, and one that pushes its question.
+func newPayer(t testing.TB, opts roundtrip.Options) *server.Server {
+	t.Helper()
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "payer"},
+		Roundtrip: opts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	said := &protocol.Notification{Method: protocol.NotifyMessage,
+		Params: json.RawMessage(`{"level":"info","data":"about to ask"}`)}
+	server.AddRawTool(srv, server.Tool{Name: "flow"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = call.Notify(ctx, said)
+			if _, err := roundtrip.Ask[struct{}](ctx, "pay", "Pay?"); err != nil {
+				return nil, err
+			}
+			return server.Text("paid"), nil
+		})
+	server.AddRawTool(srv, server.Tool{Name: "guard"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = call.Notify(ctx, said)
+			switch roundtrip.Answer[struct{}](ctx, "pay").Outcome {
+			case roundtrip.Accepted:
+				return server.Text("paid"), nil
+			case roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text("declined: nothing was paid"), nil
+			}
+			return roundtrip.InputRequired(roundtrip.Elicit[struct{}]("pay", "Pay?")), nil
+		})
+	push := func(tool string, elicit func(*server.ToolCall, context.Context,
+		*protocol.ElicitForm) (*protocol.ElicitResult, error)) {
+		server.AddRawTool(srv, server.Tool{Name: tool},
+			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+				answer, err := elicit(call, ctx, &protocol.ElicitForm{Message: "Pay?",
+					Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+				if err != nil {
+					return nil, err
+				}
+				return server.Text("declined? " + string(answer.Action)), nil
+			})
+	}
+	push("Elicit", func(c *server.ToolCall, ctx context.Context,
+		q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
+		return c.Elicit(ctx, q)
+	})
+	push("TryElicit", func(c *server.ToolCall, ctx context.Context,
+		q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
+		return c.TryElicit(ctx, q)
+	})
+	return srv
+}
+
+// callAfter calls a tool with a client that answers after the time given.
+func callAfter(t *testing.T, peer protocol.Peer, era protocol.Era, tool string,
+	after time.Duration, action protocol.ElicitAction) string {
+	t.Helper()
+	c, err := client.New(peer, &client.Options{Era: era,
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			time.Sleep(after)
+			return &protocol.ElicitResult{Action: action}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	result, err := c.CallTool(t.Context(), tool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(result.Content[0].(*protocol.TextContent).Text, ":")
+	return text
+}
+
+// serveLines serves srv on lines, a wire like that of standard input and output.
+func serveLines(t *testing.T, srv *server.Server,
+	out func(io.WriteCloser) io.WriteCloser) protocol.Peer {
+	t.Helper()
+	fromServer, toClient := io.Pipe()
+	fromClient, toServer := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.ServeStream(context.Background(), fromClient, out(toClient), nil)
+		_ = toClient.Close()
+	}()
+	stream := client.NewStream(fromServer, toServer, nil)
+	t.Cleanup(func() {
+		_ = stream.Close()
+		_ = toServer.Close()
+		<-ended
+	})
+	return stream
+}
+
+// TestUnseenOnAWire: lines are a wire. What takes long is what a person may have read; what the
+// push API returns is what the client sent.
+func TestUnseenOnAWire(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		for _, tc := range []struct {
+			tool, want string
+			after      time.Duration
+			action     protocol.ElicitAction
+		}{
+			{"flow", "unseen", 399 * time.Millisecond, protocol.ActionDecline},
+			{"flow", "declined", 401 * time.Millisecond, protocol.ActionDecline},
+			{"flow", "unseen", 0, protocol.ActionCancel},
+			{"flow", "paid", 0, protocol.ActionAccept},
+			{"guard", "unseen", 399 * time.Millisecond, protocol.ActionDecline},
+			{"guard", "declined", 401 * time.Millisecond, protocol.ActionDecline},
+			{"guard", "paid", 0, protocol.ActionAccept},
+			{"Elicit", "declined? decline", 0, protocol.ActionDecline},
+			{"Elicit", "declined? cancel", 0, protocol.ActionCancel},
+			{"TryElicit", "declined? decline", 0, protocol.ActionDecline},
+			{"TryElicit", "declined? cancel", 0, protocol.ActionCancel},
+		} {
+			if era == protocol.Modern && strings.HasSuffix(tc.tool, "Elicit") {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				peer := serveLines(t, newPayer(t, roundtrip.Options{}),
+					func(w io.WriteCloser) io.WriteCloser { return w })
+				if got := callAfter(t, peer, era, tc.tool, tc.after, tc.action); got != tc.want {
+					t.Errorf("%v, %s, %s after %v: got %q, want %q", era, tc.tool, tc.action,
+						tc.after, got, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// A stuckWriter takes a minute for the notification that comes before the question.
+type stuckWriter struct{ io.WriteCloser }
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "notifications/message") {
+		time.Sleep(time.Minute)
+	}
+	return w.WriteCloser.Write(p)
+}
+
+// TestUnseenBehindAStuckClient: the time runs from the write of the question, which waits until a
+// client that reads nothing has read what was sent before.
+func TestUnseenBehindAStuckClient(t *testing.T) {
+	for _, tool := range []string{"flow", "guard"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := newPayer(t, roundtrip.Options{})
+			peer := serveLines(t, srv, func(w io.WriteCloser) io.WriteCloser {
+				return stuckWriter{w}
+			})
+			if got := callAfter(t, peer, protocol.Legacy, tool, 0,
+				protocol.ActionDecline); got != "unseen" {
+				t.Errorf("%s: got %q, want unseen", tool, got)
+			}
+		})
+	}
+}
+
+// TestUnseenIsOffInProcessUnlessSet: who answers in the process is a program of the author's, and
+// so is the person of a test.
+func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
+	for min, want := range map[time.Duration]string{0: "declined", -1: "declined",
+		time.Hour: "unseen"} {
+		for _, tool := range []string{"flow", "guard"} {
+			opts := roundtrip.Options{MinHumanTime: min}
+			if got := callAfter(t, newPayer(t, opts), protocol.Modern, tool, 0,
+				protocol.ActionDecline); got != want {
+				t.Errorf("in process, %v, %s: got %q, want %q", min, tool, got, want)
+			}
+			for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+				kit := roundtriptest.Server(func() (*server.Server, error) {
+					return newPayer(t, opts), nil
+				})
+				if got := callAfter(t, kit.Connect(t, ""), era, tool, 0,
+					protocol.ActionDecline); got != want {
+					t.Errorf("in the test kit, %v, %v, %s: got %q, want %q", min, era, tool, got,
+						want)
+				}
+			}
+		}
+	}
+}
