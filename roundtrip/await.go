@@ -170,7 +170,7 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
 func (r *run) holdVisit(ctx context.Context, key string,
-	done func(context.Context) (bool, error)) (bool, error) {
+	done func(context.Context) (bool, error)) (finished bool, err error) {
 	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if err != nil {
 		return false, err
@@ -186,7 +186,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if err != nil {
 		return false, r.endOfLegacyWait(p, err)
 	}
-	defer w.endWaiting()
+	defer w.resumeCall(ctx, &err)
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {

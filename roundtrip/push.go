@@ -80,7 +80,7 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 // not has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
-) (protocol.InputResponses, error) {
+) (answers protocol.InputResponses, err error) {
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)
 		return protocol.InputResponses{}, nil
@@ -89,7 +89,7 @@ func (p *questioner) pushAll(
 	if err != nil {
 		return nil, err
 	}
-	defer w.endWaiting()
+	defer w.resumeCall(ctx, &err)
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
 		return p.pushSeveral(&w.Context, requests)

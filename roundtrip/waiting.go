@@ -26,7 +26,7 @@ const (
 	// DefaultMaxWaitingPerSession is how many may be of one session, behind which
 	// there is one person, as a rule.
 	DefaultMaxWaitingPerSession = 64
-	// DefaultMaxWaitingBytes is how many bytes their arguments may have together:
+	// DefaultMaxWaitingBytes is how many bytes of their requests may be kept together:
 	// 64 of the largest messages that a server reads by default.
 	DefaultMaxWaitingBytes = 256 << 20
 )
@@ -87,24 +87,31 @@ const limitSession quota.Limit = "session"
 // takeRoom makes room for a call that is about to wait, or returns the limit that it would
 // exceed.
 func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
+	if c.Authenticates {
+		q.calls.ReserveForAuthenticated()
+		q.bytes.ReserveForAuthenticated()
+	}
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
 		return limit
 	}
-	if limit := q.bytes.Take(c.Principal, int64(len(c.Arguments))); limit != quota.None {
+	if limit := q.bytes.Take(c.Principal, c.waitingBytes()); limit != quota.None {
 		q.calls.Give(c.Principal, 1)
 		return limit
 	}
 	if q.sessions.Take(c.Session, 1) != quota.None {
-		q.bytes.Give(c.Principal, int64(len(c.Arguments)))
+		q.bytes.Give(c.Principal, c.waitingBytes())
 		q.calls.Give(c.Principal, 1)
 		return limitSession
 	}
 	return quota.None
 }
 
+// waitingBytes is how much of the request is kept while the call waits.
+func (c *Call) waitingBytes() int64 { return int64(len(c.Arguments) + c.KeptBytes) }
+
 func (q *waitQuotas) giveRoom(c *Call) {
 	q.sessions.Give(c.Session, 1)
-	q.bytes.Give(c.Principal, int64(len(c.Arguments)))
+	q.bytes.Give(c.Principal, c.waitingBytes())
 	q.calls.Give(c.Principal, 1)
 }
 
@@ -307,6 +314,15 @@ func (w *openWait) endWaiting() {
 	}
 }
 
+// resumeCall is endWaiting for a call that goes on: it returns when the call may run again. If ctx
+// ends before, err is its cause.
+func (w *openWait) resumeCall(ctx context.Context, err *error) {
+	w.endWaiting()
+	if cause := w.watched.Resume(ctx); cause != nil && *err == nil {
+		*err = cause
+	}
+}
+
 // WaitWhile has call wait for a person while ask runs, for hosts in which a
 // handler can put a question to the client of a legacy revision without the
 // funnel. Bounds, heartbeats and those who watch treat the call as one that waits
@@ -316,14 +332,14 @@ func (w *openWait) endWaiting() {
 // Where too many calls wait ask is not called, and the error is a [*protocol.Error]
 // of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
 func (f *Funnel) WaitWhile(ctx context.Context, call Call,
-	ask func(ctx context.Context) error) error {
+	ask func(ctx context.Context) error) (err error) {
 	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return err
 	}
-	defer w.endWaiting()
+	defer w.resumeCall(ctx, &err)
 	if err = ask(&w.Context); err != nil &&
 		errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
 		return waiting.ErrClosing
