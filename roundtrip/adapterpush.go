@@ -154,7 +154,7 @@ func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*qu
 
 // pushAndWait asks and waits. What it returns is an answer to the question.
 func (p *questioner) pushAndWait(ctx context.Context,
-	question protocol.InputRequest) (answer json.RawMessage, err error) {
+	question protocol.InputRequest) (json.RawMessage, error) {
 	downgraded, fields, err := p.preparePush(ctx, question)
 	if err != nil {
 		return nil, err
@@ -163,10 +163,10 @@ func (p *questioner) pushAndWait(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	defer w.resumeCall(ctx, &err)
+	defer w.endWaiting()
 	began := time.Now()
 	raw, err := p.pushQuestion(&w.Context, downgraded)
-	if err != nil {
+	if err = w.awaitResume(ctx, err); err != nil {
 		return nil, err
 	}
 	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))

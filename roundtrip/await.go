@@ -170,7 +170,7 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
 func (r *run) holdVisit(ctx context.Context, key string,
-	done func(context.Context) (bool, error)) (finished bool, err error) {
+	done func(context.Context) (bool, error)) (bool, error) {
 	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if err != nil {
 		return false, err
@@ -186,7 +186,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if err != nil {
 		return false, r.endOfLegacyWait(p, err)
 	}
-	defer w.resumeCall(ctx, &err)
+	defer w.endWaiting()
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
@@ -195,10 +195,10 @@ func (r *run) holdVisit(ctx context.Context, key string,
 		}
 		finished, err := done(&w.Context)
 		if finished && err == nil {
-			return true, nil
+			return true, w.awaitResume(ctx, nil)
 		}
 		if err != nil && w.Err() == nil {
-			return false, err
+			return false, w.awaitResume(ctx, err)
 		}
 	}
 	if ctx.Err() != nil {

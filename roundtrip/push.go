@@ -80,7 +80,7 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 // not has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
-) (answers protocol.InputResponses, err error) {
+) (protocol.InputResponses, error) {
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)
 		return protocol.InputResponses{}, nil
@@ -89,13 +89,14 @@ func (p *questioner) pushAll(
 	if err != nil {
 		return nil, err
 	}
-	defer w.resumeCall(ctx, &err)
+	defer w.endWaiting()
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
-		return p.pushSeveral(&w.Context, requests)
+		answers, err := p.pushSeveral(&w.Context, requests)
+		return answers, w.awaitResume(ctx, err)
 	}
 	answer, err := p.pushQuestion(&w.Context, requests[0].Request)
-	return answerOne(ctx, requests[0].Key, answer, err)
+	return answerOne(ctx, requests[0].Key, answer, w.awaitResume(ctx, err))
 }
 
 // answerOne returns the answer to the one question that was asked under ctx, or why there is

@@ -107,7 +107,7 @@ func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 }
 
 // waitingBytes is how much of the request is kept while the call waits.
-func (c *Call) waitingBytes() int64 { return int64(len(c.Arguments) + c.KeptBytes) }
+func (c *Call) waitingBytes() int64 { return int64(len(c.Arguments)) + int64(c.KeptBytes) }
 
 func (q *waitQuotas) giveRoom(c *Call) {
 	q.sessions.Give(c.Session, 1)
@@ -314,13 +314,16 @@ func (w *openWait) endWaiting() {
 	}
 }
 
-// resumeCall is endWaiting for a call that goes on: it returns when the call may run again. If ctx
-// ends before, err is its cause.
-func (w *openWait) resumeCall(ctx context.Context, err *error) {
-	w.endWaiting()
-	if cause := w.watched.Resume(ctx); cause != nil && *err == nil {
-		*err = cause
+// awaitResume returns when the call, whose questions are answered, may run again. It returns err, or
+// the cause of ctx if that ends before. Heartbeats go on until endWaiting.
+//
+//go:noinline
+func (w *openWait) awaitResume(ctx context.Context, err error) error {
+	w.watched.End()
+	if cause := w.watched.Resume(ctx); err == nil {
+		return cause
 	}
+	return err
 }
 
 // WaitWhile has call wait for a person while ask runs, for hosts in which a
@@ -332,15 +335,15 @@ func (w *openWait) resumeCall(ctx context.Context, err *error) {
 // Where too many calls wait ask is not called, and the error is a [*protocol.Error]
 // of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
 func (f *Funnel) WaitWhile(ctx context.Context, call Call,
-	ask func(ctx context.Context) error) (err error) {
+	ask func(ctx context.Context) error) error {
 	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return err
 	}
-	defer w.resumeCall(ctx, &err)
-	if err = ask(&w.Context); err != nil &&
+	defer w.endWaiting()
+	if err = w.awaitResume(ctx, ask(&w.Context)); err != nil &&
 		errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
 		return waiting.ErrClosing
 	}

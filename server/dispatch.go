@@ -109,6 +109,10 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 	response *protocol.Response, result protocol.Result, err error) {
 	request.pusher.withdrawRemaining()
 	request.channel.closeChannel()
+	if request.droppedMeta {
+		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
+			Where: request.eventWhere(), Resource: "meta", Limit: "request"})
+	}
 	if err == nil {
 		response.Result, err = s.encodeResult(request, result)
 		if err != nil {
@@ -127,10 +131,6 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 func (s *Server) runHandler(ctx context.Context, request *Request) (result protocol.Result,
 	err error) {
 	request.pusher = request.era.newPusher(request)
-	if request.droppedMeta {
-		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
-			Where: request.eventWhere(), Resource: "meta", Limit: "request"})
-	}
 	if p, ok := request.Params.(*protocol.CallToolParams); ok {
 		// What middleware puts there instead is another matter.
 		request.checkedArguments = p.Arguments

@@ -183,11 +183,11 @@ func (request *Request) boundMeta(meta *protocol.RequestMeta) {
 }
 
 // keptBytes is how much of the body the request keeps beside its arguments.
-func (request *Request) keptBytes(arguments int) int {
+func (request *Request) keptBytes(arguments int) int32 {
 	if request.bodyCopied {
-		return len(request.Meta.Extra)
+		return int32(len(request.Meta.Extra))
 	}
-	return max(len(request.Message.Params)-arguments, 0)
+	return int32(max(len(request.Message.Params)-arguments, 0))
 }
 
 // releaseBody drops the body before the handler runs, which may wait for a person

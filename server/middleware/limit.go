@@ -125,7 +125,7 @@ type callSlot struct {
 	held     bool
 	waiting  bool          // for a person
 	ended    bool          // the request has been answered; a goroutine of its may still wait
-	resuming chan struct{} // has a token while a goroutine awaits a slot, nil: the call never waited
+	resuming chan struct{} // has a token while a goroutine awaits a slot; nil: never waited
 }
 
 // Value implements context.Context.

@@ -143,7 +143,8 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 					running += n
 					most = max(most, running)
 				}
-				handler := middleware.Limit(&middleware.LimitOptions{Calls: 4, CallsPerPrincipal: 2})(
+				opts := &middleware.LimitOptions{Calls: 4, CallsPerPrincipal: 2}
+				handler := middleware.Limit(opts)(
 					func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 						if request.Message.Method == protocol.MethodCallTool {
 							if err := answered(ctx, time.Minute); err != nil {
@@ -250,12 +251,13 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 }
 
 // Whatever one principal and all anonymous callers do, by asking, answering, dying and returning in
-// any order: nobody of them runs more than his share, and the calls of another principal run at once.
+// any order: none of them runs more than his share, and calls of another principal run at once.
 func TestLimitIsFair(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			rogue, victim := protocol.Principal{Subject: "rogue"}, protocol.Principal{Subject: "zoe"}
+			rogue := protocol.Principal{Subject: "rogue"}
+			victim := protocol.Principal{Subject: "zoe"}
 			shares := map[protocol.Principal]int{{}: 12, rogue: 2, victim: 2}
 			var mu sync.Mutex
 			running := map[protocol.Principal]int{}
@@ -275,7 +277,8 @@ func TestLimitIsFair(t *testing.T) {
 			type script struct{ work, think []time.Duration }
 			limit := middleware.Limit(&middleware.LimitOptions{Calls: 16, CallsPerPrincipal: 2})
 			serve := func(ctx context.Context, who protocol.Principal, s script) error {
-				_, err := limit(func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+				_, err := limit(func(ctx context.Context,
+					_ *server.Request) (protocol.Result, error) {
 					for i, d := range s.work {
 						if err := run(ctx, who, d); err != nil {
 							return nil, err
