@@ -314,8 +314,8 @@ func (w *openWait) endWaiting() {
 	}
 }
 
-// awaitResume returns when the call, whose questions are answered, may run again. It returns err, or
-// the cause of ctx if that ends before. Heartbeats go on until endWaiting.
+// awaitResume returns when the call, whose questions are answered, may run again. It returns err,
+// or the cause of ctx if that ends before. Heartbeats go on until endWaiting.
 //
 //go:noinline
 func (w *openWait) awaitResume(ctx context.Context, err error) error {
