@@ -52,6 +52,13 @@ type Call struct {
 	// AcceptUnsolicited lets handlers read answers to questions that this flow has
 	// not asked, marked Unsolicited, for clients that lose the state.
 	AcceptUnsolicited bool
+	// Authenticates says that callers of the host can authenticate. Anonymous ones then leave room
+	// for those who do, also before the first of them has called.
+	Authenticates bool
+	// KeptBytes is how many bytes the host keeps for the call, while it waits for a person, beside
+	// its Arguments: of the _meta of the request, for example. They count for
+	// Options.MaxWaitingBytes.
+	KeptBytes int32
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.
 	CheckOutput func(structured json.RawMessage) error

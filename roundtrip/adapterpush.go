@@ -166,7 +166,7 @@ func (p *questioner) pushAndWait(ctx context.Context,
 	defer w.endWaiting()
 	var took time.Duration
 	raw, err := p.pushQuestion(&w.Context, downgraded, &took)
-	if err != nil {
+	if err = w.awaitResume(ctx, err); err != nil {
 		return nil, err
 	}
 	return p.acceptPushed(ctx, question, fields, raw, took)

@@ -203,10 +203,10 @@ func (r *run) holdVisit(ctx context.Context, key string,
 		}
 		finished, err := done(&w.Context)
 		if finished && err == nil {
-			return true, nil
+			return true, w.awaitResume(ctx, nil)
 		}
 		if err != nil && w.Err() == nil {
-			return false, err
+			return false, w.awaitResume(ctx, err)
 		}
 	}
 	if ctx.Err() != nil {

@@ -31,6 +31,9 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	if guard == nil {
 		return nil, nil
 	}
+	if pool, ok := guard.(reserver); ok && r.call.Authenticates {
+		pool.ReserveForAuthenticated()
+	}
 	// Of what the state says and not of its text: a Sealer that accepts two
 	// spellings of a token must not make two states of one.
 	sum := sha256.Sum256(plaintext)
@@ -61,6 +64,9 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	}
 	return nil, r.reportRejection(ctx, &rejection{reason: event.ReasonReplayed})
 }
+
+// A reserver is a guard or a store that shares its room among those who use it.
+type reserver interface{ ReserveForAuthenticated() }
 
 // copyRetryAfter is when to send such a copy again: most rounds take less.
 const copyRetryAfter = time.Second

@@ -94,10 +94,10 @@ func (p *questioner) pushAll(
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
 		responses, err := p.pushSeveral(&w.Context, requests, took)
-		return responses, took, err
+		return responses, took, w.awaitResume(ctx, err)
 	}
 	answer, err := p.pushQuestion(&w.Context, requests[0].Request, &took[0])
-	responses, err := answerOne(ctx, requests[0].Key, answer, err)
+	responses, err := answerOne(ctx, requests[0].Key, answer, w.awaitResume(ctx, err))
 	return responses, took, err
 }
 

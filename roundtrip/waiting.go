@@ -26,7 +26,7 @@ const (
 	// DefaultMaxWaitingPerSession is how many may be of one session, behind which
 	// there is one person, as a rule.
 	DefaultMaxWaitingPerSession = 64
-	// DefaultMaxWaitingBytes is how many bytes their arguments may have together:
+	// DefaultMaxWaitingBytes is how many bytes of their requests may be kept together:
 	// 64 of the largest messages that a server reads by default.
 	DefaultMaxWaitingBytes = 256 << 20
 )
@@ -87,24 +87,31 @@ const limitSession quota.Limit = "session"
 // takeRoom makes room for a call that is about to wait, or returns the limit that it would
 // exceed.
 func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
+	if c.Authenticates {
+		q.calls.ReserveForAuthenticated()
+		q.bytes.ReserveForAuthenticated()
+	}
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
 		return limit
 	}
-	if limit := q.bytes.Take(c.Principal, int64(len(c.Arguments))); limit != quota.None {
+	if limit := q.bytes.Take(c.Principal, c.waitingBytes()); limit != quota.None {
 		q.calls.Give(c.Principal, 1)
 		return limit
 	}
 	if q.sessions.Take(c.Session, 1) != quota.None {
-		q.bytes.Give(c.Principal, int64(len(c.Arguments)))
+		q.bytes.Give(c.Principal, c.waitingBytes())
 		q.calls.Give(c.Principal, 1)
 		return limitSession
 	}
 	return quota.None
 }
 
+// waitingBytes is how much of the request is kept while the call waits.
+func (c *Call) waitingBytes() int64 { return int64(len(c.Arguments)) + int64(c.KeptBytes) }
+
 func (q *waitQuotas) giveRoom(c *Call) {
 	q.sessions.Give(c.Session, 1)
-	q.bytes.Give(c.Principal, int64(len(c.Arguments)))
+	q.bytes.Give(c.Principal, c.waitingBytes())
 	q.calls.Give(c.Principal, 1)
 }
 
@@ -307,6 +314,18 @@ func (w *openWait) endWaiting() {
 	}
 }
 
+// awaitResume returns when the call, whose questions are answered, may run again. It returns err,
+// or the cause of ctx if that ends before. Heartbeats go on until endWaiting.
+//
+//go:noinline
+func (w *openWait) awaitResume(ctx context.Context, err error) error {
+	w.watched.End()
+	if cause := w.watched.Resume(ctx); err == nil {
+		return cause
+	}
+	return err
+}
+
 // WaitWhile has call wait for a person while ask runs, for hosts in which a
 // handler can put a question to the client of a legacy revision without the
 // funnel. Bounds, heartbeats and those who watch treat the call as one that waits
@@ -324,7 +343,7 @@ func (f *Funnel) WaitWhile(ctx context.Context, call Call,
 		return err
 	}
 	defer w.endWaiting()
-	if err = ask(&w.Context); err != nil &&
+	if err = w.awaitResume(ctx, ask(&w.Context)); err != nil &&
 		errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
 		return waiting.ErrClosing
 	}

@@ -175,6 +175,11 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40},
 			[]roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
 			roundtrip.Call{Arguments: json.RawMessage(`{"a":"123456"}`)}, "server"},
+		{"in bytes that the host keeps", roundtrip.Options{MaxWaitingBytes: 40},
+			[]roundtrip.Call{{KeptBytes: 31}}, roundtrip.Call{KeptBytes: 10}, "server"},
+		{"of anonymous callers where others could authenticate", roundtrip.Options{MaxWaiting: 4},
+			[]roundtrip.Call{{Authenticates: true}, {Authenticates: true}, {Authenticates: true}},
+			roundtrip.Call{Authenticates: true}, "principal"},
 	} {
 		if c.name == "of anonymous callers where others authenticate" {
 			c.there, c.limit = append(c.there, roundtrip.Call{}), "principal"
@@ -188,6 +193,7 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 						call := w.call(like.Principal, nil)
 						call.Session = like.Session
 						call.Method, call.Arguments = method, like.Arguments
+						call.Authenticates, call.KeptBytes = like.Authenticates, like.KeptBytes
 						inner := way.ask(w.funnel, call)
 						return call, func(ctx context.Context) (protocol.Result, error) {
 							result, err := inner(ctx)

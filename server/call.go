@@ -95,7 +95,8 @@ func roundtripCall(request *Request, arguments json.RawMessage,
 		Version: request.Version, Method: request.Message.Method, Target: request.Target,
 		Arguments: arguments, Principal: request.Principal,
 		Responses: retry.InputResponses, State: retry.RequestState, Credential: request.Credential,
-		RequestID: request.RequestID,
+		RequestID: request.RequestID, Authenticates: request.private,
+		KeptBytes: request.keptBytes(len(arguments)),
 	}
 	if request.Meta.Capabilities != nil {
 		call.Capabilities = *request.Meta.Capabilities

@@ -111,6 +111,10 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 	response *protocol.Response, result protocol.Result, err error) {
 	request.pusher.withdrawRemaining()
 	request.channel.closeChannel()
+	if request.droppedMeta {
+		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
+			Where: request.eventWhere(), Resource: "meta", Limit: "request"})
+	}
 	if err == nil {
 		response.Result, err = s.encodeResult(request, result)
 		if err != nil {

@@ -30,6 +30,7 @@ func (s *Server) admitRequest(
 	if err == nil {
 		request.Params, request.Target = params, targetOf(params)
 		request.Meta = params.RequestMetadata()
+		request.boundMeta(request.Meta)
 		request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
 		return a
 	}

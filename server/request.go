@@ -57,6 +57,7 @@ type Request struct {
 	private          bool          // of the Delivery
 	opensSession     bool          // an initialize that opened session
 	bodyCopied       bool          // Params and Meta hold nothing of a long body
+	droppedMeta      bool          // _meta was longer than maxMeta
 	server           *Server
 	refusal          *protocol.Error
 	lack             *ScopeError     // with which the request was refused last; nil: with none
@@ -67,6 +68,10 @@ type Request struct {
 	// the page that was dispatched, if its encoding may be reused
 	encodedPage *page
 }
+
+// Authenticates reports whether the callers of the transport can authenticate; see
+// [Delivery].Private.
+func (request *Request) Authenticates() bool { return request.private }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
 // sees the request. Only the first refusal counts; nil is passed over.
@@ -150,6 +155,39 @@ func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 		p.Retry, p.RequestMeta = protocol.Retry{}, own
 	}
 	request.bodyCopied = true
+}
+
+// maxMeta is how many bytes of _meta a handler is given: a call that waits for a person keeps them.
+// What the protocol defines takes less than one KiB.
+const maxMeta = 16 << 10
+
+// boundMeta drops what the protocol does not define from a _meta that is longer than maxMeta.
+func (request *Request) boundMeta(meta *protocol.RequestMeta) {
+	if len(meta.Extra) <= maxMeta {
+		return
+	}
+	request.droppedMeta = true
+	kept := protocol.Meta("{}")
+	for _, key := range []string{protocol.MetaProtocolVersion, protocol.MetaClientInfo,
+		protocol.MetaClientCapabilities, protocol.MetaLogLevel, protocol.MetaProgressToken,
+		protocol.MetaTraceParent, protocol.MetaTraceState, protocol.MetaBaggage} {
+		value, _ := meta.Extra.Get(key)
+		if value == nil || len(kept)+len(value) > maxMeta {
+			continue
+		}
+		if longer, err := kept.With(key, value); err == nil {
+			kept = longer
+		}
+	}
+	meta.Extra = kept
+}
+
+// keptBytes is how much of the body the request keeps beside its arguments.
+func (request *Request) keptBytes(arguments int) int32 {
+	if request.bodyCopied {
+		return int32(len(request.Meta.Extra))
+	}
+	return int32(max(len(request.Message.Params)-arguments, 0))
 }
 
 // releaseBody drops the body before the handler runs, which may wait for a person

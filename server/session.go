@@ -115,6 +115,7 @@ func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	}
 	if err == nil {
 		request.Params, request.Target = params, targetOf(params)
+		request.boundMeta(&meta)
 		request.copyFromBody(&meta)
 	}
 	// What the session says holds, whatever the keys of another era claim.

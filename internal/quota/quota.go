@@ -3,7 +3,11 @@
 // calls, sessions, subscriptions, stored states, spent ids, questions.
 package quota
 
-import "sync"
+import (
+	"context"
+	"slices"
+	"sync"
+)
 
 // A Limit names the bound that refuses a request.
 type Limit string
@@ -47,6 +51,14 @@ type Pool[K comparable] struct {
 	authenticates bool
 	used          int64
 	by            map[K]int64 // of the accounts that use something
+	queue         []*queued[K]
+}
+
+// queued is one who waits in [Pool.Await].
+type queued[K comparable] struct {
+	account K
+	n       int64
+	granted chan struct{} // closed when the units are taken
 }
 
 // New returns an empty pool.
@@ -67,6 +79,9 @@ func (p *Pool[K]) Take(account K, n int64) Limit {
 	if n == 0 {
 		return None
 	}
+	if p.isQueuedLocked(account) {
+		return Share // who waits comes before new requests of the account
+	}
 	if limit := p.findLimitLocked(account, n); limit != None {
 		return limit
 	}
@@ -81,6 +96,51 @@ func (p *Pool[K]) ForceTake(account K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.addLocked(account, n)
+}
+
+// Await uses n units for a holder that gave its units back and cannot be refused now. Where a bound
+// would be passed it waits until others have given units back, and returns the cause of ctx if that
+// ends before; it uses nothing then. Until it returns, [Pool.Take] refuses the account: who waits
+// holds up its own account and no other.
+func (p *Pool[K]) Await(ctx context.Context, account K, n int64) error {
+	p.mu.Lock()
+	if !p.isQueuedLocked(account) && p.findLimitLocked(account, n) == None {
+		p.addLocked(account, n)
+		p.mu.Unlock()
+		return nil
+	}
+	q := &queued[K]{account, n, make(chan struct{})}
+	p.queue = append(p.queue, q)
+	p.mu.Unlock()
+	select {
+	case <-q.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.queue, q); i >= 0 {
+		p.queue = slices.Delete(p.queue, i, i+1)
+	} else { // granted at the same moment
+		p.giveLocked(account, n)
+	}
+	return context.Cause(ctx)
+}
+
+// grantLocked lets those go on for whom there is room, in the order in which they came.
+func (p *Pool[K]) grantLocked() {
+	p.queue = slices.DeleteFunc(p.queue, func(q *queued[K]) bool {
+		if p.findLimitLocked(q.account, q.n) != None {
+			return false
+		}
+		p.addLocked(q.account, q.n)
+		close(q.granted)
+		return true
+	})
+}
+
+func (p *Pool[K]) isQueuedLocked(account K) bool {
+	return slices.ContainsFunc(p.queue, func(q *queued[K]) bool { return q.account == account })
 }
 
 // FindExceeded returns the bound that is exceeded now, as after [Pool.ForceTake]: the
@@ -104,10 +164,15 @@ func (p *Pool[K]) CanEverTake(account K, n int64) bool {
 func (p *Pool[K]) Give(account K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.giveLocked(account, n)
+}
+
+func (p *Pool[K]) giveLocked(account K, n int64) {
 	p.used -= n
 	if p.by[account] -= n; p.by[account] == 0 {
 		delete(p.by, account)
 	}
+	p.grantLocked()
 }
 
 // ReserveForAuthenticated says that callers of this pool can authenticate, from

@@ -88,6 +88,12 @@ func (s *Store[V]) Get(id string) *Entry[V] {
 	return s.slabs.at(s.byID[sha256.Sum256([]byte(id))])
 }
 
+// ReserveForAuthenticated is [Pool.ReserveForAuthenticated] for entries and bytes.
+func (s *Store[V]) ReserveForAuthenticated() {
+	s.entries.ReserveForAuthenticated()
+	s.bytes.ReserveForAuthenticated()
+}
+
 // Put stores a value of some size under an id that is not taken. It returns the
 // bound that the entry would pass, and stores nothing then.
 func (s *Store[V]) Put(id, owner string, v V, size int64, until time.Time) Limit {

@@ -42,6 +42,14 @@ type Listener interface {
 	SetWaiting(waiting bool)
 }
 
+// A Resumer is a [Listener] that may hold a call back which has been answered.
+type Resumer interface {
+	Listener
+	// AwaitResume returns when the call may go on, or the cause with which ctx ends before. It
+	// returns nil at once while the call waits for another question. Calls may overlap.
+	AwaitResume(ctx context.Context) error
+}
+
 // A Watch follows the waits of all calls under the context that carries it. It
 // must not be copied. All methods may be called concurrently.
 type Watch struct {
@@ -166,6 +174,19 @@ func (one *Wait) End() {
 	if !one.over.Swap(true) {
 		one.removeFrom(one.innermost)
 	}
+}
+
+// Resume waits until the call may go on, after [Wait.End]. It asks the watches from the innermost
+// on and returns the cause of ctx if that ends before.
+func (one *Wait) Resume(ctx context.Context) error {
+	for w := one.innermost; w != nil; w = from(w.parent) {
+		if r, ok := w.listener.(Resumer); ok {
+			if err := r.AwaitResume(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // removeFrom ends the wait for w and all around it, even if one of the listeners

@@ -108,6 +108,10 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	if c.session == nil {
 		return nil, fmt.Errorf("%s: the request has no session", method)
 	}
+	if len(c.meta) > 1 { // more than a progress token
+		encoded, _ := json.Marshal(c.meta)
+		c.KeptBytes = int32(len(encoded))
+	}
 	c.Session = roundtrip.SessionKeyOf(c.session)
 	if strict, retry, ok := readParams(method, req.GetExtra()); ok {
 		c.readByAdapter, c.EmptyStateIsAbsent = true, false

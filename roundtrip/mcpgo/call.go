@@ -59,7 +59,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	}
 	ctx = context.WithValue(ctx, servingKey{}, serving{a, server.ServerFromContext(ctx)})
 	where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}
-	defer a.followProgress(ctx, &call, in.progressToken)()
+	defer a.followProgress(ctx, &call, progressToken(in.meta))()
 	if p, ok := call.Push.(*pusher); ok {
 		defer p.over.Store(true)
 	}

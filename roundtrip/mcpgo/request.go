@@ -17,25 +17,25 @@ import (
 
 // hostRequest is what the adapter needs of a request that mcp-go passes to a middleware.
 type hostRequest struct {
-	method        string
-	target        string
-	arguments     any // the state is bound to their encoding
-	header        http.Header
-	retry         mcp.MultiRoundTripParams
-	progressToken any  // nil: the client asked for no progress
-	isTask        bool // runs in the background, so that no response can ask
+	method    string
+	target    string
+	arguments any // the state is bound to their encoding
+	header    http.Header
+	retry     mcp.MultiRoundTripParams
+	meta      *mcp.Meta
+	isTask    bool // runs in the background, so that no response can ask
 }
 
 func readToolRequest(r mcp.CallToolRequest) hostRequest {
 	return hostRequest{method: protocol.MethodCallTool, target: r.Params.Name,
 		arguments: r.GetRawArguments(),
 		header:    r.Header, retry: r.Params.MultiRoundTripParams, isTask: r.Params.Task != nil,
-		progressToken: progressToken(r.Params.Meta)}
+		meta: r.Params.Meta}
 }
 
 func readPromptRequest(r mcp.GetPromptRequest) hostRequest {
 	in := hostRequest{method: protocol.MethodGetPrompt, target: r.Params.Name, header: r.Header,
-		retry: r.Params.MultiRoundTripParams, progressToken: progressToken(r.Params.Meta)}
+		retry: r.Params.MultiRoundTripParams, meta: r.Params.Meta}
 	if r.Params.Arguments != nil { // a nil map in an interface would be null
 		in.arguments = r.Params.Arguments
 	}
@@ -46,7 +46,7 @@ func readPromptRequest(r mcp.GetPromptRequest) hostRequest {
 // the state is bound anyway.
 func readResourceRequest(r mcp.ReadResourceRequest) hostRequest {
 	return hostRequest{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header,
-		retry: r.Params.MultiRoundTripParams, progressToken: progressToken(r.Params.Meta)}
+		retry: r.Params.MultiRoundTripParams, meta: r.Params.Meta}
 }
 
 func progressToken(meta *mcp.Meta) any {
@@ -77,6 +77,10 @@ func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, 
 	call.Version, declared = readClient(ctx, in.header)
 	if call.Capabilities, err = decodeCapabilities(declared); err != nil {
 		return call, err
+	}
+	if in.meta != nil && len(in.meta.AdditionalFields) > 0 {
+		encoded, _ := json.Marshal(in.meta.AdditionalFields)
+		call.KeptBytes = int32(len(encoded))
 	}
 	call.Principal = a.principalOf(ctx, in.header)
 	call.Credential = in.header.Get("Authorization")

@@ -117,6 +117,14 @@ func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32
 	return nil
 }
 
+// ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
+// The funnel calls it where callers can; the guard learns it from the first one otherwise.
+func (g *MemoryGuard) ReserveForAuthenticated() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.claims.ReserveForAuthenticated()
+}
+
 // Commit implements [Guard].
 func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error {
 	g.mu.Lock()

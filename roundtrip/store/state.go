@@ -84,6 +84,13 @@ func (s *MemoryStateStore) Put(_ context.Context, id, owner string, state []byte
 	return nil
 }
 
+// ReserveForAuthenticated does what [MemoryGuard.ReserveForAuthenticated] does.
+func (s *MemoryStateStore) ReserveForAuthenticated() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.states.ReserveForAuthenticated()
+}
+
 // Get implements [StateStore].
 func (s *MemoryStateStore) Get(_ context.Context, id string) ([]byte, error) {
 	s.mu.Lock()

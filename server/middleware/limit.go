@@ -65,8 +65,9 @@ type LimitOptions struct {
 //
 // A call that waits for a person, see [roundtrip.WatchWaiting], does not run: its
 // slot is free for others, and limits of its own hold for it, see
-// [roundtrip.Options].MaxWaiting. When it goes on it takes a slot at once, above
-// the limit if it must; others are refused then until there is room again.
+// [roundtrip.Options].MaxWaiting. When it is answered it takes a slot again before it goes on.
+// Where its principal has none left it waits for one, under its own context and time limit, and
+// new requests of this principal are refused until then; those of others are not.
 //
 // The limits are those of the returned value: servers that share it share them.
 // Place it above [Timeout] and below what sets the principal.
@@ -88,6 +89,9 @@ func Limit(opts *LimitOptions) server.Middleware {
 			pool := calls
 			if request.Message.Method == protocol.MethodListen {
 				pool = listens
+			}
+			if request.Authenticates() {
+				pool.ReserveForAuthenticated()
 			}
 			if limit := pool.Take(request.Principal, 1); limit != quota.None {
 				return nil, quota.Refuse(limit, o.RetryAfter,
@@ -117,9 +121,11 @@ type callSlot struct {
 	pool  *slots
 	who   protocol.Principal
 
-	mu    sync.Mutex
-	held  bool
-	ended bool // the request has been answered; a goroutine of its may still wait
+	mu       sync.Mutex
+	held     bool
+	waiting  bool          // for a person
+	ended    bool          // the request has been answered; a goroutine of its may still wait
+	resuming chan struct{} // has a token while a goroutine awaits a slot; nil: never waited
 }
 
 // Value implements context.Context.
@@ -134,15 +140,42 @@ func (s *callSlot) Value(key any) any {
 func (s *callSlot) SetWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.ended || s.held != waiting:
-	case waiting:
+	s.waiting = waiting
+	if waiting && s.held {
 		s.pool.Give(s.who, 1)
 		s.held = false
-	default:
-		s.pool.ForceTake(s.who, 1)
-		s.held = true
 	}
+	if waiting && s.resuming == nil {
+		s.resuming = make(chan struct{}, 1)
+	}
+}
+
+// AwaitResume implements [waiting.Resumer].
+func (s *callSlot) AwaitResume(ctx context.Context) error {
+	select {
+	case s.resuming <- struct{}{}:
+		defer func() { <-s.resuming }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !s.needsSlot() {
+		return nil
+	}
+	if err := s.pool.Await(ctx, s.who, 1); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held = !s.ended && !s.waiting; !s.held {
+		s.pool.Give(s.who, 1)
+	}
+	return nil
+}
+
+func (s *callSlot) needsSlot() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.held && !s.ended && !s.waiting
 }
 
 // releaseSlot gives the slot back when the request has been served.

@@ -3,6 +3,9 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,58 +116,227 @@ func TestTimeoutEndsContexts(t *testing.T) {
 	})
 }
 
+// answered is a wait for a person that ends after d, and the wait for a slot that follows.
+func answered(ctx context.Context, d time.Duration) error {
+	var w waiting.Wait
+	w.Begin(ctx, nil)
+	err := works(ctx, d)
+	w.End()
+	if err != nil {
+		return err
+	}
+	return w.Resume(ctx)
+}
+
+// A call that waits for a person holds no slot. Calls that are answered together run as many at a
+// time as their principal may, and nobody else notices.
 func TestLimitDoesNotCountPeople(t *testing.T) {
-	ann := protocol.Principal{Subject: "ann"}
-	for name, who := range map[string]protocol.Principal{"anonymous": {}, "ann": ann,
-		"local": protocol.LocalPrincipal()} {
+	ann, bob := protocol.Principal{Subject: "ann"}, protocol.Principal{Subject: "bob"}
+	for name, who := range map[string]protocol.Principal{"anonymous": {}, "ann": ann} {
 		t.Run(name, func(t *testing.T) {
-			// A call that has been answered must not take the answer of another.
-			answer, finish, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			handler := middleware.Limit(&middleware.LimitOptions{Calls: 2, CallsPerPrincipal: 2})(
-				func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-					if request.Message.Method == protocol.MethodCallTool {
-						end := waiting.Begin(ctx)
-						goOn <- struct{}{}
-						<-answer
-						end()
-						goOn <- struct{}{}
-						<-finish
+			synctest.Test(t, func(t *testing.T) {
+				running, most := 0, 0
+				var mu sync.Mutex
+				count := func(n int) {
+					mu.Lock()
+					defer mu.Unlock()
+					running += n
+					most = max(most, running)
+				}
+				opts := &middleware.LimitOptions{Calls: 4, CallsPerPrincipal: 2}
+				handler := middleware.Limit(opts)(
+					func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+						if request.Message.Method == protocol.MethodCallTool {
+							if err := answered(ctx, time.Minute); err != nil {
+								return nil, err
+							}
+							count(1)
+							defer count(-1)
+							return &protocol.EmptyResult{}, works(ctx, time.Second)
+						}
+						return &protocol.EmptyResult{}, nil
+					})
+				call := func(method string, who protocol.Principal) error {
+					_, err := handler(t.Context(), incoming(t, method, who))
+					return err
+				}
+				if err := call(protocol.MethodListTools, bob); err != nil {
+					t.Fatal(err)
+				}
+				var calls sync.WaitGroup
+				for range 10 { // far above the limit
+					calls.Go(func() {
+						if err := call(protocol.MethodCallTool, who); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				if err := call(protocol.MethodListTools, who); err != nil {
+					t.Errorf("people who think keep others from calling: %v", err)
+				}
+				time.Sleep(time.Minute + time.Millisecond)
+				if err := call(protocol.MethodListTools, bob); err != nil {
+					t.Errorf("somebody else is refused: %v", err)
+				}
+				if e, ok := protocol.AsError(call(protocol.MethodListTools, who)); !ok ||
+					e.Code != protocol.CodeBusy || !strings.Contains(string(e.Data), "principal") {
+					t.Errorf("while calls wait for slots a further one got %v, want busy", e)
+				}
+				calls.Wait()
+				if want := map[string]int{"anonymous": 3, "ann": 2}[name]; most != want {
+					t.Errorf("%d calls ran at once, want %d", most, want)
+				}
+				for range 3 {
+					if err := call(protocol.MethodListTools, who); err != nil {
+						t.Errorf("slots did not come back: %v", err)
 					}
-					return &protocol.EmptyResult{}, nil
-				})
-			plain := func() error {
-				_, err := handler(t.Context(), incoming(t, protocol.MethodListTools, who))
+				}
+			})
+		})
+	}
+}
+
+// A call that ends while it waits for a slot takes none, and its time limit runs meanwhile.
+func TestLimitEndsWithTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ann := protocol.Principal{Subject: "ann"}
+		limit := middleware.Limit(&middleware.LimitOptions{Calls: 4, CallsPerPrincipal: 1})
+		handler := limit(middleware.Timeout(3 * time.Second)(
+			func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+				if request.Message.Method == protocol.MethodCallTool {
+					return nil, answered(ctx, time.Minute)
+				}
+				return &protocol.EmptyResult{}, works(ctx, 2*time.Second)
+			}))
+		call := func(ctx context.Context, method string) error {
+			_, err := handler(ctx, incoming(t, method, ann))
+			return err
+		}
+		gone, leave := context.WithCancel(t.Context())
+		results := make(chan error, 2)
+		go func() { results <- call(gone, protocol.MethodCallTool) }()
+		synctest.Wait()
+		go func() { results <- call(t.Context(), protocol.MethodCallTool) }()
+		synctest.Wait()
+		// Both are answered while the one slot is taken for longer than they may run.
+		time.Sleep(time.Minute - time.Second)
+		hold, release := context.WithCancel(t.Context())
+		blocked := make(chan struct{})
+		go func() {
+			defer close(blocked)
+			_, _ = limit(func(context.Context, *server.Request) (protocol.Result, error) {
+				<-hold.Done()
+				return &protocol.EmptyResult{}, nil
+			})(t.Context(), incoming(t, protocol.MethodListTools, ann))
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		leave()
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller left: got %v", err)
+		}
+		began := time.Now()
+		if got := spell(nil, <-results); !strings.Contains(got, "timed out after 3s") {
+			t.Errorf("got %s", got)
+		}
+		if took := time.Since(began); took != 2500*time.Millisecond {
+			t.Errorf("timed out after another %s", took)
+		}
+		release()
+		<-blocked
+		if err := call(t.Context(), protocol.MethodListTools); err != nil {
+			t.Errorf("a slot is lost: %v", err)
+		}
+	})
+}
+
+// Whatever one principal and all anonymous callers do, by asking, answering, dying and returning in
+// any order: none of them runs more than his share, and calls of another principal run at once.
+func TestLimitIsFair(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			rogue := protocol.Principal{Subject: "rogue"}
+			victim := protocol.Principal{Subject: "zoe"}
+			shares := map[protocol.Principal]int{{}: 12, rogue: 2, victim: 2}
+			var mu sync.Mutex
+			running := map[protocol.Principal]int{}
+			run := func(ctx context.Context, who protocol.Principal, d time.Duration) error {
+				mu.Lock()
+				if running[who]++; running[who] > shares[who] {
+					t.Errorf("seed %d: %d calls of %v run, want %d", seed, running[who], who,
+						shares[who])
+				}
+				mu.Unlock()
+				err := works(ctx, d)
+				mu.Lock()
+				running[who]--
+				mu.Unlock()
 				return err
 			}
-			done := make(chan error)
-			for range 10 { // far above the limit
-				go func() {
-					_, err := handler(context.Background(),
-						incoming(t, protocol.MethodCallTool, who))
-					done <- err
-				}()
-				<-goOn
+			type script struct{ work, think []time.Duration }
+			limit := middleware.Limit(&middleware.LimitOptions{Calls: 16, CallsPerPrincipal: 2})
+			serve := func(ctx context.Context, who protocol.Principal, s script) error {
+				_, err := limit(func(ctx context.Context,
+					_ *server.Request) (protocol.Result, error) {
+					for i, d := range s.work {
+						if err := run(ctx, who, d); err != nil {
+							return nil, err
+						}
+						if i < len(s.think) {
+							if err := answered(ctx, s.think[i]); err != nil {
+								return nil, err
+							}
+						}
+					}
+					return &protocol.EmptyResult{}, nil
+				})(ctx, incoming(t, protocol.MethodCallTool, who))
+				return err
 			}
-			if err := plain(); err != nil {
-				t.Errorf("people who think keep others from calling: %v", err)
+			plain := script{work: []time.Duration{time.Millisecond}}
+			if err := serve(t.Context(), victim, plain); err != nil {
+				t.Fatal(err)
 			}
-			for range 10 {
-				answer <- struct{}{}
-				<-goOn
+			millis := func(most int) time.Duration {
+				return time.Duration(random.IntN(most)) * time.Millisecond
 			}
-			if e, ok := protocol.AsError(plain()); !ok || e.Code != protocol.CodeBusy {
-				t.Errorf("10 calls run with a limit of 2: a further one got %v, want busy", e)
-			}
-			for i := range 10 {
-				finish <- struct{}{}
-				if err := <-done; err != nil {
-					t.Errorf("call %d: %v", i, err)
+			var calls sync.WaitGroup
+			for range 300 {
+				who := []protocol.Principal{{}, rogue}[random.IntN(2)]
+				var s script
+				for range 1 + random.IntN(4) {
+					s.work = append(s.work, millis(50))
+					s.think = append(s.think, time.Duration(random.IntN(3))*100*time.Millisecond)
 				}
-			}
-			for range 3 {
-				if err := plain(); err != nil {
-					t.Errorf("slots did not come back: %v", err)
+				ctx, cancel := context.WithCancel(t.Context())
+				if random.IntN(3) == 0 {
+					time.AfterFunc(millis(400), cancel)
 				}
+				start := millis(500)
+				calls.Go(func() {
+					defer cancel()
+					time.Sleep(start)
+					_ = serve(ctx, who, s) // refused, cut off or done
+				})
+			}
+			for range 200 {
+				began := time.Now()
+				if err := serve(t.Context(), victim, plain); err != nil ||
+					time.Since(began) != time.Millisecond {
+					t.Fatalf("seed %d: got %v after %s", seed, err, time.Since(began))
+				}
+				time.Sleep(4 * time.Millisecond)
+			}
+			calls.Wait()
+			for who, share := range shares { // nothing is leaked
+				for range share {
+					calls.Go(func() {
+						if err := serve(t.Context(), who, plain); err != nil {
+							t.Errorf("seed %d: %v at the end: %v", seed, who, err)
+						}
+					})
+				}
+				calls.Wait()
 			}
 		})
 	}
