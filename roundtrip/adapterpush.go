@@ -97,6 +97,7 @@ func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.In
 	if err != nil {
 		return nil, err
 	}
+	runFrom(ctx).noteActed()
 	raw, err := p.pushAndWait(ctx, question)
 	return p.applyPushed(ctx, question, raw, err, optional)
 }

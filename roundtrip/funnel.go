@@ -112,6 +112,9 @@ type exchange struct {
 	started   bool     // the handler was started
 	arguments [32]byte // digest, once it is needed
 	claimID   string   // id of the claim with the guard, empty if none
+
+	retriable  bool // the claim is given up although the handler started
+	unrecorded bool // what goes out is no outcome
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again
@@ -123,7 +126,7 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		return e.openRun(&e.first, nil, protocol.RequestState{}).executeSingleRound(parent, handler)
 	}
-	defer e.releaseClaim(parent)
+	defer e.endClaim(parent, nil)
 	r, recorded, err := e.openState(parent)
 	if err != nil || recorded != nil {
 		return recorded, err

@@ -100,6 +100,7 @@ func (e *exchange) openRun(
 	e.runs++
 	e.where.Round = 1
 	r.exchange, r.number, r.responses, r.received = e, 1, responses, state
+	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
 	return r
 }
 
@@ -110,7 +111,7 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	r.id, r.identified = c.Flow, true
 	if !r.funnel.silent {
 		r.observe(ctx,
-			event.Resumed{Where: r.where, Waited: time.Since(c.Issued), StateBytes: stateBytes})
+			event.Resumed{Where: r.where, Waited: r.opened.Sub(c.Issued), StateBytes: stateBytes})
 	}
 }
 

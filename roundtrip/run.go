@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
@@ -27,6 +28,7 @@ import (
 type run struct {
 	*exchange
 	number int            // the round
+	opened time.Time      // when its answers came
 	ctx    handlerContext // of the handler
 
 	responses      protocol.InputResponses // what the client answered to the run before
@@ -46,6 +48,7 @@ type run struct {
 	id         [16]byte // of the flow, once identified
 	identified bool
 	versioned  bool // the handler's version is known, too
+	acted      bool // something has begun that must not be repeated
 	closed     bool // the handler has returned
 }
 
@@ -165,6 +168,7 @@ func (r *run) invokeHandler(
 		}
 		if v := recover(); v != nil {
 			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
+				r.noteActed() // the handler has not come to where it wanted to
 				r.reportPanic(ctx, v)
 			}
 			result, err = nil, ErrPending

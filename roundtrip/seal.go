@@ -95,16 +95,28 @@ func (r *run) checkPlainState(d *draft) error {
 // checkRounds returns the end of a flow that has asked in as many rounds as it may, nil if it
 // may ask once more.
 func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
+	if r.showsVisitsOnly(d) {
+		if r.visitTimeLeft() > 0 {
+			return nil
+		}
+		return &ending{how: event.EndFailed,
+			refusal: refuseVisit(r.flow.unfinished[0].key, errVisitTimeout)}
+	}
 	limit := r.funnel.opts.MaxRounds
-	if r.number <= limit {
+	if r.countedRounds() <= limit {
 		return nil
 	}
-	text := r.giveVisitUp(limit)
-	if text == "" {
-		text = gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
-	}
+	text := gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
 	return &ending{how: event.EndRounds,
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
+}
+
+// countedRounds returns the number of the round without those that only showed a visit again.
+func (r *run) countedRounds() int {
+	if r.prior == nil {
+		return r.number
+	}
+	return r.number - r.prior.VisitRounds
 }
 
 // endStateLost is the end of a flow whose client never brings its state back.
@@ -133,7 +145,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	if !r.funnel.silent {
 		left := -1
 		if r.funnel.opts.Sealing != Unsealed {
-			left = r.funnel.opts.MaxRounds - r.number
+			left = r.funnel.opts.MaxRounds - r.countedRounds()
 		}
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
@@ -194,9 +206,12 @@ func (r *run) nextClaims(d *draft, now time.Time) claims.Claims {
 	r.mu.Unlock()
 	c.Principal = r.bindPrincipal(c.Flow)
 	if r.prior != nil {
-		c.Deadline = r.prior.Deadline
+		c.Deadline, c.VisitRounds = r.prior.Deadline, r.prior.VisitRounds
 	} else {
 		c.Deadline = now.Add(r.funnel.opts.FlowTTL)
+	}
+	if r.showsVisitsOnly(d) {
+		c.VisitRounds, c.VisitSince = c.VisitRounds+1, r.visitSince()
 	}
 	r.nameFlow(c.Flow)
 	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))

@@ -111,7 +111,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 		content: content, round: r.number,
 	})
 	if !r.funnel.silent {
-		r.reportAnswered(ctx, q, outcome, time.Since(r.prior.Issued))
+		r.reportAnswered(ctx, q, outcome, r.opened.Sub(r.prior.Issued))
 	}
 }
 
