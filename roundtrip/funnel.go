@@ -47,6 +47,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	}
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
+	opts.AppVersion = opts.ownVersion()
 	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
 	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), hardMaxStateBytes)
 	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)

@@ -47,9 +47,11 @@ type run struct {
 	version    string   // of the flow
 	id         [16]byte // of the flow, once identified
 	identified bool
-	versioned  bool // the handler's version is known, too
-	acted      bool // something has begun that must not be repeated
-	closed     bool // the handler has returned
+	versioned  bool                     // the handler's version is known, too
+	reworded   []event.QuestionReworded // answers to another version of the application
+	reported   int                      // how many of reworded the observer knows
+	acted      bool                     // something has begun that must not be repeated
+	closed     bool                     // the handler has returned
 }
 
 // asked returns the questions of the run before.

@@ -107,6 +107,9 @@ func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 		return nil
 	}
 	text := gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
+	if len(r.reworded) > 0 {
+		text = fmt.Sprintf("gave up after %d rounds of questions: %s", limit, r.versionsText())
+	}
 	return &ending{how: event.EndRounds,
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
@@ -210,6 +213,7 @@ func (r *run) nextClaims(d *draft, now time.Time) claims.Claims {
 	} else {
 		c.Deadline = now.Add(r.funnel.opts.FlowTTL)
 	}
+	c.App, c.OtherApp = r.funnel.opts.AppVersion, r.otherApp()
 	if r.showsVisitsOnly(d) {
 		c.VisitRounds, c.VisitSince = c.VisitRounds+1, r.visitSince()
 	}

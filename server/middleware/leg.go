@@ -200,6 +200,12 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 		return e.Where, true
 	case event.LegRunning:
 		return e.Where, true
+	case event.CutOff:
+		return e.Where, true
+	case event.StoreFailed:
+		return e.Where, true
+	case event.QuestionReworded:
+		return e.Where, true
 	case event.PushFailed:
 		return e.Where, true
 	case event.HandlerPanicked:
