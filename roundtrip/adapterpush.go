@@ -97,7 +97,6 @@ func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.In
 	if err != nil {
 		return nil, err
 	}
-	runFrom(ctx).noteActed()
 	raw, err := p.pushAndWait(ctx, question)
 	return p.applyPushed(ctx, question, raw, err, optional)
 }
@@ -106,6 +105,7 @@ func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.In
 func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest,
 	raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
 	r := runFrom(ctx)
+	r.noteActed()
 	switch failed := err.(type) {
 	case nil:
 		r.notePushedAnswer(nil)

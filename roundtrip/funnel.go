@@ -127,7 +127,7 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		return e.openRun(&e.first, nil, protocol.RequestState{}).executeSingleRound(parent, handler)
 	}
-	defer e.endClaim(parent, nil)
+	defer e.releaseClaim(parent)
 	r, recorded, err := e.openState(parent)
 	if err != nil || recorded != nil {
 		return recorded, err

@@ -102,6 +102,9 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	e.endClaim(ctx, data)
 }
 
+// releaseClaim ends the claim without an outcome.
+func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
+
 // endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Without one
 // it is given up if the handler never started, or has done nothing that must not be repeated. The
 // client may have gone, so the context is not cancelled with the call's: the guard must learn

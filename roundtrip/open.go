@@ -24,6 +24,7 @@ import (
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
 	responses, state := e.retryMembers()
 	r := e.openRun(&e.first, responses, state)
+	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
 	text, present := state.Text()
 	if !present {
 		return r, nil, nil
@@ -64,6 +65,7 @@ func (e *exchange) openLocalState(
 	ctx context.Context, responses protocol.InputResponses, state protocol.RequestState,
 ) (*run, error) {
 	r := e.openRun(&run{}, responses, state)
+	r.opened = time.Now()
 	if e.wait.localState == nil {
 		return r, nil
 	}
@@ -100,7 +102,6 @@ func (e *exchange) openRun(
 	e.runs++
 	e.where.Round = 1
 	r.exchange, r.number, r.responses, r.received = e, 1, responses, state
-	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
 	return r
 }
 

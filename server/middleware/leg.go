@@ -200,12 +200,6 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 		return e.Where, true
 	case event.LegRunning:
 		return e.Where, true
-	case event.CutOff:
-		return e.Where, true
-	case event.StoreFailed:
-		return e.Where, true
-	case event.QuestionReworded:
-		return e.Where, true
 	case event.PushFailed:
 		return e.Where, true
 	case event.HandlerPanicked:
@@ -217,6 +211,21 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 	case event.WaitBegan:
 		return e.Where, true
 	case event.WaitEnded:
+		return e.Where, true
+	}
+	return event.Where{}, false
+}
+
+// whereOfRareEvent is whereOfEvent with a frame of its own, for the stack of calls that wait.
+//
+//go:noinline
+func whereOfRareEvent(e event.Event) (event.Where, bool) {
+	switch e := e.(type) {
+	case event.CutOff:
+		return e.Where, true
+	case event.StoreFailed:
+		return e.Where, true
+	case event.QuestionReworded:
 		return e.Where, true
 	}
 	return event.Where{}, false

@@ -80,7 +80,11 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 //
 //go:noinline
 func noteWhere(ctx context.Context, e event.Event) {
-	if where, ok := whereOfEvent(e); ok {
+	where, ok := whereOfEvent(e)
+	if !ok {
+		where, ok = whereOfRareEvent(e)
+	}
+	if ok {
 		legFrom(ctx).noteWhere(where)
 	}
 }
