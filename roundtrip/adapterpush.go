@@ -105,6 +105,7 @@ func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.In
 func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest,
 	raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
 	r := runFrom(ctx)
+	r.noteActed()
 	switch failed := err.(type) {
 	case nil:
 		r.notePushedAnswer(nil)

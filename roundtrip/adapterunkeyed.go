@@ -296,7 +296,13 @@ func (r *run) findSkippedRefusal() error {
 
 // endChangedLocked ends the run because the handler asks another question than the one whose
 // answer is there.
-func (r *run) endChangedLocked(key string) error { return r.endLocked(changedEnding(key)) }
+func (r *run) endChangedLocked(key string) error {
+	end := changedEnding(key)
+	if r.otherApp() != "" { // no mistake: another version has asked
+		end.bug, end.refusal.text = false, r.versionsText()
+	}
+	return r.endLocked(end)
+}
 
 func changedEnding(key string) *ending {
 	err := &JournalError{key, "when the handler ran again with the answer it asked another " +

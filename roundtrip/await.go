@@ -66,12 +66,17 @@ func WithoutLink() AwaitOption {
 // error of done ends Await.
 //
 // In a modern revision the request is held for up to [MaxVisitHold]. Then the
-// client is asked for the same visit again, with "Not finished yet." in front, and
-// may come back as often as a flow may ask. In a session Await waits in place, for
-// as long as the funnel's HumanTimeout; clients of revision 2025-11-25 are notified
-// when the visit is finished (client/elicitation, "Completion Notifications").
+// client is asked for the same visit again, with "Not finished yet." in front. These rounds do
+// not count toward the funnel's MaxRounds: the flow ends after its HumanTimeout, from when the
+// person agreed. In a session Await waits in place, for as long; clients of revision 2025-11-25 are
+// notified when the visit is finished (client/elicitation, "Completion Notifications").
 // While it holds the call waits for a person, see [WatchWaiting]; where too many
 // calls wait already a request of a modern revision is not held.
+//
+// A request that ends while Await waits has no outcome. Await ends the run: further calls of
+// this package fail, and what the handler returns is dropped. With a [store.Guard] the same
+// request can be sent again where the run did nothing before that must not be repeated: kept a
+// new [Memo], pushed a question, or called [OnCommit].
 //
 // A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
 // that refuses without showing the question an [*UnseenError]. Whatever a
@@ -104,6 +109,8 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
+	case !finished && r.ctx.Context.Err() != nil: // whatever done made of that
+		return r.cutOff(key)
 	case err != nil:
 		return err
 	case finished:
@@ -183,7 +190,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if err != nil {
 		return false, err
 	}
-	limit := MaxVisitHold
+	limit := min(MaxVisitHold, r.visitTimeLeft())
 	if p.isLegacy() {
 		limit = p.questionTimeout()
 	}
@@ -203,7 +210,8 @@ func (r *run) holdVisit(ctx context.Context, key string,
 		}
 		finished, err := done(&w.Context)
 		if finished && err == nil {
-			return true, w.awaitResume(ctx, nil)
+			err = w.awaitResume(ctx, nil)
+			return err == nil, err
 		}
 		if err != nil && w.Err() == nil {
 			return false, w.awaitResume(ctx, err)
@@ -241,6 +249,18 @@ func refuseVisit(key string, cause error) *refusal {
 // howToFinish ends the texts of visits that are not finished.
 const howToFinish = "finish at the link, then call again"
 
+// cutOff ends the run because its request has ended while a visit was waited for. That is no
+// outcome: where nothing else was done the request can be sent again.
+func (r *run) cutOff(key string) error {
+	cause := context.Cause(r.ctx.Context)
+	e := &ending{err: fmt.Errorf("Await %q: the request has ended: %w", key, cause), cut: true}
+	if r.isLegacy() && errors.Is(cause, errHumanTimeout) { // the call is still there
+		e = &ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed}
+	}
+	r.endWith(e)
+	return e.err
+}
+
 // finishVisit records that a visit is finished and notifies the client.
 func (r *run) finishVisit(ctx context.Context, key string) error {
 	r.mu.Lock()
@@ -248,6 +268,7 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
+	r.acted = true // done is not called again after it has said so
 	if r.funnel.opts.Sealing != Unsealed {
 		// The states before share what they hold: grow a copy.
 		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
@@ -331,20 +352,30 @@ func (r *run) wasAgreedTo(key string) bool {
 	return r.flow != nil && slices.Contains(r.flow.unfinished, unfinishedVisit{key, true})
 }
 
-// giveVisitUp returns the text for a flow that ends because a visit is not finished
-// after so many rounds, empty for any other.
-func (r *run) giveVisitUp(rounds int) string {
+// showsVisitsOnly reports whether a round shows nothing but visits that the person has agreed to,
+// or nothing at all while they are waited for.
+func (r *run) showsVisitsOnly(d *draft) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.flow == nil {
-		return ""
+	if r.flow == nil || len(r.flow.unfinished) == 0 || len(d.questions) == 0 && !r.flow.stateOnly {
+		return false
 	}
-	i := slices.IndexFunc(r.flow.unfinished, func(u unfinishedVisit) bool { return u.again })
-	if i < 0 {
-		return ""
+	return !slices.ContainsFunc(d.questions, func(q Question) bool {
+		return !slices.Contains(r.flow.unfinished, unfinishedVisit{q.key, true})
+	})
+}
+
+// visitSince returns when the person agreed to the visit that is waited for.
+func (r *run) visitSince() time.Time {
+	if r.prior != nil && !r.prior.VisitSince.IsZero() {
+		return r.prior.VisitSince
 	}
-	return fmt.Sprintf("gave up after %d rounds of questions: the visit %q is not finished; %s",
-		rounds, r.flow.unfinished[i].key, howToFinish)
+	return r.opened
+}
+
+// visitTimeLeft returns how much longer a visit may take over all rounds that show it.
+func (r *run) visitTimeLeft() time.Duration {
+	return r.funnel.opts.HumanTimeout - time.Since(r.visitSince())
 }
 
 // A visitTable holds the ids under which the visits of a call were asked for in its session.

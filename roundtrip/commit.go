@@ -44,7 +44,7 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	if fn == nil {
 		return r.failLocked(errors.New("OnCommit: nil function"))
 	}
-	f.commits = append(f.commits, fn)
+	f.commits, r.acted = append(f.commits, fn), true
 	return nil
 }
 

@@ -155,7 +155,7 @@ func TestOnCommitWithoutRecord(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	c.fails(protocol.CodeBusy) // as far as the guard knows the leg still runs
-	if one[event.ServerBug](t, c.events); ran != 1 {
+	if one[event.StoreFailed](t, c.events); ran != 1 {
 		t.Errorf("ran %d times", ran)
 	}
 }

@@ -121,11 +121,20 @@ func refusedWith[E error](err error) bool {
 // defaultQuotaRetry is when to come back where a guard or store does not say.
 const defaultQuotaRetry = time.Second
 
-// reportUnserved reports why a guard or a store could not serve a request, and
-// returns what the client learns: for want of room when to come back, otherwise
-// an internal error.
+// reportUnserved reports why a guard or a store could not serve a request, and returns what
+// the client learns: when to send it again, or, where the handler has done what must not be
+// repeated, that the outcome is not known. Any other err is a mistake of the server.
 func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	full, ok := errors.AsType[*store.QuotaError](err)
+	if down, failed := errors.AsType[*storeError](err); !ok && failed {
+		r.observeStore(ctx, down.error, down.resource, down.operation)
+		if r.started && !r.giveClaimUp() {
+			r.reportFlowEnd(ctx, event.EndFailed)
+			return protocol.Errorf(protocol.CodeFlowEnded, "%s", outcomeUnknownText)
+		}
+		return quota.Refuse(quota.None, storeRetryAfter, "the server cannot reach what it keeps "+
+			"of unfinished calls; send the request again in %s", storeRetryAfter)
+	}
 	if !ok {
 		return r.reportBug(ctx, err)
 	}
@@ -139,9 +148,12 @@ func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"
 	}
-	if r.claimID != "" && r.started {
+	if r.claimID != "" && r.started && !r.giveClaimUp() {
 		what = "start the call again" // the state that came with this request is spent
 	}
 	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",
 		whose, what, after.Round(time.Second))
 }
+
+// storeRetryAfter is when to come back to a server whose guard or store is down.
+const storeRetryAfter = 5 * time.Second

@@ -50,6 +50,7 @@ type ending struct {
 	refusal *refusal // what the client gets; nil: err is a bug of the server
 	how     event.FlowEnd
 	bug     bool // err is a mistake of the server, and the client gets refusal all the same
+	cut     bool // the request ended while Await waited, and there is no outcome
 	yields  bool // refusal goes out only where the handler completes or asks
 }
 

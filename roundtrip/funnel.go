@@ -47,6 +47,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	}
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
+	opts.AppVersion = opts.ownVersion()
 	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
 	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), hardMaxStateBytes)
 	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)
@@ -112,6 +113,9 @@ type exchange struct {
 	started   bool     // the handler was started
 	arguments [32]byte // digest, once it is needed
 	claimID   string   // id of the claim with the guard, empty if none
+
+	retriable  bool // the claim is given up although the handler started
+	unrecorded bool // what goes out is no outcome
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again

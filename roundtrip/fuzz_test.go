@@ -30,7 +30,7 @@ func FuzzClaims(f *testing.F) {
 	local.Call.Principal = protocol.LocalPrincipal()
 	full := appended(f, honest())
 	seedsOrFail(f, [][]byte{full, appended(f, local), full[:len(full)/2],
-		bytes.Repeat([]byte{0xff}, 80), append([]byte{3, 0}, make([]byte, 70)...)})
+		bytes.Repeat([]byte{0xff}, 80), append([]byte{4, 0}, make([]byte, 70)...)})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		again, err := roundtrip.ReencodeClaims(data)
 		if err == nil && !bytes.Equal(again, data) {

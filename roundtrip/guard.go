@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
@@ -21,8 +22,9 @@ import (
 //
 // A claim has one of three ends. commitClaim records the result of the run, questions
 // included: an exact replay, with the same state and the same answers, gets that result again
-// without a run of the handler. releaseClaim gives the claim up if the handler never started,
-// and otherwise leaves the state spent without a result. While the claim is open, a copy of
+// without a run of the handler. endClaim gives the claim up, to the same answers, if the handler
+// never started or has done nothing that must not be repeated, and otherwise leaves the state
+// spent: an exact replay learns that the outcome is not known. While the claim is open, a copy of
 // the request is refused as busy, to come back soon; any other request with the state is
 // refused as replayed. c was decoded from plaintext.
 func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
@@ -48,7 +50,7 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	spent, ok := errors.AsType[*store.SpentError](err)
 	if !ok {
 		// A guard that cannot answer lets nothing through.
-		return nil, r.reportUnserved(ctx, err)
+		return nil, r.reportUnserved(ctx, &storeError{resourceGuard, "claim", err})
 	}
 	if spent.Outcome != nil {
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
@@ -61,6 +63,11 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	if spent.Running {
 		r.observe(ctx, event.LegRunning{Where: r.where})
 		return nil, refuseCopy()
+	}
+	if spent.Unknown {
+		r.observe(ctx,
+			event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: event.EndReplayed})
+		return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 	}
 	return nil, r.reportRejection(ctx, &rejection{reason: event.ReasonReplayed})
 }
@@ -83,14 +90,12 @@ func refuseCopy() *protocol.Error {
 // error says that nothing is known to have happened. A handler that found scopes lacking says that
 // nothing has: the client comes back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if e.claimID == "" {
+	if e.claimID == "" || e.unrecorded {
 		return
 	}
 	if err != nil {
 		if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
-			e.endClaim(ctx, func(ctx context.Context, guard store.Guard, id string) error {
-				return guard.Release(ctx, id)
-			})
+			e.retriable = true
 		}
 		return
 	}
@@ -100,32 +105,104 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
 		return
 	}
-	e.endClaim(ctx, func(ctx context.Context, guard store.Guard,
-		id string) error {
-		return guard.Commit(ctx, id, data)
-	})
+	e.endClaim(ctx, data)
 }
 
-// releaseClaim ends a claim without an outcome. If the handler never started the claim is
-// given up, and the state can be used again.
-func (e *exchange) releaseClaim(ctx context.Context) {
-	e.endClaim(ctx, func(ctx context.Context, guard store.Guard, id string) error {
-		if !e.started {
-			return guard.Release(ctx, id)
-		}
-		return guard.Commit(ctx, id, nil)
-	})
-}
+// releaseClaim ends the claim without an outcome.
+func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
 
-// endClaim ends the claim, once. The client may have gone, so the context is not cancelled
-// with the call's: the guard must learn that the state is spent.
-func (e *exchange) endClaim(ctx context.Context,
-	end func(ctx context.Context, guard store.Guard, id string) error) {
-	id := e.claimID
+// endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Without one
+// it is given up if the handler never started, or has done nothing that must not be repeated. The
+// client may have gone, so the context is not cancelled with the call's: the guard must learn
+// that the state is spent.
+func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
+	id, guard := e.claimID, e.funnel.opts.Guard
 	if e.claimID = ""; id == "" {
 		return
 	}
-	if err := end(context.WithoutCancel(ctx), e.funnel.opts.Guard, id); err != nil {
-		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
+	ctx = context.WithoutCancel(ctx)
+	if outcome == nil && (!e.started || e.retriable) {
+		e.observeStore(ctx, guard.Release(ctx, id), resourceGuard, "release")
+		return
 	}
+	e.observeStore(ctx, guard.Commit(ctx, id, outcome), resourceGuard, "commit")
+}
+
+// The resources of [event.StoreFailed].
+const (
+	resourceGuard = "guard"
+	resourceStore = "store"
+)
+
+// A storeError says that a guard or a store could not be asked.
+type storeError struct {
+	resource, operation string
+	error
+}
+
+func (e *storeError) Unwrap() error { return e.error }
+
+// observeStore reports a guard or a store that failed, unless err is nil or the request has ended.
+func (e *exchange) observeStore(ctx context.Context, err error, resource, operation string) {
+	if err != nil && ctx.Err() == nil {
+		e.observe(ctx, event.StoreFailed{Where: e.where, Resource: resource,
+			Operation: operation, Err: err})
+	}
+}
+
+// outcomeUnknownText is for who sends a request again of which no outcome is kept.
+const outcomeUnknownText = "the outcome is not known: the request ended before it had a result " +
+	"that was recorded; find out what it did before you start the call again"
+
+// giveClaimUp has the claim given up to the same answers if nothing ran that must not run twice,
+// and reports whether the request can be sent again. The handler has returned.
+func (r *run) giveClaimUp() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retriable = !r.acted
+	return r.retriable
+}
+
+// noteActed notes that the run has begun something that must not be repeated.
+func (r *run) noteActed() {
+	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.acted = true
+	}
+}
+
+// answerCutOff returns what the client gets, and a copy of its request, for a run whose request
+// ended before it had a result.
+func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
+	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
+	if retriable {
+		return nil, quota.Refuse(quota.None, copyRetryAfter, "the request ended while it waited; "+
+			"send it again in %s", copyRetryAfter)
+	}
+	r.unrecorded = true
+	r.reportFlowEnd(ctx, event.EndFailed)
+	return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
+}
+
+// failedByCutOff reports whether the request ended while its state was claimed, and what the
+// handler returned says no more than that.
+func (r *run) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
+	if r.claimID == "" || ctx.Err() == nil {
+		return false
+	}
+	text := ""
+	if failed, ok := result.(*protocol.CallToolResult); err != nil {
+		text = err.Error()
+	} else if ok && failed != nil && failed.IsError {
+		for _, block := range failed.Content {
+			if block, ok := block.(*protocol.TextContent); ok {
+				text += block.Text
+			}
+		}
+	}
+	_, own := protocol.AsError(err)
+	return !own && (strings.Contains(text, context.Canceled.Error()) ||
+		strings.Contains(text, context.DeadlineExceeded.Error()) ||
+		strings.Contains(text, context.Cause(ctx).Error()))
 }

@@ -216,7 +216,14 @@ func TestGuardThatCannotBeAsked(t *testing.T) {
 	guard := &fakeGuard{claim: errors.New("the store is down")}
 	c := newClient(t, roundtrip.Options{Guard: guard}, charge(&charges))
 	c.ask("k")
-	contains(t, c.answer("k", accepted).bug(), "the store is down")
+	busy := c.answer("k", accepted).fails(protocol.CodeBusy)
+	if string(busy.Data) != `{"retryAfterMs":5000}` || strings.Contains(busy.Message, "down") {
+		t.Errorf("the client learns %q, %s", busy.Message, busy.Data)
+	}
+	if e := one[event.StoreFailed](t, c.events); e.Resource != "guard" || e.Operation != "claim" ||
+		len(all[event.ServerBug](c.events)) != 0 {
+		t.Errorf("reported %+v", e)
+	}
 	if charges != 0 || fmt.Sprint(guard.log) != "[claim]" {
 		t.Errorf("%d charges, %v", charges, guard.log)
 	}
@@ -256,7 +263,9 @@ func TestGuardCommit(t *testing.T) {
 	if got := fmt.Sprint(guard.log); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	contains(t, one[event.ServerBug](t, c.events).Err.Error(), "the disk is full")
+	if e := one[event.StoreFailed](t, c.events); e.Resource != "guard" || e.Operation != "commit" {
+		t.Errorf("reported %+v", e)
+	}
 }
 
 // TestGuardAfterScopesLack gives the claim up: the client comes back with a larger grant.
@@ -306,7 +315,9 @@ func TestGuardAfterAFailure(t *testing.T) {
 				t.Fatal("no error")
 			}
 			c.call = retry
-			frozen(t, c.answer("k", accepted), event.ReasonReplayed)
+			frozen(t, c.answer("k", declined), event.ReasonReplayed)
+			c.call = retry
+			contains(t, c.answer("k", accepted).done(), "the outcome is not known")
 		})
 	}
 }

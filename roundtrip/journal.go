@@ -63,6 +63,9 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		return nil, a.asRefusal()
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
+	case r.askedByOther(a):
+		r.noteRewordedLocked(q.key)
+		return nil, errMissing
 	case q.fixed && a.mark.Set:
 		return nil, r.endChangedLocked(q.key)
 	case a.kind == protocol.KindElicitURL && q.request.Kind() == protocol.KindElicitURL:
@@ -76,6 +79,39 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	// The handler has changed its mind: this answer was to something else.
 	q.mark.Again = true
 	return nil, errMissing
+}
+
+// otherApp returns another version of the application that took part in the flow, empty for none.
+func (r *run) otherApp() string {
+	switch {
+	case r.prior == nil:
+		return ""
+	case r.prior.App != r.funnel.opts.AppVersion:
+		return r.prior.App
+	}
+	return r.prior.OtherApp
+}
+
+// versionsText tells a person why a flow ends in which two versions ask differently.
+func (r *run) versionsText() string {
+	return fmt.Sprintf("two versions of this server run side by side, %q and %q, and ask "+
+		"differently; no answer to one counts for the other; start the call again when one of "+
+		"them is gone", r.funnel.opts.AppVersion, r.otherApp())
+}
+
+// noteRewordedLocked notes for the observer that an answer was given to another version.
+func (r *run) noteRewordedLocked(key string) {
+	r.reworded = append(r.reworded, event.QuestionReworded{Where: r.where, Key: key,
+		Asked: r.otherApp(), Version: r.funnel.opts.AppVersion})
+}
+
+// askedByOther reports whether another version of the application may have asked what a answers.
+// Which of them asked is known of the answers that came with this request.
+func (r *run) askedByOther(a *answer) bool {
+	if r.prior != nil && a.round == r.number {
+		return r.prior.App != r.funnel.opts.AppVersion
+	}
+	return r.otherApp() != ""
 }
 
 // matchesLocked reports whether a answers q with its current kind, form and prompt.
@@ -170,6 +206,9 @@ func (r *run) adoptVersionLocked(version string) {
 	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {
 			r.dropped = append(r.dropped, event.Dropped{Key: a.key, Reason: event.DropVersion})
+			if r.otherApp() != "" {
+				r.noteRewordedLocked(a.key)
+			}
 		}
 		r.answers, r.memos, r.state = nil, nil, nil
 	}

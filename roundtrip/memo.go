@@ -53,6 +53,7 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 // is free again.
 func computeMemo[T any](ctx context.Context, r *run, key string,
 	fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
+	r.noteActed()
 	kept := false
 	defer func() {
 		if !kept {

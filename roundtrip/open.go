@@ -24,11 +24,11 @@ import (
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
 	responses, state := e.retryMembers()
 	r := e.openRun(&e.first, responses, state)
+	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
 	text, present := state.Text()
 	if !present {
 		return r, nil, nil
 	}
-	arrived := time.Now() // before the store and the guard, which take their time
 	if e.funnel.opts.Sealing == Unsealed {
 		if len(text) > e.funnel.opts.MaxStateBytes {
 			return nil, nil, e.reportRejection(ctx, &rejection{reason: event.ReasonTooLong})
@@ -54,7 +54,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		return nil, recorded, err
 	}
 	r.resumeFlow(ctx, c, len(text))
-	r.waited = arrived.Sub(c.Issued)
+	r.waited = r.opened.Sub(c.Issued)
 	return r, nil, nil
 }
 
@@ -67,6 +67,7 @@ func (e *exchange) openLocalState(
 	state protocol.RequestState,
 ) (*run, error) {
 	r := e.openRun(&run{took: took}, responses, state)
+	r.opened = time.Now()
 	if e.wait.localState == nil {
 		return r, nil
 	}
@@ -113,7 +114,7 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	r.id, r.identified = c.Flow, true
 	if !r.funnel.silent {
 		r.observe(ctx,
-			event.Resumed{Where: r.where, Waited: time.Since(c.Issued), StateBytes: stateBytes})
+			event.Resumed{Where: r.where, Waited: r.opened.Sub(c.Issued), StateBytes: stateBytes})
 	}
 }
 

@@ -325,7 +325,7 @@ func TestForeignSealer(t *testing.T) {
 		})
 	}
 	for junk, reason := range map[string]event.Reason{
-		"": event.ReasonMalformed, "\x03": event.ReasonMalformed, "\x03\x00" +
+		"": event.ReasonMalformed, "\x04": event.ReasonMalformed, "\x04\x00" +
 			strings.Repeat("\x00", 60): event.ReasonMalformed,
 		"junk": event.ReasonVersion, "\x01": event.ReasonVersion,
 		strings.Repeat("\xff", 100): event.ReasonVersion,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -44,6 +45,11 @@ type Options struct {
 	// not ephemeral. Package server defaults to the name of the server. The
 	// adapters have no default, because the SDKs do not tell that name.
 	Audience string
+	// AppVersion names the version of the application, so that two of them that run side
+	// by side know of each other: a question that the other worded differently is asked once
+	// more. States carry it, cut at 64 bytes. Package server defaults to the version of the
+	// server. Empty: that of the main module in the build info, if it has one.
+	AppVersion string
 	// Guard makes states that clients carry single-use. Nil: they may be
 	// replayed until they expire.
 	Guard store.Guard
@@ -211,6 +217,15 @@ func (o *Options) checkNegative() error {
 		}
 	}
 	return nil
+}
+
+// ownVersion returns the version of the application as states carry it.
+func (o *Options) ownVersion() string {
+	version := o.AppVersion
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" && info.Main.Version != "(devel)" {
+		version = info.Main.Version
+	}
+	return version[:min(len(version), maxFlowVersion)]
 }
 
 // isEphemeral reports whether only this process can open what sealer seals. A

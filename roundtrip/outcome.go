@@ -24,6 +24,12 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 	if settled {
 		return result, err
 	}
+	if r.failedByCutOff(ctx, result, err) {
+		if err != nil {
+			r.reportFailure(ctx, err)
+		}
+		return r.answerCutOff(ctx, false)
+	}
 	if err != nil {
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok &&
 			urls != nil {
@@ -85,6 +91,9 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 	switch {
 	case f == nil:
 		return result, err, false
+	case f.end != nil && f.end.cut:
+		result, err = r.answerCutOff(ctx, r.giveClaimUp())
+		return result, err, true
 	case f.end != nil && f.end.refusal == nil:
 		return nil, r.reportBug(ctx, f.end.err), true
 	case f.end != nil && f.end.yieldsTo(result, err):

@@ -28,6 +28,7 @@ import (
 type run struct {
 	*exchange
 	number int            // the round
+	opened time.Time      // when its answers came
 	ctx    handlerContext // of the handler
 
 	responses      protocol.InputResponses // what the client answered to the run before
@@ -48,8 +49,11 @@ type run struct {
 	version    string   // of the flow
 	id         [16]byte // of the flow, once identified
 	identified bool
-	versioned  bool // the handler's version is known, too
-	closed     bool // the handler has returned
+	versioned  bool                     // the handler's version is known, too
+	reworded   []event.QuestionReworded // answers to another version of the application
+	reported   int                      // how many of reworded the observer knows
+	acted      bool                     // something has begun that must not be repeated
+	closed     bool                     // the handler has returned
 }
 
 // asked returns the questions of the run before.
@@ -168,6 +172,7 @@ func (r *run) invokeHandler(
 		}
 		if v := recover(); v != nil {
 			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
+				r.noteActed() // the handler has not come to where it wanted to
 				r.reportPanic(ctx, v)
 			}
 			result, err = nil, ErrPending

@@ -49,7 +49,8 @@ func (r *run) askReturned(ctx context.Context,
 		// Nothing can be bound to them. They came from the client.
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
-	next := r.nextClaims(d, time.Now())
+	var next claims.Claims
+	r.fillNextClaims(&next, d, time.Now())
 	if r.clientLosesState(&next) {
 		return r.endInsteadOfAsking(ctx, endStateLost())
 	}
@@ -94,16 +95,38 @@ func (r *run) checkPlainState(d *draft) error {
 // checkRounds returns the end of a flow that has asked in as many rounds as it may, nil if it
 // may ask once more.
 func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
+	if r.showsVisitsOnly(d) {
+		if r.visitTimeLeft() > 0 {
+			return nil
+		}
+		return &ending{how: event.EndFailed,
+			refusal: refuseVisit(r.flow.unfinished[0].key, errVisitTimeout)}
+	}
 	limit := r.funnel.opts.MaxRounds
-	if r.number <= limit {
+	if len(r.reworded) > 0 { // random routing comes to the same version twice, but later
+		limit *= versionSlack
+	}
+	if r.countedRounds() <= limit {
 		return nil
 	}
-	text := r.giveVisitUp(limit)
-	if text == "" {
-		text = gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
+	text := gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
+	if len(r.reworded) > 0 {
+		text = fmt.Sprintf("gave up after %d rounds of questions: %s", limit, r.versionsText())
 	}
 	return &ending{how: event.EndRounds,
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
+}
+
+// versionSlack is how many times MaxRounds a flow may ask that two versions of the application
+// serve: of 65,536 flows that each reach one of two at random, one does not end in time.
+const versionSlack = 2
+
+// countedRounds returns the number of the round without those that only showed a visit again.
+func (r *run) countedRounds() int {
+	if r.prior == nil {
+		return r.number
+	}
+	return r.number - r.prior.VisitRounds
 }
 
 // endStateLost is the end of a flow whose client never brings its state back.
@@ -132,7 +155,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	if !r.funnel.silent {
 		left := -1
 		if r.funnel.opts.Sealing != Unsealed {
-			left = r.funnel.opts.MaxRounds - r.number
+			left = max(0, r.funnel.opts.MaxRounds-r.countedRounds())
 		}
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
@@ -182,20 +205,23 @@ func gaveUp(limit int, last, before, fault string) string {
 	return text + fault + ". Start the call again, and answer what it asked for last."
 }
 
-// nextClaims returns the claims of the round that the questions lead to.
-func (r *run) nextClaims(d *draft, now time.Time) claims.Claims {
-	c := claims.Claims{
-		Method: r.call.Method, Target: r.call.Target,
-		Audience: r.funnel.opts.Audience, Arguments: r.arguments, Round: r.number, Issued: now,
-	}
+// fillNextClaims fills in the claims of the round that the questions lead to. It returns none, for
+// the stack of calls that wait.
+func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
+	c.Method, c.Target, c.Audience = r.call.Method, r.call.Target, r.funnel.opts.Audience
+	c.Arguments, c.Round, c.Issued = r.arguments, r.number, now
 	r.mu.Lock()
 	c.Flow, c.Version, c.Memos, c.State = r.flowIDLocked(), r.version, r.memos, r.state
 	r.mu.Unlock()
 	c.Principal = r.bindPrincipal(c.Flow)
 	if r.prior != nil {
-		c.Deadline = r.prior.Deadline
+		c.Deadline, c.VisitRounds = r.prior.Deadline, r.prior.VisitRounds
 	} else {
 		c.Deadline = now.Add(r.funnel.opts.FlowTTL)
+	}
+	c.App, c.OtherApp = r.funnel.opts.AppVersion, r.otherApp()
+	if r.showsVisitsOnly(d) {
+		c.VisitRounds, c.VisitSince = c.VisitRounds+1, r.visitSince()
 	}
 	r.nameFlow(c.Flow)
 	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
@@ -218,7 +244,6 @@ func (r *run) nextClaims(d *draft, now time.Time) claims.Claims {
 		c.Asked = append(c.Asked, a)
 	}
 	c.Answers = r.carriedAnswers(d)
-	return c
 }
 
 // carriedAnswers returns the answers that later rounds may read. Not carried are answers to a

@@ -42,7 +42,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	// A replica whose clock is behind accepts the state for a little longer.
 	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(e.call.Principal), data,
 		c.Expires.Add(clockSkew)); err != nil {
-		return "", fmt.Errorf("storing the state: %w", err)
+		return "", &storeError{resourceStore, "write", err}
 	}
 	return e.sealText(ctx, handle)
 }
@@ -60,7 +60,7 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 	case errors.Is(err, store.ErrStateGone):
 		return nil, &rejection{event.ReasonGone, err}
 	case err != nil:
-		return nil, fmt.Errorf("reading the stored state: %w", err)
+		return nil, &storeError{resourceStore, "read", err}
 	case len(data) > e.funnel.opts.MaxStoredBytes+box.Overhead():
 		return nil, &rejection{reason: event.ReasonTooLong}
 	}

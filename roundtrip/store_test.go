@@ -210,13 +210,20 @@ func TestStateStoreFails(t *testing.T) {
 	s := newShelf()
 	s.put = errors.New("no space")
 	c := newClient(t, roundtrip.Options{StateStore: s}, large)
-	contains(t, c.bug(), "storing the state", "no space")
+	unknown := c.fails(protocol.CodeFlowEnded) // it has kept a memo
+	contains(t, unknown.Message, "the outcome is not known")
+	if e := one[event.StoreFailed](t, c.events); e.Resource != "store" || e.Operation != "write" {
+		t.Errorf("reported %+v", e)
+	}
 
 	s = newShelf()
 	c = newClient(t, roundtrip.Options{StateStore: s}, large)
 	c.ask("a")
 	s.get = func(string, []byte) ([]byte, error) { return nil, errors.New("no route") }
-	contains(t, c.answer("a", accepted).bug(), "reading the stored state", "no route")
+	c.answer("a", accepted).fails(protocol.CodeBusy)
+	if e := one[event.StoreFailed](t, c.events); e.Resource != "store" || e.Operation != "read" {
+		t.Errorf("reported %+v", e)
+	}
 	if c.runs != 1 {
 		t.Error("the handler ran")
 	}

@@ -180,7 +180,7 @@ func vectors(t testing.TB) []vector {
 	add("key of another process", "foreign_ephemeral", "1h30m", nil, func(v *vector) {
 		v.token = seal(t, keys.EphemeralKeyring(), appended(t, honest()))
 	})
-	for _, layout := range []byte{0, 1, 2, 4} {
+	for _, layout := range []byte{0, 1, 2, 3, 5} {
 		add(fmt.Sprintf("claims of layout %d", layout), "unknown_format_version", "1h30m", nil,
 			func(v *vector) {
 				v.token = seal(t, ring(t, "k1"),
@@ -341,7 +341,7 @@ func TestTheLayoutOfClaims(t *testing.T) {
 	local := honest()
 	local.Call.Principal, local.Call.Arguments, local.Audience = protocol.LocalPrincipal(), nil, ""
 	var text bytes.Buffer
-	text.WriteString("# Plaintext of sealed states, layout 3, guard style, in hexadecimal. " +
+	text.WriteString("# Plaintext of sealed states, layout 4, guard style, in hexadecimal. " +
 		"Written by go test -run Claims -update.\n")
 	for _, c := range []struct {
 		name   string
@@ -510,7 +510,7 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 	}
 	handle := roundtrip.HandleOf('h')
 	id, stored := roundtrip.Unlock(toolCall().Principal, handle, []byte("claims"))
-	text := "# Plaintext of sealed states, layout 3, flow style, and a handle with what a store " +
+	text := "# Plaintext of sealed states, layout 4, flow style, and a handle with what a store " +
 		"is given for it, in hexadecimal.\n" +
 		"# Written by go test -run FlowClaims -update.\n" +
 		dumpHex("flow", data) + dumpHex("handle", handle) + dumpHex("id",
@@ -629,7 +629,7 @@ func readLayout(data []byte) (arguments []byte, err error) {
 			skip(16)
 		}
 	}
-	if first := skip(1)[0]; first != 3 {
+	if first := skip(1)[0]; first != 4 {
 		return nil, fmt.Errorf("layout %d", first)
 	}
 	skip(1)
@@ -638,8 +638,11 @@ func readLayout(data []byte) (arguments []byte, err error) {
 	}
 	arguments = skip(32)
 	skip(16)      // flow
-	for range 5 { // round, unheard, issued, expires, deadline
+	for range 7 { // round, unheard, visits, issued, expires, deadline, begin of a visit
 		number()
+	}
+	for range 2 { // versions of the application
+		field()
 	}
 	for range number() { // questions
 		field()
@@ -681,7 +684,7 @@ func FuzzFlowClaims(f *testing.F) {
 	handle := roundtrip.HandleOf('h')
 	seedsOrFail(f, [][]byte{full, full[:len(full)-1], append(bytes.Clone(full), 0),
 		full[:len(full)/2], handle, handle[:20],
-		append(append([]byte{3}, full[1:200]...), bytes.Repeat([]byte{0xff}, 40)...), {0x81}, {3}})
+		append(append([]byte{4}, full[1:200]...), bytes.Repeat([]byte{0xff}, 40)...), {0x81}, {4}})
 	_, stored := roundtrip.Unlock(toolCall().Principal, handle, full)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if again, err := roundtrip.ReencodeClaims(data); err == nil && !bytes.Equal(again, data) {

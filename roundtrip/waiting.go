@@ -338,6 +338,7 @@ func (f *Funnel) WaitWhile(ctx context.Context, call Call,
 	ask func(ctx context.Context) error) error {
 	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
+	runFrom(ctx).noteActed()
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return err

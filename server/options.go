@@ -96,6 +96,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Roundtrip.Audience == "" { // the default name is everybody's
 		opts.Roundtrip.Audience = opts.Info.Name
 	}
+	opts.Roundtrip.AppVersion = cmp.Or(opts.Roundtrip.AppVersion, opts.Info.Version)
 	opts.Info.Name = cmp.Or(opts.Info.Name, "rondo")
 	opts.Info.Version = cmp.Or(opts.Info.Version, "0.0.0")
 	if opts.Roundtrip.Observer != nil {

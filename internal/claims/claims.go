@@ -1,4 +1,4 @@
-// Package claims encodes what a sealed state says, as bytes in layout 3, and reads it again. One
+// Package claims encodes what a sealed state says, as bytes in layout 4, and reads it again. One
 // value has one encoding, and nothing else is read. What a state is sealed with, and whether what
 // it says holds for a request, is up to package roundtrip. The layout is written down in
 // internal/design/0011-claims-layout.md.
@@ -25,9 +25,14 @@ type Claims struct {
 	Flow          [16]byte
 	Round         int // the round that asked
 	RoundsIgnored int // rounds in a row whose answers were all dropped
+	VisitRounds   int // rounds that only showed an agreed visit again: they have no cap
 	Issued        time.Time
 	Expires       time.Time // of this round, never after deadline
 	Deadline      time.Time // of the flow, the same in all rounds
+	VisitSince    time.Time // when the person agreed to the visit of this round; zero: none
+
+	App      string // the version of the application that sealed
+	OtherApp string // another one that sealed earlier rounds, empty for none
 
 	Asked   []Question
 	Answers []Answer
@@ -93,20 +98,20 @@ const MaxInvalidAnswers = 3
 
 // layout is the first byte of claims. A release that changes what the
 // bytes say, or what the digest of the arguments is taken over, writes the next
-// number and still reads the number of the release before. Numbers 1 and 2 were
+// number and still reads the number of the release before. Numbers 1 to 3 were
 // in no release, so nothing reads them.
-const layout = 3
+const layout = 4
 
 // EncodedSize is an upper estimate of what AppendTo writes, so that the buffer need not grow.
 func (c *Claims) EncodedSize() int {
 	const (
-		fixed     = 128 // digest, flow, times, and the lengths of what follows
+		fixed     = 144 // digest, flow, times, and the lengths of what follows
 		perAsked  = 80  // digest and mark
 		perAnswer = 96
 		perMemo   = 16
 	)
 	n := fixed + len(c.Principal.Issuer) + len(c.Principal.Subject) + len(c.Method) +
-		len(c.Target) + len(c.Audience) + len(c.State)
+		len(c.Target) + len(c.Audience) + len(c.State) + len(c.App) + len(c.OtherApp)
 	for i := range c.Asked {
 		n += perAsked + len(c.Asked[i].Key) + len(c.Asked[i].Schema)
 	}
@@ -148,9 +153,16 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	dst = append(dst, c.Flow[:]...)
 	dst = binary.AppendUvarint(dst, uint64(c.Round))
 	dst = binary.AppendUvarint(dst, uint64(c.RoundsIgnored))
+	dst = binary.AppendUvarint(dst, uint64(c.VisitRounds))
 	dst = binary.AppendVarint(dst, c.Issued.UnixMilli())
 	dst = binary.AppendVarint(dst, c.Expires.UnixMilli())
 	dst = binary.AppendVarint(dst, c.Deadline.UnixMilli())
+	if c.VisitSince.IsZero() {
+		dst = append(dst, 0)
+	} else {
+		dst = binary.AppendVarint(dst, c.VisitSince.UnixMilli())
+	}
+	dst = appendField(appendField(dst, c.App), c.OtherApp)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Asked)))
 	for i := range c.Asked {
 		q := &c.Asked[i]

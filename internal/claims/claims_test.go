@@ -182,8 +182,8 @@ func TestOtherLayoutsAreToldApart(t *testing.T) {
 		data []byte
 		want error
 	}{
-		{"the layout before", slices.Concat([]byte{2}, data[1:]), claims.ErrLayout},
-		{"the next", slices.Concat([]byte{4}, data[1:]), claims.ErrLayout},
+		{"the layout before", slices.Concat([]byte{3}, data[1:]), claims.ErrLayout},
+		{"the next", slices.Concat([]byte{5}, data[1:]), claims.ErrLayout},
 		{"nothing", nil, claims.ErrMalformed},
 		{"a byte behind", slices.Concat(data, []byte{0}), claims.ErrMalformed},
 		{"an anonymous principal with names", slices.Concat(data[:1], []byte{0}, data[2:]),
@@ -235,8 +235,9 @@ func TestClaimsHaveOneEncoding(t *testing.T) {
 
 // TestFlowClaimsHaveOneEncoding: what the layout does not say is refused.
 func TestFlowClaimsHaveOneEncoding(t *testing.T) {
-	head := append([]byte{3, 0, 0, 0, 0, 0, 0}, make([]byte, 32+16)...)
-	head = append(head, 1, 0, 0, 0, 0) // round, unheard, three times
+	head := append([]byte{4, 0, 0, 0, 0, 0, 0}, make([]byte, 32+16)...)
+	// round, unheard, visits, three times, none of a visit, no version of the application
+	head = append(head, 1, 0, 0, 0, 0, 0, 0, 0, 0)
 	for name, tc := range map[string]struct {
 		tail []byte
 		want bool

@@ -42,7 +42,12 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	copy(c.Arguments[:], r.readBytes(len(c.Arguments)))
 	copy(c.Flow[:], r.readBytes(len(c.Flow)))
 	c.Round, c.RoundsIgnored = r.readCount(1<<16), r.readCount(1<<16)
+	c.VisitRounds = r.readCount(1 << 16)
 	c.Issued, c.Expires, c.Deadline = r.readTime(), r.readTime(), r.readTime()
+	if since := r.readTime(); since.UnixMilli() != 0 {
+		c.VisitSince = since
+	}
+	c.App, c.OtherApp = r.readExpected(like.App), r.readString()
 	if n := r.readCount(len(data)); n > 0 {
 		c.Asked = make([]Question, 0, min(n, 64))
 		for range n {

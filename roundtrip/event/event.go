@@ -175,7 +175,7 @@ const (
 	EndRounds    FlowEnd = "rounds"         // the cap on rounds was reached
 	EndInvalid   FlowEnd = "invalid"        // a question got no valid answer
 	EndStateLost FlowEnd = "state_lost"     // the client loses the state
-	EndReplayed  FlowEnd = "replay_handled" // a replay got the recorded outcome
+	EndReplayed  FlowEnd = "replay_handled" // a replay got the outcome, or that none is known
 )
 
 // CapabilityRefused: a question could not be asked of this client.
@@ -263,6 +263,34 @@ type WaitEnded struct {
 // and its client was told to send it again in a moment. Only a funnel with a guard notices.
 type LegRunning struct{ Where }
 
+// CutOff: the context of a request ended before the request had a result, and a guard had
+// its state, or [roundtrip.Await] waited.
+type CutOff struct {
+	Where
+	// Retriable says that only waiting was reached, so that the same request can be sent
+	// again. Otherwise its outcome is not known, and the state stays spent.
+	Retriable bool
+}
+
+// StoreFailed: a guard or a store of states could not be asked. Where nothing had run that must
+// not run twice the client was told when to send the request again. A result goes out even if
+// it cannot be recorded.
+type StoreFailed struct {
+	Where
+	Resource  string // "guard" or "store"
+	Operation string // "claim", "commit" or "release"; "read" or "write"
+	Err       error  // its text may name hosts
+}
+
+// QuestionReworded: a question is asked once more, since the one that was answered was worded
+// by another version of the application: two of them run side by side.
+type QuestionReworded struct {
+	Where
+	Key     string
+	Asked   string // the version that asked before
+	Version string // this one
+}
+
 // SessionEvicted: a session of a legacy client was ended although it had not
 // expired, to make room for another. Its client gets what it would get for an
 // expired session, and opens a new one.
@@ -306,6 +334,9 @@ func (PushFailed) isEvent()        {}
 func (WaitBegan) isEvent()         {}
 func (WaitEnded) isEvent()         {}
 func (LegRunning) isEvent()        {}
+func (CutOff) isEvent()            {}
+func (StoreFailed) isEvent()       {}
+func (QuestionReworded) isEvent()  {}
 func (SessionEvicted) isEvent()    {}
 func (EphemeralKey) isEvent()      {}
 func (AnonymousState) isEvent()    {}

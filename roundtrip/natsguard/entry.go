@@ -13,7 +13,8 @@ import (
 // What is stored under a key:
 //
 //	byte 0      format, 1
-//	byte 1      kind: claimed, committed, or committed without an outcome
+//	byte 1      kind: claimed, committed, committed without an
+//	            outcome, or released
 //	bytes 2-17  random, so that no two claims are alike
 //	bytes 18-49 SHA-256 of id and fingerprint
 //	the rest    the outcome of a committed claim, sealed
@@ -28,6 +29,7 @@ const (
 	kindClaimed    = 1
 	kindCommitted  = 2
 	kindUnrecorded = 3 // committed without an outcome
+	kindReleased   = 4 // the same answers may claim it again
 
 	nonceSize  = 16
 	headerSize = 2 + nonceSize + sha256.Size
@@ -71,7 +73,7 @@ func decodeEntry(b []byte) (entry, error) {
 	switch e.kind {
 	case kindCommitted:
 		return e, nil
-	case kindClaimed, kindUnrecorded:
+	case kindClaimed, kindUnrecorded, kindReleased:
 		if len(e.sealed) == 0 {
 			return e, nil
 		}

@@ -103,6 +103,13 @@ func (g *Guard) Claim(
 		}
 	}
 	revision, found, err := g.bucket.storeEntry(ctx, key, mine.encode(), 0, until)
+	if found != nil && isReleased(found, mine.print) {
+		if !again { // the units that the first claim took stay with the key
+			g.shares.giveUnits(owner, claimUnits, until)
+		}
+		revision, found, err = g.bucket.storeEntry(ctx, key, mine.encode(), found.Revision, until)
+		again = true
+	}
 	if err != nil {
 		err = g.shares.asQuotaError(err)
 		if isFull(err) && !again {
@@ -113,7 +120,9 @@ func (g *Guard) Claim(
 		return g.refuseClaim(ctx, key, id, fingerprint, err)
 	}
 	if found != nil {
-		g.shares.giveUnits(owner, claimUnits, until)
+		if !again {
+			g.shares.giveUnits(owner, claimUnits, until)
+		}
 		return spentError(id, fingerprint, found)
 	}
 	g.addHeld(key, heldClaim{owner, mine, revision, until})
@@ -140,17 +149,28 @@ func spentError(id string, fingerprint [32]byte, found *natskv.Entry) error {
 	if err != nil {
 		return fmt.Errorf("natsguard: claim: %w", err)
 	}
-	if e.print != bindFingerprint(id, fingerprint) || e.kind == kindUnrecorded {
+	switch {
+	case e.print != bindFingerprint(id, fingerprint):
 		return &store.SpentError{}
-	}
-	if e.kind == kindClaimed {
-		return &store.SpentError{Running: time.Since(found.Stored) < runningFor}
+	case e.kind == kindClaimed:
+		running := time.Since(found.Stored) < runningFor
+		return &store.SpentError{Running: running, Unknown: !running}
+	case e.kind == kindUnrecorded:
+		return &store.SpentError{Unknown: true}
+	case e.kind == kindReleased: // by another guard, since this one looked
+		return &store.SpentError{Running: true}
 	}
 	outcome, err := e.openOutcome(id)
 	if err != nil {
 		return fmt.Errorf("natsguard: claim: recorded outcome: %w", err)
 	}
 	return &store.SpentError{Outcome: outcome}
+}
+
+// isReleased reports whether what is stored may be claimed again by the answers of print.
+func isReleased(found *natskv.Entry, print [32]byte) bool {
+	e, err := decodeEntry(found.Value)
+	return err == nil && !found.Gone && e.kind == kindReleased && e.print == print
 }
 
 // runningFor is how long the handler of a claim that was neither committed nor
@@ -232,12 +252,11 @@ func (g *Guard) Release(ctx context.Context, id string) error {
 	if err := g.bucket.WaitConnected(ctx); err != nil {
 		return fmt.Errorf("natsguard: release: %w", err)
 	}
-	err := g.bucket.Remove(ctx, key, h.revision)
-	if err != nil && !natskv.IsConflict(err) {
+	released := h.entry
+	released.kind = kindReleased
+	_, _, err := g.bucket.storeEntry(ctx, key, released.encode(), h.revision, h.until)
+	if err != nil {
 		return fmt.Errorf("natsguard: release: %w", err)
-	}
-	if err == nil {
-		g.shares.giveUnits(h.owner, claimUnits, h.until)
 	}
 	g.removeHeld(key, h)
 	return nil

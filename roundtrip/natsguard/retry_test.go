@@ -26,7 +26,7 @@ func (w *removeWatcher) PublishMsg(
 	ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt,
 ) (*jetstream.PubAck, error) {
 	ack, err := w.JetStream.PublishMsg(ctx, m, opts...)
-	if err == nil && m.Header.Get("KV-Operation") != "" {
+	if err == nil && len(m.Data) > 1 && m.Data[1] == 4 { // a released claim
 		w.removed()
 	}
 	return ack, err

@@ -20,6 +20,9 @@ type SpentError struct {
 	// has not ended, as far as the guard knows. The client is told to come back
 	// soon, instead of that the state is spent.
 	Running bool
+	// Unknown says that the answers are those of the first claim, that its leg has
+	// ended, and that no outcome is kept. The client is told so.
+	Unknown bool
 }
 
 // Error says that the state was used.

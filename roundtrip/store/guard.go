@@ -36,13 +36,14 @@ type Guard interface {
 	// share of the room and no more. One id always comes with the same owner.
 	//
 	// It returns a [*SpentError] when the id was claimed before, whatever room
-	// there is, and a [*QuotaError] when there is no room for another claim.
+	// there is, unless that claim was released and had the same fingerprint, and a [*QuotaError] when there is no room for another claim.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
 	// Commit records the outcome of the claim, to be handed out again to an
 	// exact replay. A nil outcome says that the request ended without
 	// one.
 	Commit(ctx context.Context, id string, outcome []byte) error
-	// Release gives the claim up: the handler never started.
+	// Release gives the claim up to whoever presents the same answers: Claim with
+	// its fingerprint succeeds once more, and any other stays refused.
 	Release(ctx context.Context, id string) error
 }
 
@@ -76,6 +77,7 @@ type claim struct {
 	outcome     []byte // nil: none
 	made        int64  // when, in nanoseconds since 1970
 	ended       bool   // its request has, with an outcome or without
+	released    bool   // the same answers may claim it again
 }
 
 // runningFor is how long a claim that has not been ended counts as one whose request
@@ -103,9 +105,12 @@ func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32
 		switch {
 		case e.Value.fingerprint != fingerprint:
 			return &SpentError{}
+		case e.Value.released:
+			e.Value.released, e.Value.made = false, time.Now().UnixNano()
+			return nil
 		case e.Value.outcome == nil:
-			return &SpentError{Running: !e.Value.ended &&
-				time.Since(time.Unix(0, e.Value.made)) < runningFor}
+			running := !e.Value.ended && time.Since(time.Unix(0, e.Value.made)) < runningFor
+			return &SpentError{Running: running, Unknown: !running}
 		}
 		return &SpentError{Outcome: e.Value.outcome}
 	}
@@ -147,8 +152,8 @@ func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error
 func (g *MemoryGuard) Release(_ context.Context, id string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := g.claims.Get(id); e != nil && e.Value.outcome == nil {
-		g.claims.Remove(e)
+	if e := g.claims.Get(id); e != nil && !e.Value.ended {
+		e.Value.released = true
 	}
 	return nil
 }

@@ -54,8 +54,21 @@ func TestMemoryGuard(t *testing.T) {
 		if err := g.Release(ctx, "b"); err != nil {
 			t.Error(err)
 		}
-		if err := claim("c"); err != nil {
-			t.Errorf("a released claim leaves no room: %v", err)
+		if err := g.Claim(ctx, "b", "", [32]byte{2}, later); !errors.As(err, &spent) ||
+			spent.Running || spent.Unknown {
+			t.Errorf("other answers claim what was released: %v", err)
+		}
+		if err := claim("b"); err != nil {
+			t.Errorf("the same answers cannot claim what was released: %v", err)
+		}
+		if err := claim("b"); !errors.As(err, &spent) || !spent.Running {
+			t.Errorf("what was released is claimed twice: %v", err)
+		}
+		if err := g.Commit(ctx, "b", nil); err != nil {
+			t.Error(err)
+		}
+		if err := claim("b"); !errors.As(err, &spent) || !spent.Unknown || spent.Running {
+			t.Errorf("ended without an outcome: %+v", err)
 		}
 		if err := g.Commit(ctx, "nobody", nil); err == nil {
 			t.Error("Commit without a claim succeeds")

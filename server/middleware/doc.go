@@ -70,6 +70,9 @@
 //	mcp.flow_ended          info   a flow of more than one leg came to an end
 //	mcp.state_rejected      warn   a requestState was refused, and why
 //	mcp.anonymous_state     warn   the first question to a caller of whom nothing is known
+//	mcp.cut_off             info   a request ended before it had a result
+//	mcp.store_failed        error  a guard or a store could not be asked
+//	mcp.question_reworded   warn   two versions of the application ask differently
 //	mcp.leg_running         info   a copy of a leg that still runs was told to come back
 //	mcp.capability_refused  info   a client lacks what a question needs
 //	mcp.push_failed         warn   a question was put to a client while a call ran, in vain

@@ -216,6 +216,21 @@ func whereOfEvent(e event.Event) (event.Where, bool) {
 	return event.Where{}, false
 }
 
+// whereOfRareEvent is whereOfEvent with a frame of its own, for the stack of calls that wait.
+//
+//go:noinline
+func whereOfRareEvent(e event.Event) (event.Where, bool) {
+	switch e := e.(type) {
+	case event.CutOff:
+		return e.Where, true
+	case event.StoreFailed:
+		return e.Where, true
+	case event.QuestionReworded:
+		return e.Where, true
+	}
+	return event.Where{}, false
+}
+
 // whereOfRequest describes a request in events.
 func whereOfRequest(request *server.Request) event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,

@@ -66,7 +66,8 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 		l.logRefused(e)
 	case event.StateRejected, event.AnswersDropped, event.AnswerInvalid,
 		event.DeclineIgnored, event.CapabilityRefused, event.LegRunning,
-		event.PushFailed, event.QuotaExceeded, event.AnonymousState:
+		event.PushFailed, event.QuotaExceeded, event.AnonymousState, event.CutOff,
+		event.StoreFailed, event.QuestionReworded:
 		l.logRefusedFlow(ctx, e)
 	case event.HandlerFailed, event.HandlerPanicked, event.ServerBug:
 		l.logFailure(ctx, e)
@@ -79,7 +80,11 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 //
 //go:noinline
 func noteWhere(ctx context.Context, e event.Event) {
-	if where, ok := whereOfEvent(e); ok {
+	where, ok := whereOfEvent(e)
+	if !ok {
+		where, ok = whereOfRareEvent(e)
+	}
+	if ok {
 		legFrom(ctx).noteWhere(where)
 	}
 }
@@ -112,6 +117,19 @@ func (l *Log) logRefusedFlow(ctx context.Context, e event.Event) {
 			zap.String("meaning", anonymousMeaning))
 	case event.LegRunning:
 		l.beginEntry(ctx, zap.InfoLevel, "mcp.leg_running", e.Where).writeEntry()
+	case event.CutOff:
+		l.beginEntry(ctx, zap.InfoLevel, "mcp.cut_off", e.Where).writeEntry(
+			zap.Bool("retriable", e.Retriable))
+	case event.StoreFailed:
+		l.beginEntry(ctx, zap.ErrorLevel, "mcp.store_failed", e.Where).writeEntry(
+			zap.String("resource", redact.EscapeText(e.Resource, maxText)),
+			zap.String("operation", redact.EscapeText(e.Operation, maxText)),
+			zap.String("error", errorText(ctx, e.Err)))
+	case event.QuestionReworded:
+		l.beginEntry(ctx, zap.WarnLevel, "mcp.question_reworded", e.Where).writeEntry(
+			zap.String("key", redact.EscapeText(e.Key, maxKey)),
+			zap.String("asked_by", redact.EscapeText(e.Asked, maxText)),
+			zap.String("app_version", redact.EscapeText(e.Version, maxText)))
 	case event.PushFailed:
 		level := zap.WarnLevel
 		if e.Tolerated { // the handler can do without

@@ -24,6 +24,9 @@ type eventMetrics struct {
 	pushFailures  counterFamily
 	dropped       counterFamily
 	quotas        counterFamily
+	cutOff        counterFamily
+	storeFailures counterFamily
+	reworded      prometheus.Counter
 	evictions     prometheus.Counter
 	forwarded     counterFamily
 	flowRounds    prometheus.Histogram
@@ -65,6 +68,13 @@ func newEventMetrics(r *registration) eventMetrics {
 		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.",
 			"resource",
 			"guard", "store", "subscriptions", "waiting"),
+		cutOff: newFamily(r, "cut_off_total",
+			"Requests that ended before they had a result.", "retriable", "true", "false"),
+		storeFailures: newFamily(r, "store_failures_total",
+			"Operations of a guard or a store of states that failed.", "operation",
+			"claim", "commit", "release", "read", "write"),
+		reworded: r.newCounter("reworded_questions_total",
+			"Answers to a question that another version of the application asked differently."),
 		evictions: r.newCounter("sessions_evicted_total",
 			"Sessions of older clients that were ended before they expired, to make room."),
 		forwarded: newFamily(r, "forwarded_requests_total",
@@ -174,6 +184,8 @@ func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 		c.countRefused(e)
 	case event.QuotaExceeded:
 		c.quotas.countValue(e.Resource)
+	case event.CutOff, event.StoreFailed, event.QuestionReworded:
+		c.countSurroundings(e)
 	case event.WaitBegan, event.WaitEnded:
 		m.observeWait(e)
 	case event.SessionEvicted:
@@ -194,6 +206,21 @@ func (m *Metrics) Observe(ctx context.Context, e event.Event) {
 		c.panics.Inc()
 	case event.ServerBug:
 		c.bugs.Inc()
+	}
+}
+
+// countSurroundings counts what happens to flows from outside. It is not inlined, for the stack of
+// calls that wait.
+//
+//go:noinline
+func (c *eventMetrics) countSurroundings(e event.Event) {
+	switch e := e.(type) {
+	case event.CutOff:
+		c.cutOff.countValue(strconv.FormatBool(e.Retriable))
+	case event.StoreFailed:
+		c.storeFailures.countValue(e.Operation)
+	case event.QuestionReworded:
+		c.reworded.Inc()
 	}
 }
 

@@ -1,0 +1,252 @@
+package roundtrip_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+const visitURL = "https://id.example/login"
+
+// guards are the guards of this module, and none.
+func guards() map[string]store.Guard {
+	return map[string]store.Guard{"no guard": nil, "memory": store.NewMemoryGuard(0)}
+}
+
+// sendCutOff makes the next call under a context that ends after a while, and returns the error.
+func (c *client) sendCutOff(after time.Duration) (protocol.Result, error) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
+	defer time.AfterFunc(after, cancel).Stop()
+	return c.funnel.Do(ctx, c.call, c.handler)
+}
+
+// TestWaitThatIsCutOffIsNoOutcome: the same request goes on when it is sent again, and only with
+// the same answers.
+func TestWaitThatIsCutOffIsNoOutcome(t *testing.T) {
+	for name, guard := range guards() {
+		for _, swallow := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", the handler goes on ", swallow), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					testCutOffWait(t, guard, swallow)
+				})
+			})
+		}
+	}
+}
+
+func testCutOffWait(t *testing.T, guard store.Guard, swallow bool) {
+	if guard != nil {
+		guard = store.NewMemoryGuard(0)
+	}
+	finished, effects := false, 0
+	c := newClient(t, roundtrip.Options{Guard: guard},
+		func(ctx context.Context) (protocol.Result, error) {
+			err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL)
+			if err != nil {
+				return nil, err
+			}
+			err = roundtrip.Await(ctx, "login", func(ctx context.Context) (bool, error) {
+				return finished, ctx.Err()
+			})
+			if err != nil && !swallow {
+				return nil, err
+			}
+			if err == nil {
+				effects++
+			} else if roundtrip.OnCommit(ctx, func(context.Context) { effects += 100 }) == nil {
+				t.Error("the run goes on")
+			}
+			return say("done")
+		})
+	c.ask("login")
+	retry := c.call
+	for range 3 {
+		c.call = retry
+		c.answer("login", `{"action":"accept"}`)
+		result, err := c.sendCutOff(2500 * time.Millisecond)
+		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeBusy ||
+			strings.Contains(e.Message, "canceled") {
+			t.Fatalf("cut off: %v, %v", show(result), err)
+		}
+	}
+	for _, e := range all[event.CutOff](c.events) {
+		if !e.Retriable {
+			t.Error("cannot be sent again")
+		}
+	}
+	if guard != nil {
+		c.call = retry
+		frozen(t, c.answer("login", declined), event.ReasonReplayed)
+	}
+	finished = true
+	c.call = retry
+	if got := c.answer("login", `{"action":"accept"}`).done(); got != "done" || effects != 1 {
+		t.Errorf("got %q, %d effects", got, effects)
+	}
+	if guard != nil {
+		if got := c.done(); got != "done" || effects != 1 { // a replay
+			t.Errorf("replayed: %q, %d effects", got, effects)
+		}
+	}
+}
+
+// TestCutOffAfterMoreThanWaiting: the state stays spent, and who comes back learns that the
+// outcome is not known. No text says "context canceled".
+func TestCutOffAfterMoreThanWaiting(t *testing.T) {
+	never := func(context.Context) (bool, error) { return false, nil }
+	for name, act := range map[string]func(context.Context) error{
+		"a memo": func(ctx context.Context) error {
+			_, err := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
+			return err
+		},
+		"a memo that fails": func(ctx context.Context) error {
+			_, _ = roundtrip.Memo(ctx, "m",
+				func(context.Context) (int, error) { return 1, errors.New("half done") })
+			return nil
+		},
+		"a commit function": func(ctx context.Context) error {
+			return roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+		},
+		"another visit": func(ctx context.Context) error {
+			return roundtrip.Await(ctx, "login",
+				func(context.Context) (bool, error) { return true, nil })
+		},
+		"a handler that fails": func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("paying: %w", ctx.Err())
+		},
+		"a handler that panics": func(ctx context.Context) error {
+			_ = roundtrip.Await(ctx, "login", never)
+			panic("half done")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
+					func(ctx context.Context) (protocol.Result, error) {
+						err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL)
+						if err != nil {
+							return nil, err
+						}
+						if err := act(ctx); err != nil {
+							return nil, err
+						}
+						return nil, roundtrip.Await(ctx, "other", never)
+					})
+				c.ask("login")
+				c.answer("login", `{"action":"accept"}`)
+				if name != "a handler that fails" && name != "a handler that panics" {
+					// So that there is something to wait for.
+					c.handler = waitingFor(act, never)
+				}
+				result, err := c.sendCutOff(2500 * time.Millisecond)
+				if text := show(result) + fmt.Sprint(err); strings.Contains(text, "canceled") ||
+					!strings.Contains(text, "the outcome is not known") {
+					t.Errorf("cut off: %s", text)
+				}
+				contains(t, c.done(), "the outcome is not known")
+				if e := one[event.CutOff](t, c.events); e.Retriable {
+					t.Error("reported as retriable")
+				}
+			})
+		})
+	}
+}
+
+// waitingFor is a handler that acts, then waits for the visit it has asked for.
+func waitingFor(act func(context.Context) error,
+	done func(context.Context) (bool, error)) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		if err := roundtrip.AskURL(ctx, "login", "Please sign in.", visitURL); err != nil {
+			return nil, err
+		}
+		if err := act(ctx); err != nil {
+			return nil, err
+		}
+		// In a run that has finished a visit the same key would be finished, too.
+		return nil, errors.Join(roundtrip.Await(ctx, "login", func(ctx context.Context) (bool,
+			error) {
+			return done(ctx)
+		}), waitFor(ctx))
+	}
+}
+
+// waitFor waits for the end of the context as a handler's own code does.
+func waitFor(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestStoreDownWhileSealing: the handler has run, so the same request is sent again only where
+// it did nothing that must not be repeated.
+func TestStoreDownWhileSealing(t *testing.T) {
+	for _, acts := range []bool{false, true} {
+		s := newShelf()
+		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10,
+			Guard: store.NewMemoryGuard(0)},
+			func(ctx context.Context) (protocol.Result, error) {
+				for _, key := range []string{"a", "b"} {
+					if _, err := reasonOf(ctx, key); err != nil {
+						return ask(roundtrip.WithState(strings.Repeat("x", 2<<10)))
+					}
+					if acts {
+						_, _ = roundtrip.Memo(ctx, "m",
+							func(context.Context) (int, error) { return 1, nil })
+					}
+				}
+				return say("done")
+			})
+		c.ask("a")
+		s.put = errors.New("no route to db.internal")
+		c.answer("a", accepted)
+		code := map[bool]int64{false: protocol.CodeBusy, true: protocol.CodeFlowEnded}[acts]
+		if e := c.fails(code); strings.Contains(e.Message, "db.internal") {
+			t.Errorf("the client learns %q", e.Message)
+		}
+		if e := one[event.StoreFailed](t, c.events); e.Operation != "write" ||
+			len(all[event.ServerBug](c.events)) != 0 {
+			t.Errorf("reported %+v", e)
+		}
+		s.put = nil
+		if acts {
+			contains(t, c.done(), "the outcome is not known")
+			continue
+		}
+		c.ask("b")
+		if got := c.answer("b", accepted).done(); got != "done" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestTimeOfTheGuardIsNotThePersons: what people took is known before the guard is asked.
+func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{Guard: slowGuard{store.NewMemoryGuard(0)}}, consent)
+		c.ask("k")
+		time.Sleep(time.Minute)
+		c.answer("k", accepted).done()
+		if a, r := one[event.Answered](t, c.events), one[event.Resumed](t, c.events); a.Waited !=
+			time.Minute || r.Waited != time.Minute {
+			t.Errorf("waited %v, %v, want a minute", a.Waited, r.Waited)
+		}
+	})
+}
+
+type slowGuard struct{ store.Guard }
+
+func (g slowGuard) Claim(ctx context.Context, id, owner string, print [32]byte,
+	until time.Time) error {
+	time.Sleep(10 * time.Second)
+	return g.Guard.Claim(ctx, id, owner, print, until)
+}
