@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
@@ -253,10 +254,10 @@ func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""
 	}
-	if word := secretIn(f.name); word != "" {
+	if word := redact.FindSecretName(f.name); word != "" {
 		return word
 	}
-	return secretIn(f.title)
+	return redact.FindSecretName(f.title)
 }
 
 func count(n int, noun string) string {
