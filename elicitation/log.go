@@ -13,7 +13,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 15)
+	fields := make([]zap.Field, 0, 16)
 	fields = append(fields,
 		zap.String("event", string(e.Kind)),
 		zap.String("request_id", e.RequestID),
@@ -26,6 +26,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	for _, f := range [...]struct{ name, value string }{
 		{"mode", string(e.Mode)},
 		{"call_id", escapeForLog(e.CallID)},
+		{"client_request", escapeForLog(e.Request.String())},
 		{"reason", string(e.Reason)},
 		{"by", string(e.By)},
 		{"violation", e.Violation},

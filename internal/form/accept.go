@@ -61,7 +61,8 @@ func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, err
 
 // finishContent writes values and holds them against the keywords outside the grammar, which may
 // refuse a "" that those of the grammar admit.
-func (f *Form) finishContent(content []byte, values [][]byte, exactly bool) (json.RawMessage, error) {
+func (f *Form) finishContent(content []byte, values [][]byte,
+	exactly bool) (json.RawMessage, error) {
 	for {
 		out := json.RawMessage(content)
 		if !f.isWritten(content, values) {
