@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -772,6 +773,29 @@ func TestLegacyURLError(t *testing.T) {
 			t.Error("somebody was asked")
 		}
 	}
+}
+
+// Who migrates may keep the error for clients that take it without having declared so.
+func TestURLErrorsReachAllLegacyClientsByOption(t *testing.T) {
+	opts := roundtrip.Options{URLErrorsToAll: true}
+	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
+		protocol.V20250618, protocol.V20251125} {
+		for _, method := range families {
+			c, h := newLegacy(t, v, opts, returns(nil, urlError("a")))
+			c.call.Method, c.call.Capabilities = method, protocol.ClientCapabilities{}
+			e := c.fails(protocol.CodeURLElicitationRequired)
+			contains(t, string(e.Data), `"elicitationId":"a"`, `"url":"https://id.example/0"`)
+			if h.traffic() != 0 || len(all[event.CapabilityRefused](c.events)) != 0 {
+				t.Error("somebody was asked, or refused")
+			}
+		}
+	}
+	opts.AllowURL = func(*url.URL) error { return errors.New("no") }
+	c, _ := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
+	c.bug()
+	// A client of the newest revision is asked as before.
+	modern := newClient(t, roundtrip.Options{URLErrorsToAll: true}, returns(nil, urlError("a")))
+	modern.ask("a")
 }
 
 // TestLegacyURLErrorElsewhere is a refusal of the family.
