@@ -110,10 +110,10 @@ type Options struct {
 	// URLElicitationRequiredError is answered with an internal error, instead of being
 	// turned into questions.
 	RefuseURLErrors bool
-	// URLErrorsToAll sends a handler's URLElicitationRequiredError to every client of an
-	// older revision as code -32042, as servers without a funnel do. Unset, clients that have
-	// not declared elicitation.url, and those of revisions without it, are refused in words.
-	URLErrorsToAll bool
+	// URLErrorsUndeclared sends a handler's URLElicitationRequiredError as code -32042 to
+	// clients of revision 2025-11-25 that have not declared elicitation.url, too, as servers
+	// without a funnel do. Unset, these are refused in words.
+	URLErrorsUndeclared bool
 	// AllowURL decides whether the person may be asked to visit a URL; an error,
 	// which goes to the observer, refuses it. It can only refuse more: URLs that
 	// reach it are absolute, https or http to a loopback host, carry no user

@@ -776,26 +776,28 @@ func TestLegacyURLError(t *testing.T) {
 }
 
 // Who migrates may keep the error for clients that take it without having declared so.
-func TestURLErrorsReachAllLegacyClientsByOption(t *testing.T) {
-	opts := roundtrip.Options{URLErrorsToAll: true}
-	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
-		protocol.V20250618, protocol.V20251125} {
-		for _, method := range families {
-			c, h := newLegacy(t, v, opts, returns(nil, urlError("a")))
-			c.call.Method, c.call.Capabilities = method, protocol.ClientCapabilities{}
+func TestURLErrorsReachUndeclaredClientsByOption(t *testing.T) {
+	opts := roundtrip.Options{URLErrorsUndeclared: true}
+	for _, method := range families {
+		for _, declared := range []*protocol.ElicitationCapability{nil, {Form: true}} {
+			c, h := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
+			c.call.Method, c.call.Capabilities.Elicitation = method, declared
 			e := c.fails(protocol.CodeURLElicitationRequired)
 			contains(t, string(e.Data), `"elicitationId":"a"`, `"url":"https://id.example/0"`)
 			if h.traffic() != 0 || len(all[event.CapabilityRefused](c.events)) != 0 {
 				t.Error("somebody was asked, or refused")
 			}
 		}
+		c, _ := newLegacy(t, protocol.V20250618, opts, returns(nil, urlError("a")))
+		c.call.Method = method
+		c.refused(protocol.CodeCannotAsk, "visit a URL") // no revision before has the code
 	}
 	opts.AllowURL = func(*url.URL) error { return errors.New("no") }
 	c, _ := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
-	c.bug()
-	// A client of the newest revision is asked as before.
-	modern := newClient(t, roundtrip.Options{URLErrorsToAll: true}, returns(nil, urlError("a")))
-	modern.ask("a")
+	c.fails(protocol.CodeInternalError)
+	modern := newClient(t, roundtrip.Options{URLErrorsUndeclared: true},
+		returns(nil, urlError("a")))
+	modern.ask("a") // the newest revision asks, as before
 }
 
 // TestLegacyURLErrorElsewhere is a refusal of the family.
