@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/publicerror"
@@ -251,21 +252,36 @@ func (r *run) convertURLs(
 		return nil, errors.New("handler returned a URL elicitation error, which the funnel is " +
 			"told to refuse")
 	}
+	questions, err := urlQuestions(e)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item, len(questions))
+	for i, q := range questions {
+		items[i] = q
+	}
+	return InputRequired(items...), nil
+}
+
+// urlQuestions returns the questions that a URL elicitation error asks, marked so that the same
+// visit is known when it comes again.
+func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 	if len(e.Elicitations) == 0 {
 		return nil, errors.New("handler returned a URL elicitation error without elicitations")
 	}
-	for i, u := range e.Elicitations {
-		if u == nil {
-			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil",
-				i)
-		}
+	if i := slices.Index(e.Elicitations, nil); i >= 0 {
+		return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil", i)
 	}
 	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
-	items := make([]Item, len(keys))
+	questions := make([]Question, len(keys))
 	for i, u := range e.Elicitations {
-		items[i] = ElicitURL(keys[i], u.Message, u.URL)
+		q, err := ElicitURL(keys[i], u.Message, u.URL), error(nil)
+		if q.mark, err = q.makeMark(); err != nil {
+			return nil, err
+		}
+		questions[i] = q
 	}
-	return InputRequired(items...), nil
+	return questions, nil
 }
 
 // answerLegacyURLs answers a handler's URL elicitation error in the revision that has

@@ -216,7 +216,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 					arguments = "{}"
 				}
 				accepted, _ := f.Accept([]byte(arguments))
-				formErr := f.Check([]byte(arguments)) // what people leave out is no argument of a tool
+				formErr := f.Check([]byte(arguments)) // what people leave out is no argument
 				r := h.call("tool", arguments)
 				refused := r.result["isError"] == true
 				if refused != (formErr != nil) {
