@@ -157,16 +157,10 @@ func describeCandidates(found []*Call, e *Event) {
 		return
 	}
 	found[0].describeIn(e)
-	if len(found) == 1 {
-		return
-	}
-	e.CallID, e.Request, e.Candidates = "", protocol.ID{}, len(found)
 	for _, c := range found[1:] {
-		if c.origin.Session != found[0].origin.Session {
-			e.Session = ""
-		}
-		if c.origin.Principal != found[0].origin.Principal {
-			e.Principal = protocol.Principal{}
+		e.CallID, e.Request, e.Candidates = "", protocol.ID{}, len(found)
+		if c.client() != found[0].client() {
+			e.Session, e.Principal = "", protocol.Principal{}
 		}
 	}
 }

@@ -266,7 +266,8 @@ func TestRepeatedURLErrorsAreHeld(t *testing.T) {
 				if took := time.Since(agreed); took != test.takes || runs-1 != test.runs {
 					t.Errorf("%d runs in %v, want %d in %v", runs-1, took, test.runs, test.takes)
 				}
-				began, ended := len(all[event.WaitBegan](c.events)), len(all[event.WaitEnded](c.events))
+				began := len(all[event.WaitBegan](c.events))
+				ended := len(all[event.WaitEnded](c.events))
 				if began != ended || (began > 0) == test.change {
 					t.Errorf("%d waits began, %d ended", began, ended)
 				}

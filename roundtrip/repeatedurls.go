@@ -42,7 +42,7 @@ func (r *run) callHandler(handler Handler) (protocol.Result, error) {
 // repeatedVisits returns the keys of the visits that err asks for, if it is a URL elicitation error
 // and the answers of this round agreed to each of them, nil for anything else. A handler in flow
 // style has [Await].
-func (r *run) repeatedVisits(err error) []string {
+func (r *run) repeatedVisits(err error) (keys []string) {
 	urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err)
 	if !ok || urls == nil || r.isLegacy() || r.funnel.opts.RefuseURLErrors {
 		return nil
@@ -53,12 +53,10 @@ func (r *run) repeatedVisits(err error) []string {
 	if wrong != nil || r.flow != nil {
 		return nil
 	}
-	var keys []string
-	for i := range questions {
-		q := &questions[i]
+	for _, q := range questions {
 		a := r.findAnswerLocked(q.key)
 		if a == nil || a.round != r.number || a.outcome != Accepted || !a.mark.Set ||
-			!a.matchesLocked(q) {
+			!a.matchesLocked(&q) {
 			return nil
 		}
 		keys = append(keys, q.key)
