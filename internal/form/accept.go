@@ -40,14 +40,11 @@ func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, err
 	}
 	for i := range f.fields {
 		field, reason := &f.fields[i], ""
-		if values[i] == nil {
+		if sent := values[i]; sent == nil {
 			values[i] = field.fallback // has been checked
-		} else {
-			rules, sent := f.rulesOf(i), values[i]
-			reason = field.checkValue(rules, sent)
-			if reason != "" && !field.required && !exactly {
-				values[i], reason = field.readEntered(rules, sent, reason)
-			}
+		} else if reason = field.checkValue(f.rulesOf(i), sent); reason != "" &&
+			!field.required && !exactly {
+			values[i], reason = field.readEntered(f.rulesOf(i), sent, reason)
 		}
 		if values[i] == nil && field.required {
 			reason = "is required"
