@@ -47,7 +47,9 @@ type FormQuestion struct {
 
 // Check reports why content, a JSON object, may not be sent as the answer to q:
 // the error names the field. Fields that are left out and have a default count
-// as filled in.
+// as filled in. Fields that are not required may be as an input gives them: null,
+// or "" that the schema refuses, is left out of what is sent, and a string that
+// spells a number or a boolean is sent as that.
 func (q *FormQuestion) Check(content json.RawMessage) error {
 	_, err := q.completeContent(content)
 	return err

@@ -553,3 +553,25 @@ func TestTooManyQuestions(t *testing.T) {
 		})
 	}
 }
+
+// What an input gives for a field that need not be filled in is sent as the form has it.
+func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
+	const who = `{"method":"elicitation/create","params":{"mode":"form","message":"?",` +
+		`"requestedSchema":{"type":"object","properties":{"n":{"type":"integer","default":7},` +
+		`"e":{"type":"string","format":"email"},"d":{"type":"string","default":"d"}}}}}`
+	peer := script(ask(`"inputRequests":{"who":`+who+`}`), done)
+	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
+		q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		content := json.RawMessage(`{"n":"5","e":""}`)
+		if err := q.Check(content); err != nil {
+			t.Error(err)
+		}
+		for _, wrong := range []string{`{"n":"five"}`, `{"n":" 5"}`, `{"e":"me"}`} {
+			if q.Check(json.RawMessage(wrong)) == nil {
+				t.Errorf("%s is valid", wrong)
+			}
+		}
+		return client.Accept(content)
+	}})
+	wantDone(t, r, err)
+}

@@ -129,9 +129,9 @@
 // elicitation.error, elicitation.cancelled or elicitation.rejected, with the
 // fields event, which repeats that name, request_id, upstream_session,
 // downstream_session, message, action and duration_ms, and where they apply mode,
-// call_id, candidates, reason, by, code, violation and error, and unseen where the client refused
-// sooner than Options.MinHumanTime. elicitation.leaked reports a call whose host forgot
-// [Call.End].
+// call_id, client_request, candidates, reason, by, code, violation and error, and unseen where the
+// client refused sooner than Options.MinHumanTime. What was rejected has an id that no client has
+// seen. elicitation.leaked reports a call whose host forgot [Call.End].
 // message is the text of the question, escaped and cut at 256 characters unless
 // a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
 //

@@ -36,8 +36,8 @@ const (
 type Event struct {
 	Kind EventKind
 	Time time.Time
-	// RequestID is the router's id of the question; empty in EventRejected and
-	// EventLeaked.
+	// RequestID is the router's id of the question; empty in EventLeaked. What was
+	// refused gets one in EventRejected alone, which no client has seen.
 	RequestID string
 	// Upstream and Session are the two ends. Session is SessionInfo.LogName; it
 	// is empty when no call was found.
@@ -48,7 +48,8 @@ type Event struct {
 	CallID    string
 	Request   protocol.ID
 	// Candidates is how many calls in flight could have caused the question, where it
-	// was asked on the session's own stream; 0: the question is that of one call.
+	// was asked on the session's own stream, or refused because there are several; 0: the
+	// question is that of one call.
 	Candidates int
 	// Mode is the kind of question; empty in EventRejected and EventLeaked.
 	Mode protocol.InputKind
@@ -151,6 +152,21 @@ func (p *pendingQuestion) describeOutcome(out *outcome, e *Event) {
 	e.Err = p.explainFailure(out.err)
 }
 
+// describeCandidates fills in what an event has of the calls one of which caused a question: all of
+// the one call, or how many there are and what they have in common.
+func describeCandidates(found []*Call, e *Event) {
+	if len(found) == 0 {
+		return
+	}
+	found[0].describeIn(e)
+	for _, c := range found[1:] {
+		e.CallID, e.Request, e.Candidates = "", protocol.ID{}, len(found)
+		if c.client() != found[0].client() {
+			e.Session, e.Principal = "", protocol.Principal{}
+		}
+	}
+}
+
 // rejectQuestion records that a question was refused before it existed, and returns the
 // refusal.
 func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
@@ -166,7 +182,7 @@ func (r *Router) recordRejection(refused *Error, e Event, params json.RawMessage
 	if !r.recordsEvents() {
 		return refused
 	}
-	e.Kind, e.Time, e.Reason = EventRejected, time.Now(), refused.Reason
+	e.Kind, e.Time, e.Reason, e.RequestID = EventRejected, time.Now(), refused.Reason, newID()
 	e.Code, e.Err = refused.Wire.Code, refused.logCause()
 	e.Message = r.redactMessage(peekMessage(params))
 	r.emitEvent(&e)

@@ -100,10 +100,10 @@ func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 
 func (a answerCheck) isEmpty() bool { return a.form == nil && a.schema == nil }
 
-// checkContent validates accepted content against the form and returns the members
-// that the form has. The error names a field of the form and no value.
+// checkContent validates accepted content against the form. With convert it returns what the form
+// accepts, else content as it is. The error names a field of the form and no value.
 func (c *formCache) checkContent(
-	a answerCheck, content json.RawMessage,
+	a answerCheck, content json.RawMessage, convert bool,
 ) (json.RawMessage, error) {
 	f := a.form
 	if f == nil {
@@ -112,6 +112,9 @@ func (c *formCache) checkContent(
 			return nil, err
 		}
 		f = parsed.form
+	}
+	if !convert {
+		return content, f.Check(content)
 	}
 	return f.Accept(content)
 }

@@ -26,6 +26,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	for _, f := range [...]struct{ name, value string }{
 		{"mode", string(e.Mode)},
 		{"call_id", escapeForLog(e.CallID)},
+		{"client_request", escapeForLog(e.Request.String())},
 		{"reason", string(e.Reason)},
 		{"by", string(e.By)},
 		{"violation", e.Violation},

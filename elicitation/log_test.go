@@ -22,7 +22,8 @@ import (
 func TestLogFields(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
+	call := r.begin(elicitation.Origin{Session: s, Request: protocol.StringID("c1\n")},
+		elicitation.ViaFrames(r.answers(s, yes)), "up")
 	defer call.End()
 	if _, err := call.Elicit(t.Context(), form("Deploy\nto prod?"), nil); err != nil {
 		t.Fatal(err)
@@ -43,8 +44,14 @@ func TestLogFields(t *testing.T) {
 			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"],
 				f["downstream_session"])
 		}
+		if f["client_request"] != `"c1\n"` {
+			t.Errorf("%s names the client's request %v", e.Message, f["client_request"])
+		}
 		switch e.Message {
 		case "elicitation.rejected":
+			if refused, _ := f["request_id"].(string); len(refused) != 32 || refused == id {
+				t.Errorf("rejected has the id %q", refused)
+			}
 			if f["reason"] != "invalid_question" || f["code"] != int64(-32602) {
 				t.Errorf("rejected for %v, %v", f["reason"], f["code"])
 			}
@@ -318,5 +325,56 @@ func TestNamesInLogs(t *testing.T) {
 	if f["downstream_session"] != `alice's\nlaptop` || f["upstream_session"] != `up\n1` ||
 		f["call_id"] != `c\n1` {
 		t.Errorf("the log has %v", f)
+	}
+}
+
+// A question that several calls could have caused, or one that is over, names what is known of
+// their client.
+func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
+	audit := &auditor{}
+	r := newRig(t, elicitation.Options{Audit: audit})
+	alice, bob := protocol.Principal{Subject: "alice"}, protocol.Principal{Subject: "bob"}
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice})
+	begin := func(s *elicitation.Session, id int64, upstream elicitation.UpstreamKey) {
+		t.Cleanup(r.begin(elicitation.Origin{Session: s, Request: protocol.IntID(id)},
+			elicitation.Via{}, upstream).End)
+	}
+	begin(s, 1, "same")
+	begin(s, 2, "same")
+	begin(s, 3, "different")
+	begin(r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob}), 4, "different")
+	over, cancel := context.WithCancel(t.Context())
+	call, err := r.Begin(over, elicitation.Origin{Session: s, Request: protocol.IntID(5)},
+		elicitation.Via{}, "over")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer call.End()
+	cancel()
+	ids := map[string]bool{"": true}
+	for i, test := range []struct {
+		upstream   elicitation.UpstreamKey
+		session    string
+		principal  protocol.Principal
+		request    string
+		candidates int
+	}{
+		{"same", "s1", alice, "", 2},
+		{"different", "", protocol.Principal{}, "", 2},
+		{"over", "s1", alice, "5", 0},
+		{"none", "", protocol.Principal{}, "", 0},
+	} {
+		if _, err := r.ElicitFrom(t.Context(), test.upstream, form("?"), nil); err == nil {
+			t.Fatalf("%s: was asked", test.upstream)
+		}
+		e := audit.events[i]
+		if e.Session != test.session || e.Principal != test.principal ||
+			e.Request.String() != test.request || e.Candidates != test.candidates {
+			t.Errorf("%s: %+v", test.upstream, e)
+		}
+		if ids[e.RequestID] {
+			t.Errorf("%s: the id %q is not its own", test.upstream, e.RequestID)
+		}
+		ids[e.RequestID] = true
 	}
 }

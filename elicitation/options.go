@@ -152,7 +152,9 @@ const (
 	ValidateOff
 	// ValidateEnforce ends the question with an error, refuses forms whose schema
 	// cannot be checked, and passes on only what has been validated: members that
-	// the form does not have are left out, and defaults filled in.
+	// the form does not have are left out, and defaults filled in. Of members that are not
+	// required, those that the person has emptied are left out and get no default, and a
+	// string that spells a number or a boolean is passed on as that.
 	ValidateEnforce
 )
 

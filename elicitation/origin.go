@@ -25,17 +25,19 @@ func (r *Router) findCall(
 	if opts == nil {
 		opts = &ElicitOptions{}
 	}
+	event := Event{Upstream: upstream, CallID: opts.CallID}
 	r.mu.Lock()
-	found, refused := r.findCallLocked(upstream, opts)
+	found, refused := r.findCallLocked(upstream, opts, &event)
 	r.mu.Unlock()
 	if refused != nil {
-		event := Event{Upstream: upstream, CallID: opts.CallID}
 		return nil, r.recordRejection(refused, event, params)
 	}
 	return found, nil
 }
 
-func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Call, *Error) {
+// findCallLocked is findCall. It fills in what the event of a refusal has of the calls.
+func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions,
+	event *Event) (*Call, *Error) {
 	var found []*Call
 	usable := false
 	if u := r.upstreams[upstream]; u != nil { // no call is at ""
@@ -46,6 +48,7 @@ func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Cal
 			}
 		}
 	}
+	describeCandidates(found, event)
 	var abandoned abandonedCalls
 	if opts.CallID == "" && opts.RelatedID.IsZero() {
 		abandoned = r.abandoned.find(upstream)

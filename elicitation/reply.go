@@ -211,10 +211,10 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 	if result.Action != protocol.ActionAccept || p.check.isEmpty() {
 		return out
 	}
-	checked, err := p.router.forms.checkContent(p.check, result.Content)
 	enforce := p.router.opts.Validation == ValidateEnforce
+	checked, err := p.router.forms.checkContent(p.check, result.Content, enforce)
 	switch {
-	case err == nil && enforce:
+	case err == nil:
 		result.Content = checked
 	case err != nil && enforce:
 		bad := invalidReply(ReasonInvalidContent, err)

@@ -209,6 +209,46 @@ func TestValidation(t *testing.T) {
 	}
 }
 
+// A gateway converts what people leave in optional fields only where it enforces the form; else
+// the upstream gets what came, and the log says that it does not fit.
+func TestConversionNeedsEnforcement(t *testing.T) {
+	const (
+		asks = `{"message":"m","requestedSchema":{"type":"object","required":["r"],"properties":{
+			"r":{"type":"string"},"n":{"type":"integer","default":7},"b":{"type":"boolean"},
+			"e":{"type":"string","format":"email","default":"a@example.com"}}}}`
+		came = `{"action":"accept","content":{"r":"","n":"5","b":"true","e":null}}`
+	)
+	for _, test := range []struct {
+		how   elicitation.Validation
+		want  string
+		warns bool
+	}{
+		{elicitation.ValidateEnforce, `{"action":"accept","content":{"r":"","n":5,"b":true}}`, false},
+		{elicitation.ValidateWarn, came, true},
+		{elicitation.ValidateOff, came, false},
+	} {
+		r := newRig(t, elicitation.Options{Validation: test.how})
+		s := r.attach(elicitation.SessionInfo{ID: "s1"})
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		var outcome elicitation.Outcome
+		offered, err := call.Offer(t.Context(), json.RawMessage(asks), nil,
+			func(o elicitation.Outcome) { outcome = o })
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered.ConfirmDelivery()
+		r.complete(s.Sender(), result(offered.Request().ID, came), elicitation.Accepted)
+		if raw, err := outcome.Result.MarshalJSON(); err != nil || string(raw) != test.want {
+			t.Errorf("validation %d: got %s, %v; want %s", test.how, raw, err, test.want)
+		}
+		last := r.logs.All()[r.logs.Len()-1].ContextMap()
+		if _, warned := last["violation"]; warned != test.warns {
+			t.Errorf("validation %d: violation %v", test.how, last["violation"])
+		}
+		call.End()
+	}
+}
+
 // What has been accepted does not change when the host's buffer does.
 func TestRepliesAreCopied(t *testing.T) {
 	r := newRig(t, elicitation.Options{})

@@ -87,7 +87,7 @@ func withdrawnFor(reason string) string {
 type entry map[string]any
 
 func rejected(reason elicitation.Reason, code int64, more ...any) entry {
-	return entry{"event": "elicitation.rejected", "request_id": "", "action": "",
+	return entry{"event": "elicitation.rejected", "request_id": "ID", "action": "",
 		"reason": string(reason), "code": code}.and(more...)
 }
 
@@ -226,7 +226,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			},
 			upstream: noSession,
 			logs: []entry{rejected(elicitation.ReasonAmbiguous, -32601, "downstream_session", "",
-				"call_id", nil, "error", "2 calls could have caused it")},
+				"call_id", nil, "candidates", int64(2), "error", "2 calls could have caused it")},
 			metrics: map[string]float64{"rejected_total{ambiguous_origin}": 1}},
 		{name: "two calls of one client",
 			run: func(w *wired) string {
@@ -443,10 +443,13 @@ func (w *wired) wantLogs(want []entry) (id string) {
 	for i, e := range all {
 		got := e.ContextMap()
 		if s, _ := got["request_id"].(string); s != "" {
-			if len(s) < 32 || id != "" && s != id {
-				w.t.Errorf("the id is %q, before %q", s, id)
+			refused := e.Message == "elicitation.rejected" // has an id of its own
+			if len(s) < 32 || id != "" && (s == id) == refused {
+				w.t.Errorf("the id of %s is %q, before %q", e.Message, s, id)
 			}
-			id = s
+			if !refused {
+				id = s
+			}
 			got["request_id"] = "ID"
 		}
 		if e.Message != got["event"] {

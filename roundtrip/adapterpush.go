@@ -211,10 +211,8 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 		return &PushError{
 			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client",
 				p.call.Version),
-			client: fmt.Sprintf("nobody could be asked: the server puts this question over a "+
-				"session, which connections of revision %s do not have; "+
-				"call again from a client of revision 2025-11-25, or tell whoever runs the server",
-				p.call.Version),
+			client: "nobody could be asked: the server asks in a way that this connection does not " +
+				"carry, so calling again does not help; tell whoever runs the server",
 		}
 	}
 	if p.call.Push == nil {

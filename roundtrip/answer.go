@@ -158,26 +158,18 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 // answerForm reads the answer to a question with the form f. Raw content needs no decoder.
 func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	decoder *jsonx.Decoder[T]) Reply[T] {
-	content, reply := readAnswer[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
-		switch {
-		case f == nil && !a.unsolicited:
-			return errChangedForm
-		case f == nil:
-			return errors.New("an unsolicited answer needs a typed form to be read")
-		case !a.unsolicited && a.digest != f.Digest():
-			return errChangedForm
-		case a.checked && !a.unsolicited:
-			// an unsolicited one may have been checked against an older form
-			return nil
-		}
-		content, err := f.Accept(a.content)
-		if err == nil {
-			a.content = content
-		} else {
-			a.invalidateLocked(f, err)
-		}
-		return err
-	})
+	content, reply := readAnswer[T](ctx, key, protocol.KindElicitForm,
+		func(a *answer) (json.RawMessage, error) {
+			switch {
+			case f == nil && !a.unsolicited:
+				return nil, errChangedForm
+			case f == nil:
+				return nil, errors.New("an unsolicited answer needs a typed form to be read")
+			case !a.unsolicited && a.digest != f.Digest():
+				return nil, errChangedForm
+			}
+			return a.acceptFormLocked(f)
+		})
 	if reply.Outcome != Accepted {
 		return reply
 	}
@@ -199,10 +191,10 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 }
 
 // readAnswer finds the answer to key, checks its kind, and calls check if it is accepted.
-// check may complete the content: it is called with the mutex held. All reading of answers
+// check returns the content to read: it is called with the mutex held. All reading of answers
 // goes through here.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
-	check func(*answer) error) (json.RawMessage, Reply[T]) {
+	check func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
 	if r == nil {
 		return nil, Reply[T]{}
@@ -228,12 +220,13 @@ func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 		a.checked = true
 		return nil, reply
 	}
-	if err := check(a); err != nil {
+	content, err := check(a)
+	if err != nil {
 		reply.Outcome, reply.Err = Invalid, err
 		return nil, reply
 	}
 	a.checked = true
-	return a.content, reply
+	return content, reply
 }
 
 // interpretAs decides what an unsolicited answer says, once a reader has told for which kind
@@ -329,7 +322,7 @@ func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
 	return result.Roots, true
 }
 
-func acceptAny(*answer) error { return nil }
+func acceptAny(a *answer) (json.RawMessage, error) { return a.content, nil }
 
 // State returns what the handler kept with [WithState] in an earlier round. It
 // reports false when there is nothing, or when it does not decode as T.

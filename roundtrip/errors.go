@@ -80,7 +80,8 @@ func (e *PushError) Error() string {
 	if !e.Missing.IsZero() {
 		return fmt.Sprintf("push %s: %s", e.Method, e.Cause)
 	}
-	return fmt.Sprintf("push %s: %s; return roundtrip.InputRequired from the handler instead",
+	return fmt.Sprintf("push %s: %s; ask in rounds instead, which clients of every revision "+
+		"understand: with roundtrip.Ask, or return roundtrip.InputRequired from the handler",
 		e.Method, e.Cause)
 }
 

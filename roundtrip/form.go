@@ -125,7 +125,7 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 //
 //	jsonschema:"description"      what to enter
 //	title:"Region"                a label
-//	default:"eu"                  used where the person enters nothing
+//	default:"eu"                  used where the answer has no such member
 //	enum:"eu,us"                  the values to choose from
 //	enumTitles:"Europe,America"   their labels
 //	format:"email"                email, uri, date or date-time

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
+	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -130,16 +131,33 @@ func (a *answer) matchesLocked(q *Question) bool {
 // acceptContentLocked returns the content of an accepted answer and checks it against the
 // form, unless that has been done.
 func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
-	if q.form == nil || (a.checked && !a.unsolicited) {
-		a.checked = true
+	content := a.content
+	if q.form != nil {
+		accepted, err := a.acceptFormLocked(q.form)
+		if err != nil {
+			return nil, errMissing
+		}
+		content = accepted
+	}
+	a.checked = true
+	return content, nil
+}
+
+// acceptFormLocked returns the content as the form accepts it. What came is replaced by it, and is
+// accepted once. An unsolicited answer stays as it came and is checked each time: it may have been
+// checked against an older form.
+func (a *answer) acceptFormLocked(f *form.Form) (json.RawMessage, error) {
+	if a.checked && !a.unsolicited {
 		return a.content, nil
 	}
-	content, err := q.form.Accept(a.content)
+	content, err := f.Accept(a.content)
 	if err != nil {
-		a.invalidateLocked(q.form, err)
-		return nil, errMissing
+		a.invalidateLocked(f, err)
+		return nil, err
 	}
-	a.content, a.checked = content, true
+	if !a.unsolicited {
+		a.content = content
+	}
 	return content, nil
 }
 

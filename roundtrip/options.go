@@ -122,6 +122,10 @@ type Options struct {
 	// URLElicitationRequiredError is answered with an internal error, instead of being
 	// turned into questions.
 	RefuseURLErrors bool
+	// URLErrorsUndeclared sends a handler's URLElicitationRequiredError as code -32042 to
+	// clients of revision 2025-11-25 that have not declared elicitation.url, too, as servers
+	// without a funnel do. Unset, these are refused in words.
+	URLErrorsUndeclared bool
 	// AllowURL decides whether the person may be asked to visit a URL; an error,
 	// which goes to the observer, refuses it. It can only refuse more: URLs that
 	// reach it are absolute, https or http to a loopback host, carry no user

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/publicerror"
@@ -257,29 +258,45 @@ func (r *run) convertURLs(
 		return nil, errors.New("handler returned a URL elicitation error, which the funnel is " +
 			"told to refuse")
 	}
-	if len(e.Elicitations) == 0 {
-		return nil, errors.New("handler returned a URL elicitation error without elicitations")
+	questions, err := urlQuestions(e)
+	if err != nil {
+		return nil, err
 	}
-	for i, u := range e.Elicitations {
-		if u == nil {
-			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil",
-				i)
-		}
-	}
-	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
-	items := make([]Item, len(keys))
-	for i, u := range e.Elicitations {
-		items[i] = ElicitURL(keys[i], u.Message, u.URL)
+	items := make([]Item, len(questions))
+	for i, q := range questions {
+		items[i] = q
 	}
 	return InputRequired(items...), nil
 }
 
+// urlQuestions returns the questions that a URL elicitation error asks, marked so that the same
+// visit is known when it comes again.
+func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
+	if len(e.Elicitations) == 0 {
+		return nil, errors.New("handler returned a URL elicitation error without elicitations")
+	}
+	if i := slices.Index(e.Elicitations, nil); i >= 0 {
+		return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil", i)
+	}
+	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
+	questions := make([]Question, len(keys))
+	for i, u := range e.Elicitations {
+		q, err := ElicitURL(keys[i], u.Message, u.URL), error(nil)
+		if q.mark, err = q.makeMark(); err != nil {
+			return nil, err
+		}
+		questions[i] = q
+	}
+	return questions, nil
+}
+
 // answerLegacyURLs answers a handler's URL elicitation error in the revision that has
-// it, to clients that declare it; elsewhere it is a refusal.
+// it, to clients that declare it or need not; elsewhere it is a refusal.
 func (r *run) answerLegacyURLs(ctx context.Context,
 	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
-	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
+	if r.call.Version != protocol.V20251125 ||
+		!missing.IsZero() && !r.funnel.opts.URLErrorsUndeclared {
 		r.observe(ctx, event.CapabilityRefused{Where: r.where, Missing: missing})
 		return r.refuseFlow(protocol.CodeCannotAsk,
 			"the client cannot be asked to visit a URL, which this request needs; use a client "+

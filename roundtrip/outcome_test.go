@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -196,25 +198,82 @@ func TestURLErrorsBecomeQuestions(t *testing.T) {
 
 // TestURLErrorFlow visits and comes back.
 func TestURLErrorFlow(t *testing.T) {
-	signedIn := false
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if !signedIn {
-			return nil, urlError("login")
+	synctest.Test(t, func(t *testing.T) {
+		signedIn := false
+		handler := func(ctx context.Context) (protocol.Result, error) {
+			if !signedIn {
+				return nil, urlError("login")
+			}
+			return say(roundtrip.Visited(ctx, "login").String())
 		}
-		return say(roundtrip.Visited(ctx, "login").String())
-	}
-	c := newClient(t, roundtrip.Options{}, handler)
-	c.ask("login")
-	c.answer("login", `{"action":"accept"}`).ask("login") // agreed, and not there yet
-	signedIn = true
-	if got := c.answer("login", `{"action":"accept"}`).done(); got != "accepted" {
-		t.Errorf("got %q", got)
-	}
-	signedIn = false
-	c = newClient(t, roundtrip.Options{}, handler)
-	c.ask("login")
-	if got := c.answer("login", declined).done(); got != "error: declined: login" {
-		t.Errorf("got %q", got)
+		c := newClient(t, roundtrip.Options{}, handler)
+		c.ask("login")
+		c.answer("login", `{"action":"accept"}`).ask("login") // agreed, and not there yet
+		signedIn = true
+		if got := c.answer("login", `{"action":"accept"}`).done(); got != "accepted" {
+			t.Errorf("got %q", got)
+		}
+		signedIn = false
+		c = newClient(t, roundtrip.Options{}, handler)
+		c.ask("login")
+		if got := c.answer("login", declined).done(); got != "error: declined: login" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// A visit that the person has just agreed to is waited for before it is asked for again.
+func TestRepeatedURLErrorsAreHeld(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		finished time.Duration // after the person agreed, 0: never
+		change   bool          // another URL each time
+		takes    time.Duration
+		runs     int
+		asks     string // the message of the next question, "" for none
+	}{
+		{"finished at once", time.Nanosecond, false, time.Second, 2, ""},
+		{"finished while held", 6 * time.Second, false, 7 * time.Second, 4, ""},
+		{"not finished", 0, false, roundtrip.MaxVisitHold, 6, "Not finished yet. visit 0"},
+		{"another URL", 0, true, 0, 1, "visit 0"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runs, agreed := 0, time.Time{}
+				c := newClient(t, roundtrip.Options{},
+					func(context.Context) (protocol.Result, error) {
+						runs++
+						since := time.Since(agreed)
+						if !agreed.IsZero() && test.finished > 0 && since >= test.finished {
+							return say("done")
+						}
+						e := urlError("login")
+						if test.change {
+							e.Elicitations[0].URL += fmt.Sprint("?", runs)
+						}
+						return nil, e
+					})
+				c.ask("login")
+				agreed = time.Now()
+				c.answer("login", `{"action":"accept"}`)
+				if test.asks == "" {
+					c.done()
+				} else {
+					asked := c.ask("login").InputRequests[0].Request.(*protocol.ElicitURL)
+					if asked.Message != test.asks {
+						t.Errorf("asks %q, want %q", asked.Message, test.asks)
+					}
+				}
+				if took := time.Since(agreed); took != test.takes || runs-1 != test.runs {
+					t.Errorf("%d runs in %v, want %d in %v", runs-1, took, test.runs, test.takes)
+				}
+				began := len(all[event.WaitBegan](c.events))
+				ended := len(all[event.WaitEnded](c.events))
+				if began != ended || (began > 0) == test.change {
+					t.Errorf("%d waits began, %d ended", began, ended)
+				}
+			})
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -772,6 +773,31 @@ func TestLegacyURLError(t *testing.T) {
 			t.Error("somebody was asked")
 		}
 	}
+}
+
+// Who migrates may keep the error for clients that take it without having declared so.
+func TestURLErrorsReachUndeclaredClientsByOption(t *testing.T) {
+	opts := roundtrip.Options{URLErrorsUndeclared: true}
+	for _, method := range families {
+		for _, declared := range []*protocol.ElicitationCapability{nil, {Form: true}} {
+			c, h := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
+			c.call.Method, c.call.Capabilities.Elicitation = method, declared
+			e := c.fails(protocol.CodeURLElicitationRequired)
+			contains(t, string(e.Data), `"elicitationId":"a"`, `"url":"https://id.example/0"`)
+			if h.traffic() != 0 || len(all[event.CapabilityRefused](c.events)) != 0 {
+				t.Error("somebody was asked, or refused")
+			}
+		}
+		c, _ := newLegacy(t, protocol.V20250618, opts, returns(nil, urlError("a")))
+		c.call.Method = method
+		c.refused(protocol.CodeCannotAsk, "visit a URL") // no revision before has the code
+	}
+	opts.AllowURL = func(*url.URL) error { return errors.New("no") }
+	c, _ := newLegacy(t, protocol.V20251125, opts, returns(nil, urlError("a")))
+	c.fails(protocol.CodeInternalError)
+	modern := newClient(t, roundtrip.Options{URLErrorsUndeclared: true},
+		returns(nil, urlError("a")))
+	modern.ask("a") // the newest revision asks, as before
 }
 
 // TestLegacyURLErrorElsewhere is a refusal of the family.

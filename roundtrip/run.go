@@ -178,7 +178,7 @@ func (r *run) invokeHandler(
 			result, err = nil, ErrPending
 		}
 	}()
-	return handler(&r.ctx)
+	return r.callHandler(handler)
 }
 
 // isDecided reports whether the outcome of the run is fixed whatever the handler still does or

@@ -215,7 +215,8 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 				if value == "" {
 					arguments = "{}"
 				}
-				accepted, formErr := f.Accept([]byte(arguments))
+				accepted, _ := f.Accept([]byte(arguments))
+				formErr := f.Check([]byte(arguments)) // what people leave out is no argument
 				r := h.call("tool", arguments)
 				refused := r.result["isError"] == true
 				if refused != (formErr != nil) {

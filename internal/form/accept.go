@@ -11,10 +11,25 @@ import (
 // members get their defaults, unknown members are dropped, members are in the form's order, and
 // integers have neither fraction nor exponent.
 //
+// Members that are not required are read as people and clients send them. Null, and "" where the
+// schema refuses it, is a field that the person has emptied: absent, without its default. A string
+// that spells a number or a boolean is that value. The schema applies to what these become.
+//
 // Empty content counts as {}. The error is an *[Error] about the first invalid field in the form's
 // order. Content that is normalized already is returned itself, so a caller that changes the result
-// must clone it.
+// must clone it. The result must not go through Accept again: an emptied field would get its
+// default.
 func (f *Form) Accept(content []byte) (json.RawMessage, error) {
+	return f.acceptContent(content, false)
+}
+
+// Check returns why content breaks the schema as it came, with no member emptied or converted.
+func (f *Form) Check(content []byte) error {
+	_, err := f.acceptContent(content, true)
+	return err
+}
+
+func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, error) {
 	var few [fewFields][]byte
 	values := few[:]
 	if len(f.fields) > fewFields {
@@ -24,26 +39,46 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 		return nil, err
 	}
 	for i := range f.fields {
-		field := &f.fields[i]
-		if values[i] == nil {
+		field, reason := &f.fields[i], ""
+		if sent := values[i]; sent == nil {
 			values[i] = field.fallback // has been checked
-		} else if reason := field.checkValue(f.rulesOf(i), values[i]); reason != "" {
-			return nil, fieldError(field.name, reason)
+		} else if reason = field.checkValue(f.rulesOf(i), sent); reason != "" &&
+			!field.required && !exactly {
+			values[i], reason = field.readEntered(f.rulesOf(i), sent, reason)
 		}
 		if values[i] == nil && field.required {
-			return nil, fieldError(field.name, "is required")
+			reason = "is required"
+		}
+		if reason != "" {
+			return nil, fieldError(field.name, reason)
 		}
 	}
-	out := content
-	if !f.isWritten(content, values) {
-		out = f.appendValues(values)
-	}
-	if f.extra != nil {
-		if err := f.extra.Validate(out); err != nil {
-			return nil, extraError(err)
+	return f.finishContent(content, values, exactly)
+}
+
+// finishContent writes values and holds them against the keywords outside the grammar, which may
+// refuse a "" that those of the grammar admit.
+func (f *Form) finishContent(content []byte, values [][]byte,
+	exactly bool) (json.RawMessage, error) {
+	for {
+		out := json.RawMessage(content)
+		if !f.isWritten(content, values) {
+			out = f.appendValues(values)
 		}
+		if f.extra == nil {
+			return out, nil
+		}
+		err := f.extra.Validate(out)
+		if err == nil {
+			return out, nil
+		}
+		fault := extraError(err)
+		i := f.findField([]byte(fault.Field))
+		if exactly || i < 0 || f.fields[i].required || string(values[i]) != `""` {
+			return nil, fault
+		}
+		values[i] = nil
 	}
-	return out, nil
 }
 
 // isWritten reports whether content, a valid object, equals what appendValues returns for values.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
@@ -93,6 +94,31 @@ func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
 		return f.wordFault(err)
 	}
 	return f.checkTarget(raw)
+}
+
+// readEntered returns what raw, which breaks the rule of reason, means in a field that is not
+// required: nothing where the person emptied it, or the number or boolean that a string spells. The
+// reason is "" then.
+func (f *field) readEntered(rules *schema.Schema, raw []byte, reason string) ([]byte, string) {
+	if jsonx.KindOf(raw) == jsonx.Null {
+		return nil, ""
+	}
+	spelled, err := jsonx.Text(raw)
+	switch {
+	case err != nil:
+		return raw, reason
+	case spelled == "":
+		return nil, ""
+	case f.kind == boolean && (spelled == "true" || spelled == "false"):
+		return []byte(spelled), ""
+	case !f.isNumeric():
+		return raw, reason
+	}
+	n, err := fields.ParseNumber(spelled)
+	if err != nil || !n.FitsFloat(64) {
+		return raw, reason
+	}
+	return []byte(spelled), f.checkValue(rules, []byte(spelled))
 }
 
 func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number }
@@ -228,10 +254,10 @@ func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""
 	}
-	if word := secretIn(f.name); word != "" {
+	if word := redact.FindSecretName(f.name); word != "" {
 		return word
 	}
-	return secretIn(f.title)
+	return redact.FindSecretName(f.title)
 }
 
 func count(n int, noun string) string {

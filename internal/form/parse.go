@@ -69,7 +69,7 @@ func compileExtra(raw []byte) (*schema.Schema, error) {
 }
 
 // extraError turns an error of the compiled schema into one of the form.
-func extraError(err error) error {
+func extraError(err error) *Error {
 	var fault *schema.Error
 	if errors.As(err, &fault) {
 		return &Error{Field: fault.Field, Reason: fault.Reason}

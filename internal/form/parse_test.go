@@ -221,7 +221,7 @@ func TestSpecificationExamples(t *testing.T) {
 			if _, err := f.Accept([]byte(`{"x":` + answer[0] + `}`)); err != nil {
 				t.Errorf("%s: %s is refused: %v", file, answer[0], err)
 			}
-			if _, err := f.Accept([]byte(`{"x":` + answer[1] + `}`)); err == nil {
+			if err := f.Check([]byte(`{"x":` + answer[1] + `}`)); err == nil {
 				t.Errorf("%s: %s is accepted", file, answer[1])
 			}
 			filled, err := f.Accept(nil)

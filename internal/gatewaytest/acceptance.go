@@ -252,14 +252,10 @@ func (s sentence) checkEntry(t *testing.T, want entry, got observer.LoggedEntry)
 	if err != nil || json.Unmarshal(data, &read) != nil {
 		t.Fatalf("%v: %v", encoder.Fields, err)
 	}
-	isQuestion := want.event != "elicitation.rejected"
 	expected := fields{
-		"event": want.event, "request_id": "", "downstream_session": "", "action": "",
+		"event": want.event, "request_id": hexID, "downstream_session": "", "action": "",
 		"upstream_session": regexp.MustCompile(`^up`), "duration_ms": regexp.MustCompile(`^[0-9]`),
 		"message": regexp.MustCompile(`^(Deploy\?|Sign in)$`),
-	}
-	if isQuestion {
-		expected["request_id"] = hexID
 	}
 	if !s.outside {
 		expected["downstream_session"] = LogName

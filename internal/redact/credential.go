@@ -47,19 +47,29 @@ func credentialAt(s string, i int) (start, end int) {
 			return i, end
 		}
 	}
-	for _, name := range [...]string{
-		"password", "passwd", "pwd", "secret", "client_secret",
-		"token", "access_token", "refresh_token", "id_token",
-		"api_key", "api-key", "apikey", "authorization", "credential",
-		"private_key", "access_key", "session",
-	} {
-		if rest, ok := strings.CutPrefix(s[i:], name); ok {
-			if start = valueStart(s, len(s)-len(rest)); start > 0 {
-				return start, valueEnd(s, start)
-			}
-		}
+	if i > 0 && (s[i-1] == '_' || s[i-1] == '-') {
+		return 0, 0 // within a name
+	}
+	name := s[i : i+nameLen(s[i:])]
+	if start = valueStart(s, i+len(name)); start == 0 {
+		return 0, 0
+	}
+	// The last two name no secret of a person, and what follows them in an error is one.
+	if FindSecretName(name) != "" || strings.HasPrefix(name, "authorization") || name == "session" {
+		return start, valueEnd(s, start)
 	}
 	return 0, 0
+}
+
+// nameLen returns the length of the name that s begins with.
+func nameLen(s string) int {
+	n := strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
+	if n < 0 {
+		return len(s)
+	}
+	return n
 }
 
 // valueStart returns where the value of the name that ends at i starts, 0 if

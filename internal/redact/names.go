@@ -1,0 +1,106 @@
+package redact
+
+import (
+	"strings"
+	"unicode"
+)
+
+// isSecret reports whether a word, or a pair of words, names a credential. It is the one list of
+// them: a form may not ask for what they name, and what follows them in a text is masked.
+func isSecret(words string) bool {
+	switch words {
+	// What logs somebody in. "tokens" is not listed, since it nearly always counts something.
+	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd",
+		"secret", "secrets", "token", "bearer", "credential", "credentials", "pin", "otp",
+		"api key", "access key", "private key", "secret key", "api keys", "access keys",
+		"private keys", "secret keys":
+		return true
+	// What pays, or draws money from an account.
+	case "cvv", "cvc", "iban", "card number", "credit card", "security code", "bank account":
+		return true
+	// What proves to an office who somebody is.
+	case "ssn", "passport number":
+		return true
+	// Two words that people run together.
+	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
+		"passportnumber", "bankaccount",
+		"clientsecret", "apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
+		return true
+	}
+	return false
+}
+
+// isDescribing reports whether a word after a credential makes it a property that a form may ask
+// for, such as its length or name. "id" does not: a secret_id logs in where AppRole is used.
+func isDescribing(word string) bool {
+	switch word {
+	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name",
+		"policy", "rotation", "size", "ttl", "type", "usage":
+		return true
+	case "color", "colour", "label", "location", "position", // of a pin on a map
+		"address", "amount", "symbol", // of a token that is traded
+		"manager", "santa": // a program, a game
+		return true
+	}
+	return false
+}
+
+// isHarmless reports whether a pair of words names no credential, although its second word alone
+// does: a pin on a map, or a token that marks a place.
+func isHarmless(pair string) bool {
+	switch pair {
+	case "map pin", "page token", "continuation token", "progress token", "stop token":
+		return true
+	}
+	return false
+}
+
+// FindSecretName returns the word or pair in a name or title that names a credential, or "".
+func FindSecretName(text string) string {
+	words, pair := splitWords(text), ""
+	for i, word := range words {
+		if isSecret(word) && !isHarmless(pair) && !describedAt(words, i+1) {
+			return word
+		}
+		if i+1 == len(words) {
+			break
+		}
+		if pair = word + " " + words[i+1]; isSecret(pair) && !describedAt(words, i+2) {
+			return pair
+		}
+	}
+	return ""
+}
+
+func describedAt(words []string, i int) bool { return i < len(words) && isDescribing(words[i]) }
+
+// splitWords splits a name or title into lower-case words: at everything that is not a letter,
+// before a capital that follows a small letter ("apiKey"), and before the last capital of a run
+// that a small letter follows ("APIKey").
+func splitWords(text string) []string {
+	var words []string
+	var word []rune
+	flush := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+			word = word[:0]
+		}
+	}
+	runes := []rune(text)
+	for i, r := range runes {
+		if !unicode.IsLetter(r) {
+			flush()
+			continue
+		}
+		if unicode.IsUpper(r) && i > 0 {
+			afterSmall := unicode.IsLower(runes[i-1])
+			beforeSmall := i+1 < len(runes) && unicode.IsLower(runes[i+1])
+			if afterSmall || beforeSmall && unicode.IsUpper(runes[i-1]) {
+				flush()
+			}
+		}
+		word = append(word, r)
+	}
+	flush()
+	return words
+}

@@ -1,0 +1,174 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Entry is a form that nobody needs to fill in.
+type Entry struct {
+	Email string `json:"email,omitempty" format:"email" default:"a@example.com"`
+	Count int    `json:"count,omitempty" default:"7"`
+	Sure  *bool  `json:"sure"`
+	Note  string `json:"note,omitempty" default:"n"`
+	Kept  string `json:"kept,omitempty" default:"k"`
+}
+
+const (
+	// entered is what a client sends whose person emptied two fields, and did not get to one.
+	entered = `{"action":"accept","content":{"email":"","count":"5.0","sure":"true","note":null}}`
+	// entries is what the handler reads.
+	entries = `{"count":5,"sure":true,"kept":"k"}`
+)
+
+func encodeEntry(e Entry) string {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// entryStyles are the ways to ask for an [Entry]. Each asks something else afterwards, so that the
+// answer goes through the state, and reads it again.
+func entryStyles(t *testing.T) map[string]roundtrip.Handler {
+	schema, err := roundtrip.Form[Entry]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := func(got json.RawMessage) string {
+		var e Entry
+		if err := json.Unmarshal(got, &e); err != nil {
+			return err.Error()
+		}
+		return encodeEntry(e)
+	}
+	return map[string]roundtrip.Handler{
+		"guard": func(ctx context.Context) (protocol.Result, error) {
+			first := roundtrip.Answer[Entry](ctx, "k")
+			if first.Outcome != roundtrip.Accepted {
+				return ask(roundtrip.Elicit[Entry]("k", "?"))
+			}
+			again := roundtrip.Answer[Entry](ctx, "k")
+			if _, ok := roundtrip.Roots(ctx, "later"); !ok {
+				return ask(roundtrip.ListRoots("later"))
+			}
+			if got, want := encodeEntry(again.Content), encodeEntry(first.Content); got != want {
+				return say(fmt.Sprint(want, " becomes ", got))
+			}
+			return say(encodeEntry(first.Content))
+		},
+		"guard that reads late": func(ctx context.Context) (protocol.Result, error) {
+			switch roundtrip.Number(ctx) {
+			case 1:
+				return ask(roundtrip.Elicit[Entry]("k", "?"))
+			case 2:
+				return ask(roundtrip.ListRoots("later"))
+			}
+			return say(encodeEntry(roundtrip.Answer[Entry](ctx, "k").Content))
+		},
+		"guard with a schema": func(ctx context.Context) (protocol.Result, error) {
+			reply := roundtrip.RawAnswer(ctx, "k")
+			if reply.Outcome != roundtrip.Accepted {
+				return ask(roundtrip.ElicitSchema("k", "?", schema))
+			}
+			if _, ok := roundtrip.Roots(ctx, "later"); !ok {
+				return ask(roundtrip.ListRoots("later"))
+			}
+			return say(raw(roundtrip.RawAnswer(ctx, "k").Content))
+		},
+		"flow": func(ctx context.Context) (protocol.Result, error) {
+			e, err := roundtrip.Ask[Entry](ctx, "k", "?")
+			if err != nil {
+				return nil, err
+			}
+			if _, err := roundtrip.AskRoots(ctx, "later"); err != nil {
+				return nil, err
+			}
+			return say(encodeEntry(e))
+		},
+		"as adapters ask": func(ctx context.Context) (protocol.Result, error) {
+			got, err := roundtrip.AskUnkeyed(ctx,
+				&protocol.ElicitForm{Message: "?", Schema: schema})
+			if err != nil {
+				return nil, err
+			}
+			if _, err := roundtrip.AskRoots(ctx, "later"); err != nil {
+				return nil, err
+			}
+			result, err := protocol.DecodeElicitResult(got)
+			if err != nil {
+				return nil, err
+			}
+			return say(raw(result.Content))
+		},
+	}
+}
+
+func TestEmptiedFieldsReachHandlersAsAbsent(t *testing.T) {
+	for name, handler := range entryStyles(t) {
+		key := "k"
+		if name == "as adapters ask" {
+			key = "question-1"
+		}
+		t.Run(name+" in rounds", func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, handler)
+			c.ask(key)
+			c.answer(key, entered).ask("later")
+			if got := c.answer("later", rooted).done(); got != entries {
+				t.Errorf("got %s, want %s", got, entries)
+			}
+		})
+		for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
+			t.Run(name+" in a session of "+string(v), func(t *testing.T) {
+				c, h := newLegacy(t, v, roundtrip.Options{}, handler)
+				h.answer = func(_ context.Context, q protocol.InputRequest,
+					_ func()) (json.RawMessage, error) {
+					if q.Kind() == protocol.KindElicitForm {
+						return json.RawMessage(entered), nil
+					}
+					return json.RawMessage(rooted), nil
+				}
+				if got := c.done(); got != entries {
+					t.Errorf("got %s, want %s", got, entries)
+				}
+			})
+		}
+	}
+}
+
+// What nobody asked for is checked each time it is read, and reads the same each time.
+func TestEmptiedFieldsOfUnsolicitedAnswers(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, entryStyles(t)["guard"])
+	c.call.AcceptUnsolicited = true
+	c.answer("k", entered).ask("later")
+	c.call.AcceptUnsolicited = false
+	if got := c.answer("later", rooted).done(); got != entries {
+		t.Errorf("got %s, want %s", got, entries)
+	}
+	plain := newClient(t, roundtrip.Options{Sealing: roundtrip.Unsealed}, entryStyles(t)["guard"])
+	if got := plain.answer("k", entered, "later", rooted).done(); got != entries {
+		t.Errorf("unsealed: got %s, want %s", got, entries)
+	}
+}
+
+// A question that is pushed has its answer read in the same way.
+func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
+	schema, err := roundtrip.Form[Entry]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	h.answer = says(entered)
+	got, err := c.funnel.Push(t.Context(), c.call,
+		&protocol.ElicitForm{Message: "?", Schema: schema})
+	const want = `{"action":"accept","content":` + entries + `}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+}
