@@ -69,7 +69,8 @@ func WithoutLink() AwaitOption {
 // client is asked for the same visit again, with "Not finished yet." in front. These rounds do
 // not count toward the funnel's MaxRounds: the flow ends after its HumanTimeout, from when the
 // person agreed. In a session Await waits in place, for as long; clients of revision
-// 2025-11-25 are notified when the visit is finished (client/elicitation, "Completion Notifications").
+// 2025-11-25 are notified when the visit is finished (client/elicitation, "Completion
+// Notifications").
 // While it holds the call waits for a person, see [WatchWaiting]; where too many
 // calls wait already a request of a modern revision is not held.
 //

@@ -78,12 +78,13 @@ func TestFlowsSurviveACutConnection(t *testing.T) {
 func testCutConnection(t *testing.T, moment string, guarded bool) {
 	c := &cutter{Guard: store.NewMemoryGuard(0), moment: moment}
 	var effects sync.Map // by the flow, as a bank keeps them
-	opts := server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+	var opts server.Options
+	opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler {
 		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
 			c.reach(ctx, "middleware")
 			return next(ctx, r)
 		}
-	}}}
+	}}
 	if guarded {
 		opts.Roundtrip.Guard = c
 	}
