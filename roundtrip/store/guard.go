@@ -36,7 +36,8 @@ type Guard interface {
 	// share of the room and no more. One id always comes with the same owner.
 	//
 	// It returns a [*SpentError] when the id was claimed before, whatever room
-	// there is, unless that claim was released and had the same fingerprint, and a [*QuotaError] when there is no room for another claim.
+	// there is, unless that claim was released and had the same fingerprint, and a
+	// [*QuotaError] when there is no room for another claim.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
 	// Commit records the outcome of the claim, to be handed out again to an
 	// exact replay. A nil outcome says that the request ended without
