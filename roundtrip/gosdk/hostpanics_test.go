@@ -3,6 +3,7 @@ package gosdk_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
