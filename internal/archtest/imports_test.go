@@ -2,7 +2,9 @@ package archtest_test
 
 import (
 	"fmt"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -169,8 +171,34 @@ func outside(name string, p pkg) []string {
 
 func heavy(importPath string) bool {
 	return importPath == "net/http" || strings.HasPrefix(importPath, "net/http/") ||
-		strings.HasPrefix(importPath, "go.uber.org/zap") ||
+		isTelemetry(importPath)
+}
+
+func isTelemetry(importPath string) bool {
+	return strings.HasPrefix(importPath, "go.uber.org/zap") ||
 		strings.HasPrefix(importPath, "github.com/prometheus/")
+}
+
+// TestAdaptersCompileNoTelemetry: a server that exists has loggers and metrics of its own, in
+// versions of its own, and must be able to keep them behind the adapter of its SDK.
+func TestAdaptersCompileNoTelemetry(t *testing.T) {
+	for _, dir := range []string{"roundtrip/gosdk", "roundtrip/mcpgo"} {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+		cmd.Dir = filepath.Join(root(t), filepath.FromSlash(dir))
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list in %s: %v", dir, err)
+		}
+		deps := strings.Fields(string(out))
+		if !slices.Contains(deps, module+"/roundtrip") {
+			t.Errorf("%s does not reach roundtrip: go list named %d packages", dir, len(deps))
+		}
+		for _, dep := range deps {
+			if isTelemetry(dep) {
+				t.Errorf("%s reaches %s", dir, dep)
+			}
+		}
+	}
 }
 
 // TestImportRulesBite breaks one rule at a time in a tree that keeps them all.

@@ -21,7 +21,8 @@ type ToolCall struct {
 
 // A Report is a table of tools, era by era, and what is said below it.
 type Report struct {
-	// Found is set if a tool fails open or loses answers, Failed if one could not be judged.
+	// Found is set if a tool fails open, loses answers or asks in one era alone, Failed if one
+	// could not be judged.
 	Found, Failed bool
 
 	head  []string
@@ -39,6 +40,7 @@ func (s *Survey) Report(calls []ToolCall) (*Report, error) {
 	}
 	var refusals []error
 	listed := make(map[string]bool)
+	first := make(map[string]*Verdict) // in the era that was judged first
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		tools, err := s.ListTools(era)
 		if err != nil {
@@ -53,7 +55,9 @@ func (s *Survey) Report(calls []ToolCall) (*Report, error) {
 			if slices.ContainsFunc(tools,
 				func(t protocol.Tool) bool { return t.Name == call.Name }) {
 				listed[call.Name] = true
-				r.judgeTool(s, era, call)
+				v := r.judgeTool(s, era, call)
+				r.compareEras(first[call.Name], v)
+				first[call.Name] = v
 			} else {
 				r.rows = append(r.rows, []string{eraName(era), call.Name, "(not listed)"})
 			}
@@ -72,14 +76,29 @@ func (s *Survey) Report(calls []ToolCall) (*Report, error) {
 	return r, nil
 }
 
-// judgeTool adds the row of one tool.
-func (r *Report) judgeTool(s *Survey, era protocol.Era, call ToolCall) {
+// judgeTool adds the row of one tool, and returns nil where it could not be judged.
+func (r *Report) judgeTool(s *Survey, era protocol.Era, call ToolCall) *Verdict {
 	v, err := s.Judge(era, call.Name, call.Arguments)
 	if err != nil {
 		r.addFailure(era, call.Name, err)
-		return
+		return nil
 	}
 	r.addVerdict(v)
+	return v
+}
+
+// compareEras notes a tool that asks in one era and gives its result in the other unasked.
+func (r *Report) compareEras(one, other *Verdict) {
+	if one == nil || other == nil || (len(one.Asks) == 0) == (len(other.Asks) == 0) {
+		return
+	}
+	if len(other.Asks) == 0 {
+		one, other = other, one
+	}
+	if one.Complete {
+		r.Found = true
+		r.addNote(one.Era, one.Tool, "acts without asking, but asks in "+eraName(other.Era))
+	}
 }
 
 func eraName(era protocol.Era) string {

@@ -3,6 +3,7 @@ package gosdk_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -144,6 +145,31 @@ func TestRefusalsKeepHeadersOfMiddleware(t *testing.T) {
 		if got := w.Header().Get("Access-Control-Allow-Origin"); w.Code != status ||
 			got != "https://app.example" {
 			t.Errorf("%s: got status %d, origin %q; want %d", body, w.Code, got, status)
+		}
+	}
+}
+
+// A body that is too long is refused in the SDK's words, in both eras.
+func TestLongBodiesAreRefusedAsByTheSDK(t *testing.T) {
+	opts := &mcp.StreamableHTTPOptions{MaxRequestBodyBytes: 200, Stateless: true}
+	server := mcp.NewServer(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+	find := func(*http.Request) *mcp.Server { return server }
+	a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Observer: event.Discard}})
+	for _, revision := range []string{modern, legacy} {
+		var texts [2]string
+		for i, h := range []http.Handler{mcp.NewStreamableHTTPHandler(find, opts),
+			newHandler(t, a, find, opts)} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/",
+				strings.NewReader(strings.Repeat(" ", 201)))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			r.Header.Set("MCP-Protocol-Version", revision)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			texts[i] = fmt.Sprint(w.Code, " ", w.Body)
+		}
+		if texts[1] != texts[0] || !strings.HasPrefix(texts[0], "413 ") {
+			t.Errorf("%s: got %q, the SDK alone answers %q", revision, texts[1], texts[0])
 		}
 	}
 }

@@ -159,8 +159,9 @@ func (h *httpHandler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, 
 		limited = http.MaxBytesReader(w, r.Body, h.maxBody)
 	}
 	body, err := io.ReadAll(limited)
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		http.Error(w, "the request body is too large", http.StatusRequestEntityTooLarge)
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok { // in the SDK's words
+		http.Error(w, fmt.Sprintf("request body exceeds %d bytes", long.Limit),
+			http.StatusRequestEntityTooLarge)
 	} else if err != nil {
 		http.Error(w, "the request body cannot be read", http.StatusBadRequest)
 	}

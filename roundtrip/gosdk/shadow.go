@@ -26,7 +26,8 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
-	if a.opts.UnmodifiedHandlers && a.opts.MustAsk {
+	sessionless := call.Version.Era() == protocol.Legacy && call.Push == nil
+	if a.opts.UnmodifiedHandlers && (a.opts.MustAsk || sessionless) {
 		all := *caps // else the SDK refuses questions before the middleware sees them
 		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{},
 			URL: &mcp.URLElicitationCapabilities{}}

@@ -5,6 +5,7 @@ package gosdk_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -268,5 +269,46 @@ func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
 				t.Errorf("got %q, and %q without the adapter", texts[1], texts[0])
 			}
 		})
+	}
+}
+
+// Without sessions a client of an older revision cannot be asked. An unmodified handler that has
+// a fallback of its own takes it, as it would without the adapter, and that is reported.
+func TestFallbackWithoutSessionsIsReported(t *testing.T) {
+	for _, mustAsk := range []bool{false, true} {
+		server := mcp.NewServer(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+		mcp.AddTool(server, &mcp.Tool{Name: "t"}, func(ctx context.Context,
+			req *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {
+			_, err := req.Session.Elicit(ctx, formQuestion())
+			if err != nil && !strings.Contains(err.Error(), "does not support") {
+				return nil, nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{
+				&mcp.TextContent{Text: "deleted unasked"}}}, nil, nil
+		})
+		var seen observer
+		a, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Observer: &seen},
+			UnmodifiedHandlers: true, MustAsk: mustAsk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := a.Handler(func(*http.Request) *mcp.Server { return server },
+			&mcp.StreamableHTTPOptions{Stateless: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoint, recorder := serve(t, h)
+		got := reached(t, dialSDK(t, newPerson(t, nil), false, legacy,
+			&mcp.StreamableClientTransport{Endpoint: endpoint,
+				HTTPClient: &http.Client{Transport: recorder}}))
+		if mustAsk {
+			if !isRefusal(got) {
+				t.Errorf("with MustAsk: got %q", got)
+			}
+			continue
+		}
+		if got != "deleted unasked" || seen.failedPushes(true) != 1 {
+			t.Errorf("got %q, and %d reports, want one", got, seen.failedPushes(true))
+		}
 	}
 }

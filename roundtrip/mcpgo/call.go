@@ -64,7 +64,8 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 		defer p.over.Store(true)
 	}
 	var last handlerOutcome[R]
-	result, err := a.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+	named := a.withNamedSession(ctx, &call)
+	result, err := a.funnel.Do(named, call, func(ctx context.Context) (protocol.Result, error) {
 		last = handlerOutcome[R]{}
 		if a.opts.UnmodifiedHandlers {
 			ctx = a.withClientShadow(ctx, call)

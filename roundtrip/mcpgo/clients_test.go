@@ -15,7 +15,6 @@ import (
 	hostclient "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
-	gosdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -109,8 +108,6 @@ func spell[B any](failed bool, blocks ...B) string {
 		case *protocol.TextContent:
 			texts = append(texts, b.Text)
 		case mcp.TextContent:
-			texts = append(texts, b.Text)
-		case *gosdk.TextContent:
 			texts = append(texts, b.Text)
 		default:
 			texts = append(texts, fmt.Sprintf("%T", b))
@@ -230,82 +227,4 @@ func (c hostPeer) resource(ctx context.Context, uri string) (string, error) {
 		return "", fmt.Errorf("contents of type %T", result.Contents[0])
 	}
 	return text.Text, nil
-}
-
-// The official Go SDK's client.
-type sdkPeer struct{ *gosdk.ClientSession }
-
-func dialGoSDK(t *testing.T, endpoint, revision string, who *person) peer {
-	return newGoSDK(t, &gosdk.StreamableClientTransport{Endpoint: endpoint}, revision, who)
-}
-
-func openGoSDK(t *testing.T, r io.ReadCloser, w io.WriteCloser, revision string, who *person) peer {
-	return newGoSDK(t, &gosdk.IOTransport{Reader: r, Writer: w}, revision, who)
-}
-
-func newGoSDK(t *testing.T, over gosdk.Transport, revision string, who *person) peer {
-	t.Helper()
-	opts := &gosdk.ClientOptions{Capabilities: &gosdk.ClientCapabilities{}}
-	if !who.mute {
-		opts = &gosdk.ClientOptions{
-			Capabilities: &gosdk.ClientCapabilities{RootsV2: &gosdk.RootCapabilities{},
-				Elicitation: &gosdk.ElicitationCapabilities{
-					Form: &gosdk.FormElicitationCapabilities{},
-					URL:  &gosdk.URLElicitationCapabilities{}}},
-			ElicitationHandler: func(_ context.Context,
-				r *gosdk.ElicitRequest) (*gosdk.ElicitResult, error) {
-				action, content := who.answer(r.Params.Message)
-				result := &gosdk.ElicitResult{Action: action}
-				if content != nil && r.Params.Mode != "url" {
-					return result, json.Unmarshal(content, &result.Content)
-				}
-				return result, nil
-			},
-			CreateMessageHandler: func(context.Context,
-				*gosdk.CreateMessageRequest) (*gosdk.CreateMessageResult, error) {
-				who.note("sampling")
-				return &gosdk.CreateMessageResult{Role: "assistant", Model: "m",
-					Content: &gosdk.TextContent{Text: summary}}, nil
-			},
-		}
-	}
-	c := gosdk.NewClient(&gosdk.Implementation{Name: "test", Version: "1"}, opts)
-	if !who.mute {
-		c.AddRoots(&gosdk.Root{URI: rootURI})
-	}
-	session, err := c.Connect(within(t), over,
-		&gosdk.ClientSessionOptions{ProtocolVersion: revision})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = session.Close() })
-	return sdkPeer{session}
-}
-
-func (c sdkPeer) tool(ctx context.Context, name string, args map[string]any) (string, error) {
-	params := &gosdk.CallToolParams{Name: name}
-	if args != nil {
-		params.Arguments = args
-	}
-	result, err := c.CallTool(ctx, params)
-	if err != nil {
-		return "", err
-	}
-	return spell(result.IsError, result.Content...), nil
-}
-
-func (c sdkPeer) prompt(ctx context.Context, name string) (string, error) {
-	result, err := c.GetPrompt(ctx, &gosdk.GetPromptParams{Name: name})
-	if err != nil {
-		return "", err
-	}
-	return spell(false, result.Messages[0].Content), nil
-}
-
-func (c sdkPeer) resource(ctx context.Context, uri string) (string, error) {
-	result, err := c.ReadResource(ctx, &gosdk.ReadResourceParams{URI: uri})
-	if err != nil {
-		return "", err
-	}
-	return result.Contents[0].Text, nil
 }

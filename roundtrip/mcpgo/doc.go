@@ -1,5 +1,5 @@
 // Package mcpgo lets a server that is built on mcp-go
-// (github.com/mark3labs/mcp-go, v1.2.1) ask the person behind the client in
+// (github.com/mark3labs/mcp-go, v1.2.0 or later) ask the person behind the client in
 // every revision of the protocol, without moving the server.
 //
 // # Three lines

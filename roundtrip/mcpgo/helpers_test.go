@@ -97,7 +97,7 @@ type link func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer, who *person)
 func links(revision string) map[string]link {
 	all := map[string]link{}
 	for name, dial := range map[string]func(*testing.T, string, string, *person) peer{
-		"rondo": dialRondo, "mcp-go": dialHost, "go-sdk": dialGoSDK,
+		"rondo": dialRondo, "mcp-go": dialHost,
 	} {
 		all[name+"/http"] = func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer,
 			who *person) peer {
@@ -108,7 +108,7 @@ func links(revision string) map[string]link {
 	}
 	for name, open := range map[string]func(*testing.T, io.ReadCloser, io.WriteCloser, string,
 		*person) peer{
-		"rondo": openRondo, "mcp-go": openHost, "go-sdk": openGoSDK,
+		"rondo": openRondo, "mcp-go": openHost,
 	} {
 		all[name+"/lines"] = func(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer,
 			who *person) peer {

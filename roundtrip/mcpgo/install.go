@@ -2,6 +2,7 @@ package mcpgo
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -68,6 +69,9 @@ type Adapter struct {
 	used      atomic.Bool // a server was installed
 	reports   reportsTable
 	flushes   flushTable
+	// sessionIDKey is the key of the ids that handlers see in place of mcp-go's empty one.
+	sessionIDKey  []byte
+	sessionIDRead sync.Once // a handler has read such an id of a caller without principal
 }
 
 // New returns an adapter, to be used for all servers of a process. Nil opts are the
@@ -77,7 +81,7 @@ type Adapter struct {
 // not behave as the adapter relies on. The first New of a process tests that on a server
 // of its own, and the error names what has changed.
 func New(opts *Options) (*Adapter, error) {
-	a := &Adapter{}
+	a := &Adapter{sessionIDKey: []byte(rand.Text())}
 	if opts != nil {
 		a.opts = *opts
 	}

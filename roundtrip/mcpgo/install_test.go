@@ -353,7 +353,7 @@ func TestWithoutRound(t *testing.T) {
 // TestEarlierRevision: the spelling of a question is that of the revision.
 func TestEarlierRevision(t *testing.T) {
 	const revision = "2025-06-18"
-	for _, name := range []string{"mcp-go/http", "mcp-go/lines", "go-sdk/http", "go-sdk/lines"} {
+	for _, name := range []string{"mcp-go/http", "mcp-go/lines"} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostServer()
 			addGuard(s)

@@ -238,7 +238,7 @@ func TestServerForEachRequest(t *testing.T) {
 	defer behind.Close()
 	for _, revision := range []string{modern, v20251125} {
 		for name, dial := range map[string]func(*testing.T, string, string, *person) peer{
-			"rondo": dialRondo, "mcp-go": dialHost, "go-sdk": dialGoSDK,
+			"rondo": dialRondo, "mcp-go": dialHost,
 		} {
 			t.Run(revision+"/"+name, func(t *testing.T) {
 				who := newPerson(nil)

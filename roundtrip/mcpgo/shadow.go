@@ -12,15 +12,18 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Session returns the client's own session where ctx has a shadow of it
+// Session returns the client's own session where ctx has one that stands for it
 // ([Options].UnmodifiedHandlers), and the session of ctx otherwise. Use it before a type
-// assertion to a concrete session type.
+// assertion to a concrete session type. Its id is mcp-go's, empty in revision 2026-07-28.
 func Session(ctx context.Context) server.ClientSession {
 	session := server.ClientSessionFromContext(ctx)
-	if s, ok := session.(interface{ realSession() server.ClientSession }); ok {
-		return s.realSession()
+	for {
+		s, ok := session.(interface{ realSession() server.ClientSession })
+		if !ok {
+			return session
+		}
+		session = s.realSession()
 	}
-	return session
 }
 
 // hostAsker handles the calls with which handlers ask in mcp-go.
@@ -59,8 +62,7 @@ func withShadowOf(ctx context.Context, asker hostAsker) context.Context {
 	if s == nil || session == nil {
 		return ctx
 	}
-	base := &shadowSession{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker,
-		asker), session}
+	base := &shadowSession{server.NewInProcessSessionWithHandlers("", asker, asker, asker), session}
 	if _, ok := session.(server.SessionWithTools); ok {
 		return s.WithContext(ctx, &shadowSessionWithTools{base})
 	}
@@ -77,7 +79,10 @@ type shadowSession struct {
 
 func (s *shadowSession) realSession() server.ClientSession { return s.real }
 
-// Initialize, and the methods below, delegate to the client's session.
+// SessionID, and the methods below, delegate to the client's session.
+func (s *shadowSession) SessionID() string { return s.real.SessionID() }
+
+// Initialize does nothing in most sessions.
 func (s *shadowSession) Initialize() { s.real.Initialize() }
 
 // Initialized reports whether notifications can be sent.

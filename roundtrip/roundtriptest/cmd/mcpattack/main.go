@@ -1,6 +1,7 @@
 // Mcpattack calls tools of an MCP server, in any language, and shows what they make of answers
 // that are none: era by era, which tools ask, which give after a decline, a cancel, a forged or a
-// missing answer the result that they give after an accept, and which lose answers.
+// missing answer the result that they give after an accept, which lose answers, and which ask in
+// one era and act without asking in the other.
 //
 //	go run github.com/rondo-mcp/rondo/roundtrip/roundtriptest/cmd/mcpattack \
 //		[-tool NAME=ARGUMENTS]... URL | -- COMMAND [ARGUMENT]...
@@ -12,7 +13,8 @@
 // A server behind OAuth gets what the environment variable MCPATTACK_AUTHORIZATION holds in the
 // header Authorization, such as "Bearer" and a token.
 //
-// The exit status is 1 if a tool fails open or loses answers, 2 if the server could not be judged.
+// The exit status is 1 if a tool fails open, loses answers or asks in one era alone, 2 if the
+// server could not be judged.
 package main
 
 import (

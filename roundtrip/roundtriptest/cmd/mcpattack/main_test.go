@@ -77,6 +77,14 @@ func newServer() (*server.Server, error) {
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("done"), nil
 		})
+	server.AddRawTool(srv, server.Tool{Name: "sometimes"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if call.Version.Era() == protocol.Legacy {
+				return server.Text("deleted"), nil
+			}
+			_, err := roundtrip.Ask[consent](ctx, "sure", "Delete it?")
+			return server.Text("deleted"), err
+		})
 	return srv, nil
 }
 
@@ -140,6 +148,17 @@ func TestToolThatLosesAnswersIsFound(t *testing.T) {
 		if row := rowOf(t, output, era, "forgets"); !strings.HasSuffix(row, " LOST") {
 			t.Errorf("%s: got %q, want LOST", era, row)
 		}
+	}
+}
+
+func TestToolThatAsksInOneEraAloneIsFound(t *testing.T) {
+	status, output := runCommand(t, "-tool", "sometimes")
+	if status != statusFound {
+		t.Errorf("exit status %d, want %d", status, statusFound)
+	}
+	const want = "2025-11-25 sometimes: acts without asking, but asks in 2026-07-28"
+	if !strings.Contains(output, want) {
+		t.Errorf("no note %q", want)
 	}
 }
 
