@@ -165,12 +165,11 @@ func (p *questioner) pushAndWait(ctx context.Context,
 		return nil, err
 	}
 	defer w.endWaiting()
-	var took time.Duration
-	raw, err := p.pushQuestion(&w.Context, downgraded, &took)
+	raw, err := p.pushQuestion(&w.Context, downgraded, &w.took)
 	if err = w.awaitResume(ctx, err); err != nil {
 		return nil, err
 	}
-	return p.acceptPushed(ctx, question, fields, raw, took)
+	return p.acceptPushed(ctx, question, fields, raw, w.took.waited)
 }
 
 // preparePush returns the question as it is put to the client, and its form if it has one, or

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
@@ -210,11 +209,11 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 		return false, err
 	}
 	asked := p.describeInPlace(missing, requests, p.funnel.opts.MaxRounds-1-again)
-	responses, took, err := p.pushAll(ctx, requests, asked)
+	pushed, err := p.pushAll(ctx, requests, asked)
 	if err != nil {
 		return false, err
 	}
-	return r.acceptInPlace(ctx, p, missing, responses, took), nil
+	return r.acceptInPlace(ctx, p, missing, pushed), nil
 }
 
 // acceptInPlace records answers and reports them to the observer. It reports whether any of
@@ -222,10 +221,10 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 //
 //go:noinline
 func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question,
-	responses protocol.InputResponses, took []time.Duration) (usable bool) {
-	usable, dropped := r.recordInPlace(ctx, p, missing, responses, took)
+	pushed *pushedAnswers) (usable bool) {
+	usable, dropped := r.recordInPlace(ctx, p, missing, pushed)
 	if usable && !p.funnel.silent {
-		r.reportInPlace(ctx, p, missing, took)
+		r.reportInPlace(ctx, p, missing, pushed.took)
 	}
 	if len(dropped) > 0 {
 		p.observe(ctx, event.AnswersDropped{Where: p.where, Dropped: dropped})
@@ -302,16 +301,15 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 
 // recordInPlace records what the client answered.
 func (r *run) recordInPlace(ctx context.Context, p *questioner, missing []Question,
-	responses protocol.InputResponses,
-	took []time.Duration) (usable bool, dropped []event.Dropped) {
+	pushed *pushedAnswers) (usable bool, dropped []event.Dropped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return false, nil
 	}
 	for i, q := range missing {
-		outcome, content, err := p.interpretAfter(ctx, q.request.Kind(), responses[i].Result,
-			took[i])
+		outcome, content, err := p.interpretAfter(ctx, q.request.Kind(),
+			pushed.responses[i].Result, pushed.took[i].waited)
 		if err != nil {
 			dropped = append(dropped, event.Dropped{Key: q.key, Reason: event.DropMalformed})
 			continue
@@ -332,7 +330,7 @@ func (r *run) recordInPlace(ctx context.Context, p *questioner, missing []Questi
 // reportInPlace reports the answers that were just recorded: those of this round that have not
 // been announced.
 func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question,
-	took []time.Duration) {
+	took []pushTime) {
 	for i := range questions {
 		r.mu.Lock()
 		a := r.findAnswerLocked(questions[i].key)
@@ -343,7 +341,7 @@ func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Ques
 		r.mu.Unlock()
 		if due {
 			p.reportAnswered(ctx, &claims.Question{Key: a.key, Kind: a.kind, Digest: a.digest,
-				Mark: a.mark}, a.outcome, took[i])
+				Mark: a.mark}, a.outcome, took[i].waited)
 		}
 	}
 }

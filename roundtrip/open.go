@@ -63,10 +63,9 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 // carried. Nobody else can have it, so the guard is not asked. In a funnel with
 // Sealing Unsealed the state is the author's own text and says nothing.
 func (e *exchange) openLocalState(
-	ctx context.Context, responses protocol.InputResponses, took []time.Duration,
-	state protocol.RequestState,
+	ctx context.Context, pushed *pushedAnswers, state protocol.RequestState,
 ) (*run, error) {
-	r := e.openRun(&run{took: took}, responses, state)
+	r := e.openRun(&run{took: pushed.took}, pushed.responses, state)
 	r.opened = time.Now()
 	if e.wait.localState == nil {
 		return r, nil

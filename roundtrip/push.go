@@ -39,7 +39,7 @@ func (r *run) pushReturned(
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
-	responses, took, err := r.pushAll(parent, asks.InputRequests, r.wait.requested)
+	pushed, err := r.pushAll(parent, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = sleep.For(ctx, statePause)
 	}
@@ -47,7 +47,7 @@ func (r *run) pushReturned(
 		refused, err = r.refuseUnasked(ctx, asks, err)
 		return nil, refused, err
 	}
-	next, err = r.openLocalState(ctx, responses, took, asks.RequestState)
+	next, err = r.openLocalState(ctx, pushed, asks.RequestState)
 	return next, nil, err
 }
 
@@ -75,90 +75,105 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 	return r.answerRefusal(cannotAsk(err))
 }
 
+// pushedAnswers are the answers to questions that were pushed together.
+type pushedAnswers struct {
+	responses protocol.InputResponses
+	took      []pushTime
+
+	room struct { // for one, as a rule
+		response [1]protocol.KeyedResponse
+		took     [1]pushTime
+	}
+}
+
+// A pushTime is how long an answer took.
+type pushTime struct {
+	written time.Time // when the question was
+	waited  time.Duration
+}
+
 // pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. It returns how long each answer took, too. It observes asked, if not nil,
-// once the call may wait: a call that may not has asked nothing.
+// of them has failed. It observes asked, if not nil, once the call may wait: a call that may not
+// has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
-) (protocol.InputResponses, []time.Duration, error) {
-	took := make([]time.Duration, len(requests))
+) (*pushedAnswers, error) {
+	pushed := &pushedAnswers{responses: protocol.InputResponses{}}
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)
-		return protocol.InputResponses{}, took, nil
+		return pushed, nil
 	}
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer w.endWaiting()
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
-		responses, err := p.pushSeveral(&w.Context, requests, took)
-		return responses, took, w.awaitResume(ctx, err)
+		return pushed, w.awaitResume(ctx, p.pushSeveral(&w.Context, requests, pushed))
 	}
-	answer, err := p.pushQuestion(&w.Context, requests[0].Request, &took[0])
-	responses, err := answerOne(ctx, requests[0].Key, answer, w.awaitResume(ctx, err))
-	return responses, took, err
+	answer, err := p.pushQuestion(&w.Context, requests[0].Request, &pushed.room.took[0])
+	return pushed, pushed.addOne(ctx, requests[0].Key, answer, w.awaitResume(ctx, err))
 }
 
-// answerOne returns the answer to the one question that was asked under ctx, or why there is
+// addOne adds the answer to the one question that was asked under ctx, or returns why there is
 // none. It is not inlined, for the stack of calls that wait.
 //
 //go:noinline
-func answerOne(ctx context.Context, key string, answer json.RawMessage,
-	err error) (protocol.InputResponses, error) {
+func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawMessage,
+	err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
-		return nil, cause
+		return cause
 	}
 	if err != nil {
-		return nil, fmt.Errorf("question %q: %w", key, err)
+		return fmt.Errorf("question %q: %w", key, err)
 	}
-	return protocol.InputResponses{{Key: key, Result: answer}}, nil
+	a.room.response[0] = protocol.KeyedResponse{Key: key, Result: answer}
+	a.responses, a.took = a.room.response[:], a.room.took[:]
+	return nil
 }
 
 // pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
 // others by cancelling ctx, of which theirs are children.
 func (p *questioner) pushSeveral(ctx *lazyctx.Context,
-	requests protocol.InputRequests, took []time.Duration) (protocol.InputResponses, error) {
-	responses := make(protocol.InputResponses, len(requests))
+	requests protocol.InputRequests, pushed *pushedAnswers) error {
+	pushed.responses = make(protocol.InputResponses, len(requests))
+	pushed.took = make([]pushTime, len(requests))
 	var pushes sync.WaitGroup
 	for i, q := range requests {
 		pushes.Go(func() {
 			one := &lazyctx.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
-			answer, err := p.pushQuestion(one, q.Request, &took[i])
+			answer, err := p.pushQuestion(one, q.Request, &pushed.took[i])
 			if err != nil {
 				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
 				return
 			}
-			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
+			pushed.responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
 		})
 	}
 	pushes.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	return responses, nil
+	return context.Cause(ctx)
 }
 
 var errHumanTimeout = errors.New("nobody answered in time")
 
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
-// the flow ends. took is set to the time from the writing of the question to the answer.
+// the flow ends. took is set.
 func (p *questioner) pushQuestion(ctx *lazyctx.Context,
-	question protocol.InputRequest, took *time.Duration) (answer json.RawMessage, err error) {
+	question protocol.InputRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
-	extend, written := func() { timer.Reset(p.questionTimeout()) }, time.Now()
-	timed, ok := p.call.Push.(TimedPusher)
-	if ok {
-		answer, err = timed.PushTimed(ctx, question, extend, func() { written = time.Now() })
+	extend := func() { timer.Reset(p.questionTimeout()) }
+	took.written = time.Now()
+	if timed, ok := p.call.Push.(TimedPusher); ok {
+		answer, err = timed.PushTimed(ctx, question, extend, func() { took.written = time.Now() })
 	} else {
 		answer, err = p.call.Push.Push(ctx, question, extend)
 	}
-	*took = time.Since(written)
+	took.waited = time.Since(took.written)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		if errors.Is(err, waiting.ErrClosing) {

@@ -8,13 +8,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// callHandler calls the handler. One that returns the URL elicitation error for visits to which the
-// person has just agreed is called again while the request is held, as [Await] holds it: asking for
-// them once more at once would use up the rounds of the flow before anybody can be done there. It
-// runs after one second, then after twice as long each time. Between its runs the call waits, so
-// what it does when the visits are finished counts as running.
-func (r *run) callHandler(handler Handler) (protocol.Result, error) {
-	result, err := handler(&r.ctx)
+// repeatHandler gets what the handler has returned. A handler that returns the URL elicitation
+// error for visits to which the person has just agreed is called again while the request is held,
+// as [Await] holds it: asking for them once more at once would use up the rounds of the flow before
+// anybody can be done there. It runs after one second, then after twice as long each time. Between
+// its runs the call waits, so what it does when the visits are finished counts as running.
+func (r *run) repeatHandler(handler Handler, result protocol.Result,
+	err error) (protocol.Result, error) {
 	repeated := r.repeatedVisits(err)
 	began := time.Now()
 	for pause := visitPoll; len(repeated) > 0; pause *= 2 {

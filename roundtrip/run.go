@@ -36,7 +36,7 @@ type run struct {
 	prior          *claims.Claims          // of the run before, nil in a first run
 	answersDropped int                     // of the responses
 	waited         time.Duration           // from the seal of the state to its arrival
-	took           []time.Duration         // each of the responses in a session, else nil
+	took           []pushTime              // each of the responses in a session, else nil
 
 	mu      sync.Mutex
 	answers []*answer
@@ -165,20 +165,26 @@ func (r *run) invokeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
 	r.ctx.Context, r.ctx.run = ctx, r
+	defer r.endHandler(ctx, &result, &err)
+	if result, err = handler(&r.ctx); err != nil {
+		return r.repeatHandler(handler, result, err)
+	}
+	return result, nil
+}
+
+// endHandler is called by invokeHandler when the handler has returned or panicked.
+func (r *run) endHandler(ctx context.Context, result *protocol.Result, err *error) {
 	defer r.closeRun()
-	defer func() {
-		if !r.isDecided() {
-			return
+	if !r.isDecided() {
+		return
+	}
+	if v := recover(); v != nil {
+		if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
+			r.noteActed() // the handler has not come to where it wanted to
+			r.reportPanic(ctx, v)
 		}
-		if v := recover(); v != nil {
-			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
-				r.noteActed() // the handler has not come to where it wanted to
-				r.reportPanic(ctx, v)
-			}
-			result, err = nil, ErrPending
-		}
-	}()
-	return r.callHandler(handler)
+		*result, *err = nil, ErrPending
+	}
 }
 
 // isDecided reports whether the outcome of the run is fixed whatever the handler still does or

@@ -46,7 +46,7 @@ func (r *run) sortAnswers(ctx context.Context) {
 		case q != nil:
 			waited := r.waited
 			if r.took != nil {
-				waited = r.took[i]
+				waited = r.took[i].waited
 			}
 			r.acceptAnswer(ctx, q, response.Result, waited)
 		case unsolicited > 0:

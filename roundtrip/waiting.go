@@ -254,8 +254,9 @@ type openWait struct {
 	watched    waiting.Wait
 	questioner *questioner
 	wait       *callWait
-	own        bool // the questions are of no call that runs
-	run        *run // that it is attached to, nil: none
+	own        bool     // the questions are of no call that runs
+	run        *run     // that it is attached to, nil: none
+	took       pushTime // of a question that is pushed alone
 }
 
 // beginWaiting marks the call as waiting for a person until endWaiting is called on what it

@@ -363,8 +363,9 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	}
 	wantFields(t, entries[0], map[string]any{"target": "delete", "kind": "elicitation.form",
 		"outcome": "refused",
-		"error": "push elicitation/create: no session; return roundtrip.InputRequired from the " +
-			"handler instead"})
+		"error": "push elicitation/create: no session; ask in rounds instead, which clients of " +
+			"every revision understand: with roundtrip.Ask, or return roundtrip.InputRequired " +
+			"from the handler"})
 	wantFields(t, entries[1], map[string]any{"outcome": "tolerated",
 		"error": "the client answered with an error, code -32000"})
 	wantFields(t, entries[2], map[string]any{"error": `line\nbreak`})

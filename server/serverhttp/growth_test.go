@@ -69,7 +69,8 @@ func TestInitializeGrowth(t *testing.T) {
 		growthtest.Input{Name: "settings", Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`,
 			`1]}}}}}`), RefusedFrom: growthtest.Medium / 2},
 		growthtest.Input{Name: "broken settings",
-			Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`, `1]},"b":1}}}}`), RefusedFrom: growthtest.Medium / 2},
+			Make:        growthtest.Repeat(head+`"a":{"x":[`, `{},`, `1]},"b":1}}}}`),
+			RefusedFrom: growthtest.Medium / 2},
 	)
 }
 
