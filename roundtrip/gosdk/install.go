@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -70,6 +71,8 @@ type Adapter struct {
 	extendByToken sync.Map // progress token → func()
 	// reports has the progress notifications of calls.
 	reports sync.Map // reportsKey → *reports
+	// toldSessionless is set when errSessionless has been reported.
+	toldSessionless atomic.Bool
 }
 
 // New returns an adapter, to be used for all servers of a process. Nil opts are the

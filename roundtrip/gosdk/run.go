@@ -113,8 +113,7 @@ func (c *call) shadowVersion() protocol.Version {
 	switch {
 	case c.returnsQuestions:
 		return protocol.V20260728
-	case c.adapter.opts.UnmodifiedHandlers && (modern || c.adapter.opts.MustAsk || c.Push == nil),
-		c.sdkSaysModern:
+	case c.adapter.opts.UnmodifiedHandlers && (modern || c.adapter.opts.MustAsk), c.sdkSaysModern:
 		return protocol.V20251125
 	}
 	return ""

@@ -26,8 +26,7 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
-	sessionless := call.Version.Era() == protocol.Legacy && call.Push == nil
-	if a.opts.UnmodifiedHandlers && (a.opts.MustAsk || sessionless) {
+	if a.opts.UnmodifiedHandlers && a.opts.MustAsk {
 		all := *caps // else the SDK refuses questions before the middleware sees them
 		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{},
 			URL: &mcp.URLElicitationCapabilities{}}

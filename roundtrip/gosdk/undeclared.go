@@ -59,8 +59,13 @@ func sdkRefusals() []string {
 	return []string{"client does not support elicitation", `client does not support "form" elicitation`, `client does not support "url" elicitation`}
 }
 
+// errSessionless is reported once: what handlers do then is not noticed.
+var errSessionless = errors.New("clients of older revisions cannot be asked without sessions, and " +
+	"handlers may act unasked; set MustAsk where they must not")
+
 // reportUnasked reports a handler that failed because the SDK refused to ask. A handler
-// that ignores the refusal is not noticed; see [Options].MustAsk.
+// that ignores the refusal is not noticed, see [Options].MustAsk; where there are no sessions the
+// first call is reported in its place.
 func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) {
 	if !c.adapter.opts.UnmodifiedHandlers || c.Capabilities.Elicitation != nil &&
 		c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
@@ -70,6 +75,10 @@ func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) 
 		err = r.GetError()
 	}
 	if err == nil {
+		if c.Version.Era() == protocol.Legacy && c.Push == nil && !c.adapter.opts.MustAsk &&
+			c.adapter.toldSessionless.CompareAndSwap(false, true) {
+			c.adapter.funnel.NoteFailedPush(ctx, c.Call, protocol.KindElicitForm, errSessionless, true)
+		}
 		return
 	}
 	for _, text := range sdkRefusals() {

@@ -69,13 +69,6 @@ func TestOnePrincipalCannotFillTheBucket(t *testing.T) {
 	}
 	spent(t, a.Claim(ctx, "state1", "mallory", print1, inAnHour()))
 
-	// A claim that is given up makes room for another.
-	if err := a.Release(ctx, "state0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Claim(ctx, "instead", "mallory", print1, inAnHour()); err != nil {
-		t.Errorf("after a release: %v", err)
-	}
 	stored(t, js, natsguard.DefaultBucket, (smallShare+10)*512)
 }
 
