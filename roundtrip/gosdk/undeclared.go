@@ -77,7 +77,8 @@ func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) 
 	if err == nil {
 		if c.Version.Era() == protocol.Legacy && c.Push == nil && !c.adapter.opts.MustAsk &&
 			c.adapter.toldSessionless.CompareAndSwap(false, true) {
-			c.adapter.funnel.NoteFailedPush(ctx, c.Call, protocol.KindElicitForm, errSessionless, true)
+			c.adapter.funnel.NoteFailedPush(ctx, c.Call, protocol.KindElicitForm, errSessionless,
+				true)
 		}
 		return
 	}
