@@ -2,6 +2,7 @@ package gosdk
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -71,6 +72,8 @@ type Adapter struct {
 	extendByToken sync.Map // progress token → func()
 	// reports has the progress notifications of calls.
 	reports sync.Map // reportsKey → *reports
+	// sessionIDKey is the key of the ids that unmodified handlers see in revision 2026-07-28.
+	sessionIDKey []byte
 	// toldSessionless is set when errSessionless has been reported.
 	toldSessionless atomic.Bool
 }
@@ -82,7 +85,7 @@ type Adapter struct {
 // not behave as the adapter relies on. The first New of a process tests that on a server
 // of its own, and the error names what has changed.
 func New(opts *Options) (*Adapter, error) {
-	a := &Adapter{}
+	a := &Adapter{sessionIDKey: []byte(rand.Text())}
 	if opts != nil {
 		a.opts = *opts
 	}

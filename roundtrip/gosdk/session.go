@@ -49,7 +49,7 @@ func findRun(ctx context.Context, session any) *handlerRun {
 			return nil
 		}
 	case interface{ ID() string }:
-		if session.ID() != run.call.session.ID() {
+		if id := session.ID(); id != run.call.session.ID() && id != run.visible.ID() {
 			return nil
 		}
 	}

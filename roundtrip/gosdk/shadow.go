@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/owner"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -39,7 +40,11 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	n.state.NegotiatedProtocolVersion = string(version)
 	n.state.LogLevel = "debug" // the client's session, which gets the messages, filters
 	n.options.State = &n.state
-	n.connection = shadowConnection{id: call.session.ID(), closed: make(chan struct{}),
+	id := call.session.ID()
+	if id == "" && call.Version.Era() == protocol.Modern { // else it would look like one tenant
+		id = owner.SessionName(a.sessionIDKey, call.Principal)
+	}
+	n.connection = shadowConnection{id: id, closed: make(chan struct{}),
 		replies: make(chan jsonrpc.Message, 1)}
 	session, err := call.server.Connect(context.WithoutCancel(run.ctx),
 		shadowTransport{&n.connection}, &n.options)

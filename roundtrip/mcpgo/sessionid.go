@@ -2,10 +2,6 @@ package mcpgo
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 
 	"github.com/mark3labs/mcp-go/server"
@@ -62,9 +58,9 @@ func (a *Adapter) withNamedSession(ctx context.Context, call *roundtrip.Call) co
 	if s == nil || !ok || call.Version.Era() == protocol.Legacy || session.SessionID() != "" {
 		return ctx
 	}
-	named := &namedSession{httpSession: real}
+	named := &namedSession{httpSession: real,
+		id: owner.SessionName(a.sessionIDKey, call.Principal)}
 	if call.Principal.Anonymous() {
-		named.id = rand.Text()
 		where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}
 		named.warned = func() {
 			a.sessionIDRead.Do(func() {
@@ -72,10 +68,6 @@ func (a *Adapter) withNamedSession(ctx context.Context, call *roundtrip.Call) co
 				a.opts.Observer.Observe(ctx, event.ServerBug{Where: where, Err: errSessionIDRead})
 			})
 		}
-	} else {
-		mac := hmac.New(sha256.New, a.sessionIDKey)
-		mac.Write(owner.AppendPrincipal(nil, call.Principal))
-		named.id = hex.EncodeToString(mac.Sum(nil))
 	}
 	return s.WithContext(ctx, named)
 }

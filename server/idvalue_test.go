@@ -1,0 +1,30 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// Two spellings of one number are one id, which goes back as it came.
+func TestIDsOnLinesHaveValues(t *testing.T) {
+	h := newHarness(t, nil)
+	addAsk(h.Server, false)
+	c := newTypist(t, t.Context(), h.Server)
+	call := func(id string) {
+		c.say(strings.Replace(askCall, `"id":1`, `"id":`+id, 1))
+	}
+	c.say(`{"jsonrpc":"2.0","id":7.0,"method":"ping"}`)
+	c.expect(`"id":7.0`)
+	c.say(`{"jsonrpc":"2.0","id":"\u0061","method":"ping"}`)
+	c.expect(`"id":"\u0061"`)
+	call("100")
+	c.expect("elicitation/create")
+	call("1e2")
+	c.expect(`"id":1e2`, "a request with this id is running")
+	call(`"100"`)
+	c.expect("elicitation/create")
+	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.00E+2}}`)
+	c.expect("notifications/cancelled") // the question of 100 is withdrawn
+	call("100.0")
+	c.expect("elicitation/create") // the id is free again
+}
