@@ -24,8 +24,6 @@ const checks = ".ci/run"
 var elsewhere = map[string]string{
 	"go test ./...":                "readme_tests", // reads it from README.md
 	"go run ./examples/quickstart": "go run ./examples/quickstart",
-	"go run ./examples/writeonce":  "go run ./examples/writeonce",
-	"go run ./examples/wizard":     "go run ./examples/wizard",
 }
 
 // benchmarking is the page whose commands take minutes, or write files. They are built, no more.
