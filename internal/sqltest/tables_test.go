@@ -35,7 +35,7 @@ func testTables(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB)
 		"states that are unique in some rows only": {"alter table rondo_states rename to old",
 			"create table rondo_states as select * from old", "drop table old",
 			"create index rondo_states_expires on rondo_states (service, expires)",
-			"create unique index some on rondo_states (service, key) where expires > 0"},
+			"create unique index partial_key on rondo_states (service, key) where expires > 0"},
 		"use that is not unique": {"alter table rondo_usage rename to old",
 			"create table rondo_usage as select * from old"},
 		"no index of what expires": {"drop index rondo_claims_expires"},
