@@ -82,7 +82,7 @@ type Guard struct {
 	timeout time.Duration
 
 	mu       sync.Mutex
-	claiming map[string]struct{}     // the keys for which Claim runs
+	claiming map[string]struct{}    // the keys for which Claim runs
 	unsure   *quota.Store[[16]byte] // holders of claims that may have been stored, by unsureKey
 }
 

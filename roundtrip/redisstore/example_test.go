@@ -6,18 +6,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 )
 
 // A forwarder: the keys come from the environment of the fleet, as keys.KeyringFromEnv reads
 // them.
-func ExampleNew() {
+func ExampleNewQuestionStore() {
 	client := redis.NewClient(&redis.Options{
 		Addr: "redis.internal:6379", ContextTimeoutEnabled: true,
 	})
 	defer client.Close()
-	store, err := redisstore.New(client, nil)
+	store, err := redisstore.NewQuestionStore(client, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -44,8 +44,8 @@ func ExampleNew() {
 }
 
 // Without a client there is no store.
-func ExampleNew_noClient() {
-	_, err := redisstore.New(nil, nil)
+func ExampleNewQuestionStore_noClient() {
+	_, err := redisstore.NewQuestionStore(nil, nil)
 	fmt.Println(err)
 	// Output: redisstore: there is no client
 }

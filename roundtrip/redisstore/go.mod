@@ -1,4 +1,4 @@
-module github.com/rondo-mcp/rondo/elicitation/redisstore
+module github.com/rondo-mcp/rondo/roundtrip/redisstore
 
 go 1.26.0
 

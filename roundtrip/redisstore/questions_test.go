@@ -14,12 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/redisstore"
+	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 )
 
-func newStore(t *testing.T, connect func() *redis.Client) *redisstore.Store {
+func newQuestionStore(t *testing.T, connect func() *redis.Client) *redisstore.QuestionStore {
 	t.Helper()
-	s, err := redisstore.New(connect(), nil)
+	s, err := redisstore.NewQuestionStore(connect(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ var key = strings.Repeat("0", 64)
 
 func TestRecords(t *testing.T) {
 	connect := startRedis(t)
-	s, ctx := newStore(t, connect), t.Context()
+	s, ctx := newQuestionStore(t, connect), t.Context()
 	if _, _, err := s.Get(ctx, key); !errors.Is(err, elicitation.ErrNoRecord) {
 		t.Errorf("get of nothing: %v", err)
 	}
@@ -55,14 +55,14 @@ func TestRecords(t *testing.T) {
 		string(end) != "first" || err != nil {
 		t.Errorf("got %q, %q, %v", record, end, err)
 	}
-	ttl, err := connect().PTTL(ctx, redisstore.DefaultPrefix+key).Result()
+	ttl, err := connect().PTTL(ctx, "rondo:question:"+key).Result()
 	if err != nil || ttl < 50*time.Minute || ttl > time.Hour {
 		t.Errorf("it lasts %v, %v", ttl, err)
 	}
 }
 
 func TestRecordsExpire(t *testing.T) {
-	s, ctx := newStore(t, startRedis(t)), t.Context()
+	s, ctx := newQuestionStore(t, startRedis(t)), t.Context()
 	if err := s.Put(ctx, key, []byte("x"), 20*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,10 @@ func TestRecordsExpire(t *testing.T) {
 // TestOneEndDecides, of many at the same time.
 func TestOneEndDecides(t *testing.T) {
 	connect, ctx := startRedis(t), t.Context()
-	stores := []*redisstore.Store{newStore(t, connect), newStore(t, connect), newStore(t, connect)}
+	var stores [3]*redisstore.QuestionStore
+	for i := range stores {
+		stores[i] = newQuestionStore(t, connect)
+	}
 	for n := range 50 {
 		key := fmt.Sprintf("%064x", n)
 		if err := stores[0].Put(ctx, key, []byte("x"), time.Hour); err != nil {
@@ -110,8 +113,8 @@ func TestOneEndDecides(t *testing.T) {
 // TestPrefix keeps stores apart that share a server.
 func TestPrefix(t *testing.T) {
 	connect, ctx := startRedis(t), t.Context()
-	s := newStore(t, connect)
-	other, err := redisstore.New(connect(), &redisstore.Options{Prefix: "other:"})
+	s := newQuestionStore(t, connect)
+	other, err := redisstore.NewQuestionStore(connect(), &redisstore.QuestionOptions{Prefix: "other:"})
 	if err != nil {
 		t.Fatal(err)
 	}

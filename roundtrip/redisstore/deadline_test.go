@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/redisstore"
+	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 )
 
 // TestSilentRedis is one that accepts connections and answers nothing: calls end with their
@@ -27,7 +27,7 @@ func TestSilentRedis(t *testing.T) {
 		ReadTimeout: never, WriteTimeout: never, DialTimeout: never,
 	})
 	defer client.Close()
-	s, err := redisstore.New(client, nil)
+	s, err := redisstore.NewQuestionStore(client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

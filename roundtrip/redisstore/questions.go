@@ -12,36 +12,37 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// DefaultPrefix begins the keys in Redis.
-const DefaultPrefix = "rondo:question:"
-
-// Options configure a [Store]. The zero value is good.
-type Options struct {
+// QuestionOptions configure a [QuestionStore]. The zero value is good.
+type QuestionOptions struct {
 	// Prefix begins the keys. Routers with a common store have the same. Empty:
-	// [DefaultPrefix].
+	// "rondo:question:".
 	Prefix string
 }
 
-// A Store is an [elicitation.Store] on Redis. It may be used concurrently. It starts no
+const defaultQuestionPrefix = "rondo:question:"
+
+// A QuestionStore is an [elicitation.Store] on Redis. It may be used concurrently. It starts no
 // goroutines and needs no closing; the client stays the caller's.
-type Store struct {
+type QuestionStore struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-var _ elicitation.Store = (*Store)(nil)
+var _ elicitation.Store = (*QuestionStore)(nil)
 
-// New returns a store that uses client, of a server, of a cluster or with sentinels. It does
-// not connect. The client should have ContextTimeoutEnabled, so that calls end with the
+// NewQuestionStore returns a store that uses client, of a server, of a cluster or with sentinels.
+// It does not connect. The client should have ContextTimeoutEnabled, so that calls end with the
 // deadlines of their contexts, and read from no replicas: see the package comment.
-func New(client redis.UniversalClient, opts *Options) (*Store, error) {
+func NewQuestionStore(
+	client redis.UniversalClient, opts *QuestionOptions,
+) (*QuestionStore, error) {
 	if client == nil {
-		return nil, errors.New("redisstore: there is no client")
+		return nil, errNoClient
 	}
 	if opts == nil {
-		opts = &Options{}
+		opts = &QuestionOptions{}
 	}
-	return &Store{client: client, prefix: cmp.Or(opts.Prefix, DefaultPrefix)}, nil
+	return &QuestionStore{client: client, prefix: cmp.Or(opts.Prefix, defaultQuestionPrefix)}, nil
 }
 
 // The fields of the hash of a question.
@@ -51,7 +52,7 @@ const (
 )
 
 // Put implements [elicitation.Store].
-func (s *Store) Put(
+func (s *QuestionStore) Put(
 	ctx context.Context, key string, record []byte, ttl time.Duration,
 ) error {
 	name := s.prefix + key
@@ -67,7 +68,7 @@ func (s *Store) Put(
 }
 
 // Get implements [elicitation.Store].
-func (s *Store) Get(ctx context.Context, key string) (record, end []byte, err error) {
+func (s *QuestionStore) Get(ctx context.Context, key string) (record, end []byte, err error) {
 	fields, err := s.client.HMGet(ctx, s.prefix+key, fieldRecord, fieldEnd).Result()
 	if err != nil {
 		return nil, nil, fmt.Errorf("redisstore: get: %w", err)
@@ -96,7 +97,7 @@ return ARGV[1]
 `)
 
 // End implements [elicitation.Store].
-func (s *Store) End(ctx context.Context, key string, end []byte) (ended []byte, err error) {
+func (s *QuestionStore) End(ctx context.Context, key string, end []byte) (ended []byte, err error) {
 	text, err := endOnce.Run(ctx, s.client, []string{s.prefix + key}, end).Text()
 	switch {
 	case errors.Is(err, redis.Nil):

@@ -309,7 +309,7 @@ func TestForwarders(t *testing.T) {
 	between := &proxy{t: t, upstream: tools.URL}
 	for range 3 {
 		between.processors = append(between.processors,
-			newProcessor(t, newStore(t, connect), ring))
+			newProcessor(t, newQuestionStore(t, connect), ring))
 	}
 	front := httptest.NewServer(between)
 	defer front.Close()
