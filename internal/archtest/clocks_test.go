@@ -33,7 +33,7 @@ var notAboutPeople = map[string]string{
 	"clienthttp.MinRetry":                "the pause before a broken stream is resumed",
 	"elicitation.Bus.Claim":              "given by the router",
 	"elicitation.Store.Put":              "given by the router",
-	"redisstore.Store.Put":               "given by the router",
+	"redisstore.QuestionStore.Put":       "given by the router",
 	"natsbus.DefaultOpenTimeout":         "the start of a replica",
 	"elicitation.Options.RetryAfter":     "what a refused upstream is told",
 	"elicitation.Options.SweepInterval":  "a report about hosts",

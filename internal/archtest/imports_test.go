@@ -53,6 +53,7 @@ var helpers = map[string]bool{
 	"internal/debtest":      true,
 	"internal/gatewaytest":  true,
 	"internal/growthtest":   true,
+	"internal/guardchaos":   true,
 	"internal/leaktest":     true,
 	"internal/oauthtest":    true,
 	"internal/proctest":     true,

@@ -1,0 +1,5 @@
+//go:build postgres && soak
+
+package sqltest_test
+
+const chaosFlows = 1000

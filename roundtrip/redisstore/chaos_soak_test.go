@@ -1,0 +1,5 @@
+//go:build redis && soak
+
+package redisstore_test
+
+const chaosFlows = 1000

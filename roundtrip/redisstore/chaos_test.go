@@ -1,0 +1,109 @@
+//go:build redis
+
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rondo-mcp/rondo/internal/guardchaos"
+	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+func openReplica(ctx context.Context, address string) (store.Guard, error) {
+	return redisstore.New(ctx, redis.NewClient(&redis.Options{Addr: address,
+		ContextTimeoutEnabled: true}), nil)
+}
+
+func runAsReplica() bool { return guardchaos.ServeReplica(openReplica) }
+
+func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardchaos.Plan {
+	return guardchaos.Plan{
+		Flows: chaosFlows, Copies: 5, Retries: 60, Store: proxy.Address(), Every: time.Second,
+		ExpireLeases: func() {
+			eachClaim(t, client, func(key string) error {
+				return client.HSet(t.Context(), key, "lease", 0).Err()
+			})
+		},
+	}
+}
+
+// TestChaos has flows charged while replicas and Redis are killed and connections are cut. Redis
+// keeps an append-only file. No flow is charged twice.
+func TestChaos(t *testing.T) {
+	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
+	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
+	setBirth(t, client, time.Now().Add(-24*time.Hour))
+	plan := planOf(t, proxy, client)
+	plan.Trouble = []func(){
+		proxy.Cut,
+		func() { server.kill(); server.start() },
+	}
+	report := guardchaos.Run(t, plan)
+	t.Log(report)
+	if report.Double > 0 || report.Open > 0 || report.Served < chaosFlows*8/10 {
+		t.Error("each flow must be charged once at most, and its client must learn that")
+	}
+}
+
+// TestChaosOfAnEmptyRedis loses all that Redis knows, once, in the middle. No flow is charged
+// twice: those under way are refused, and so are new ones for a while.
+func TestChaosOfAnEmptyRedis(t *testing.T) {
+	server := startServer(t)
+	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
+	setBirth(t, client, time.Now().Add(-24*time.Hour))
+	plan := planOf(t, proxy, client)
+	plan.Flows, plan.Retries, plan.Every = chaosFlows/3, 5, 2*time.Second
+	emptied := false
+	plan.Trouble = []func(){func() {
+		if !emptied {
+			server.kill()
+			server.start()
+			emptied = true
+		}
+	}}
+	report := guardchaos.Run(t, plan)
+	t.Log(report)
+	if report.Double > 0 || emptied != (report.Open > 0) {
+		t.Error("flows of which Redis knows nothing any more must be refused")
+	}
+}
+
+// TestChaosOfFailovers has an empty replica of Redis, or one that lags, take the place of the
+// primary. It shows what asynchronous replication loses: the figures are for the page, and no
+// bound is tested.
+func TestChaosOfFailovers(t *testing.T) {
+	servers := [2]*redisServer{startServer(t), startServer(t)}
+	proxy := guardchaos.NewProxy(t, "unix", servers[0].socket())
+	setBirth(t, servers[0].connect(), time.Now().Add(-24*time.Hour))
+	follow := func(replica, primary *redisServer) {
+		if err := replica.connect().SlaveOf(t.Context(), "127.0.0.1",
+			primary.listen()).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	follow(servers[1], servers[0])
+	plan := planOf(t, proxy, servers[0].connect())
+	plan.ExpireLeases = nil
+	primary := 0
+	plan.Trouble = []func(){func() {
+		old, next := servers[primary], servers[1-primary]
+		old.kill()
+		if err := next.connect().SlaveOf(t.Context(), "no", "one").Err(); err != nil {
+			t.Error(err)
+		}
+		proxy.SetTarget(next.socket())
+		old.start()
+		follow(old, next)
+		primary = 1 - primary
+	}}
+	report := guardchaos.Run(t, plan)
+	t.Log(report)
+	if report.Served == 0 {
+		t.Error("no flow is served")
+	}
+}
