@@ -20,7 +20,7 @@ func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	if address == "" {
 		return nil, nil
 	}
-	db, err := sql.Open(driver, address)
+	db, err := sql.Open(driver, address) // "pgx", of github.com/jackc/pgx/v5/stdlib
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: see database.go", envDatabase, err)
 	}

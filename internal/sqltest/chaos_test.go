@@ -10,9 +10,18 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/guardchaos"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
+
+// chaosFlows returns how many flows TestChaos has.
+func chaosFlows() int {
+	if testmode.Soak {
+		return 1000
+	}
+	return 150
+}
 
 func openReplica(ctx context.Context, url string) (store.Guard, error) {
 	db, err := sql.Open("pgx", url)
@@ -31,7 +40,7 @@ func TestChaos(t *testing.T) {
 	db, name := c.withTables(t)
 	proxy := guardchaos.NewProxy(t, "unix", c.socket())
 	report := guardchaos.Run(t, guardchaos.Plan{
-		Flows: chaosFlows, Copies: 5, Retries: 60, Every: time.Second,
+		Flows: chaosFlows(), Copies: 5, Retries: 60, Every: time.Second,
 		Store: fmt.Sprintf("postgres://rondo@%s/%s?sslmode=disable", proxy.Address(), name),
 		Trouble: []func(){
 			proxy.Cut,
@@ -43,7 +52,7 @@ func TestChaos(t *testing.T) {
 	if report.Double > 0 || report.Open > 0 {
 		t.Error("each flow must be charged once at most, and its client must learn that")
 	}
-	if report.Served < chaosFlows*8/10 {
+	if report.Served < chaosFlows()*8/10 {
 		t.Error("most flows must be served")
 	}
 }

@@ -10,9 +10,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rondo-mcp/rondo/internal/guardchaos"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/roundtrip/redisstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
+
+// chaosFlows returns how many flows TestChaos has.
+func chaosFlows() int {
+	if testmode.Soak {
+		return 1000
+	}
+	return 150
+}
 
 func openReplica(ctx context.Context, address string) (store.Guard, error) {
 	return redisstore.New(ctx, redis.NewClient(&redis.Options{Addr: address,
@@ -23,7 +32,7 @@ func runAsReplica() bool { return guardchaos.ServeReplica(openReplica) }
 
 func planOf(t *testing.T, proxy *guardchaos.Proxy, client *redis.Client) guardchaos.Plan {
 	return guardchaos.Plan{
-		Flows: chaosFlows, Copies: 5, Retries: 60, Store: proxy.Address(), Every: time.Second,
+		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: proxy.Address(), Every: time.Second,
 		ExpireLeases: func() {
 			eachClaim(t, client, func(key string) error {
 				return client.HSet(t.Context(), key, "lease", 0).Err()
@@ -45,7 +54,7 @@ func TestChaos(t *testing.T) {
 	}
 	report := guardchaos.Run(t, plan)
 	t.Log(report)
-	if report.Double > 0 || report.Open > 0 || report.Served < chaosFlows*8/10 {
+	if report.Double > 0 || report.Open > 0 || report.Served < chaosFlows()*8/10 {
 		t.Error("each flow must be charged once at most, and its client must learn that")
 	}
 }
@@ -57,7 +66,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 	proxy, client := guardchaos.NewProxy(t, "unix", server.socket()), server.connect()
 	setBirth(t, client, time.Now().Add(-24*time.Hour))
 	plan := planOf(t, proxy, client)
-	plan.Flows, plan.Retries, plan.Every = chaosFlows/3, 5, 2*time.Second
+	plan.Retries, plan.Every = 5, 300*time.Millisecond
 	emptied := false
 	plan.Trouble = []func(){func() {
 		if !emptied {
@@ -88,7 +97,7 @@ func TestChaosOfFailovers(t *testing.T) {
 	}
 	follow(servers[1], servers[0])
 	plan := planOf(t, proxy, servers[0].connect())
-	plan.ExpireLeases = nil
+	plan.ExpireLeases, plan.Every = nil, 500*time.Millisecond
 	primary := 0
 	plan.Trouble = []func(){func() {
 		old, next := servers[primary], servers[1-primary]

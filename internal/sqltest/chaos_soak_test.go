@@ -1,5 +1,0 @@
-//go:build postgres && soak
-
-package sqltest_test
-
-const chaosFlows = 1000
