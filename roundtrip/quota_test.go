@@ -89,7 +89,9 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 // finds room in the guard and in the store, whatever anonymous ones did before.
 func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
 	for name, make := range map[string]func() roundtrip.Options{
-		"guard": func() roundtrip.Options { return roundtrip.Options{Guard: store.NewMemoryGuard(8)} },
+		"guard": func() roundtrip.Options {
+			return roundtrip.Options{Guard: store.NewMemoryGuard(8)}
+		},
 		"store": func() roundtrip.Options {
 			return roundtrip.Options{StateStore: store.NewMemoryStateStore(8), MaxStateBytes: 250}
 		},

@@ -41,8 +41,8 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 			Err: errors.New("no route")}, "mcp.store_failed", zapcore.ErrorLevel,
 			map[string]any{"resource": "guard", "operation": "claim", "error": "no route"},
 			"rondo_store_failures_total", []string{"operation", "claim"}},
-		{event.QuotaExceeded{Where: where, Resource: "meta", Limit: "request"}, "mcp.quota_exceeded",
-			zapcore.WarnLevel, map[string]any{"resource": "meta", "limit": "request"},
+		{event.QuotaExceeded{Where: where, Resource: "meta", Limit: "request"},
+			"mcp.quota_exceeded", zapcore.WarnLevel, map[string]any{"resource": "meta", "limit": "request"},
 			"rondo_quota_refusals_total", []string{"resource", "meta"}},
 		{event.QuestionReworded{Where: where, Key: "pay", Asked: "v1", Version: "v2"},
 			"mcp.question_reworded", zapcore.WarnLevel,
@@ -55,7 +55,8 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		event.Observers(metrics, middleware.NewLog(zap.New(core), nil)).Observe(t.Context(), c.event)
+		log := middleware.NewLog(zap.New(core), nil)
+		event.Observers(metrics, log).Observe(t.Context(), c.event)
 		if got := value(t, registry, c.metric, c.labels...); got != 1 {
 			t.Errorf("%s%q is %v, want 1", c.metric, c.labels, got)
 		}

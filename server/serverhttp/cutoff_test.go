@@ -220,14 +220,15 @@ func TestSessionsSurviveACutConnection(t *testing.T) {
 
 func testCutSession(t *testing.T, moment string, guarded bool) {
 	s := &stopper{moment: moment, reached: make(chan struct{}), cut: make(chan struct{})}
-	opts := &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+	opts := &server.Options{}
+	opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler {
 		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
 			if r.Message.Method == protocol.MethodCallTool {
 				s.reach("middleware")
 			}
 			return next(ctx, r)
 		}
-	}}}
+	}}
 	opts.Roundtrip.MinHumanTime = -1 // who answers here is a test, at once
 	if guarded {
 		opts.Roundtrip.Guard = store.NewMemoryGuard(0)
