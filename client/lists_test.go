@@ -211,15 +211,23 @@ func TestMalformedPartsAreReported(t *testing.T) {
 	modern := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		return &protocol.Response{ID: req.ID, Result: json.RawMessage(results[req.Method])}, nil
 	})
-	session := &legacyServer{caps: `{"tools":{}}`, handle: func(m legacyMessage) string {
+	answer := func(legacyMessage, func(string) legacyMessage) string {
+		return results["tools/call"]
+	}
+	session := &legacyServer{caps: `{"tools":{}}`, call: answer}
+	session.handle = func(m legacyMessage) string {
 		if m.Method != "tools/list" {
 			return ""
 		}
 		return `"result":` + results[m.Method]
-	}, call: func(legacyMessage, func(string) legacyMessage) string { return results["tools/call"] }}
+	}
 	for era, dial := range map[string]func(*client.Options) *client.Client{
-		"modern": func(opts *client.Options) *client.Client { return newClient(t, modern, opts) },
-		"legacy": func(opts *client.Options) *client.Client { return session.reach(t, "lines", opts) },
+		"modern": func(opts *client.Options) *client.Client {
+			return newClient(t, modern, opts)
+		},
+		"legacy": func(opts *client.Options) *client.Client {
+			return session.reach(t, "lines", opts)
+		},
 	} {
 		var reports []string
 		c := dial(&client.Options{Malformed: func(_ context.Context, err error) {
