@@ -43,7 +43,8 @@ func newGateway() (*gateway, error) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	router, err := elicitation.New(&elicitation.Options{
 		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
-		Logger:     zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)),
+		Logger: zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
+			zapcore.InfoLevel)),
 		Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {

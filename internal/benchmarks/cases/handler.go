@@ -52,7 +52,9 @@ func expect(d *drive.Handler, c wire.Call, state []byte, right func([]byte) bool
 	return response, nil
 }
 
-func echo(d *drive.Handler) (func() error, error) { return repeat(d, wire.EchoCall(), wire.Complete) }
+func echo(d *drive.Handler) (func() error, error) {
+	return repeat(d, wire.EchoCall(), wire.Complete)
+}
 
 func leg1(d *drive.Handler) (func() error, error) { return repeat(d, wire.DeployCall(), wire.Asks) }
 

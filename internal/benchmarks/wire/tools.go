@@ -40,7 +40,9 @@ type (
 )
 
 // Question is the message of the question of Deploy.
-func (d DeployArgs) Question() string { return "Deploy " + d.Version + " to " + d.Environment + "?" }
+func (d DeployArgs) Question() string {
+	return "Deploy " + d.Version + " to " + d.Environment + "?"
+}
 
 // Deployed is the final answer of Deploy.
 func (d DeployArgs) Deployed() string { return "deployed " + d.Version + " to " + d.Environment }

@@ -25,7 +25,8 @@ type (
 func New() http.Handler {
 	sealer := wire.NewSealer()
 	return serve(server.WithStateLess(true),
-		func(_ context.Context, _ *server.MCPServer, r request, in wire.DeployArgs) (result, error) {
+		func(_ context.Context, _ *server.MCPServer, r request,
+			in wire.DeployArgs) (result, error) {
 			return deploy(sealer, r, in)
 		})
 }
