@@ -124,9 +124,12 @@ func quickIf(fault string) func(o *oauth.Options) {
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	for fault, want := range map[oauthtest.Fault]wantedError{
-		"issuer with a slash more": issuerError, "issuer in other letters": issuerError,
-		"issuer of another port": issuerError, "issuer of somebody else": issuerError,
-		"no code challenge methods": metadataError, "plain code challenges only": metadataError,
+		"issuer with a slash more":                  issuerError,
+		"issuer in other letters":                   issuerError,
+		"issuer of another port":                    issuerError,
+		"issuer of somebody else":                   issuerError,
+		"no code challenge methods":                 metadataError,
+		"plain code challenges only":                metadataError,
 		"authorization endpoint is javascript":      metadataError,
 		"authorization endpoint is a file":          metadataError,
 		"token endpoint without TLS":                metadataError,
@@ -135,10 +138,14 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 		"authorization endpoint with a fragment":    metadataError,
 		"no authorization endpoint":                 metadataError,
 		"no token endpoint":                         metadataError,
-		"metadata redirects":                        metadataError, "metadata too large": metadataError,
-		"metadata with a member twice": metadataError, "metadata of wrong types": metadataError,
-		"metadata nested too deep": metadataError, "metadata is a page": metadataError,
-		"metadata fails with 503": metadataError, "metadata does not answer": metadataError,
+		"metadata redirects":                        metadataError,
+		"metadata too large":                        metadataError,
+		"metadata with a member twice":              metadataError,
+		"metadata of wrong types":                   metadataError,
+		"metadata nested too deep":                  metadataError,
+		"metadata is a page":                        metadataError,
+		"metadata fails with 503":                   metadataError,
+		"metadata does not answer":                  metadataError,
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
@@ -160,9 +167,12 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 
 func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	for fault, want := range map[oauthtest.Fault]wantedError{
-		"resource of somebody else": resourceError, "resource with a slash more": resourceError,
-		"resource is a parent path": resourceError, "resource in other letters": resourceError,
-		"resource of another port": resourceError, "no resource": resourceError,
+		"resource of somebody else":                    resourceError,
+		"resource with a slash more":                   resourceError,
+		"resource is a parent path":                    resourceError,
+		"resource in other letters":                    resourceError,
+		"resource of another port":                     resourceError,
+		"no resource":                                  resourceError,
 		"no authorization servers":                     metadataError,
 		"empty list of authorization servers":          metadataError,
 		"authorization servers of a wrong type":        metadataError,
