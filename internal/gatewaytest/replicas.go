@@ -44,10 +44,7 @@ func AcceptReplicas(t *testing.T, build Replica) {
 	var routers []*elicitation.Router
 	var backends []*httputil.ReverseProxy
 	for _, name := range []string{"a", "b", "c"} {
-		router, err := elicitation.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		router := newRouter(t, nil)
 		served := httptest.NewServer(build(t, router, up,
 			&serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}))
 		t.Cleanup(served.Close)
@@ -66,11 +63,10 @@ func AcceptReplicas(t *testing.T, build Replica) {
 		balancerhttp.FullDuplex(backends[turn.Add(1)%3]).ServeHTTP(w, r)
 	}))
 	t.Cleanup(balancer.Close)
-	const answer = `{"action":"accept","content":{"why":"because"}}`
-	client := Connect(t, balancer.URL, forms, `"result":`+answer, nil)
+	client := Connect(t, balancer.URL, forms, `"result":`+because, nil)
 	for range 6 {
-		if got := client.Call(t, ToolAsk, plain); got != answer {
-			t.Errorf("the upstream reads %s, want %s", got, answer)
+		if got := client.Call(t, ToolAsk, plain); got != because {
+			t.Errorf("the upstream reads %s, want %s", got, because)
 		}
 	}
 	if got := client.Delete(t); got >= http.StatusMultipleChoices {
