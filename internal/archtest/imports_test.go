@@ -13,14 +13,16 @@ import (
 // layers says which of the module's public packages each may reach, itself left out. What is not
 // named here may reach none of them; internal packages are judged through those that use them.
 var layers = map[string][]string{
-	"protocol":            {},
-	"roundtrip/event":     {"protocol"},
-	"roundtrip/keys":      {},
-	"roundtrip/store":     {"protocol"},
-	"roundtrip":           {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
-	"server":              withRoundtrip("protocol"),
-	"server/serverhttp":   withRoundtrip("protocol", "server"),
-	"server/bearer":       withRoundtrip("protocol", "server", "server/serverhttp"),
+	"protocol":          {},
+	"roundtrip/event":   {"protocol"},
+	"roundtrip/keys":    {},
+	"roundtrip/store":   {"protocol"},
+	"roundtrip":         {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
+	"server":            withRoundtrip("protocol"),
+	"server/replicas":   {"roundtrip/keys"},
+	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
+	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
+		"server/serverhttp"),
 	"server/middleware":   withRoundtrip("protocol", "server"),
 	"client":              {"protocol"},
 	"client/clienthttp":   {"protocol", "client"},
@@ -30,8 +32,8 @@ var layers = map[string][]string{
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),
-	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/serverhttp",
-		"server/bearer"),
+	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/replicas",
+		"server/serverhttp", "server/bearer"),
 	"roundtrip/roundtriptest/cmd/mcpattack": {"protocol", "client", "client/clienthttp"},
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/balancerhttp"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // A Replica is what a test builds: one of several gateways before an upstream, as a handler.
 // Replicas are for the options of its Downstream.
 type Replica func(t *testing.T, router *elicitation.Router, up *Upstream,
-	replicas *serverhttp.Replicas) http.Handler
+	replicas *replicas.Options) http.Handler
 
 // AcceptReplicas holds that a balancer may send each request of a session, and each answer, to
 // another replica: all of them reach the one that has the session.
@@ -38,7 +38,7 @@ func AcceptReplicas(t *testing.T, build Replica) {
 		if u := urls[name]; u != nil {
 			return u, nil
 		}
-		return nil, serverhttp.ErrUnknownReplica
+		return nil, replicas.ErrUnknown
 	}
 	up := NewUpstream(t)
 	var routers []*elicitation.Router
@@ -49,7 +49,7 @@ func AcceptReplicas(t *testing.T, build Replica) {
 			t.Fatal(err)
 		}
 		served := httptest.NewServer(build(t, router, up,
-			&serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}))
+			&replicas.Options{Name: name, Keys: ring, Locate: locate}))
 		t.Cleanup(served.Close)
 		u, err := url.Parse(served.URL)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // TestTwoReplicas: two processes behind a balancer that takes them in turn. Sessions of the SDKs
@@ -38,8 +39,8 @@ func twoReplicas() shapes {
 				s.addOfficialRemove(srv)
 				opts := gosdk.Options{Options: roundtrip.Options{Sealer: ring, Audience: "shape"}}
 				if !s.bare {
-					opts.Replicas = &gosdk.Replicas{Name: replica, Keys: ring,
-						Locate: locateIn(urls, gosdk.ErrUnknownReplica)}
+					opts.Replicas = &replicas.Options{Name: replica, Keys: ring,
+						Locate: locateIn(urls, replicas.ErrUnknown)}
 				}
 				return s.serveOfficial(t, func(*http.Request) *mcp.Server { return srv },
 					mcp.StreamableHTTPOptions{}, opts)
@@ -52,8 +53,8 @@ func twoReplicas() shapes {
 				s.addMCPGoRemove(srv)
 				opts := mcpgo.Options{Options: roundtrip.Options{Sealer: ring, Audience: "shape"}}
 				if !s.bare {
-					opts.Replicas = &mcpgo.Replicas{Name: replica, Keys: ring,
-						Locate: locateIn(urls, mcpgo.ErrUnknownReplica)}
+					opts.Replicas = &replicas.Options{Name: replica, Keys: ring,
+						Locate: locateIn(urls, replicas.ErrUnknown)}
 				}
 				return s.serveMCPGo(t, srv, opts)
 			})

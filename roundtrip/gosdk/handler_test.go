@@ -28,6 +28,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // askTwice returns a new server with a tool that asks twice, and one that does not ask.
@@ -323,7 +324,7 @@ func TestOptionsThatContradict(t *testing.T) {
 	ring := sharedRing(t)
 	a := newAdapter(t, &gosdk.Options{
 		Options:  roundtrip.Options{Sealer: ring, Audience: "a"},
-		Replicas: &gosdk.Replicas{Name: "a", Keys: ring},
+		Replicas: &replicas.Options{Name: "a", Keys: ring},
 	})
 	_, err := a.Handler(func(*http.Request) *mcp.Server { return nil },
 		&mcp.StreamableHTTPOptions{Stateless: true})

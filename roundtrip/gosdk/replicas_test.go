@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // fleet starts three replicas, and returns the endpoint of a balancer that takes them in turn,
@@ -37,7 +38,7 @@ func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, 
 		if u := urls[name]; u != nil {
 			return u, nil
 		}
-		return nil, gosdk.ErrUnknownReplica
+		return nil, replicas.ErrUnknown
 	}
 	var observers []*observer
 	var backends []*httputil.ReverseProxy
@@ -59,7 +60,7 @@ func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, 
 		o := &observer{}
 		a, err := gosdk.New(&gosdk.Options{
 			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
-			Replicas: &gosdk.Replicas{Name: name, Keys: ring, Locate: locate},
+			Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // fleet starts three replicas, and returns the endpoint of a balancer that takes them in turn,
@@ -38,7 +39,7 @@ func fleet(t *testing.T) (string, []*hopCounter) {
 		if u := urls[name]; u != nil {
 			return u, nil
 		}
-		return nil, mcpgo.ErrUnknownReplica
+		return nil, replicas.ErrUnknown
 	}
 	var observers []*hopCounter
 	var backends []*httputil.ReverseProxy
@@ -59,7 +60,7 @@ func fleet(t *testing.T) (string, []*hopCounter) {
 		o := &hopCounter{}
 		a := install(t, s, &mcpgo.Options{
 			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
-			Replicas: &mcpgo.Replicas{Name: name, Keys: ring, Locate: locate},
+			Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
 		})
 		h := a.Handler(server.NewStreamableHTTPServer(s))
 		endpoint := serveReplica(t, h)

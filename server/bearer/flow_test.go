@@ -22,6 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -67,7 +68,7 @@ func (b *house) start(t *testing.T, name string, ring *keys.Keyring, used store.
 	}
 	b.addWrite(srv)
 	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: newGuard(t, b.issuer, nil),
-		Replicas: &serverhttp.Replicas{Name: name, Keys: ring, Locate: b.locate}})
+		Replicas: &replicas.Options{Name: name, Keys: ring, Locate: b.locate}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func (b *house) locate(_ context.Context, name string) (*url.URL, error) {
 			return url.Parse(ts.URL)
 		}
 	}
-	return nil, serverhttp.ErrUnknownReplica
+	return nil, replicas.ErrUnknown
 }
 
 // addWrite adds the tool. Writing needs another scope when it is urgent, which the tool finds out

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -54,7 +55,7 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 	for _, name := range []string{"owner", "other"} {
 		r := newRig(t, middleware.Limit(&middleware.LimitOptions{Calls: 1}), gate)
 		h := servertest.NewHandler(t, r.Server, &serverhttp.Options{
-			Replicas: &serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}})
+			Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate}})
 		ts := httptest.NewServer(h)
 		t.Cleanup(func() {
 			ts.Close()

@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -29,12 +28,12 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 	} else if f.reason == event.RefusedSessionGone {
 		owner, _, whose := h.forwarder.FindOwner(ids[0])
 		switch {
-		case whose == replicahttp.Foreign:
+		case whose == hophttp.Foreign:
 			h.forwardRequest(rw, r, owner, d)
 			return nil
-		case whose == replicahttp.Nobody && owner == replica.Owner{}:
+		case whose == hophttp.Nobody && owner == hophttp.Owner{}:
 			f.cause = errUnreadableSession
-		case whose == replicahttp.Nobody:
+		case whose == hophttp.Nobody:
 			f.cause = errFormerSession
 		}
 	}
@@ -49,7 +48,7 @@ var (
 		"somebody else, or to another replica, which serverhttp.Options.Replicas is not set to " +
 		"reach; the client initializes again")
 	errUnreadableSession = errors.New("no key of this process opens Mcp-Session-Id: another " +
-		"replica has other keys (serverhttp.Replicas.Keys), the key is not there any more, " +
+		"replica has other keys (replicas.Options.Keys), the key is not there any more, " +
 		"or the client made the id up; the client initializes again")
 	errFormerSession = errors.New("Mcp-Session-Id is from before this replica started again; " +
 		"the client initializes again")
@@ -57,7 +56,7 @@ var (
 
 // forwardRequest passes a request on to the owner of its session. A request that was passed on
 // to this replica is not passed on again.
-func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner replica.Owner,
+func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hophttp.Owner,
 	d *legacyPost) {
 	if rw.received != nil {
 		rw.refuseRequest(misdirectedFault(http.StatusLoopDetected).withRequestID(d))
@@ -73,26 +72,18 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner repl
 	}
 	defer h.endRequest(&rw.task)
 	began := time.Now()
-	var result replicahttp.Result
-	h.forwarder.Forward(&forwardWriter{rw: rw}, r.WithContext(ctx), owner, d.body,
-		func(got replicahttp.Result) {
-			result = got
-			h.reportForward(r, owner, got, time.Since(began))
-		})
-	if result.Status != 0 {
-		return
-	}
-	if errors.Is(r.Context().Err(), context.Canceled) {
+	result := h.forwarder.Forward(&forwardWriter{rw: rw}, r.WithContext(ctx), owner, d.body)
+	// The owner tells its own observer of the request.
+	h.srv.ReportForward(r.Context(), hophttp.NewEvent(r, owner, result, time.Since(began)))
+	switch {
+	case result.Broken:
+		panic(http.ErrAbortHandler)
+	case result.Status != 0:
+	case errors.Is(r.Context().Err(), context.Canceled):
 		rw.abandonClient()
-		return
+	default:
+		rw.refuseRequest(forwardFault(owner, result.Err).withRequestID(d))
 	}
-	rw.refuseRequest(forwardFault(owner, result.Err).withRequestID(d))
-}
-
-// reportForward tells the observer of a hop. The owner tells its own of the request.
-func (h *Handler) reportForward(r *http.Request, owner replica.Owner, result replicahttp.Result,
-	took time.Duration) {
-	h.srv.ReportForward(r.Context(), replicahttp.NewEvent(r, owner, result, took))
 }
 
 // unreachableRetry is when a client may come back whose owner cannot be reached.
@@ -101,15 +92,15 @@ const unreachableRetry = 2 * time.Second
 // forwardFault is what a client gets in the place of the owner's response. 404 makes it
 // start anew, so it is sent only where the owner has surely not received the request:
 // what it asked for could be done twice otherwise.
-func forwardFault(owner replica.Owner, err error) *fault {
+func forwardFault(owner hophttp.Owner, err error) *fault {
 	var f *fault
 	switch {
-	case errors.Is(err, replicahttp.ErrOwnerGone):
+	case errors.Is(err, hophttp.ErrOwnerGone):
 		f = sessionGoneFault()
-	case errors.Is(err, replicahttp.ErrOutcomeUnknown):
+	case errors.Is(err, hophttp.ErrOutcomeUnknown):
 		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
-			err: replicahttp.ErrorOutcomeUnknown()}
-	case errors.Is(err, replicahttp.ErrUnreachable):
+			err: hophttp.ErrorOutcomeUnknown()}
+	case errors.Is(err, hophttp.ErrUnreachable):
 		f = busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
 			unreachableRetry, "the replica that serves this session cannot be reached, and has not "+
 				"received the request")
@@ -123,8 +114,7 @@ func forwardFault(owner replica.Owner, err error) *fault {
 // misdirectedFault is the fault of a replica that passed on what is not for this one.
 func misdirectedFault(status int) *fault {
 	return &fault{status: status, reason: event.RefusedMisdirected, cause: errMisdirected,
-		err: protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
-			"and the replica that it was passed on to does not own the session")}
+		err: hophttp.ErrorMisdirected()}
 }
 
 // changedBodyFault is the fault of a body that was changed between two replicas.
@@ -143,11 +133,9 @@ func (w *forwardWriter) Header() http.Header { return w.rw.w.Header() }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *forwardWriter) WriteHeader(status int) {
-	if status >= http.StatusOK {
-		w.rw.mu.Lock()
-		w.rw.streaming = true // the response has begun
-		w.rw.mu.Unlock()
-	}
+	w.rw.mu.Lock()
+	w.rw.streaming = true // the response has begun
+	w.rw.mu.Unlock()
 	w.rw.extendWriteDeadline()
 	w.rw.w.WriteHeader(status)
 }

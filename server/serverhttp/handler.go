@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/expiry"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -32,7 +32,7 @@ type Handler struct {
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
 
-	forwarder *replicahttp.Forwarder // nil: sessions of other replicas are unknown here
+	forwarder *hophttp.Forwarder // nil: sessions of other replicas are unknown here
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -58,7 +58,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if h.hosts, err = hostSet(o.AllowedHosts); err != nil {
 		return nil, err
 	}
-	forwarder, err := o.Replicas.newForwarder()
+	forwarder, err := hophttp.New(o.Replicas)
 	if err != nil {
 		return nil, errPrefix.Errorf("Replicas: %w", err)
 	}

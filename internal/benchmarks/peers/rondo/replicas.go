@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -36,7 +37,7 @@ func StartReplicas() (*Replicas, error) {
 		if u := byName[name]; u != nil {
 			return u, nil
 		}
-		return nil, serverhttp.ErrUnknownReplica
+		return nil, replicas.ErrUnknown
 	}
 	var listeners []net.Listener
 	for i, name := range [...]string{"a", "b"} {
@@ -51,7 +52,7 @@ func StartReplicas() (*Replicas, error) {
 	for i, name := range [...]string{"a", "b"} {
 		h := newServerWith(deploy,
 			&server.Options{Roundtrip: roundtrip.Options{Sealer: ring}},
-			&serverhttp.Options{Replicas: &serverhttp.Replicas{Name: name, Keys: ring,
+			&serverhttp.Options{Replicas: &replicas.Options{Name: name, Keys: ring,
 				Locate: locate}})
 		srv := &http.Server{Handler: h}
 		r.servers = append(r.servers, srv)

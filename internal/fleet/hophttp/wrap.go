@@ -1,4 +1,4 @@
-package replicahttp
+package hophttp
 
 import (
 	"bytes"
@@ -8,32 +8,28 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// WrapOptions configure [Forwarder.Wrap].
-type WrapOptions struct {
-	// MaxBody bounds the body of a request that is passed on, in bytes; 0 or less: nothing
-	// does.
-	MaxBody int64
-	// Observer is told of hops, nil: nobody is.
-	Observer event.Observer
-}
-
 // Wrap returns a handler of legacy requests before next, which makes the ids of its sessions
 // itself. Clients get sealed ids in their place, so that no table is needed: the id that next
-// made is inside. Requests for sessions of other replicas are passed on to them.
-func (f *Forwarder) Wrap(next http.Handler, o WrapOptions) http.Handler {
-	return &wrapper{forwarder: f, next: next, opts: o}
+// made is inside. Requests for sessions of other replicas are passed on to them. maxBody bounds
+// their bodies, in bytes, 0 or less: nothing does. o is told of hops, nil: nobody is. Where f is
+// nil, next is returned.
+func (f *Forwarder) Wrap(next http.Handler, maxBody int64, o event.Observer) http.Handler {
+	if f == nil {
+		return next
+	}
+	return &wrapper{forwarder: f, next: next, maxBody: maxBody, observer: o}
 }
 
 type wrapper struct {
 	forwarder *Forwarder
 	next      http.Handler
-	opts      WrapOptions
+	maxBody   int64
+	observer  event.Observer
 }
 
 // ServeHTTP serves one request, or passes it on.
@@ -45,9 +41,10 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused {
 		return
 	}
+	sealing := &sealingWriter{ResponseWriter: w, forwarder: h.forwarder}
 	ids := r.Header[HeaderSession]
 	if len(ids) == 0 {
-		h.next.ServeHTTP(h.sealIDs(w, "", ""), r)
+		h.next.ServeHTTP(sealing, r)
 		return
 	}
 	var body []byte
@@ -56,9 +53,9 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if body, ok = h.readBody(w, r, received); !ok {
 			return
 		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	if isModern(body) {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		h.next.ServeHTTP(w, r)
 		return
 	}
@@ -67,11 +64,12 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(ids) > 1 || whose == Nobody:
 		writeError(w, http.StatusNotFound, body, errSessionGone())
 	case whose == Own:
-		h.serveOwn(w, r, ids[0], inner, body)
+		own := r.Clone(r.Context())
+		own.Header[HeaderSession] = []string{inner} // the id that next knows
+		sealing.inner, sealing.id = inner, ids[0]
+		h.next.ServeHTTP(sealing, own)
 	case received != nil:
-		writeError(w, http.StatusLoopDetected, body, protocol.Errorf(protocol.CodeInternalError,
-			"the request was passed on once already, and the replica that it was passed on to "+
-				"does not own the session"))
+		writeError(w, http.StatusLoopDetected, body, ErrorMisdirected())
 	default:
 		h.forwardRequest(w, r, owner, body)
 	}
@@ -92,8 +90,8 @@ func isModern(body []byte) bool {
 func (h *wrapper) readBody(w http.ResponseWriter, r *http.Request,
 	received *Received) (body []byte, ok bool) {
 	limited := r.Body
-	if h.opts.MaxBody > 0 {
-		limited = http.MaxBytesReader(w, r.Body, h.opts.MaxBody)
+	if h.maxBody > 0 {
+		limited = http.MaxBytesReader(w, r.Body, h.maxBody)
 	}
 	body, err := io.ReadAll(limited)
 	switch _, long := errors.AsType[*http.MaxBytesError](err); {
@@ -109,45 +107,29 @@ func (h *wrapper) readBody(w http.ResponseWriter, r *http.Request,
 	return nil, false
 }
 
-// serveOwn serves a request for a session of this replica under the id that next knows.
-func (h *wrapper) serveOwn(w http.ResponseWriter, r *http.Request, id, inner string,
-	body []byte) {
-	own := r.Clone(r.Context())
-	own.Header[HeaderSession] = []string{inner}
-	if r.Method == http.MethodPost && r.Body != nil {
-		own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
-	h.next.ServeHTTP(h.sealIDs(w, inner, id), own)
-}
-
 // forwardRequest passes a request on to its owner.
-func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner replica.Owner,
+func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner Owner,
 	body []byte) {
 	began := time.Now()
-	var result Result
-	h.forwarder.Forward(w, r, owner, body, func(got Result) {
-		result = got
-		if h.opts.Observer != nil {
-			h.opts.Observer.Observe(r.Context(), NewEvent(r, owner, got, time.Since(began)))
-		}
-	})
-	if result.Status != 0 {
-		return
+	result := h.forwarder.Forward(w, r, owner, body)
+	e := NewEvent(r, owner, result, time.Since(began))
+	if h.observer != nil {
+		h.observer.Observe(r.Context(), e)
 	}
-	if errors.Is(r.Context().Err(), context.Canceled) {
-		panic(http.ErrAbortHandler) // the client is gone; an empty response would mean success
-	}
-	status, e := http.StatusServiceUnavailable, protocol.Errorf(protocol.CodeInternalError,
-		"the replica that serves this session cannot be reached, and has not received the request")
 	switch {
-	case errors.Is(result.Err, ErrOwnerGone):
-		status, e = http.StatusNotFound, errSessionGone()
-	case errors.Is(result.Err, ErrOutcomeUnknown):
-		status, e = http.StatusBadGateway, ErrorOutcomeUnknown()
+	case result.Broken || result.Status == 0 && errors.Is(r.Context().Err(), context.Canceled):
+		panic(http.ErrAbortHandler) // an empty response would mean success
+	case result.Status != 0:
+	case e.Outcome == event.ForwardGone:
+		writeError(w, http.StatusNotFound, body, errSessionGone())
+	case e.Outcome == event.ForwardUnknown:
+		writeError(w, http.StatusBadGateway, body, ErrorOutcomeUnknown())
 	default:
 		w.Header().Set("Retry-After", "2")
+		writeError(w, http.StatusServiceUnavailable, body, protocol.Errorf(
+			protocol.CodeInternalError, "the replica that serves this session cannot be reached, "+
+				"and has not received the request"))
 	}
-	writeError(w, status, body, e)
 }
 
 // ErrorOutcomeUnknown is what a client gets whose request the owner may have received.
@@ -156,12 +138,19 @@ func ErrorOutcomeUnknown() *protocol.Error {
 		"this session did not answer; what was requested may have been done")
 }
 
+// ErrorMisdirected is what a client gets whose request another replica passed on to this one,
+// which does not own the session.
+func ErrorMisdirected() *protocol.Error {
+	return protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
+		"and the replica that it was passed on to does not own the session")
+}
+
 func errSessionGone() *protocol.Error {
 	return &protocol.Error{Code: -32001, Message: "Session not found"}
 }
 
 // NewEvent returns the event of a hop.
-func NewEvent(r *http.Request, owner replica.Owner, result Result,
+func NewEvent(r *http.Request, owner Owner, result Result,
 	took time.Duration) event.RequestForwarded {
 	e := event.RequestForwarded{
 		Owner: owner.Name, Outcome: event.ForwardAbandoned, HTTPMethod: r.Method,
@@ -199,20 +188,11 @@ func writeError(w http.ResponseWriter, status int, body []byte, e *protocol.Erro
 	_, _ = w.Write(text)
 }
 
-// sealIDs returns a response writer that puts sealed ids in the place of those of next.
-// inner is known to have been sealed as id. It can flush if w can.
-func (h *wrapper) sealIDs(w http.ResponseWriter, inner, id string) http.ResponseWriter {
-	sealing := &sealingWriter{ResponseWriter: w, forwarder: h.forwarder, inner: inner, id: id}
-	if _, ok := w.(http.Flusher); ok {
-		return flushingWriter{sealing}
-	}
-	return sealing
-}
-
+// A sealingWriter puts sealed ids in the place of those of the handler that writes to it.
 type sealingWriter struct {
 	http.ResponseWriter
 	forwarder *Forwarder
-	inner, id string
+	inner, id string // an id that is sealed already, and its token
 	begun     bool
 }
 
@@ -229,12 +209,11 @@ func (w *sealingWriter) sealHeader() {
 		return
 	}
 	if own != w.inner {
-		id, err := w.forwarder.SealSession(own)
-		if err != nil { // longer than any SDK makes them: a session that nobody could use
-			header.Del(HeaderSession)
+		var err error
+		if w.id, err = w.forwarder.SealSession(own); err != nil {
+			header.Del(HeaderSession) // longer than any SDK makes them: nobody could use it
 			return
 		}
-		w.id = id
 	}
 	header[HeaderSession] = []string{w.id}
 }
@@ -253,23 +232,11 @@ func (w *sealingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
+// Flush implements [http.Flusher].
+func (w *sealingWriter) Flush() {
+	w.sealHeader()
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
 // Unwrap serves [http.ResponseController].
 func (w *sealingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-type flushingWriter struct{ *sealingWriter }
-
-// Flush implements [http.Flusher].
-func (w flushingWriter) Flush() {
-	w.sealHeader()
-	w.ResponseWriter.(http.Flusher).Flush()
-}
-
-// AnswerChallenges returns a handler that answers challenges of other replicas and leaves all
-// else to next. It goes around what would refuse a request without credentials.
-func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !f.AnswerChallenge(w, r) {
-			next.ServeHTTP(w, r)
-		}
-	})
-}

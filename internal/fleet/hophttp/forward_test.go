@@ -1,4 +1,4 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"context"
@@ -12,9 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // Transports send requests with such a header again when a connection breaks.
@@ -62,11 +63,11 @@ func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
 	owner := serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(entered)
 		<-release
-	}), replicahttp.WrapOptions{}))
+	}), 0, nil))
 	defer close(release)
 	o := &outcomes{}
 	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
-		replicahttp.WrapOptions{Observer: o})
+		0, o)
 	ctx := givenUp{t.Context(), make(chan struct{})}
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.ServeHTTP(w, r.WithContext(ctx))
@@ -93,10 +94,10 @@ func TestAClientThatLeavesEndsTheHop(t *testing.T) {
 		close(entered)
 		<-r.Context().Done()
 		close(left)
-	}), replicahttp.WrapOptions{}))
+	}), 0, nil))
 	o, done := &outcomes{}, make(chan struct{})
 	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
-		replicahttp.WrapOptions{Observer: o})
+		0, o)
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
 		defer func() { // an empty response would mean success
@@ -168,9 +169,9 @@ func TestARequestNamesOneSession(t *testing.T) {
 	var served atomic.Int32
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
 	a, o := newForwarder(t, "a"), &outcomes{}
-	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
+	owner := serve(t, a.Wrap(next, 0, nil))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(next, replicahttp.WrapOptions{Observer: o}))
+	other := serve(t, b.Wrap(next, 0, o))
 	id := sealSession(t, a, "x")
 	for name, second := range map[string]string{"the same": id, "another": "y", "empty": ""} {
 		for _, ts := range []*httptest.Server{owner, other} {
@@ -203,9 +204,9 @@ func TestAGetIsSentAgain(t *testing.T) {
 					ts.Listener.Close()
 				}
 				panic(http.ErrAbortHandler)
-			}), replicahttp.WrapOptions{}))
+			}), 0, nil))
 			b := newForwarder(t, "b", locatedAt(t, ts.URL))
-			other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+			other := serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
 			status, body := send(t, other,
 				newRequest(t, "GET", other.URL, sealSession(t, a, "x"), ""))
 			if status != test.status {
@@ -222,15 +223,15 @@ func TestBodiesPassBothWaysOverHTTP2(t *testing.T) {
 		func(w http.ResponseWriter, r *http.Request) {
 			major.Store(int32(r.ProtoMajor))
 			_, _ = io.Copy(w, r.Body)
-		}), replicahttp.WrapOptions{}))
+		}), 0, nil))
 	owner.EnableHTTP2 = true
 	owner.StartTLS()
 	t.Cleanup(owner.Close)
-	b := newForwarder(t, "b", locatedAt(t, owner.URL), func(o *replicahttp.Options) {
+	b := newForwarder(t, "b", locatedAt(t, owner.URL), func(o *replicas.Options) {
 		o.TLS = &tls.Config{
 			RootCAs: owner.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	})
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
 	text := strings.Repeat("x", 4<<20)
 	for _, chunked := range []bool{false, true} {
 		r := newRequest(t, "POST", other.URL, sealSession(t, a, "x"), text)
@@ -250,22 +251,22 @@ func TestBodiesPassBothWaysOverHTTP2(t *testing.T) {
 func TestClientsGetSealedIDs(t *testing.T) {
 	for name, test := range map[string]struct {
 		inner string
-		want  replicahttp.Ownership
+		want  hophttp.Ownership
 	}{
-		"short":    {"an id of an SDK", replicahttp.Own},
-		"too long": {strings.Repeat("x", replica.MaxInner+1), replicahttp.Nobody},
+		"short":    {"an id of an SDK", hophttp.Own},
+		"too long": {strings.Repeat("x", 256), hophttp.Nobody},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newForwarder(t, "a")
 			h := f.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Mcp-Session-Id", test.inner)
 				_, _ = io.WriteString(w, "{}")
-			}), replicahttp.WrapOptions{})
+			}), 0, nil)
 			recorder := httptest.NewRecorder()
 			h.ServeHTTP(recorder, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
 			got := recorder.Header().Get("Mcp-Session-Id")
 			_, inner, whose := f.FindOwner(got)
-			if whose != test.want || whose == replicahttp.Own && inner != test.inner ||
+			if whose != test.want || whose == hophttp.Own && inner != test.inner ||
 				strings.Contains(got, test.inner) {
 				t.Errorf("got the id %q", got)
 			}
@@ -275,27 +276,27 @@ func TestClientsGetSealedIDs(t *testing.T) {
 
 func TestAnEarlierStartOfAReplicaOwnsNothing(t *testing.T) {
 	first, second := newForwarder(t, "a"), newForwarder(t, "a")
-	if _, _, whose := second.FindOwner(sealSession(t, first, "x")); whose != replicahttp.Nobody {
+	if _, _, whose := second.FindOwner(sealSession(t, first, "x")); whose != hophttp.Nobody {
 		t.Errorf("got %v", whose)
 	}
 }
 
-func TestAForwarderNeedsItsParts(t *testing.T) {
-	for name, o := range map[string]replicahttp.Options{
-		"name": {}, "keys": {Name: "a", Locate: nowhere}} {
-		if _, err := replicahttp.New(o); err == nil {
-			t.Errorf("without %s: no error", name)
+func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
+	for name, o := range map[string]*replicas.Options{
+		"options": nil, "keys": {Name: "a", Locate: nowhere},
+		"a shared key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: nowhere},
+		"locate":       {Name: "a", Keys: newKeyring("k1")},
+	} {
+		if f, err := hophttp.New(o); f != nil || err != nil {
+			t.Errorf("without %s: got %v, %v", name, f, err)
 		}
 	}
-	if f, err := replicahttp.NewFromConfig(nil); f != nil || err != nil {
-		t.Errorf("without a configuration: got %v, %v", f, err)
-	}
-	if _, err := replicahttp.NewFromConfig(&replicahttp.Config{Name: "A"}); err == nil {
+	if _, err := hophttp.New(&replicas.Options{Name: "A"}); err == nil {
 		t.Error("a name that is none is accepted")
 	}
 }
 
-func isUnreachable(err error) bool { return errors.Is(err, replicahttp.ErrUnreachable) }
+func isUnreachable(err error) bool { return errors.Is(err, hophttp.ErrUnreachable) }
 
 // A client that names a header in Connection asks proxies to remove it. What the owner reads
 // decides what it does, so that it reads the same through whichever replica.
@@ -306,9 +307,9 @@ func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 		header := r.Header.Clone()
 		header.Set("Host", r.Host)
 		seen.Store(&header)
-	}), replicahttp.WrapOptions{}))
+	}), 0, nil))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
 	id := sealSession(t, a, "x")
 	for name, value := range map[string]string{
 		"Accept": "application/json", "Authorization": "Bearer x", "Baggage": "x=1",

@@ -1,6 +1,6 @@
 //go:build unix
 
-package replicahttp_test
+package hophttp_test
 
 import (
 	"net/http"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/proctest"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 )
 
 // TestAFrozenOwnerEndsTheRequestsInFlight: the kernel goes on to accept connections and packets
@@ -22,7 +21,7 @@ func TestAFrozenOwnerEndsTheRequestsInFlight(t *testing.T) {
 	owner := proctest.Start(t, proctest.Self(t, ownerVariable+"=1"))
 	url, id := owner.Line(), owner.Line()
 	b := newForwarder(t, "b", locatedAt(t, url))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
 	answers := make(chan answer, 1)
 	go func() {
 		status, body := send(t, other, newRequest(t, "POST", other.URL, id, ping))

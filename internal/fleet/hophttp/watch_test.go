@@ -1,4 +1,4 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/pipehttp"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // A network can be cut: what is sent is lost, and nothing arrives, as where a router drops packets.
@@ -118,10 +119,10 @@ type fakeFleet struct {
 
 func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	a := newForwarder(t, "a")
-	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, replicahttp.WrapOptions{})))
+	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, 0, nil)))
 	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 	b.DialWith(n.DialContext)
-	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
 	return &fakeFleet{network: n, other: other, id: sealSession(t, a, "x")}
 }
 
@@ -264,7 +265,8 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	f, err := replicahttp.New(replicahttp.Options{Name: "a", Keys: newSealer(), Locate: nowhere})
+	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: newKeyring("k1"),
+		Locate: nowhere})
 	if err != nil {
 		panic(err)
 	}
@@ -276,7 +278,7 @@ func serveAsOwner() {
 		func(_ http.ResponseWriter, r *http.Request) {
 			fmt.Println("entered")
 			<-r.Context().Done()
-		}), replicahttp.WrapOptions{})}
+		}), 0, nil)}
 	fmt.Printf("http://%s\n%s\n", listener.Addr(), id)
 	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)

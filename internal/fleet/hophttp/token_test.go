@@ -1,0 +1,102 @@
+package hophttp_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+)
+
+// newKeyring returns a keyring whose secrets are made of the ids of its keys.
+func newKeyring(ids ...string) *keys.Keyring {
+	list := make([]keys.Key, len(ids))
+	for i, id := range ids {
+		secret := sha256.Sum256([]byte(id))
+		key, err := keys.NewKey(id, secret[:])
+		if err != nil {
+			panic(err)
+		}
+		list[i] = key
+	}
+	ring, err := keys.NewKeyring(list[0], list[1:]...)
+	if err != nil {
+		panic(err)
+	}
+	return ring
+}
+
+// newCodec returns the codec of a fleet with a key.
+func newCodec(id string) hophttp.Codec {
+	return hophttp.Codec{Keys: newKeyring(id).Derive(hophttp.Purpose)}
+}
+
+// fields are those of a token of each kind.
+var fields = map[hophttp.Kind][]string{
+	hophttp.KindSession:   {"everything-0", "start", "inner"},
+	hophttp.KindChallenge: {"everything-0", "start", "nonce"},
+	hophttp.KindProof:     {"nonce", "ticket", ""},
+	hophttp.KindHop:       {"ticket", "session", "body", "POST", "[::1]:9"},
+	hophttp.KindReply:     {"hop", hophttp.VerdictStale},
+}
+
+func TestATokenOpensAsItsOwnKindOnly(t *testing.T) {
+	c := newCodec("k1")
+	for kind, want := range fields {
+		token := c.Seal(kind, want...)
+		for as := range fields {
+			got, ok := c.Open(as, token)
+			if ok != (kind == as) || ok && !slices.Equal(got, want) {
+				t.Errorf("kind %d opened as %d: got %q, %v", kind, as, got, ok)
+			}
+		}
+	}
+	long := strings.Repeat("x", 1000)
+	got, ok := c.Open(hophttp.KindReply, c.Seal(hophttp.KindReply, long, "x"))
+	if !ok || got[0] != long[:255] || got[1] != "x" {
+		t.Errorf("a long field: got %q", got)
+	}
+}
+
+func TestForgedAndForeignTokensAreRefused(t *testing.T) {
+	c, foreign := newCodec("k1"), newCodec("k2")
+	for kind, of := range fields {
+		token := c.Seal(kind, of...)
+		if _, ok := foreign.Open(kind, token); ok {
+			t.Errorf("kind %d opens under another key", kind)
+		}
+		for i := range token {
+			forged := token[:i] + string("AB"[(token[i]&1)^1]) + token[i+1:]
+			if _, ok := c.Open(kind, forged); ok && forged != token {
+				t.Fatalf("kind %d opens with byte %d changed", kind, i)
+			}
+			if _, ok := c.Open(kind, token[:i]); ok {
+				t.Fatalf("the first %d bytes of kind %d open", i, kind)
+			}
+		}
+	}
+}
+
+// keep is a Sealer whose tokens are their plaintexts.
+type keep struct{}
+
+func (keep) Seal(_ context.Context, p []byte) (string, error)    { return string(p), nil }
+func (keep) Open(_ context.Context, text string) ([]byte, error) { return []byte(text), nil }
+
+// FuzzOpen opens any plaintext as every kind. What opens must be spelled as it is sealed.
+func FuzzOpen(f *testing.F) {
+	c := hophttp.Codec{Keys: keep{}}
+	for kind, of := range fields {
+		f.Add(c.Seal(kind, of...))
+	}
+	f.Fuzz(func(t *testing.T, plaintext string) {
+		for kind := range fields {
+			if got, ok := c.Open(kind, plaintext); ok && c.Seal(kind, got...) != plaintext {
+				t.Errorf("kind %d: %q is sealed as %q", kind, plaintext, c.Seal(kind, got...))
+			}
+		}
+	})
+}
