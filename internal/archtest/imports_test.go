@@ -48,19 +48,19 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/cputime":      true,
-	"internal/balancerhttp": true,
-	"internal/debtest":      true,
-	"internal/gatewaytest":  true,
-	"internal/growthtest":   true,
-	"internal/leaktest":     true,
-	"internal/oauthtest":    true,
-	"internal/proctest":     true,
-	"internal/secrettest":   true,
-	"internal/specdata":     true,
-	"internal/subject":      true,
-	"internal/testmode":     true,
-	"internal/wiretest":     true,
+	"internal/cputime":         true,
+	"internal/debtest":         true,
+	"internal/fleet/fleettest": true,
+	"internal/gatewaytest":     true,
+	"internal/growthtest":      true,
+	"internal/leaktest":        true,
+	"internal/oauthtest":       true,
+	"internal/proctest":        true,
+	"internal/secrettest":      true,
+	"internal/specdata":        true,
+	"internal/subject":         true,
+	"internal/testmode":        true,
+	"internal/wiretest":        true,
 }
 
 // mayUseHTTP are the packages that import net/http although their names do not end in "http", and
@@ -73,8 +73,9 @@ var mayUseHTTP = map[string]string{
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",
 
-	"internal/oauthtest": "is an authorization server, a protected resource and a browser",
-	"internal/wiretest":  "records what passes through an http.RoundTripper",
+	"internal/fleet/fleettest": "serves replicas, and passes requests to them in turn",
+	"internal/oauthtest":       "is an authorization server, a protected resource and a browser",
+	"internal/wiretest":        "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }

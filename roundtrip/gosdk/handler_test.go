@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -21,7 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/balancerhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -195,34 +193,18 @@ func sharedRing(t testing.TB) *keys.Keyring {
 
 // Without sessions any replica serves any request. Whoever cannot be asked is told why.
 func TestStatelessReplicas(t *testing.T) {
-	ring := sharedRing(t)
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprintf("JSONResponse=%t", json), func(t *testing.T) {
 			overHTTP(t, func(t *testing.T, revision string,
 				dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
-				var backends []*httputil.ReverseProxy
-				for range 2 {
-					a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Sealer: ring,
+				f := fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
+					a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Sealer: r.Keys,
 						Audience: "asker"}})
 					server := askTwice()
-					endpoint, _ := serve(t, newHandler(t, a,
-						func(*http.Request) *mcp.Server { return server },
-						&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: json}))
-					u, err := url.Parse(endpoint)
-					if err != nil {
-						t.Fatal(err)
-					}
-					proxy := httputil.NewSingleHostReverseProxy(u)
-					proxy.FlushInterval = -1
-					proxy.Transport = &http.Transport{DisableKeepAlives: true}
-					backends = append(backends, proxy)
-				}
-				var turn atomic.Uint32
-				who := sure(t)
-				c, recorder := dial(t,
-					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						balancerhttp.FullDuplex(backends[turn.Add(1)%2]).ServeHTTP(w, r)
-					}), who)
+					return newHandler(t, a, func(*http.Request) *mcp.Server { return server },
+						&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: json})
+				})
+				c, recorder := dial(t, f.Balancer(), sure(t))
 				for range 4 {
 					if got, err := c.do(within(t), "plain"); err != nil || got != "plain" {
 						t.Fatalf("got %q, %v", got, err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -55,7 +56,7 @@ func newFleet(t testing.TB, opts *serverhttp.Options, names ...string) *fleet {
 	t.Helper()
 	f := &fleet{TB: t, urls: map[string]string{}, all: map[string]*member{}}
 	for _, name := range names {
-		f.start(name, keyring(t, "k1"), opts)
+		f.start(name, fleettest.NewKeyring("k1"), opts)
 	}
 	return f
 }
@@ -125,24 +126,6 @@ func (m *member) requests(header string) (n int) {
 		}
 	}
 	return n
-}
-
-func keyring(t testing.TB, ids ...string) *keys.Keyring {
-	t.Helper()
-	list := make([]keys.Key, len(ids))
-	for i, id := range ids {
-		secret := sha256.Sum256([]byte(id))
-		key, err := keys.NewKey(id, secret[:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		list[i] = key
-	}
-	ring, err := keys.NewKeyring(list[0], list[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
 }
 
 // through has a client send its requests to another replica from now on.
@@ -327,7 +310,7 @@ func TestWithoutASharedKeyNothingIsForwarded(t *testing.T) {
 	for name, o := range map[string]*replicas.Options{
 		"no key":        {Name: "a", Locate: (&fleet{}).locate},
 		"ephemeral key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: (&fleet{}).locate},
-		"no function":   {Name: "a", Keys: keyring(t, "k1")},
+		"no function":   {Name: "a", Keys: fleettest.NewKeyring("k1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, _ := legacyServer(t, nil)
@@ -343,7 +326,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	other := newFleet(t, nil)
-	foreign := openSession(t, other.start("a", keyring(t, "k2"), nil).ts, "2025-11-25")
+	foreign := openSession(t, other.start("a", fleettest.NewKeyring("k2"), nil).ts, "2025-11-25")
 	sameKey := openSession(t, newFleet(t, nil, "a").all["a"].ts, "2025-11-25")
 	state := func(ring *keys.Keyring, text string) string {
 		token, _ := ring.Seal(t.Context(), []byte(text))
@@ -357,7 +340,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		"extended":            c.session + "A",
 		"another key":         foreign.session,
 		"another start":       sameKey.session,
-		"the state of a flow": state(keyring(t, "k1"), "\x01 anything"),
+		"the state of a flow": state(fleettest.NewKeyring("k1"), "\x01 anything"),
 		"long":                strings.Repeat("A", 8<<10),
 		"a name":              "a",
 		"a URL":               "http://127.0.0.1:1/mcp",
@@ -381,10 +364,10 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 		says string
 	}{
 		{"another key", func(f *fleet) *member {
-			return f.start("b", keyring(t, "k2"), nil)
+			return f.start("b", fleettest.NewKeyring("k2"), nil)
 		}, "no key of this process opens"},
 		{"another start", func(f *fleet) *member {
-			return f.start("a", keyring(t, "k1"), nil)
+			return f.start("a", fleettest.NewKeyring("k1"), nil)
 		}, "before this replica started again"},
 		{"an unknown name", func(f *fleet) *member {
 			f.move("a", "")
@@ -466,19 +449,19 @@ func TestAReplicaWhoseNameLeadsElsewhereIsNotTheOwner(t *testing.T) {
 // getTicket has a replica prove that it is the owner of a session, and returns its ticket.
 func (f *fleet) getTicket(m *member, c *legacyClient) string {
 	f.Helper()
-	owner, _ := codec(f.TB).Open(hophttp.KindSession, c.session)
+	owner, _ := codec().Open(hophttp.KindSession, c.session)
 	r, err := http.NewRequest("POST", m.ts.URL, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
 	r.Header.Set("Rondo-Replica-Challenge",
-		codec(f.TB).Seal(hophttp.KindChallenge, owner[0], owner[1], "nonce"))
+		codec().Seal(hophttp.KindChallenge, owner[0], owner[1], "nonce"))
 	response, err := m.ts.Client().Do(r)
 	if err != nil {
 		f.Fatal(err)
 	}
 	response.Body.Close()
-	proof, ok := codec(f.TB).Open(hophttp.KindProof, response.Header.Get("Rondo-Replica-Proof"))
+	proof, ok := codec().Open(hophttp.KindProof, response.Header.Get("Rondo-Replica-Proof"))
 	if !ok {
 		f.Fatalf("no proof, status %d", response.StatusCode)
 	}
@@ -493,8 +476,8 @@ func (f *fleet) forgetTicket(owner *member, c *legacyClient) {
 }
 
 // codec seals what the replicas of a fleet say to each other.
-func codec(t testing.TB) hophttp.Codec {
-	return hophttp.Codec{Keys: keyring(t, "k1").Derive(hophttp.Purpose)}
+func codec() hophttp.Codec {
+	return hophttp.Codec{Keys: fleettest.NewKeyring("k1").Derive(hophttp.Purpose)}
 }
 
 // forge sends a request to a replica as another replica with the key would that has a ticket.
@@ -505,7 +488,7 @@ func (f *fleet) forge(to, ticket string, c *legacyClient, text string,
 	hop := []string{ticket, string(session[:]), string(body[:]), "POST", ""}
 	change(hop)
 	return c.through(f.all[to]).post(text, "Rondo-Replica-Hop",
-		codec(f.TB).Seal(hophttp.KindHop, hop...))
+		codec().Seal(hophttp.KindHop, hop...))
 }
 
 func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
@@ -558,7 +541,7 @@ func TestAnOwnerThatStartedAnewGetsNoCredentials(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	c.bearer = "Bearer secret"
-	second := f.start("a", keyring(t, "k1"), nil)
+	second := f.start("a", fleettest.NewKeyring("k1"), nil)
 	wantStatus(t, "the name belongs to another start", c.call(1, "echo"), 404)
 	wantStatus(t, "and so does the replica", c.through(second).call(1, "echo"), 404)
 	second.mu.Lock()
@@ -695,9 +678,9 @@ func TestALargeBodyIsForwarded(t *testing.T) {
 
 func TestKeysRotateUnderASession(t *testing.T) {
 	f := newFleet(t, nil)
-	f.start("a", keyring(t, "k1", "k2"), nil)
-	f.start("b", keyring(t, "k2", "k1"), nil) // rotated already
-	f.start("c", keyring(t, "k2"), nil)       // has dropped the old key
+	f.start("a", fleettest.NewKeyring("k1", "k2"), nil)
+	f.start("b", fleettest.NewKeyring("k2", "k1"), nil) // rotated already
+	f.start("c", fleettest.NewKeyring("k2"), nil)       // has dropped the old key
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 200)
 	wantStatus(t, "through c", c.through(f.all["c"]).call(1, "echo"), 404)
@@ -788,7 +771,7 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)
 	f.forgetTicket(owner, c)
 	wantStatus(t, "on another ticket", c.call(1, "echo"), 200)
-	f.start("a", keyring(t, "k1"), nil) // another process takes the name
+	f.start("a", fleettest.NewKeyring("k1"), nil) // another process takes the name
 	f.forgetTicket(owner, c)
 	wantStatus(t, "with a successor", c.call(1, "echo"), 200)
 	select {

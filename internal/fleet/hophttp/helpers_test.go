@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -19,7 +20,7 @@ import (
 func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) (
 	f *hophttp.Forwarder) {
 	t.Helper()
-	o := replicas.Options{Name: name, Keys: newKeyring("k1"), Locate: nowhere}
+	o := replicas.Options{Name: name, Keys: fleettest.NewKeyring("k1"), Locate: nowhere}
 	for _, c := range change {
 		c(&o)
 	}

@@ -2,36 +2,17 @@ package hophttp_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
-
-// newKeyring returns a keyring whose secrets are made of the ids of its keys.
-func newKeyring(ids ...string) *keys.Keyring {
-	list := make([]keys.Key, len(ids))
-	for i, id := range ids {
-		secret := sha256.Sum256([]byte(id))
-		key, err := keys.NewKey(id, secret[:])
-		if err != nil {
-			panic(err)
-		}
-		list[i] = key
-	}
-	ring, err := keys.NewKeyring(list[0], list[1:]...)
-	if err != nil {
-		panic(err)
-	}
-	return ring
-}
 
 // newCodec returns the codec of a fleet with a key.
 func newCodec(id string) hophttp.Codec {
-	return hophttp.Codec{Keys: newKeyring(id).Derive(hophttp.Purpose)}
+	return hophttp.Codec{Keys: fleettest.NewKeyring(id).Derive(hophttp.Purpose)}
 }
 
 // fields are those of a token of each kind.

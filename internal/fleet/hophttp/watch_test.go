@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/pipehttp"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -265,7 +266,7 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: newKeyring("k1"),
+	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: fleettest.NewKeyring("k1"),
 		Locate: nowhere})
 	if err != nil {
 		panic(err)
