@@ -31,7 +31,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-	return d.forwarder.Wrap(guarded, maxForwardedBody, nil)
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{MaxBody: maxForwardedBody})
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of

@@ -37,7 +37,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		ctx, refusals := d.withRefusals(ctx)
 		next.ServeHTTP(newRefusalWriter(w, refusals), r.WithContext(ctx))
 	})
-	return d.forwarder.Wrap(guarded, maxForwardedBody, nil)
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{MaxBody: maxForwardedBody})
 }
 
 // openerKey is the context key of the principal of an HTTP request to a Downstream.

@@ -3,7 +3,6 @@ package gosdk_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -177,20 +176,6 @@ func postInitialize(h http.Handler, version string) *httptest.ResponseRecorder {
 	return w
 }
 
-func sharedRing(t testing.TB) *keys.Keyring {
-	t.Helper()
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
-}
-
 // Without sessions any replica serves any request. Whoever cannot be asked is told why.
 func TestStatelessReplicas(t *testing.T) {
 	for _, json := range []bool{false, true} {
@@ -240,7 +225,7 @@ func TestStatelessNeedsASharedKey(t *testing.T) {
 		"a key of this process": {gosdk.Options{}, true, 1},
 		"a keyring of this process": {gosdk.Options{Options: roundtrip.Options{
 			Sealer: keys.EphemeralKeyring()}}, true, 1},
-		"a shared key": {gosdk.Options{Options: roundtrip.Options{Sealer: sharedRing(t),
+		"a shared key": {gosdk.Options{Options: roundtrip.Options{Sealer: fleettest.NewKeyring("k1"),
 			Audience: "a"}}, true, 0},
 		"sessions": {gosdk.Options{}, false, 0},
 	} {
@@ -303,7 +288,7 @@ func TestOptionsOfTheSDK(t *testing.T) {
 
 // What cannot be honored is an error that names the field.
 func TestOptionsThatContradict(t *testing.T) {
-	ring := sharedRing(t)
+	ring := fleettest.NewKeyring("k1")
 	a := newAdapter(t, &gosdk.Options{
 		Options:  roundtrip.Options{Sealer: ring, Audience: "a"},
 		Replicas: &replicas.Options{Name: "a", Keys: ring},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -71,7 +72,8 @@ func (a *Adapter) Handler(getServer func(*http.Request) *mcp.Server,
 	}
 	legacy.JSONResponse = false
 	h.legacy = mcp.NewStreamableHTTPHandler(h.findServer, &legacy)
-	h.legacy = a.forwarder.Wrap(h.legacy, o.MaxRequestBodyBytes, a.opts.Observer)
+	h.legacy = a.forwarder.Wrap(h.legacy,
+		hophttp.WrapOptions{MaxBody: o.MaxRequestBodyBytes, Observer: a.opts.Observer})
 	h.prefersJSON = o.JSONResponse
 	return h, nil
 }

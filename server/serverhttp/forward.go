@@ -26,14 +26,14 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 	if f.reason == event.RefusedSessionGone && h.forwarder == nil {
 		f.cause = errUnknownSession
 	} else if f.reason == event.RefusedSessionGone {
-		owner, _, whose := h.forwarder.FindOwner(ids[0])
-		switch {
-		case whose == hophttp.Foreign:
+		owner, _ := h.forwarder.FindOwner(ids[0])
+		switch self := h.forwarder.Self(); {
+		case owner.Name == "":
+			f.cause = errUnreadableSession
+		case owner.Name != self.Name:
 			h.forwardRequest(rw, r, owner, d)
 			return nil
-		case whose == hophttp.Nobody && owner == hophttp.Owner{}:
-			f.cause = errUnreadableSession
-		case whose == hophttp.Nobody:
+		case owner != self:
 			f.cause = errFormerSession
 		}
 	}
@@ -71,18 +71,16 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hoph
 		return
 	}
 	defer h.endRequest(&rw.task)
-	began := time.Now()
-	result := h.forwarder.Forward(&forwardWriter{rw: rw}, r.WithContext(ctx), owner, d.body)
-	// The owner tells its own observer of the request.
-	h.srv.ReportForward(r.Context(), hophttp.NewEvent(r, owner, result, time.Since(began)))
+	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r.WithContext(ctx), owner, d.body)
+	h.srv.ReportForward(r.Context(), e) // the owner reports the request
 	switch {
-	case result.Broken:
+	case broken:
 		panic(http.ErrAbortHandler)
-	case result.Status != 0:
+	case e.Status != 0:
 	case errors.Is(r.Context().Err(), context.Canceled):
 		rw.abandonClient()
 	default:
-		rw.refuseRequest(forwardFault(owner, result.Err).withRequestID(d))
+		rw.refuseRequest(forwardFault(e).withRequestID(d))
 	}
 }
 
@@ -92,22 +90,22 @@ const unreachableRetry = 2 * time.Second
 // forwardFault is what a client gets in the place of the owner's response. 404 makes it
 // start anew, so it is sent only where the owner has surely not received the request:
 // what it asked for could be done twice otherwise.
-func forwardFault(owner hophttp.Owner, err error) *fault {
+func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
-	switch {
-	case errors.Is(err, hophttp.ErrOwnerGone):
+	switch e.Outcome {
+	case event.ForwardGone:
 		f = sessionGoneFault()
-	case errors.Is(err, hophttp.ErrOutcomeUnknown):
+	case event.ForwardUnknown:
 		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
 			err: hophttp.ErrorOutcomeUnknown()}
-	case errors.Is(err, hophttp.ErrUnreachable):
+	case event.ForwardUnreachable:
 		f = busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
 			unreachableRetry, "the replica that serves this session cannot be reached, and has not "+
 				"received the request")
 	default:
 		return shutdownFault()
 	}
-	f.cause = fmt.Errorf("replica %q: %w", owner.Name, err)
+	f.cause = fmt.Errorf("replica %q: %w", e.Owner, e.Err)
 	return f
 }
 
@@ -126,10 +124,10 @@ func changedBodyFault() *fault {
 
 // A forwardWriter passes the response of the owner on. The client must take each piece
 // within the write timeout.
-type forwardWriter struct{ rw *responseWriter }
-
-// Header implements [http.ResponseWriter].
-func (w *forwardWriter) Header() http.Header { return w.rw.w.Header() }
+type forwardWriter struct {
+	http.ResponseWriter
+	rw *responseWriter
+}
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *forwardWriter) WriteHeader(status int) {
@@ -137,17 +135,17 @@ func (w *forwardWriter) WriteHeader(status int) {
 	w.rw.streaming = true // the response has begun
 	w.rw.mu.Unlock()
 	w.rw.extendWriteDeadline()
-	w.rw.w.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
 func (w *forwardWriter) Write(p []byte) (int, error) {
 	w.rw.extendWriteDeadline()
-	return w.rw.w.Write(p)
+	return w.ResponseWriter.Write(p)
 }
 
 // FlushError serves [http.ResponseController].
 func (w *forwardWriter) FlushError() error {
 	w.rw.extendWriteDeadline()
-	return http.NewResponseController(w.rw.w).Flush()
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }

@@ -3,6 +3,7 @@ package serverhttp
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"sync"
@@ -63,7 +64,9 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 		return nil, errPrefix.Errorf("Replicas: %w", err)
 	}
 	if h.hasSessions() && forwarder != nil {
-		h.forwarder, h.sessions.newID = forwarder, func() string { return newSessionID(forwarder) }
+		h.forwarder, h.sessions.newID = forwarder, func() string {
+			return forwarder.SealSession(rand.Text()) // 130 bits
+		}
 	}
 	return h, nil
 }

@@ -2,21 +2,9 @@ package serverhttp
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
-
-	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 )
-
-// newSessionID returns the id of a session of this replica.
-func newSessionID(f *hophttp.Forwarder) string {
-	id, err := f.SealSession(rand.Text()) // 130 bits
-	if err != nil {
-		panic("serverhttp: internal error: " + err.Error()) // a keyring never fails to seal
-	}
-	return id
-}
 
 // receiveFromReplica answers other replicas, and takes in what they pass on. It reports
 // false for a request that is to be served. What clients send in headers that are meant for

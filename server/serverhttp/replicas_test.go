@@ -477,7 +477,7 @@ func (f *fleet) forgetTicket(owner *member, c *legacyClient) {
 
 // codec seals what the replicas of a fleet say to each other.
 func codec() hophttp.Codec {
-	return hophttp.Codec{Keys: fleettest.NewKeyring("k1").Derive(hophttp.Purpose)}
+	return hophttp.NewCodec(fleettest.NewKeyring("k1"))
 }
 
 // forge sends a request to a replica as another replica with the key would that has a ticket.

@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 var (
@@ -25,37 +28,46 @@ var (
 	errStale = fmt.Errorf("%w: it refused its ticket", ErrOwnerGone)
 )
 
-// A Result says what became of a request that was to be passed on.
-type Result struct {
-	// Status is that of the owner's response, which was sent to the client; 0: there was
-	// none, and nothing was sent.
-	Status int
-	// Err wraps one of the errors above, or is the cause of the end of the context: that of
-	// a request that was not sent, or of a GET. Nil when Status is not 0.
-	Err error
-	// Broken: the client has only a part of the response. The handler must panic with
-	// [http.ErrAbortHandler], so that it does not look like all of it.
-	Broken bool
+// Forward passes r on to the owner of the session that it names, with body in the place of
+// its own, and the response to w. Where the event has no status nothing was written to w. Its
+// error is one of Send. broken says that the client has only a part of the response: the handler
+// must panic with [http.ErrAbortHandler], so that it does not look like all of it.
+func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
+	e event.RequestForwarded, broken bool) {
+	began := time.Now()
+	e = event.RequestForwarded{Owner: owner.Name, HTTPMethod: r.Method, RemoteAddr: r.RemoteAddr}
+	response, err := f.Send(r, owner, body)
+	if err == nil {
+		defer response.Body.Close()
+		e.Status = response.StatusCode
+		broken = copyResponse(w, response) != nil
+	}
+	e.Outcome, e.Err, e.Duration = outcomeOf(r.Context(), err), err, time.Since(began)
+	return e, broken
 }
 
-// Forward passes r on to the owner of the session that it names, with body in the place of
-// its own, and the response to w.
-func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
-	body []byte) Result {
-	response, err := f.Send(r, owner, body)
-	if err != nil {
-		return Result{Err: err}
+func outcomeOf(ctx context.Context, err error) event.ForwardOutcome {
+	switch {
+	case err == nil:
+		return event.ForwardAnswered
+	case errors.Is(context.Cause(ctx), context.Canceled): // the client is gone
+		return event.ForwardAbandoned
+	case errors.Is(err, ErrOwnerGone):
+		return event.ForwardGone
+	case errors.Is(err, ErrOutcomeUnknown):
+		return event.ForwardUnknown
+	case errors.Is(err, ErrUnreachable):
+		return event.ForwardUnreachable
 	}
-	defer response.Body.Close()
-	err = copyResponse(w, response)
-	return Result{Status: response.StatusCode, Broken: err != nil}
+	return event.ForwardAbandoned
 }
 
 // Send sends r to an owner, with body in the place of its own, and returns the response, whose
 // body must be closed. The URL is that of the owner with the query of r. Headers and Host are
 // those of r, and the owner authenticates by them; HeaderSession must be among them, once. It
-// ends with the context of r, and when nothing comes from the owner for half a minute. The errors
-// are those of [Result].
+// ends with the context of r, and when nothing comes from the owner for half a minute. The error
+// wraps one of those above, or is the cause of the end of the context: of a request that was not
+// sent, or of a GET.
 //
 // The owner gets the request once. Where it does not accept the ticket it has not served the
 // request, which is then sent once more with another. So is a GET whose owner did not answer: it
@@ -97,13 +109,12 @@ func (f *Forwarder) sendOnce(r *http.Request, p *proof, body []byte) (*http.Resp
 		defer flight.end()
 		return nil, f.classifyFailure(sent, p, connected, err)
 	}
+	flight.ReadCloser, response.Body = response.Body, flight
 	if err := f.readReply(response, token); err != nil {
-		response.Body.Close()
-		flight.end()
+		flight.Close()
 		f.dropProof(p, nil)
 		return nil, err
 	}
-	response.Body = watchedBody{response.Body, flight}
 	return response, nil
 }
 

@@ -67,8 +67,7 @@ func New(o *replicas.Options) (*Forwarder, error) {
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Forwarder{
-		self: NewOwner(o.Name), began: time.Now(),
-		codec: Codec{Keys: o.Keys.Derive(Purpose)}, locate: o.Locate,
+		self: NewOwner(o.Name), began: time.Now(), codec: NewCodec(o.Keys), locate: o.Locate,
 		// No Proxy: what is passed on holds credentials and stays between replicas.
 		transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSClientConfig: o.TLS.Clone(),
@@ -78,6 +77,9 @@ func New(o *replicas.Options) (*Forwarder, error) {
 		peers: recent.New[Owner, *peer](maxOwners, 0),
 	}, nil
 }
+
+// Self returns this run of this replica.
+func (f *Forwarder) Self() Owner { return f.self }
 
 // SetDraining has proofs say that this replica will end soon: others do not ask for its
 // address again, which a directory may have forgotten by then.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/proctest"
 )
 
@@ -21,7 +22,7 @@ func TestAFrozenOwnerEndsTheRequestsInFlight(t *testing.T) {
 	owner := proctest.Start(t, proctest.Self(t, ownerVariable+"=1"))
 	url, id := owner.Line(), owner.Line()
 	b := newForwarder(t, "b", locatedAt(t, url))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
 	answers := make(chan answer, 1)
 	go func() {
 		status, body := send(t, other, newRequest(t, "POST", other.URL, id, ping))

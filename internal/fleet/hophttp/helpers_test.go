@@ -59,19 +59,10 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id string) {
 	t.Helper()
 	a := newForwarder(t, "a")
-	owner := serve(t, a.Wrap(next, 0, nil))
+	owner := serve(t, a.Wrap(next, hophttp.WrapOptions{}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other = serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
-	return other, sealSession(t, a, "x")
-}
-
-func sealSession(t testing.TB, f *hophttp.Forwarder, inner string) string {
-	t.Helper()
-	id, err := f.SealSession(inner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
+	other = serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	return other, a.SealSession("x")
 }
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`

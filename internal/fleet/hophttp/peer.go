@@ -34,10 +34,9 @@ const (
 // A peer is what a forwarder knows of one owner. The mutex of the forwarder guards it.
 type peer struct {
 	owner   Owner
-	proof   *proof        // that requests are sent with; nil: none, or the last attempt failed
-	failed  error         // of the last attempt
-	until   time.Time     // until when proof and failed count
-	last    *proof        // the last that succeeded
+	last    *proof        // the last that succeeded, nil: none
+	failed  error         // of the last attempt, nil: requests are sent with last
+	until   time.Time     // until when last or failed count
 	heard   time.Time     // when something came from the owner last
 	attempt chan struct{} // closed when the attempt under way ends; nil: there is none
 }
@@ -64,7 +63,7 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 		}
 		if time.Now().Before(p.until) || p.attempt != nil && p.failed != nil {
 			defer f.mu.Unlock()
-			return p.proof, p.failed
+			return p.last, p.failed
 		}
 		f.beginAttemptLocked(p)
 		attempt := p.attempt
@@ -89,8 +88,7 @@ func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p.attempt == attempt && p.failed == nil { // it has not ended just now
-		p.proof, p.failed = nil, fmt.Errorf(
-			"%w: the attempt to locate the replica does not end", ErrUnreachable)
+		p.failed = fmt.Errorf("%w: the attempt to locate the replica does not end", ErrUnreachable)
 	}
 }
 
@@ -113,7 +111,7 @@ func (f *Forwarder) attemptProof(p *peer) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p.proof, p.failed, p.until = got, err, time.Now().Add(failureLife)
+	p.failed, p.until = err, time.Now().Add(failureLife)
 	if err == nil {
 		p.last, p.heard, p.until = got, time.Now(), time.Now().Add(proofUse)
 	}
@@ -127,10 +125,10 @@ func (f *Forwarder) dropProof(used *proof, failed error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := used.peer
-	if p.proof != used {
-		return
+	if p.last != used || p.failed != nil {
+		return // another has come meanwhile, or has not
 	}
-	p.proof, p.failed, p.until = nil, failed, time.Time{}
+	p.failed, p.until = failed, time.Time{}
 	if failed != nil {
 		p.until = time.Now().Add(failureLife)
 	}

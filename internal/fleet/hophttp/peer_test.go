@@ -23,7 +23,8 @@ import (
 // forwardTo passes a request on to an owner, and returns why there was no response.
 func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) error {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(ping))
-	return f.Forward(httptest.NewRecorder(), r, owner, []byte(ping)).Err
+	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping))
+	return e.Err
 }
 
 func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
@@ -137,17 +138,17 @@ func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 		if f == second && r.Header.Get("Rondo-Replica-Challenge") != "" && closed.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
-		f.Wrap(ok, 0, nil).ServeHTTP(w, r)
+		f.Wrap(ok, hophttp.WrapOptions{}).ServeHTTP(w, r)
 	}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
-	status, _ := send(t, other, newRequest(t, "POST", other.URL, sealSession(t, first, "x"), ping))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	status, _ := send(t, other, newRequest(t, "POST", other.URL, first.SealSession("x"), ping))
 	if status != 200 {
 		t.Fatalf("got status %d", status)
 	}
 	current.Store(second) // at the same address: its challenge takes the idle connection
 	status, body := send(t, other,
-		newRequest(t, "POST", other.URL, sealSession(t, second, "x"), ping))
+		newRequest(t, "POST", other.URL, second.SealSession("x"), ping))
 	if status != 200 || closed.Load() != 2 {
 		t.Errorf("got status %d after %d challenges: %s", status, closed.Load(), body)
 	}
@@ -160,8 +161,8 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 	owner := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		served.Add(1)
 		_, _ = w.Write([]byte("done"))
-	}), 0, nil))
-	id := sealSession(t, a, "x")
+	}), hophttp.WrapOptions{}))
+	id := a.SealSession("x")
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		if time.Until(real) < 2*time.Minute {
@@ -169,7 +170,7 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 		}
 		b := newForwarder(t, "b", locatedAt(t, owner.URL))
 		defer b.CloseIdle()
-		h := b.Wrap(http.NotFoundHandler(), 0, nil)
+		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
 		for range 2 {
 			recorder := httptest.NewRecorder()
 			h.ServeHTTP(recorder, newRequest(t, "POST", "/", id, ping))
@@ -215,8 +216,7 @@ func TestAReplyFitsOneHop(t *testing.T) {
 				digest("another hop"), hophttp.VerdictTaken))
 		})))
 	f := newForwarder(t, "b", locatedAt(t, owner.URL))
-	self, _, _ := a.FindOwner(sealSession(t, a, "x"))
-	if err := forwardTo(f, self); !errors.Is(err, hophttp.ErrOutcomeUnknown) {
+	if err := forwardTo(f, a.Self()); !errors.Is(err, hophttp.ErrOutcomeUnknown) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -226,7 +226,8 @@ func TestAReplyFitsOneHop(t *testing.T) {
 func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newForwarder(t, "a")
-		owned := a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), 0, nil)
+		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		owned := a.Wrap(ok, hophttp.WrapOptions{})
 		var challenges int
 		var delay time.Duration // of hops on their way
 		owner := pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -241,7 +242,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 		b.DialWith(owner.DialContext)
 		defer b.CloseIdle()
-		h := b.Wrap(http.NotFoundHandler(), 0, nil)
+		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
 		for _, test := range []struct {
 			waits, delay time.Duration
 			challenges   int // after the request
@@ -254,7 +255,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 			time.Sleep(test.waits)
 			delay = test.delay
 			recorder := httptest.NewRecorder()
-			h.ServeHTTP(recorder, newRequest(t, "POST", "/", sealSession(t, a, "x"), ping))
+			h.ServeHTTP(recorder, newRequest(t, "POST", "/", a.SealSession("x"), ping))
 			if recorder.Code != 200 || challenges != test.challenges {
 				t.Errorf("%v: got status %d after %d challenges: %s", test, recorder.Code,
 					challenges, recorder.Body)

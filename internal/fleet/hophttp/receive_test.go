@@ -40,10 +40,9 @@ func TestAHopFitsOneRequestForHalfAMinute(t *testing.T) {
 			seen = r.RemoteAddr
 		})
 		a, other := newForwarder(t, "a"), newForwarder(t, "c")
-		owned, others := a.Wrap(next, 0, nil), other.Wrap(next, 0, nil)
-		id, foreign := sealSession(t, a, "x"), sealSession(t, other, "y")
-		owner, _, _ := a.FindOwner(id)
-		stranger, _, _ := other.FindOwner(foreign)
+		owned, others := a.Wrap(next, hophttp.WrapOptions{}), other.Wrap(next, hophttp.WrapOptions{})
+		id, foreign := a.SealSession("x"), other.SealSession("y")
+		owner, stranger := a.Self(), other.Self()
 		const client, sender = "192.0.2.9:9", "192.0.2.1:1234" // the second is httptest's
 		change := func(field int, to string) func([]string) {
 			return func(hop []string) { hop[field] = to }
@@ -114,8 +113,9 @@ func TestAHopFitsOneRequestForHalfAMinute(t *testing.T) {
 func TestABodyThatIsTooLargeIsNotForwarded(t *testing.T) {
 	a, o := newForwarder(t, "a"), &outcomes{}
 	b := newForwarder(t, "b")
-	ts := serve(t, b.Wrap(http.NotFoundHandler(), 1<<10, o))
-	r := newRequest(t, "POST", ts.URL, sealSession(t, a, "x"), strings.Repeat("x", 1<<10+1))
+	ts := serve(t, b.Wrap(http.NotFoundHandler(),
+		hophttp.WrapOptions{MaxBody: 1 << 10, Observer: o}))
+	r := newRequest(t, "POST", ts.URL, a.SealSession("x"), strings.Repeat("x", 1<<10+1))
 	if status, body := send(t, ts, r); status != 413 || len(o.seen) != 0 {
 		t.Errorf("got status %d after %d hops: %s", status, len(o.seen), body)
 	}

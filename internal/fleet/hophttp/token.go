@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
+
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// Purpose is what the keyring of replicas is derived for.
-const Purpose = "rondo/replicas/v2"
+// purpose is what the keyring of replicas is derived for.
+const purpose = "rondo/replicas/v2"
 
 // A Kind says what a token means, and so which fields it has. It is the first byte of the
 // plaintext, and part of the format.
@@ -50,15 +51,12 @@ const (
 	maxToken = 1 << 10
 )
 
-// A Sealer seals and opens tokens.
-type Sealer interface {
-	Seal(ctx context.Context, plaintext []byte) (string, error)
-	Open(ctx context.Context, text string) ([]byte, error)
-}
-
 // A Codec seals and opens the tokens of replicas, under keys that all of them share and that seal
-// nothing else (see [Purpose]). It must not be a remote one: there is no time to wait for it.
-type Codec struct{ Keys Sealer }
+// nothing else.
+type Codec struct{ ring *keys.Keyring }
+
+// NewCodec returns the codec of the replicas that share a keyring.
+func NewCodec(shared *keys.Keyring) Codec { return Codec{shared.Derive(purpose)} }
 
 // Seal returns a token. Fields of more than 255 bytes are cut.
 func (c Codec) Seal(kind Kind, fields ...string) string {
@@ -68,7 +66,7 @@ func (c Codec) Seal(kind Kind, fields ...string) string {
 		field = field[:min(len(field), maxField)]
 		plaintext = append(append(plaintext, byte(len(field))), field...)
 	}
-	token, err := c.Keys.Seal(context.Background(), plaintext)
+	token, err := c.ring.Seal(context.Background(), plaintext)
 	if err != nil || len(fields) != fieldsOf[kind] {
 		panic("hophttp: internal error: a token cannot be sealed")
 	}
@@ -80,7 +78,7 @@ func (c Codec) Open(kind Kind, token string) (fields []string, ok bool) {
 	if len(token) > maxToken {
 		return nil, false
 	}
-	plaintext, err := c.Keys.Open(context.Background(), token)
+	plaintext, err := c.ring.Open(context.Background(), token)
 	if err != nil || len(plaintext) == 0 || Kind(plaintext[0]) != kind {
 		return nil, false
 	}
@@ -110,42 +108,19 @@ type Owner struct {
 // NewOwner returns the owner that begins now.
 func NewOwner(name string) Owner { return Owner{Name: name, Start: rand.Text()} }
 
-// ErrInnerTooLong is returned for an inner id of more than 255 bytes.
-var ErrInnerTooLong = errors.New("the id of a session is too long to be sealed")
-
-// SealSession returns the id of a session of this replica. inner tells its sessions apart.
-func (f *Forwarder) SealSession(inner string) (string, error) {
-	if len(inner) > maxField {
-		return "", ErrInnerTooLong
-	}
-	return f.codec.Seal(KindSession, f.self.Name, f.self.Start, inner), nil
+// SealSession returns the id of a session of this replica. inner, of at most 255 bytes, tells its
+// sessions apart.
+func (f *Forwarder) SealSession(inner string) string {
+	return f.codec.Seal(KindSession, f.self.Name, f.self.Start, inner)
 }
 
-// An Ownership says whose a session is.
-type Ownership int
-
-// The ownerships.
-const (
-	// Nobody: the id is none, or its owner was an earlier start of this replica.
-	Nobody Ownership = iota
-	// Own: the session is this replica's, or was.
-	Own
-	// Foreign: the session is another replica's.
-	Foreign
-)
-
-// FindOwner reads the id of a session. inner is what SealSession was given.
-func (f *Forwarder) FindOwner(id string) (owner Owner, inner string, whose Ownership) {
+// FindOwner reads the id of a session. The owner is zero for what is none, and has the name of
+// this replica and another start where the session was opened before this replica started again.
+// inner is what SealSession was given.
+func (f *Forwarder) FindOwner(id string) (owner Owner, inner string) {
 	fields, ok := f.codec.Open(KindSession, id)
 	if !ok {
-		return Owner{}, "", Nobody
+		return Owner{}, ""
 	}
-	owner, inner = Owner{Name: fields[0], Start: fields[1]}, fields[2]
-	switch {
-	case owner == f.self:
-		return owner, inner, Own
-	case owner.Name == f.self.Name:
-		return owner, inner, Nobody
-	}
-	return owner, inner, Foreign
+	return Owner{Name: fields[0], Start: fields[1]}, fields[2]
 }

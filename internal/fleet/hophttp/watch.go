@@ -20,17 +20,19 @@ const (
 // errSilent says that nothing came from the address of an owner in time.
 var errSilent = errors.New("the owner does not answer")
 
-// A flight is one request to an owner, until the body of its response is closed.
+// A flight is one request to an owner, and the body of its response. What is read of it is a sign of
+// life of the owner, who is watched until it is closed.
 type flight struct {
-	forwarder *Forwarder
-	peer      *peer
-	ctx       context.Context // of the request
-	cut       context.CancelCauseFunc
-	began     time.Time
-	timer     *time.Timer // runs watchOwner
+	io.ReadCloser // nil until there is a response
+	forwarder     *Forwarder
+	peer          *peer
+	ctx           context.Context // of the request
+	cut           context.CancelCauseFunc
+	began         time.Time
+	timer         *time.Timer // runs watchOwner
 }
 
-// watchFlight has the owner watched until the request ends.
+// watchFlight has the owner of a request watched until end or Close is called.
 func (f *Forwarder) watchFlight(ctx context.Context, p *peer) *flight {
 	x := &flight{forwarder: f, peer: p, began: time.Now()}
 	x.ctx, x.cut = context.WithCancelCause(ctx)
@@ -67,25 +69,19 @@ func (x *flight) watchOwner() {
 	x.timer.Reset(wait)
 }
 
-// A watchedBody is the body of an owner's response. What is read of it is a sign of life.
-type watchedBody struct {
-	io.ReadCloser
-	flight *flight
-}
-
 // Read implements [io.Reader].
-func (b watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if f := b.flight.forwarder; n > 0 {
-		f.mu.Lock()
-		b.flight.peer.heard = time.Now()
-		f.mu.Unlock()
+func (x *flight) Read(p []byte) (int, error) {
+	n, err := x.ReadCloser.Read(p)
+	if n > 0 {
+		x.forwarder.mu.Lock()
+		x.peer.heard = time.Now()
+		x.forwarder.mu.Unlock()
 	}
 	return n, err
 }
 
-// Close ends the request.
-func (b watchedBody) Close() error {
-	defer b.flight.end()
-	return b.ReadCloser.Close()
+// Close implements [io.Closer].
+func (x *flight) Close() error {
+	defer x.end()
+	return x.ReadCloser.Close()
 }

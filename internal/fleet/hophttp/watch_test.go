@@ -120,11 +120,11 @@ type fakeFleet struct {
 
 func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	a := newForwarder(t, "a")
-	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, 0, nil)))
+	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, hophttp.WrapOptions{})))
 	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 	b.DialWith(n.DialContext)
-	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), 0, nil))
-	return &fakeFleet{network: n, other: other, id: sealSession(t, a, "x")}
+	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
 // A sent is what came of a request: its status, and how its body ended.
@@ -271,16 +271,12 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	id, err := f.SealSession("x")
-	if err != nil {
-		panic(err)
-	}
 	server := &http.Server{Handler: f.Wrap(http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
 			fmt.Println("entered")
 			<-r.Context().Done()
-		}), 0, nil)}
-	fmt.Printf("http://%s\n%s\n", listener.Addr(), id)
+		}), hophttp.WrapOptions{})}
+	fmt.Printf("http://%s\n%s\n", listener.Addr(), f.SealSession("x"))
 	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = server.Close()

@@ -6,30 +6,33 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
+// WrapOptions configure [Forwarder.Wrap].
+type WrapOptions struct {
+	MaxBody  int64          // bytes of a request that is passed on; 0 or less: any number
+	Observer event.Observer // is told of hops; nil: nobody is
+}
+
 // Wrap returns a handler of legacy requests before next, which makes the ids of its sessions
 // itself. Clients get sealed ids in their place, so that no table is needed: the id that next
-// made is inside. Requests for sessions of other replicas are passed on to them. maxBody bounds
-// their bodies, in bytes, 0 or less: nothing does. o is told of hops, nil: nobody is. Where f is
-// nil, next is returned.
-func (f *Forwarder) Wrap(next http.Handler, maxBody int64, o event.Observer) http.Handler {
+// made is inside. Requests for sessions of other replicas are passed on to them. Where f is nil
+// next is returned.
+func (f *Forwarder) Wrap(next http.Handler, o WrapOptions) http.Handler {
 	if f == nil {
 		return next
 	}
-	return &wrapper{forwarder: f, next: next, maxBody: maxBody, observer: o}
+	return &wrapper{forwarder: f, next: next, opts: o}
 }
 
 type wrapper struct {
 	forwarder *Forwarder
 	next      http.Handler
-	maxBody   int64
-	observer  event.Observer
+	opts      WrapOptions
 }
 
 // ServeHTTP serves one request, or passes it on.
@@ -55,43 +58,34 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	if isModern(body) {
-		h.next.ServeHTTP(w, r)
+	message, _ := protocol.DecodeMessage(body)
+	request, _ := message.(*protocol.Request)
+	if request != nil && revision.IsNamedIn(request.Params) {
+		h.next.ServeHTTP(w, r) // it belongs to no session, whatever its headers say
 		return
 	}
-	owner, inner, whose := h.forwarder.FindOwner(ids[0])
-	switch {
-	case len(ids) > 1 || whose == Nobody:
-		writeError(w, http.StatusNotFound, body, errSessionGone())
-	case whose == Own:
+	owner, inner := h.forwarder.FindOwner(ids[0])
+	switch self := h.forwarder.self; {
+	case len(ids) > 1 || owner.Name == "" || owner.Name == self.Name && owner != self:
+		writeError(w, http.StatusNotFound, request, errSessionGone())
+	case owner == self:
 		own := r.Clone(r.Context())
 		own.Header[HeaderSession] = []string{inner} // the id that next knows
 		sealing.inner, sealing.id = inner, ids[0]
 		h.next.ServeHTTP(sealing, own)
 	case received != nil:
-		writeError(w, http.StatusLoopDetected, body, ErrorMisdirected())
+		writeError(w, http.StatusLoopDetected, request, ErrorMisdirected())
 	default:
-		h.forwardRequest(w, r, owner, body)
+		h.forwardRequest(w, r, owner, body, request)
 	}
-}
-
-// isModern reports whether a body is a request that names a revision in _meta: it belongs to
-// no session, whatever its headers say.
-func isModern(body []byte) bool {
-	message, err := protocol.DecodeMessage(body)
-	if err != nil {
-		return false
-	}
-	request, ok := message.(*protocol.Request)
-	return ok && revision.IsNamedIn(request.Params)
 }
 
 // readBody reads the body of a POST. Where it fails it has answered the request.
 func (h *wrapper) readBody(w http.ResponseWriter, r *http.Request,
 	received *Received) (body []byte, ok bool) {
 	limited := r.Body
-	if h.maxBody > 0 {
-		limited = http.MaxBytesReader(w, r.Body, h.maxBody)
+	if h.opts.MaxBody > 0 {
+		limited = http.MaxBytesReader(w, r.Body, h.opts.MaxBody)
 	}
 	body, err := io.ReadAll(limited)
 	switch _, long := errors.AsType[*http.MaxBytesError](err); {
@@ -107,26 +101,24 @@ func (h *wrapper) readBody(w http.ResponseWriter, r *http.Request,
 	return nil, false
 }
 
-// forwardRequest passes a request on to its owner.
+// forwardRequest passes a request on to its owner. request is what the body holds, nil: none.
 func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner Owner,
-	body []byte) {
-	began := time.Now()
-	result := h.forwarder.Forward(w, r, owner, body)
-	e := NewEvent(r, owner, result, time.Since(began))
-	if h.observer != nil {
-		h.observer.Observe(r.Context(), e)
+	body []byte, request *protocol.Request) {
+	e, broken := h.forwarder.Forward(w, r, owner, body)
+	if h.opts.Observer != nil {
+		h.opts.Observer.Observe(r.Context(), e)
 	}
 	switch {
-	case result.Broken || result.Status == 0 && errors.Is(r.Context().Err(), context.Canceled):
+	case broken || e.Status == 0 && errors.Is(r.Context().Err(), context.Canceled):
 		panic(http.ErrAbortHandler) // an empty response would mean success
-	case result.Status != 0:
+	case e.Status != 0:
 	case e.Outcome == event.ForwardGone:
-		writeError(w, http.StatusNotFound, body, errSessionGone())
+		writeError(w, http.StatusNotFound, request, errSessionGone())
 	case e.Outcome == event.ForwardUnknown:
-		writeError(w, http.StatusBadGateway, body, ErrorOutcomeUnknown())
+		writeError(w, http.StatusBadGateway, request, ErrorOutcomeUnknown())
 	default:
 		w.Header().Set("Retry-After", "2")
-		writeError(w, http.StatusServiceUnavailable, body, protocol.Errorf(
+		writeError(w, http.StatusServiceUnavailable, request, protocol.Errorf(
 			protocol.CodeInternalError, "the replica that serves this session cannot be reached, "+
 				"and has not received the request"))
 	}
@@ -149,34 +141,12 @@ func errSessionGone() *protocol.Error {
 	return &protocol.Error{Code: -32001, Message: "Session not found"}
 }
 
-// NewEvent returns the event of a hop.
-func NewEvent(r *http.Request, owner Owner, result Result,
-	took time.Duration) event.RequestForwarded {
-	e := event.RequestForwarded{
-		Owner: owner.Name, Outcome: event.ForwardAbandoned, HTTPMethod: r.Method,
-		Status: result.Status, RemoteAddr: r.RemoteAddr, Duration: took, Err: result.Err,
-	}
-	switch {
-	case result.Status != 0:
-		e.Outcome = event.ForwardAnswered
-	case errors.Is(r.Context().Err(), context.Canceled): // the client is gone
-	case errors.Is(result.Err, ErrOwnerGone):
-		e.Outcome = event.ForwardGone
-	case errors.Is(result.Err, ErrOutcomeUnknown):
-		e.Outcome = event.ForwardUnknown
-	case errors.Is(result.Err, ErrUnreachable):
-		e.Outcome = event.ForwardUnreachable
-	}
-	return e
-}
-
-// writeError writes a JSON-RPC error with the id of the request in body.
-func writeError(w http.ResponseWriter, status int, body []byte, e *protocol.Error) {
+// writeError writes a JSON-RPC error, with the id of the request if there is one.
+func writeError(w http.ResponseWriter, status int, request *protocol.Request,
+	e *protocol.Error) {
 	response := &protocol.Response{Error: e}
-	if message, err := protocol.DecodeMessage(body); err == nil {
-		if request, ok := message.(*protocol.Request); ok {
-			response.ID = request.ID
-		}
+	if request != nil {
+		response.ID = request.ID
 	}
 	text, err := protocol.AppendMessage(nil, response)
 	if err != nil {
@@ -205,17 +175,15 @@ func (w *sealingWriter) sealHeader() {
 	w.begun = true
 	header := w.Header()
 	own := header.Get(HeaderSession)
-	if own == "" {
-		return
+	switch {
+	case own == "":
+	case own == w.inner:
+		header[HeaderSession] = []string{w.id}
+	case len(own) > maxField: // longer than any SDK makes them: nobody could use the session
+		header.Del(HeaderSession)
+	default:
+		header[HeaderSession] = []string{w.forwarder.SealSession(own)}
 	}
-	if own != w.inner {
-		var err error
-		if w.id, err = w.forwarder.SealSession(own); err != nil {
-			header.Del(HeaderSession) // longer than any SDK makes them: nobody could use it
-			return
-		}
-	}
-	header[HeaderSession] = []string{w.id}
 }
 
 // WriteHeader implements [http.ResponseWriter].
