@@ -1,4 +1,4 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"context"
@@ -12,9 +12,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // Transports send requests with such a header again when a connection breaks.
@@ -62,11 +64,11 @@ func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
 	owner := serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(entered)
 		<-release
-	}), replicahttp.WrapOptions{}))
+	}), hophttp.WrapOptions{}))
 	defer close(release)
 	o := &outcomes{}
 	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
-		replicahttp.WrapOptions{Observer: o})
+		hophttp.WrapOptions{Observer: o})
 	ctx := givenUp{t.Context(), make(chan struct{})}
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.ServeHTTP(w, r.WithContext(ctx))
@@ -76,7 +78,7 @@ func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
 		close(ctx.end)
 	}()
 	status, body := send(t, other,
-		newRequest(t, "POST", other.URL, sealSession(t, a, "x"), ping))
+		newRequest(t, "POST", other.URL, a.SealSession("x"), ping))
 	if status != 502 || !strings.Contains(body, "outcome unknown") {
 		t.Errorf("got status %d: %s", status, body)
 	}
@@ -93,10 +95,10 @@ func TestAClientThatLeavesEndsTheHop(t *testing.T) {
 		close(entered)
 		<-r.Context().Done()
 		close(left)
-	}), replicahttp.WrapOptions{}))
+	}), hophttp.WrapOptions{}))
 	o, done := &outcomes{}, make(chan struct{})
 	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
-		replicahttp.WrapOptions{Observer: o})
+		hophttp.WrapOptions{Observer: o})
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
 		defer func() { // an empty response would mean success
@@ -112,7 +114,7 @@ func TestAClientThatLeavesEndsTheHop(t *testing.T) {
 		<-entered
 		cancel()
 	}()
-	r := newRequest(t, "POST", other.URL, sealSession(t, a, "x"), ping).WithContext(ctx)
+	r := newRequest(t, "POST", other.URL, a.SealSession("x"), ping).WithContext(ctx)
 	if response, err := other.Client().Do(r); err == nil {
 		response.Body.Close()
 		t.Errorf("got status %d", response.StatusCode)
@@ -168,10 +170,10 @@ func TestARequestNamesOneSession(t *testing.T) {
 	var served atomic.Int32
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
 	a, o := newForwarder(t, "a"), &outcomes{}
-	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
+	owner := serve(t, a.Wrap(next, hophttp.WrapOptions{}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(next, replicahttp.WrapOptions{Observer: o}))
-	id := sealSession(t, a, "x")
+	other := serve(t, b.Wrap(next, hophttp.WrapOptions{Observer: o}))
+	id := a.SealSession("x")
 	for name, second := range map[string]string{"the same": id, "another": "y", "empty": ""} {
 		for _, ts := range []*httptest.Server{owner, other} {
 			r := newRequest(t, "POST", ts.URL, id, ping, "Mcp-Session-Id", second)
@@ -203,11 +205,11 @@ func TestAGetIsSentAgain(t *testing.T) {
 					ts.Listener.Close()
 				}
 				panic(http.ErrAbortHandler)
-			}), replicahttp.WrapOptions{}))
+			}), hophttp.WrapOptions{}))
 			b := newForwarder(t, "b", locatedAt(t, ts.URL))
-			other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+			other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
 			status, body := send(t, other,
-				newRequest(t, "GET", other.URL, sealSession(t, a, "x"), ""))
+				newRequest(t, "GET", other.URL, a.SealSession("x"), ""))
 			if status != test.status {
 				t.Errorf("got status %d: %s", status, body)
 			}
@@ -222,18 +224,18 @@ func TestBodiesPassBothWaysOverHTTP2(t *testing.T) {
 		func(w http.ResponseWriter, r *http.Request) {
 			major.Store(int32(r.ProtoMajor))
 			_, _ = io.Copy(w, r.Body)
-		}), replicahttp.WrapOptions{}))
+		}), hophttp.WrapOptions{}))
 	owner.EnableHTTP2 = true
 	owner.StartTLS()
 	t.Cleanup(owner.Close)
-	b := newForwarder(t, "b", locatedAt(t, owner.URL), func(o *replicahttp.Options) {
+	b := newForwarder(t, "b", locatedAt(t, owner.URL), func(o *replicas.Options) {
 		o.TLS = &tls.Config{
 			RootCAs: owner.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	})
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
 	text := strings.Repeat("x", 4<<20)
 	for _, chunked := range []bool{false, true} {
-		r := newRequest(t, "POST", other.URL, sealSession(t, a, "x"), text)
+		r := newRequest(t, "POST", other.URL, a.SealSession("x"), text)
 		if chunked {
 			r.ContentLength = -1
 			r.Trailer = http.Header{"X-Trailer": {"y"}}
@@ -248,54 +250,49 @@ func TestBodiesPassBothWaysOverHTTP2(t *testing.T) {
 }
 
 func TestClientsGetSealedIDs(t *testing.T) {
-	for name, test := range map[string]struct {
-		inner string
-		want  replicahttp.Ownership
-	}{
-		"short":    {"an id of an SDK", replicahttp.Own},
-		"too long": {strings.Repeat("x", replica.MaxInner+1), replicahttp.Nobody},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newForwarder(t, "a")
-			h := f.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Mcp-Session-Id", test.inner)
-				_, _ = io.WriteString(w, "{}")
-			}), replicahttp.WrapOptions{})
-			recorder := httptest.NewRecorder()
-			h.ServeHTTP(recorder, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
-			got := recorder.Header().Get("Mcp-Session-Id")
-			_, inner, whose := f.FindOwner(got)
-			if whose != test.want || whose == replicahttp.Own && inner != test.inner ||
-				strings.Contains(got, test.inner) {
-				t.Errorf("got the id %q", got)
-			}
-		})
+	for name, inner := range map[string]string{"short": "an id of an SDK",
+		"as long as may be": strings.Repeat("x", 255), "too long": strings.Repeat("x", 256)} {
+		f := newForwarder(t, "a")
+		h := f.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Mcp-Session-Id", inner)
+			_, _ = io.WriteString(w, "{}")
+		}), hophttp.WrapOptions{})
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+		got := recorder.Header().Get("Mcp-Session-Id")
+		owner, opened := f.FindOwner(got)
+		if sealed := owner == f.Self() && opened == inner; sealed != (len(inner) < 256) ||
+			strings.Contains(got, inner) {
+			t.Errorf("%s: got the id %q", name, got)
+		}
 	}
 }
 
 func TestAnEarlierStartOfAReplicaOwnsNothing(t *testing.T) {
 	first, second := newForwarder(t, "a"), newForwarder(t, "a")
-	if _, _, whose := second.FindOwner(sealSession(t, first, "x")); whose != replicahttp.Nobody {
-		t.Errorf("got %v", whose)
+	ts := serve(t, second.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	status, body := send(t, ts, newRequest(t, "POST", ts.URL, first.SealSession("x"), ping))
+	if status != 404 || !strings.Contains(body, "Session not found") {
+		t.Errorf("got status %d: %s", status, body)
 	}
 }
 
-func TestAForwarderNeedsItsParts(t *testing.T) {
-	for name, o := range map[string]replicahttp.Options{
-		"name": {}, "keys": {Name: "a", Locate: nowhere}} {
-		if _, err := replicahttp.New(o); err == nil {
-			t.Errorf("without %s: no error", name)
+func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
+	for name, o := range map[string]*replicas.Options{
+		"options": nil, "keys": {Name: "a", Locate: nowhere},
+		"a shared key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: nowhere},
+		"locate":       {Name: "a", Keys: fleettest.NewKeyring("k1")},
+	} {
+		if f, err := hophttp.New(o); f != nil || err != nil {
+			t.Errorf("without %s: got %v, %v", name, f, err)
 		}
 	}
-	if f, err := replicahttp.NewFromConfig(nil); f != nil || err != nil {
-		t.Errorf("without a configuration: got %v, %v", f, err)
-	}
-	if _, err := replicahttp.NewFromConfig(&replicahttp.Config{Name: "A"}); err == nil {
+	if _, err := hophttp.New(&replicas.Options{Name: "A"}); err == nil {
 		t.Error("a name that is none is accepted")
 	}
 }
 
-func isUnreachable(err error) bool { return errors.Is(err, replicahttp.ErrUnreachable) }
+func isUnreachable(err error) bool { return errors.Is(err, hophttp.ErrUnreachable) }
 
 // A client that names a header in Connection asks proxies to remove it. What the owner reads
 // decides what it does, so that it reads the same through whichever replica.
@@ -306,10 +303,10 @@ func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 		header := r.Header.Clone()
 		header.Set("Host", r.Host)
 		seen.Store(&header)
-	}), replicahttp.WrapOptions{}))
+	}), hophttp.WrapOptions{}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
-	id := sealSession(t, a, "x")
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	id := a.SealSession("x")
 	for name, value := range map[string]string{
 		"Accept": "application/json", "Authorization": "Bearer x", "Baggage": "x=1",
 		"Content-Type": "application/json", "Cookie": "x=1", "Dpop": "x", "Forwarded": "for=x",

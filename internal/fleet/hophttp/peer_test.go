@@ -1,4 +1,4 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // forwardTo passes a request on to an owner, and returns why there was no response.
-func forwardTo(f *replicahttp.Forwarder, owner replica.Owner) (err error) {
+func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) error {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(ping))
-	f.Forward(httptest.NewRecorder(), r, owner, []byte(ping),
-		func(result replicahttp.Result) { err = result.Err })
-	return err
+	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping))
+	return e.Err
 }
 
 func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
@@ -39,17 +39,14 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 					locate = func(context.Context) { <-end }
 				}
 				var attempts atomic.Int32
-				f := newForwarder(t, "b", func(o *replicahttp.Options) {
+				f := newForwarder(t, "b", func(o *replicas.Options) {
 					o.Locate = func(ctx context.Context, _ string) (*url.URL, error) {
 						attempts.Add(1)
 						locate(ctx)
 						return nil, errors.New("the directory hangs")
 					}
 				})
-				owner, err := replica.NewOwner("a")
-				if err != nil {
-					t.Fatal(err)
-				}
+				owner := hophttp.NewOwner("a")
 				began := time.Now()
 				if err := forwardTo(f, owner); !isUnreachable(err) {
 					t.Errorf("the first request: got %v", err)
@@ -100,10 +97,7 @@ func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 	defer wg.Wait()
 	defer listener.Close()
 	f := newForwarder(t, "b", locatedAt(t, "http://"+listener.Addr().String()))
-	owner, err := replica.NewOwner("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	owner := hophttp.NewOwner("a")
 	const requests, workers = 10_000, 50
 	before, began := runtime.NumGoroutine(), time.Now()
 	var next, most atomic.Int32
@@ -111,7 +105,7 @@ func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 	for range workers {
 		senders.Go(func() {
 			for next.Add(1) <= requests {
-				if err := forwardTo(f, owner); !errors.Is(err, replicahttp.ErrOwnerGone) {
+				if err := forwardTo(f, owner); !errors.Is(err, hophttp.ErrOwnerGone) {
 					t.Errorf("got %v", err)
 					return
 				}
@@ -135,7 +129,7 @@ func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 // the owner.
 func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 	first, second := newForwarder(t, "a"), newForwarder(t, "c")
-	var current atomic.Pointer[replicahttp.Forwarder]
+	var current atomic.Pointer[hophttp.Forwarder]
 	current.Store(first)
 	var closed atomic.Int32
 	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -144,17 +138,17 @@ func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 		if f == second && r.Header.Get("Rondo-Replica-Challenge") != "" && closed.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
-		f.Wrap(ok, replicahttp.WrapOptions{}).ServeHTTP(w, r)
+		f.Wrap(ok, hophttp.WrapOptions{}).ServeHTTP(w, r)
 	}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
-	status, _ := send(t, other, newRequest(t, "POST", other.URL, sealSession(t, first, "x"), ping))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	status, _ := send(t, other, newRequest(t, "POST", other.URL, first.SealSession("x"), ping))
 	if status != 200 {
 		t.Fatalf("got status %d", status)
 	}
 	current.Store(second) // at the same address: its challenge takes the idle connection
 	status, body := send(t, other,
-		newRequest(t, "POST", other.URL, sealSession(t, second, "x"), ping))
+		newRequest(t, "POST", other.URL, second.SealSession("x"), ping))
 	if status != 200 || closed.Load() != 2 {
 		t.Errorf("got status %d after %d challenges: %s", status, closed.Load(), body)
 	}
@@ -167,8 +161,8 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 	owner := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		served.Add(1)
 		_, _ = w.Write([]byte("done"))
-	}), replicahttp.WrapOptions{}))
-	id := sealSession(t, a, "x")
+	}), hophttp.WrapOptions{}))
+	id := a.SealSession("x")
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		if time.Until(real) < 2*time.Minute {
@@ -176,7 +170,7 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 		}
 		b := newForwarder(t, "b", locatedAt(t, owner.URL))
 		defer b.CloseIdle()
-		h := b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{})
+		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
 		for range 2 {
 			recorder := httptest.NewRecorder()
 			h.ServeHTTP(recorder, newRequest(t, "POST", "/", id, ping))
@@ -192,11 +186,7 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 
 // A stranger at the address of an owner that has seen one of its proofs shows it again.
 func TestAProofFitsOneChallenge(t *testing.T) {
-	codec := replica.Codec{Keys: newSealer()}
-	proof, err := codec.SealProof(replica.Proof{Nonce: replica.Nonce{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof := newCodec("k1").Seal(hophttp.KindProof, "nonce", "ticket", "")
 	var hops atomic.Int32
 	stranger := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Rondo-Replica-Hop") != "" {
@@ -205,11 +195,8 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 		w.Header().Set("Rondo-Replica-Proof", proof)
 	}))
 	f := newForwarder(t, "b", locatedAt(t, stranger.URL))
-	owner, err := replica.NewOwner("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := forwardTo(f, owner); !errors.Is(err, replicahttp.ErrOwnerGone) {
+	owner := hophttp.NewOwner("a")
+	if err := forwardTo(f, owner); !errors.Is(err, hophttp.ErrOwnerGone) {
 		t.Errorf("got %v", err)
 	}
 	if hops.Load() != 0 {
@@ -219,35 +206,60 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 
 // Who has seen the response to another hop cannot answer this one.
 func TestAReplyFitsOneHop(t *testing.T) {
-	codec := replica.Codec{Keys: newSealer()}
 	a := newForwarder(t, "a")
-	for name, change := range map[string]func(*replica.Reply){
-		"another number":  func(r *replica.Reply) { r.Sequence++ },
-		"another channel": func(r *replica.Reply) { r.Channel[0]++ },
-	} {
-		t.Run(name, func(t *testing.T) {
-			owner := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if a.AnswerChallenge(w, r) {
-					return
-				}
-				hop, ok := codec.OpenHop(r.Header.Get("Rondo-Replica-Hop"))
-				if !ok {
-					t.Error("no hop")
-					return
-				}
-				reply := replica.Reply{Channel: hop.Channel, Sequence: hop.Sequence}
-				change(&reply)
-				token, err := codec.SealReply(reply)
-				if err != nil {
-					t.Error(err)
-				}
-				w.Header().Set("Rondo-Replica-Reply", token)
-			}))
-			f := newForwarder(t, "b", locatedAt(t, owner.URL))
-			self, _, _ := a.FindOwner(sealSession(t, a, "x"))
-			if err := forwardTo(f, self); !errors.Is(err, replicahttp.ErrOutcomeUnknown) {
-				t.Errorf("got %v", err)
+	owner := serve(t, a.AnswerChallenges(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Rondo-Replica-Hop") == "" {
+				t.Error("no hop")
 			}
-		})
+			w.Header().Set("Rondo-Replica-Reply", newCodec("k1").Seal(hophttp.KindReply,
+				digest("another hop"), hophttp.VerdictTaken))
+		})))
+	f := newForwarder(t, "b", locatedAt(t, owner.URL))
+	if err := forwardTo(f, a.Self()); !errors.Is(err, hophttp.ErrOutcomeUnknown) {
+		t.Errorf("got %v", err)
 	}
+}
+
+// A ticket is used for less time than its owner accepts it, and asked for again only then, or when
+// the owner does not accept it.
+func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newForwarder(t, "a")
+		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		owned := a.Wrap(ok, hophttp.WrapOptions{})
+		var challenges int
+		var delay time.Duration // of hops on their way
+		owner := pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Rondo-Replica-Challenge") != "" {
+				challenges++
+			} else {
+				time.Sleep(delay)
+				delay = 0
+			}
+			owned.ServeHTTP(w, r)
+		}))
+		b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+		b.DialWith(owner.DialContext)
+		defer b.CloseIdle()
+		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
+		for _, test := range []struct {
+			waits, delay time.Duration
+			challenges   int // after the request
+		}{
+			{0, 0, 1}, {19 * time.Second, 0, 1}, {2 * time.Second, 0, 2},
+			// Too late: the owner, which is watched meanwhile, refuses the hop, and the request is
+			// sent again with the last of the tickets that came.
+			{0, 35 * time.Second, 5},
+		} {
+			time.Sleep(test.waits)
+			delay = test.delay
+			recorder := httptest.NewRecorder()
+			h.ServeHTTP(recorder, newRequest(t, "POST", "/", a.SealSession("x"), ping))
+			if recorder.Code != 200 || challenges != test.challenges {
+				t.Errorf("%v: got status %d after %d challenges: %s", test, recorder.Code,
+					challenges, recorder.Body)
+			}
+		}
+	})
 }

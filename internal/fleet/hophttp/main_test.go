@@ -1,4 +1,4 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package serverhttp_test
+package replicas_test
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A replica of a StatefulSet of Kubernetes, whose pods have names in the DNS.
-func ExampleReplicas() {
+func Example() {
 	// The keys are those of the fleet, the name is that of this replica.
 	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==")
 	os.Setenv("POD_NAME", "deploys-0")
@@ -29,12 +30,12 @@ func ExampleReplicas() {
 	if err != nil {
 		panic(err)
 	}
-	locate, err := serverhttp.LocateByPattern("http://{name}.deploys.default.svc.cluster.local:8080/mcp")
+	locate, err := replicas.LocateByPattern("https://{name}.deploys.default.svc.cluster.local:8080/mcp")
 	if err != nil {
 		panic(err)
 	}
 	opts := &serverhttp.Options{
-		Replicas: &serverhttp.Replicas{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}}
+		Replicas: &replicas.Options{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}}
 	_ = srv // is served with opts
 
 	other, err := opts.Replicas.Locate(context.Background(), "deploys-1")
@@ -42,5 +43,5 @@ func ExampleReplicas() {
 		panic(err)
 	}
 	fmt.Println(other)
-	// Output: http://deploys-1.deploys.default.svc.cluster.local:8080/mcp
+	// Output: https://deploys-1.deploys.default.svc.cluster.local:8080/mcp
 }

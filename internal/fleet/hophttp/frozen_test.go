@@ -1,6 +1,6 @@
 //go:build unix
 
-package replicahttp_test
+package hophttp_test
 
 import (
 	"net/http"
@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/proctest"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 )
 
 // TestAFrozenOwnerEndsTheRequestsInFlight: the kernel goes on to accept connections and packets
@@ -22,7 +22,7 @@ func TestAFrozenOwnerEndsTheRequestsInFlight(t *testing.T) {
 	owner := proctest.Start(t, proctest.Self(t, ownerVariable+"=1"))
 	url, id := owner.Line(), owner.Line()
 	b := newForwarder(t, "b", locatedAt(t, url))
-	other := serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
 	answers := make(chan answer, 1)
 	go func() {
 		status, body := send(t, other, newRequest(t, "POST", other.URL, id, ping))

@@ -1,8 +1,7 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,35 +10,21 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// newSealer returns the keys of the fleet.
-func newSealer() replica.Sealer {
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		panic(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		panic(err)
-	}
-	return ring.Derive(replica.Purpose)
-}
-
 // newForwarder returns a replica with a name and the key of the fleet.
-func newForwarder(t testing.TB, name string, change ...func(*replicahttp.Options)) (
-	f *replicahttp.Forwarder) {
+func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) (
+	f *hophttp.Forwarder) {
 	t.Helper()
-	o := replicahttp.Options{Name: name, Keys: newSealer(), Locate: nowhere}
+	o := replicas.Options{Name: name, Keys: fleettest.NewKeyring("k1"), Locate: nowhere}
 	for _, c := range change {
 		c(&o)
 	}
-	f, err := replicahttp.New(o)
+	f, err := hophttp.New(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,17 +33,17 @@ func newForwarder(t testing.TB, name string, change ...func(*replicahttp.Options
 }
 
 func nowhere(context.Context, string) (*url.URL, error) {
-	return nil, replicahttp.ErrUnknownReplica
+	return nil, replicas.ErrUnknown
 }
 
 // locatedAt has all names lead to one URL.
-func locatedAt(t testing.TB, text string) func(*replicahttp.Options) {
+func locatedAt(t testing.TB, text string) func(*replicas.Options) {
 	t.Helper()
 	u, err := url.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(o *replicahttp.Options) {
+	return func(o *replicas.Options) {
 		o.Locate = func(context.Context, string) (*url.URL, error) { return u, nil }
 	}
 }
@@ -74,19 +59,10 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id string) {
 	t.Helper()
 	a := newForwarder(t, "a")
-	owner := serve(t, a.Wrap(next, replicahttp.WrapOptions{}))
+	owner := serve(t, a.Wrap(next, hophttp.WrapOptions{}))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
-	other = serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
-	return other, sealSession(t, a, "x")
-}
-
-func sealSession(t testing.TB, f *replicahttp.Forwarder, inner string) string {
-	t.Helper()
-	id, err := f.SealSession(inner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
+	other = serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	return other, a.SealSession("x")
 }
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`

@@ -1,4 +1,4 @@
-package replicahttp_test
+package hophttp_test
 
 import (
 	"context"
@@ -13,8 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/pipehttp"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // A network can be cut: what is sent is lost, and nothing arrives, as where a router drops packets.
@@ -118,11 +120,11 @@ type fakeFleet struct {
 
 func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	a := newForwarder(t, "a")
-	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, replicahttp.WrapOptions{})))
+	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, hophttp.WrapOptions{})))
 	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
 	b.DialWith(n.DialContext)
-	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), replicahttp.WrapOptions{}))
-	return &fakeFleet{network: n, other: other, id: sealSession(t, a, "x")}
+	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
 // A sent is what came of a request: its status, and how its body ended.
@@ -264,11 +266,8 @@ func serveAsOwner() {
 	if err != nil {
 		panic(err)
 	}
-	f, err := replicahttp.New(replicahttp.Options{Name: "a", Keys: newSealer(), Locate: nowhere})
-	if err != nil {
-		panic(err)
-	}
-	id, err := f.SealSession("x")
+	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: fleettest.NewKeyring("k1"),
+		Locate: nowhere})
 	if err != nil {
 		panic(err)
 	}
@@ -276,8 +275,8 @@ func serveAsOwner() {
 		func(_ http.ResponseWriter, r *http.Request) {
 			fmt.Println("entered")
 			<-r.Context().Done()
-		}), replicahttp.WrapOptions{})}
-	fmt.Printf("http://%s\n%s\n", listener.Addr(), id)
+		}), hophttp.WrapOptions{})}
+	fmt.Printf("http://%s\n%s\n", listener.Addr(), f.SealSession("x"))
 	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = server.Close()

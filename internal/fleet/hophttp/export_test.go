@@ -1,4 +1,4 @@
-package replicahttp
+package hophttp
 
 import (
 	"context"
