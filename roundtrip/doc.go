@@ -140,11 +140,9 @@
 //		progress to the caller of a call that waits, first after 2 s; it ends nothing
 //	middleware.Timeout                    60 s
 //		work alone: the clock stands still while the call waits; the handler's context ends
-//	natsguard.Options.Timeout             5 s
-//		the claim of a state with its answers; the request is refused
-//	natsguard.Options.Longest             25 h
-//		how far ahead a state may expire; one that expires later is refused, so keep it
-//		above FlowTTL
+//	store.Lease                           2 min
+//		how long a claim of a guard counts as running when nobody renews it; then copies of
+//		its request are told that the outcome is not known
 //
 // In the transport of the server:
 //

@@ -279,7 +279,7 @@ type CutOff struct {
 type StoreFailed struct {
 	Where
 	Resource  string // "guard" or "store"
-	Operation string // "claim", "commit" or "release"; "read" or "write"
+	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"
 	Err       error  // its text may name hosts
 }
 
