@@ -28,6 +28,10 @@ const (
 	// EventLeaked reports a call that is over and that its host has not ended. The router
 	// has.
 	EventLeaked EventKind = "elicitation.leaked"
+	// EventCompletionDropped reports an upstream's notification that a visit is over which no
+	// client of this router waits for: the visit is over already, was not agreed to, or was
+	// asked for on another connection.
+	EventCompletionDropped EventKind = "elicitation.completion_dropped"
 )
 
 // An Event reports what happened to a question, to an [AuditSink]: a record with one set of
@@ -36,8 +40,8 @@ const (
 type Event struct {
 	Kind EventKind
 	Time time.Time
-	// RequestID is the router's id of the question; empty in EventLeaked. What was
-	// refused gets one in EventRejected alone, which no client has seen.
+	// RequestID is the router's id of the question; empty in events that are about none. What
+	// was refused gets one in EventRejected alone, which no client has seen.
 	RequestID string
 	// Upstream and Session are the two ends. Session is SessionInfo.LogName; it
 	// is empty when no call was found.
@@ -51,7 +55,7 @@ type Event struct {
 	// was asked on the session's own stream, or refused because there are several; 0: the
 	// question is that of one call.
 	Candidates int
-	// Mode is the kind of question; empty in EventRejected and EventLeaked.
+	// Mode is the kind of question; empty in EventRejected, and in events that are about none.
 	Mode protocol.InputKind
 	// Message is the text of the question, redacted, escaped and cut.
 	Message string
@@ -110,6 +114,13 @@ func (r *Router) callHost(what string, f func()) {
 		r.opts.Logger.Error(message, zap.String("error", kind), zap.Stack("stack"))
 	}()
 	f()
+}
+
+// reportDroppedCompletion reports the completion of a visit that no client waits for.
+func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
+	if r.recordsEvents() {
+		r.emitEvent(&Event{Kind: EventCompletionDropped, Time: time.Now(), Upstream: upstream})
+	}
 }
 
 // describeIn fills in what an event has of its call.

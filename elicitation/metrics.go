@@ -103,7 +103,7 @@ func newMetrics() *metrics {
 	}
 	for _, reason := range [...]Reason{
 		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion,
-		ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus,
+		ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonStore,
 		ReasonDelivery,
 	} {
 		m.refusals[reason] = 0

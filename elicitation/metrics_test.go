@@ -112,11 +112,11 @@ func TestBooksBalanceInEveryScrape(t *testing.T) {
 				asked[i]++
 				switch n % 4 {
 				case 0:
-					r.HandleReply(context.Background(), s.Sender(), result(o.Request().ID, yes))
+					r.HandleReply(s.Sender(), result(o.Request().ID, yes))
 				case 1:
 					o.FailDelivery(context.Canceled)
 				case 2:
-					r.HandleReply(context.Background(), s.Sender(), result(o.Request().ID, `{}`))
+					r.HandleReply(s.Sender(), result(o.Request().ID, `{}`))
 				case 3:
 					o.Cancel()
 				}

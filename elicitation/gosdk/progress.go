@@ -48,8 +48,7 @@ func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
 		from.Principal = principal
 	}
 	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-	disposition, err := d.router.HandleProgress(ctx, from, n)
-	return err == nil && disposition != elicitation.Unknown
+	return d.router.HandleProgress(from, n) != elicitation.Unknown
 }
 
 // newProgressReporter returns a function that sends progress on a question to the upstream
