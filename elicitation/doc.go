@@ -132,6 +132,7 @@
 // client refused sooner than Options.MinHumanTime. What was rejected has an id that no client has
 // seen. elicitation.leaked reports a call whose host forgot [Call.End], and
 // elicitation.completion_dropped the end of a visit that no client waits for.
+// elicitation.reply_lost reports a reply that did not reach the replica that asked.
 // message is the text of the question, escaped and cut at 256 characters unless
 // a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
 //
@@ -146,6 +147,7 @@
 //	elicitation_pending                   questions that wait
 //	elicitation_duration_seconds          from creation to the end, whatever it was
 //	elicitation_rejected_total{reason}    questions and calls refused; they are not requests
+//	elicitation_replies_lost_total{reason}  replies that the replica which asked did not get
 //
 // In every scrape requests = completed + timeouts + errors + cancelled + pending.
 //
@@ -154,8 +156,9 @@
 // A router knows the questions of its own sessions. Where a gateway has several replicas, a
 // request of a client, an answer among them, has to reach the replica that has the session.
 // The adapters see to that; a host with a transport of its own passes it on there, or uses
-// sticky sessions. What an upstream says, such as that a visit is over, comes on the
-// connection on which it asked, and so to the same replica.
+// sticky sessions. [Router.ForwardReply] keeps answers for a replica that is slow. What an
+// upstream says, such as that a visit is over, comes on the connection on which it asked, and
+// so to the same replica.
 //
 // Forwarders that own no connection, and have no sessions to find, share a [Store]: see
 // [Router.Resolve].

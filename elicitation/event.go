@@ -23,7 +23,8 @@ const (
 	EventError     EventKind = "elicitation.error"
 	EventCancelled EventKind = "elicitation.cancelled"
 	// EventRejected reports a question that was refused: it never existed. So does one
-	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused.
+	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused, and one of a reply
+	// that [Router.ForwardReply] did.
 	EventRejected EventKind = "elicitation.rejected"
 	// EventLeaked reports a call that is over and that its host has not ended. The router
 	// has.
@@ -32,6 +33,10 @@ const (
 	// client of this router waits for: the visit is over already, was not agreed to, or was
 	// asked for on another connection.
 	EventCompletionDropped EventKind = "elicitation.completion_dropped"
+	// EventReplyLost reports a reply that another replica did not get, although its client was
+	// told that it was accepted; see [Router.ForwardReply]. Reason is ReasonDelivery when the
+	// replica is gone or refused it, ReasonTimeout or ReasonShutdown.
+	EventReplyLost EventKind = "elicitation.reply_lost"
 )
 
 // An Event reports what happened to a question, to an [AuditSink]: a record with one set of
@@ -63,7 +68,7 @@ type Event struct {
 	// it came sooner than Options.MinHumanTime.
 	Action protocol.ElicitAction
 	Unseen bool
-	// Reason is set in EventError and EventRejected, By in EventCancelled.
+	// Reason is set in EventError, EventRejected and EventReplyLost, By in EventCancelled.
 	Reason Reason
 	By     CancelledBy
 	// Code is the JSON-RPC code that the upstream gets, 0 for an answer.
@@ -74,7 +79,8 @@ type Event struct {
 	// Err says more about a refusal or a failure, fit for logs. Of the error of an
 	// [Asker], which may quote the answer, it has the kind alone.
 	Err string
-	// Duration is the time since EventCreated; in EventLeaked, since Begin.
+	// Duration is the time since EventCreated; in EventLeaked, since Begin; in EventReplyLost,
+	// since the reply arrived.
 	Duration time.Duration
 }
 

@@ -36,6 +36,7 @@ func TestMetricNames(t *testing.T) {
 		"elicitation_errors_total{reason} counter 6",
 		"elicitation_pending gauge 1",
 		"elicitation_rejected_total{reason} counter 12",
+		"elicitation_replies_lost_total{reason} counter 3",
 		"elicitation_requests_total counter 1",
 		"elicitation_timeout_total counter 1",
 	}

@@ -70,7 +70,7 @@ type Options struct {
 	Timeout time.Duration
 	// MaxTimeout is how long a question lasts at most, however it is extended
 	// and whatever a question asks for, 0: [DefaultMaxTimeout], or Timeout if
-	// that is longer.
+	// that is longer. For so long [Router.ForwardReply] tries to bring a reply.
 	MaxTimeout time.Duration
 	// MinHumanTime is the least time in which a person can have read a question, from
 	// its delivery: a decline or cancel that comes sooner goes on to the upstream, and

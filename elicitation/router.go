@@ -18,10 +18,11 @@ import (
 // It is the table of all sessions, calls, pending questions and URL elicitations. The
 // file of each of these types has what happens to it.
 type Router struct {
-	opts    Options
-	metrics *metrics
-	forms   *formCache
-	slots   slots
+	opts     Options
+	metrics  *metrics
+	forms    *formCache
+	slots    slots
+	forwards *replyForwards
 
 	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
@@ -72,7 +73,7 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, forms: newFormCache(), slots: newSlots(&o),
+		opts: o, forms: newFormCache(), slots: newSlots(&o), forwards: newReplyForwards(),
 		sessions:  make(map[string]*Session),
 		upstreams: make(map[UpstreamKey]*upstreamConn),
 		questions: make(map[protocol.ID]*pendingQuestion),
@@ -250,8 +251,9 @@ func (r *Router) findQuestion(upstream UpstreamKey, id protocol.ID) *pendingQues
 }
 
 // Shutdown takes no more sessions, calls or questions, and waits for the
-// questions that are pending. When ctx ends first they are cancelled, and their
-// clients told; the error is then the cause of ctx. It returns a few seconds after
+// questions that are pending, and for replies on their way to other replicas. When ctx ends
+// first the questions are cancelled, and their clients told, and the replies are lost; the
+// error is then the cause of ctx. It returns a few seconds after
 // ctx has ended, whatever a transport, an audit sink or a callback is busy with. It
 // may be called again.
 func (r *Router) Shutdown(ctx context.Context) error {
@@ -273,6 +275,9 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		r.cancelPending(&ending)
+	}
+	if cause := r.awaitForwards(ctx); err == nil {
+		err = cause
 	}
 	r.forgetAllURLs()
 	r.waitForWithdrawals(&ending)

@@ -170,7 +170,7 @@
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
 //	elicitation.Options.MaxTimeout        10 min
-//		the same, whatever extends it
+//		the same, whatever extends it; and an answer that waits for another replica
 //	elicitation.Options.DeliveryTimeout   10 s
 //		until the client's transport has taken the question; the question fails
 //	elicitation.Options.Heartbeat         15 s

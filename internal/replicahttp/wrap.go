@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/internal/replica"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -21,19 +23,26 @@ type WrapOptions struct {
 	MaxBody int64
 	// Observer is told of hops, nil: nobody is.
 	Observer event.Observer
+	// ForwardAnswer passes on answers to questions, nil: they are passed on as all requests
+	// are, and wait for their owner.
+	ForwardAnswer ForwardAnswer
 }
 
 // Wrap returns a handler of legacy requests before next, which makes the ids of its sessions
 // itself. Clients get sealed ids in their place, so that no table is needed: the id that next
 // made is inside. Requests for sessions of other replicas are passed on to them.
 func (f *Forwarder) Wrap(next http.Handler, o WrapOptions) http.Handler {
-	return &wrapper{forwarder: f, next: next, opts: o}
+	return &wrapper{forwarder: f, next: next, opts: o,
+		attempts: recent.New[attemptKey, *takenAnswer](maxAttempts, 0)}
 }
 
 type wrapper struct {
 	forwarder *Forwarder
 	next      http.Handler
 	opts      WrapOptions
+
+	mu       sync.Mutex // guards attempts
+	attempts *recent.Map[attemptKey, *takenAnswer]
 }
 
 // ServeHTTP serves one request, or passes it on.
@@ -45,6 +54,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused {
 		return
 	}
+	attempt := takeAttempt(r, received)
 	ids := r.Header[HeaderSession]
 	if len(ids) == 0 {
 		h.next.ServeHTTP(h.sealIDs(w, "", ""), r)
@@ -66,12 +76,18 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(ids) > 1 || whose == Nobody:
 		writeError(w, http.StatusNotFound, body, errSessionGone())
+	case whose == Own && attempt != "":
+		h.serveOnce(w, r, attemptKey{inner, attempt}, func(w http.ResponseWriter) {
+			h.serveOwn(w, r, ids[0], inner, body)
+		})
 	case whose == Own:
 		h.serveOwn(w, r, ids[0], inner, body)
 	case received != nil:
 		writeError(w, http.StatusLoopDetected, body, protocol.Errorf(protocol.CodeInternalError,
 			"the request was passed on once already, and the replica that it was passed on to "+
 				"does not own the session"))
+	case h.opts.ForwardAnswer != nil && isAnswer(body):
+		h.forwardAnswer(w, r, owner, body)
 	default:
 		h.forwardRequest(w, r, owner, body)
 	}
@@ -127,22 +143,32 @@ func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner r
 	var result Result
 	h.forwarder.Forward(w, r, owner, body, func(got Result) {
 		result = got
-		if h.opts.Observer != nil {
-			h.opts.Observer.Observe(r.Context(), NewEvent(r, owner, got, time.Since(began)))
-		}
+		h.observeHop(r, owner, got, time.Since(began))
 	})
-	if result.Status != 0 {
-		return
+	if result.Status == 0 {
+		h.writeFailure(w, r, body, result.Err)
 	}
+}
+
+func (h *wrapper) observeHop(r *http.Request, owner replica.Owner, got Result,
+	took time.Duration) {
+	if h.opts.Observer != nil {
+		h.opts.Observer.Observe(r.Context(), NewEvent(r, owner, got, took))
+	}
+}
+
+// writeFailure answers a request that was not passed on, or to which the owner did not respond.
+func (h *wrapper) writeFailure(w http.ResponseWriter, r *http.Request, body []byte,
+	failure error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // the client is gone; an empty response would mean success
 	}
 	status, e := http.StatusServiceUnavailable, protocol.Errorf(protocol.CodeInternalError,
 		"the replica that serves this session cannot be reached, and has not received the request")
 	switch {
-	case errors.Is(result.Err, ErrOwnerGone):
+	case errors.Is(failure, ErrOwnerGone):
 		status, e = http.StatusNotFound, errSessionGone()
-	case errors.Is(result.Err, ErrOutcomeUnknown):
+	case errors.Is(failure, ErrOutcomeUnknown):
 		status, e = http.StatusBadGateway, ErrorOutcomeUnknown()
 	default:
 		w.Header().Set("Retry-After", "2")
