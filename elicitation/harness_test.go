@@ -334,21 +334,6 @@ type auditFunc func(elicitation.Event)
 
 func (f auditFunc) Audit(e elicitation.Event) { f(e) }
 
-// offerAnother is one more question for a session.
-func (r *rig) offerAnother(
-	s *elicitation.Session) (*elicitation.Call, *elicitation.Offered, *elicitation.Outcome) {
-	r.Helper()
-	outcome := &elicitation.Outcome{}
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "more")
-	r.Cleanup(call.End)
-	offered, err := call.Offer(r.Context(), form("m"), nil,
-		func(o elicitation.Outcome) { *outcome = o })
-	if err != nil {
-		r.Fatal(err)
-	}
-	return call, offered, outcome
-}
-
 func progress(id protocol.ID, n float64) *protocol.Notification {
 	params, err := jsonx.Encode(protocol.Progress{Token: id, Progress: n})
 	if err != nil {

@@ -24,15 +24,6 @@ type Replica func(t *testing.T, router *elicitation.Router, up *Upstream,
 // AcceptReplicas holds that a balancer may send each request of a session, and each answer, to
 // another replica: all of them reach the one that has the session.
 func AcceptReplicas(t *testing.T, build Replica) {
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	urls := map[string]*url.URL{}
 	locate := func(_ context.Context, name string) (*url.URL, error) {
 		if u := urls[name]; u != nil {
@@ -49,7 +40,7 @@ func AcceptReplicas(t *testing.T, build Replica) {
 			t.Fatal(err)
 		}
 		served := httptest.NewServer(build(t, router, up,
-			&serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}))
+			&serverhttp.Replicas{Name: name, Keys: fleetKeys(), Locate: locate}))
 		t.Cleanup(served.Close)
 		u, err := url.Parse(served.URL)
 		if err != nil {
@@ -83,4 +74,18 @@ func AcceptReplicas(t *testing.T, build Replica) {
 	if known != 0 {
 		t.Errorf("%d sessions are known after it ended", known)
 	}
+}
+
+// fleetKeys are the keys that all gateways of a test have.
+func fleetKeys() *keys.Keyring {
+	secret := sha256.Sum256([]byte("secret"))
+	key, err := keys.NewKey("k1", secret[:])
+	if err != nil {
+		panic(err)
+	}
+	ring, err := keys.NewKeyring(key)
+	if err != nil {
+		panic(err)
+	}
+	return ring
 }
