@@ -10,14 +10,14 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
 	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // newFleetGateway is one of several gateways, in a process of its own.
 func newFleetGateway(router *elicitation.Router,
-	replicas *serverhttp.Replicas) (http.Handler, error) {
+	shared *replicas.Options) (http.Handler, error) {
 	server := mcp.NewServer(impl, nil)
-	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{Replicas: replicas})
+	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{Replicas: shared})
 	if err != nil {
 		return nil, err
 	}

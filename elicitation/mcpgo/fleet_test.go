@@ -12,14 +12,14 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
 	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // newFleetGateway is one of several gateways, in a process of its own.
 func newFleetGateway(router *elicitation.Router,
-	replicas *serverhttp.Replicas) (http.Handler, error) {
+	shared *replicas.Options) (http.Handler, error) {
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{Replicas: replicas})
+	clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{Replicas: shared})
 	if err != nil {
 		return nil, err
 	}

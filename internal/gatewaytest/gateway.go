@@ -13,8 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // gatewayVariable has the settings of a process that is a gateway of [AcceptFleet].
@@ -29,7 +30,7 @@ type gatewaySettings struct {
 // A FleetGateway builds a gateway of [AcceptFleet]. It has ToolAsk, whose handler returns what
 // [Ask] does.
 type FleetGateway func(router *elicitation.Router,
-	replicas *serverhttp.Replicas) (http.Handler, error)
+	options *replicas.Options) (http.Handler, error)
 
 // Ask asks the client of a call what the arguments of ToolAsk say, and returns its answer as JSON.
 // No upstream is behind it.
@@ -73,12 +74,12 @@ func serveGateway(text string, build FleetGateway) error {
 	if err != nil {
 		return err
 	}
-	locate, err := serverhttp.LocateByList(settings.URLs)
+	locate, err := replicas.LocateByList(settings.URLs)
 	if err != nil {
 		return err
 	}
-	handler, err := build(router, &serverhttp.Replicas{Name: settings.Name, Keys: fleetKeys(),
-		Locate: locate})
+	handler, err := build(router, &replicas.Options{Name: settings.Name,
+		Keys: fleettest.NewKeyring("shared"), Locate: locate})
 	if err != nil {
 		return err
 	}
