@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -59,9 +58,9 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 // addReplica registers a tool that says which replica runs it: in a session it is always the
 // same one.
 func addReplica(srv *server.Server, name string) {
-	server.AddTool(srv, server.Tool{
-		Name: "test_replica", Description: "Answers with the name of the replica that runs it.",
-	}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
-		return server.Text(name), nil
-	})
+	add(srv, "test_replica",
+		"Answers with the name of the replica that runs it.",
+		func(context.Context, *server.ToolCall, nothing) (outcome, error) {
+			return server.Text(name), nil
+		})
 }

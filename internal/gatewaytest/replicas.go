@@ -21,20 +21,16 @@ func AcceptReplicas(t *testing.T, build Replica) {
 	up := NewUpstream(t)
 	var routers []*elicitation.Router
 	fleet := fleettest.Start(t, 3, func(replicas *replicas.Options) http.Handler {
-		router, err := elicitation.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		router := newRouter(t, nil)
 		routers = append(routers, router)
 		return build(t, router, up, replicas)
 	})
 	balancer := httptest.NewServer(fleet.Balancer())
 	t.Cleanup(balancer.Close)
-	const answer = `{"action":"accept","content":{"why":"because"}}`
-	client := Connect(t, balancer.URL, forms, `"result":`+answer, nil)
+	client := Connect(t, balancer.URL, forms, `"result":`+because, nil)
 	for range 6 {
-		if got := client.Call(t, ToolAsk, plain); got != answer {
-			t.Errorf("the upstream reads %s, want %s", got, answer)
+		if got := client.Call(t, ToolAsk, plain); got != because {
+			t.Errorf("the upstream reads %s, want %s", got, because)
 		}
 	}
 	if got := client.Delete(t); got >= http.StatusMultipleChoices {

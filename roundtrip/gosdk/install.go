@@ -92,9 +92,6 @@ func New(opts *Options) (*Adapter, error) {
 	if opts != nil {
 		a.opts = *opts
 	}
-	if a.opts.Principal == nil {
-		a.opts.Principal = PrincipalOf
-	}
 	if a.opts.Observer == nil {
 		a.opts.Observer = warnlog.Observer{}
 	}

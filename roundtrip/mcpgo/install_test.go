@@ -550,3 +550,32 @@ func TestWriterAbilities(t *testing.T) {
 		t.Errorf("an SSE server was wrapped: %T", got)
 	}
 }
+
+// TestAnonymousCallersLeaveRoomWherePrincipalsAreTold: the guard has four places. Where the host
+// tells principals, anonymous callers get three of them.
+func TestAnonymousCallersLeaveRoomWherePrincipalsAreTold(t *testing.T) {
+	nobody := func(context.Context, http.Header) protocol.Principal { return protocol.Principal{} }
+	for want, principal := range map[int]func(context.Context, http.Header) protocol.Principal{
+		3: nobody, 4: nil} {
+		s := newHostServer()
+		s.AddTool(mcp.NewTool("pay"),
+			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if _, ok := confirm.AcceptedContent(ctx); ok {
+					return mcp.NewToolResultText("paid"), nil
+				}
+				return mcpgo.ToolInput(confirm.Elicit("Pay?")), nil
+			})
+		send := senders(t, install(t, s, &mcpgo.Options{Principal: principal,
+			Options: roundtrip.Options{Guard: store.NewMemoryGuard(4)}}), s)["http"](t)
+		served := 0
+		for range 4 {
+			r := request{method: protocol.MethodCallTool, target: "pay"}
+			if send(r.retry(send(r.message()), yes).message()).text() == "paid" {
+				served++
+			}
+		}
+		if served != want {
+			t.Errorf("%d anonymous callers are served, want %d", served, want)
+		}
+	}
+}
