@@ -55,11 +55,6 @@ type Check struct {
 	Open []string
 }
 
-// FailsOpen reports whether any check did.
-func (v *Verdict) FailsOpen() bool {
-	return slices.ContainsFunc(v.Checks[:], func(c Check) bool { return len(c.Open) > 0 })
-}
-
 // ListTools returns the tools of the server in an era. It calls none. An error means that the
 // server does not serve the era, or cannot be reached.
 func (s *Survey) ListTools(era protocol.Era) (tools []protocol.Tool, err error) {
