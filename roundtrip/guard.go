@@ -33,9 +33,7 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	if guard == nil {
 		return nil, nil
 	}
-	if pool, ok := guard.(reserver); ok && r.call.Authenticates {
-		pool.ReserveForAuthenticated()
-	}
+	r.reserveRoom(guard)
 	// Of what the state says and not of its text: a Sealer that accepts two
 	// spellings of a token must not make two states of one.
 	sum := sha256.Sum256(plaintext)
@@ -74,6 +72,13 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 
 // A reserver is a guard or a store that shares its room among those who use it.
 type reserver interface{ ReserveForAuthenticated() }
+
+// reserveRoom tells a guard or a store that callers can authenticate, if they can.
+func (e *exchange) reserveRoom(pool any) {
+	if pool, ok := pool.(reserver); ok && e.call.Authenticates {
+		pool.ReserveForAuthenticated()
+	}
+}
 
 // copyRetryAfter is when to send such a copy again: most rounds take less.
 const copyRetryAfter = time.Second

@@ -140,7 +140,7 @@ const (
 // runFlows runs all flows, some at a time.
 func (f *fleet) runFlows() []flow {
 	all := make([]flow, f.plan.Flows)
-	slots := make(chan struct{}, 20)
+	slots := make(chan struct{}, 50)
 	var wg sync.WaitGroup
 	for i := range all {
 		slots <- struct{}{}
