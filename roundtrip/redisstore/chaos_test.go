@@ -82,9 +82,9 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 	}
 }
 
-// TestChaosOfFailovers has an empty replica of Redis, or one that lags, take the place of the
-// primary. It shows what asynchronous replication loses: the figures are for the page, and no
-// bound is tested.
+// TestChaosOfFailovers has a replica of Redis take the place of the primary, which is killed. What
+// was not replicated by then is lost and may be claimed twice, so no bound is tested: the figures
+// are for the log.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
 	proxy := guardchaos.NewProxy(t, "unix", servers[0].socket())
