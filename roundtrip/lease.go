@@ -15,7 +15,7 @@ const renewEvery = store.Lease / 3
 // A heldClaim is the claim of an exchange with the guard, from claimState to endClaim. A timer
 // renews its lease while the handler runs. A call that takes less than renewEvery never does.
 type heldClaim struct {
-	claim store.Claim // nil: none; only the goroutine that serves the call uses it
+	claim store.Claim
 
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -23,19 +23,18 @@ type heldClaim struct {
 	ended  bool
 }
 
-// holdClaim keeps the claim renewed until letGo.
+// holdClaim keeps the claim renewed until dropClaim.
 func (e *exchange) holdClaim(ctx context.Context, claim store.Claim) {
-	h := &e.held
-	h.claim = claim
+	h := &heldClaim{claim: claim}
+	e.held = h
 	h.mu.Lock() // the timer may fire before it is stored
 	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(renewEvery, func() { e.renewClaim(ctx, claim) })
+	h.timer = time.AfterFunc(renewEvery, func() { e.renewClaim(ctx, h) })
 }
 
 // renewClaim renews the lease once and sets the timer again. A renewal that fails changes
 // nothing for the handler: its outcome counts, lease or not.
-func (e *exchange) renewClaim(ctx context.Context, claim store.Claim) {
-	h := &e.held
+func (e *exchange) renewClaim(ctx context.Context, h *heldClaim) {
 	h.mu.Lock()
 	if h.ended {
 		h.mu.Unlock()
@@ -45,7 +44,7 @@ func (e *exchange) renewClaim(ctx context.Context, claim store.Claim) {
 	defer cancel()
 	h.cancel = cancel
 	h.mu.Unlock()
-	err := claim.Renew(ctx)
+	err := h.claim.Renew(ctx)
 	h.mu.Lock()
 	h.cancel = nil
 	ended := h.ended // and with it what the renewal was for
@@ -58,17 +57,14 @@ func (e *exchange) renewClaim(ctx context.Context, claim store.Claim) {
 	}
 }
 
-// isHeld reports whether there is a claim. The goroutine that serves the call may ask.
-func (h *heldClaim) isHeld() bool { return h.claim != nil }
-
-// letGo ends the renewals and returns the claim, nil if there is none. It does not wait for a
+// dropClaim ends the renewals and returns the claim, nil if there is none. It does not wait for a
 // renewal under way, whose guard may hang.
-func (h *heldClaim) letGo() store.Claim {
-	claim := h.claim
-	if claim == nil {
+func (e *exchange) dropClaim() store.Claim {
+	h := e.held
+	if h == nil {
 		return nil
 	}
-	h.claim = nil
+	e.held = nil
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ended = true
@@ -76,5 +72,5 @@ func (h *heldClaim) letGo() store.Claim {
 	if h.cancel != nil {
 		h.cancel()
 	}
-	return claim
+	return h.claim
 }
