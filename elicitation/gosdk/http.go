@@ -16,11 +16,14 @@ import (
 //     for its handlers, and so for the answer.
 //   - A request for a session that another user, or one of another issuer, has opened is
 //     refused. The SDK compares the ids of users alone.
+//   - A client that accepts one of the two media types alone gets responses of that type. Of
+//     a call that is answered with JSON alone its questions go out on the client's open GET
+//     stream; without one the upstream gets an error that says so, and nobody is asked.
 //   - With [Options].Replicas requests for a session reach the replica that has it.
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
-	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded := d.endpoint.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session := d.findSession(r.Header.Get(replicahttp.HeaderSession))
 		if session != nil && !session.opener.Anonymous() &&
 			session.opener != tokenPrincipal(auth.TokenInfoFromContext(r.Context())) {
@@ -31,7 +34,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 			session.detach()
 		}
 		next.ServeHTTP(w, r)
-	})
+	}), false)
 	if d.forwarder == nil {
 		return guarded
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/internal/replicahttp"
@@ -51,6 +52,7 @@ type Downstream struct {
 	opts      Options
 	forwarder *replicahttp.Forwarder // nil: nothing is passed on
 	names     listsync.Names         // under which upstreams have published
+	endpoint  accepthttp.Endpoint    // of Handler
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -145,7 +147,8 @@ func (d *Downstream) Begin(ctx context.Context,
 	if _, here := session.(*server.InProcessSession); here {
 		ctx = humantime.WithoutWire(ctx)
 	}
-	return d.router.Begin(ctx, origin, elicitation.ViaAsker(&asker{server: d.server}), key)
+	via := elicitation.ViaAsker(&asker{clients: d, server: d.server})
+	return d.router.Begin(ctx, origin, via, key)
 }
 
 // recordClient attaches a session that is registered and initialized, so that the router
@@ -214,7 +217,7 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 	defer d.mu.Unlock()
 	known := d.sessions[session]
 	if known != nil {
-		info.Via = elicitation.ViaAsker(&asker{server: d.server, session: session})
+		info.Via = elicitation.ViaAsker(&asker{clients: d, server: d.server, session: session})
 	}
 	if known != nil && known.session != nil {
 		return known.session, nil
