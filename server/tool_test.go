@@ -42,7 +42,8 @@ func TestIntegersOfRawTools(t *testing.T) {
 		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("ran"), nil
 		})
-	for _, n := range []string{"1e400", "1e22", "-1e30", "1e999999999", "0.5", "5.0000000000000000001"} {
+	for _, n := range []string{"1e400", "1e22", "-1e30", "1e999999999", "0.5",
+		"5.0000000000000000001"} {
 		h.call("raw", `{"n":`+n+`}`).failed("invalid arguments")
 	}
 	for _, doc := range []string{`{"n":5.0}`, `{"n":1e20}`, `{"n":123456789012345678901234}`,

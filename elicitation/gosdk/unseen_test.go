@@ -45,10 +45,10 @@ func TestUnseenIsOffInMemoryUnlessSet(t *testing.T) {
 						RequestedSchema: map[string]any{"type": "object",
 							"properties": map[string]any{}}}})), nil
 			})
-			declines := mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: func(context.Context,
-				*mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			decline := func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				return &mcp.ElicitResult{Action: "decline"}, nil
-			}})
+			}
+			declines := mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: decline})
 			connect := connectInMemory
 			if tt.lines {
 				connect = connectLines

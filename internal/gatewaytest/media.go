@@ -5,19 +5,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/rondo-mcp/rondo/elicitation"
 )
 
 // AcceptOneType holds that a client which takes one media type alone is served in it. Where that
 // is JSON its questions go to its GET stream, and without one the upstream learns why nobody was
 // asked.
 func AcceptOneType(t *testing.T, build Gateway) {
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := build(t, router, NewUpstream(t), SharedHTTP)
+	url := build(t, newRouter(t, nil), NewUpstream(t), SharedHTTP)
 	for _, media := range []string{"application/json", "text/event-stream"} {
 		client := Connect(t, url, forms, `"result":`+because, http.Header{"Accept": {media}})
 		defer client.Delete(t)

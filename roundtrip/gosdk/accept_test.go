@@ -200,7 +200,8 @@ func TestAcceptOneType(t *testing.T) {
 					media = map[bool]string{false: onlyEvents, true: onlyJSON}[prefersJSON]
 				}
 				p := &picky{t: t, endpoint: endpoint, accept: accept, revision: modern}
-				if got := p.modern(media, "tools/list", "", ""); !strings.Contains(got, `"careless"`) {
+				got := p.modern(media, "tools/list", "", "")
+				if !strings.Contains(got, `"careless"`) {
 					t.Errorf("tools/list: got %s", got)
 				}
 				asked := p.modern(media, "tools/call", "flow", `,"name":"flow"`)
@@ -211,7 +212,7 @@ func TestAcceptOneType(t *testing.T) {
 					!strings.Contains(asked, `"Sure?"`) {
 					t.Fatalf("got %s, %v", asked, err)
 				}
-				got := p.modern(media, "tools/call", "flow", `,"name":"flow","inputResponses":{"q":`+
+				got = p.modern(media, "tools/call", "flow", `,"name":"flow","inputResponses":{"q":`+
 					strings.TrimPrefix(sayYes, `"result":`)+`},"requestState":`+
 					string(m.Result.RequestState))
 				if !strings.Contains(got, `"because"`) {

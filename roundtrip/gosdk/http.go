@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -77,8 +78,16 @@ func (a *Adapter) Handler(getServer func(*http.Request) *mcp.Server,
 	legacy.JSONResponse = false
 	h.legacy = a.endpoint.Wrap(mcp.NewStreamableHTTPHandler(h.findServer, &legacy),
 		o.JSONResponse)
-	h.legacy = a.forwardSessions(h.legacy, o.MaxRequestBodyBytes)
+	h.legacy = a.forwarder.Wrap(h.legacy,
+		hophttp.WrapOptions{MaxBody: o.MaxRequestBodyBytes, Observer: a.opts.Observer})
 	return h, nil
+}
+
+// AnswerChallenges returns a handler that answers the challenges by which other replicas
+// make sure of this one, and leaves all else to next. It goes around the handler that
+// authenticates, which goes around [Adapter.Handler].
+func (a *Adapter) AnswerChallenges(next http.Handler) http.Handler {
+	return a.forwarder.AnswerChallenges(next)
 }
 
 type httpHandler struct {

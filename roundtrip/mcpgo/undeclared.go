@@ -90,7 +90,8 @@ func relayQuestion[Q, R any](ctx context.Context, r *relayAsker, q mcp.InputRequ
 		r.reportFailedPush(ctx, q, err)
 		return nil, err
 	}
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {}, request, question)
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {}, request,
+		question)
 	r.reportFailedPush(ctx, q, err)
 	return result, err
 }
