@@ -187,7 +187,7 @@ type fingerprints struct {
 }
 
 func (g *fingerprints) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
-	until time.Time) error {
+	until time.Time) (store.Claim, error) {
 	g.seen = append(g.seen, fingerprint)
 	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
 }
