@@ -1,6 +1,7 @@
 package hophttp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -70,6 +71,7 @@ type answered struct {
 
 	mu   sync.Mutex
 	lose int           // responses to answers that get lost
+	copy bool          // answers arrive twice at once
 	held chan struct{} // nil: nothing is held
 }
 
@@ -96,7 +98,8 @@ func startAnswered(t *testing.T) *answered {
 	proxy := httputil.NewSingleHostReverseProxy(at)
 	s.owner = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		held, lose := s.held, s.lose > 0 && r.Header.Get("Rondo-Replica-Hop") != ""
+		isHop := r.Header.Get("Rondo-Replica-Hop") != ""
+		held, lose, copies := s.held, s.lose > 0 && isHop, s.copy && isHop
 		if lose {
 			s.lose--
 		}
@@ -112,7 +115,20 @@ func startAnswered(t *testing.T) *answered {
 			proxy.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		}
-		proxy.ServeHTTP(w, r)
+		if !copies {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		var both sync.WaitGroup
+		for _, w := range []http.ResponseWriter{w, httptest.NewRecorder()} {
+			both.Go(func() {
+				once := r.Clone(r.Context())
+				once.Body = io.NopCloser(bytes.NewReader(body))
+				proxy.ServeHTTP(w, once)
+			})
+		}
+		both.Wait()
 	}))
 	b := newForwarder(t, "b", locatedAt(t, s.owner.URL))
 	s.other = serve(t, b.Wrap(http.NotFoundHandler(),
@@ -205,6 +221,34 @@ func TestAnswerIsTakenOnce(t *testing.T) {
 		t.Errorf("got %d", status)
 	}
 	s.wantServed(t, 2) // it is another attempt
+}
+
+// While an answer is being served its repetition waits for what becomes of it.
+func TestAnswersThatArriveTwiceAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		first        int
+		want, served int32
+	}{
+		{"taken", http.StatusAccepted, http.StatusAccepted, 1},
+		{"refused", http.StatusBadRequest, 0, 2}, // either may be the first
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startAnswered(t)
+			s.copy = true
+			s.status = func(n int32) int {
+				time.Sleep(50 * time.Millisecond) // the other arrives meanwhile
+				if n == 1 {
+					return test.first
+				}
+				return http.StatusAccepted
+			}
+			if status, _ := s.answer(t); test.want != 0 && status != int(test.want) {
+				t.Errorf("got %d", status)
+			}
+			s.wantServed(t, test.served)
+		})
+	}
 }
 
 // An answer that was not taken is served again.
