@@ -63,7 +63,8 @@ func (k *keeper) forward(r *http.Request, _ int,
 // An answered owner takes answers, and what happens to its answers to challenges and requests can
 // be chosen.
 type answered struct {
-	other, owner *httptest.Server // a replica, and the owner behind a proxy
+	other, owner *httptest.Server   // a replica, and the owner behind a proxy
+	forwarder    *hophttp.Forwarder // of the replica
 	id           string
 	keeper       keeper
 	served       atomic.Int32 // answers that reached the handler
@@ -131,6 +132,7 @@ func startAnswered(t *testing.T) *answered {
 		both.Wait()
 	}))
 	b := newForwarder(t, "b", locatedAt(t, s.owner.URL))
+	s.forwarder = b
 	s.other = serve(t, b.Wrap(http.NotFoundHandler(),
 		hophttp.WrapOptions{ForwardAnswer: s.keeper.forward}))
 	s.id = a.SealSession("x")
@@ -318,6 +320,26 @@ func TestAnswerThatADyingOwnerMayHaveTaken(t *testing.T) {
 		errors.Is(err, hophttp.ErrOwnerGone) {
 		t.Errorf("the delivery ends with %v", err)
 	}
+}
+
+// A partition looks like an owner that is gone. The answer arrives when it ends.
+func TestAnswerOutlivesAPartition(t *testing.T) {
+	s := startAnswered(t)
+	var mended atomic.Bool
+	s.forwarder.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !mended.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
+	if status, body := s.answer(t); status != http.StatusAccepted {
+		t.Errorf("got %d: %s", status, body)
+	}
+	mended.Store(true)
+	if err := <-s.keeper.results; err != nil {
+		t.Error(err)
+	}
+	s.wantServed(t, 1)
 }
 
 // An answer to a living owner is never thrown away because the network is broken.
