@@ -11,16 +11,16 @@ type Secret string
 
 // Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, whatever
 // the verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.maskText()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.maskText()) }
 
 // MarshalText implements [encoding.TextMarshaler] as Format does.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.maskText()), nil }
 
-// hidden returns what is printed of the secret.
-func (s Secret) hidden() string {
+// maskText returns the printed form of the secret.
+func (s Secret) maskText() string {
 	if s == "" {
 		return "none"
 	}
