@@ -38,7 +38,7 @@
 // Modules of their own, with the dependencies they need: roundtrip/gosdk and
 // roundtrip/mcpgo put rondo under servers built on the official Go SDK and on
 // mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
-// roundtrip/natsguard and elicitation/natsbus connect replicas by NATS.
+// elicitation/natsbus connects replicas by NATS.
 //
 // The root package itself holds nothing.
 package rondo

@@ -262,7 +262,7 @@ func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 type slowGuard struct{ store.Guard }
 
 func (g slowGuard) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) error {
+	until time.Time) (store.Claim, error) {
 	time.Sleep(10 * time.Second)
 	return g.Guard.Claim(ctx, id, owner, print, until)
 }

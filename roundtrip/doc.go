@@ -76,7 +76,7 @@
 //
 // A question that cannot be put to the client, or that nobody answers, ends the
 // call with a refusal that says why, in both styles and also for hosts that push
-// ([Funnel.Push]): a handler that drops the error does not get to say that it went
+// ([PushRequest]): a handler that drops the error does not get to say that it went
 // on. [event.PushFailed] tells the observer. A handler that can do without an answer
 // looks first, with [CanAsk], or says so with [IfPossible].
 //
@@ -140,11 +140,9 @@
 //		progress to the caller of a call that waits, first after 2 s; it ends nothing
 //	middleware.Timeout                    60 s
 //		work alone: the clock stands still while the call waits; the handler's context ends
-//	natsguard.Options.Timeout             5 s
-//		the claim of a state with its answers; the request is refused
-//	natsguard.Options.Longest             25 h
-//		how far ahead a state may expire; one that expires later is refused, so keep it
-//		above FlowTTL
+//	store.Lease                           2 min
+//		how long a claim of a guard counts as running when nobody renews it; then copies of
+//		its request are told that the outcome is not known
 //
 // In the transport of the server:
 //
@@ -249,9 +247,8 @@
 //   - [Funnel] and [NewFunnel], with a [Call], its [SessionKey] and a [Handler], take a
 //     request through its rounds; a [Pusher] puts questions to a client of a legacy
 //     revision, and one that is a [VisitCompleter] tells it that a visit is finished.
-//   - [Funnel.Push], [Funnel.TryPush], [Funnel.CanPush], [Funnel.NoteFailedPush],
-//     [Funnel.WaitWhile] and [WithRoundOf] are for hosts whose handlers ask without
-//     the funnel.
+//   - [PushRequest], [Funnel.NoteFailedPush], [Funnel.WaitWhile] and [WithRoundOf] are for
+//     hosts whose handlers send questions themselves.
 //   - [AskRequest], [AskUnkeyed], [StateOfAnyVersion] and [ReceivedState] let handlers of
 //     another SDK ask and read in its types.
 //   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware.

@@ -5,8 +5,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 )
 
 // Handler returns a handler around that of the SDK ([mcp.NewStreamableHTTPHandler]):
@@ -21,7 +20,7 @@ import (
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := d.findSession(r.Header.Get(replicahttp.HeaderSession))
+		session := d.findSession(r.Header.Get(hophttp.HeaderSession))
 		if session != nil && !session.opener.Anonymous() &&
 			session.opener != tokenPrincipal(auth.TokenInfoFromContext(r.Context())) {
 			http.Error(w, "the session is that of another user", http.StatusForbidden)
@@ -32,10 +31,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-	if d.forwarder == nil {
-		return guarded
-	}
-	return d.forwarder.Wrap(guarded, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{MaxBody: maxForwardedBody})
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of
@@ -53,18 +49,5 @@ func (d *Downstream) findSession(id string) *attachedSession {
 // make sure of this one, and leaves all else to next. It goes around the handler that
 // authenticates, which would refuse them.
 func (d *Downstream) AnswerChallenges(next http.Handler) http.Handler {
-	if d.forwarder == nil {
-		return next
-	}
 	return d.forwarder.AnswerChallenges(next)
-}
-
-// newForwarder returns the forwarder of the replicas, nil where nothing is passed on.
-func newForwarder(r *serverhttp.Replicas) (*replicahttp.Forwarder, error) {
-	if r == nil {
-		return nil, nil
-	}
-	return replicahttp.NewFromConfig(&replicahttp.Config{
-		Name: r.Name, Keys: r.Keys, Locate: r.Locate, TLS: r.TLS,
-	})
 }

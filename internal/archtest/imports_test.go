@@ -13,14 +13,18 @@ import (
 // layers says which of the module's public packages each may reach, itself left out. What is not
 // named here may reach none of them; internal packages are judged through those that use them.
 var layers = map[string][]string{
-	"protocol":            {},
-	"roundtrip/event":     {"protocol"},
-	"roundtrip/keys":      {},
-	"roundtrip/store":     {"protocol"},
-	"roundtrip":           {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
-	"server":              withRoundtrip("protocol"),
-	"server/serverhttp":   withRoundtrip("protocol", "server"),
-	"server/bearer":       withRoundtrip("protocol", "server", "server/serverhttp"),
+	"protocol":                  {},
+	"roundtrip/event":           {"protocol"},
+	"roundtrip/keys":            {},
+	"roundtrip/store":           {"protocol"},
+	"roundtrip/store/storetest": {"protocol", "roundtrip/store"},
+	"roundtrip/sqlstore":        {"protocol", "roundtrip/store"},
+	"roundtrip":                 {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
+	"server":                    withRoundtrip("protocol"),
+	"server/replicas":           {"roundtrip/keys"},
+	"server/serverhttp":         withRoundtrip("protocol", "server", "server/replicas"),
+	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
+		"server/serverhttp"),
 	"server/middleware":   withRoundtrip("protocol", "server"),
 	"client":              {"protocol"},
 	"client/clienthttp":   {"protocol", "client"},
@@ -30,8 +34,8 @@ var layers = map[string][]string{
 
 	"roundtrip/roundtriptest": withRoundtrip("protocol", "client", "client/clienthttp",
 		"server"),
-	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/serverhttp",
-		"server/bearer"),
+	"server/bearer/bearertest": withRoundtrip("protocol", "server", "server/replicas",
+		"server/serverhttp", "server/bearer"),
 	"roundtrip/roundtriptest/cmd/mcpattack": {"protocol", "client", "client/clienthttp"},
 }
 
@@ -46,19 +50,19 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/cputime":      true,
-	"internal/balancerhttp": true,
-	"internal/debtest":      true,
-	"internal/gatewaytest":  true,
-	"internal/growthtest":   true,
-	"internal/leaktest":     true,
-	"internal/oauthtest":    true,
-	"internal/proctest":     true,
-	"internal/secrettest":   true,
-	"internal/specdata":     true,
-	"internal/subject":      true,
-	"internal/testmode":     true,
-	"internal/wiretest":     true,
+	"internal/cputime":         true,
+	"internal/debtest":         true,
+	"internal/fleet/fleettest": true,
+	"internal/gatewaytest":     true,
+	"internal/growthtest":      true,
+	"internal/leaktest":        true,
+	"internal/oauthtest":       true,
+	"internal/proctest":        true,
+	"internal/secrettest":      true,
+	"internal/specdata":        true,
+	"internal/subject":         true,
+	"internal/testmode":        true,
+	"internal/wiretest":        true,
 }
 
 // mayUseHTTP are the packages that import net/http although their names do not end in "http", and
@@ -71,8 +75,9 @@ var mayUseHTTP = map[string]string{
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",
 
-	"internal/oauthtest": "is an authorization server, a protected resource and a browser",
-	"internal/wiretest":  "records what passes through an http.RoundTripper",
+	"internal/fleet/fleettest": "serves replicas, and passes requests to them in turn",
+	"internal/oauthtest":       "is an authorization server, a protected resource and a browser",
+	"internal/wiretest":        "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }

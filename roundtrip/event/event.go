@@ -67,7 +67,7 @@ type InputRequested struct {
 
 // An AskedQuestion is a question that went out.
 type AskedQuestion struct {
-	Key    string // empty for questions that have none, see roundtrip.Funnel.Push
+	Key    string
 	Kind   protocol.InputKind
 	Digest QuestionDigest
 }
@@ -89,7 +89,7 @@ func (d QuestionDigest) String() string {
 // for one that turns out to be invalid, and none for those that are dropped.
 type Answered struct {
 	Where
-	Key      string // empty for questions that have none, see roundtrip.Funnel.Push
+	Key      string
 	Kind     protocol.InputKind
 	Decision Decision
 	// Principal is whose answer it is, as far as the host knows.
@@ -119,7 +119,7 @@ const (
 // reported.
 type AnswerInvalid struct {
 	Where
-	Key string // empty for questions that have none, see roundtrip.Funnel.Push
+	Key string
 	// Field is the property of the form, empty when the whole is at fault.
 	Field string
 	Rule  Rule
@@ -279,7 +279,7 @@ type CutOff struct {
 type StoreFailed struct {
 	Where
 	Resource  string // "guard" or "store"
-	Operation string // "claim", "commit" or "release"; "read" or "write"
+	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"
 	Err       error  // its text may name hosts
 }
 

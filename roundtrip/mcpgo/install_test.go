@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -421,21 +422,12 @@ func TestStatelessMustAsk(t *testing.T) {
 // TestStatelessReplicas: without sessions any replica that has the key serves any request,
 // and a question is answered on another replica than asked it.
 func TestStatelessReplicas(t *testing.T) {
-	secret := []byte(strings.Repeat("s", 32))
 	var replicas []http.Handler
 	for range 2 {
-		key, err := keys.NewKey("k1", secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ring, err := keys.NewKeyring(key)
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := newHostServer()
 		addDelete(s)
 		a := install(t, s, &mcpgo.Options{
-			Options: roundtrip.Options{Sealer: ring, Audience: "files"}})
+			Options: roundtrip.Options{Sealer: fleettest.NewKeyring("k1"), Audience: "files"}})
 		replicas = append(replicas, a.Handler(server.NewStreamableHTTPServer(s, quiet(),
 			server.WithStateLess(true))))
 	}
@@ -466,17 +458,7 @@ func TestStatelessReplicas(t *testing.T) {
 // TestReplicas: a state that one process has sealed is opened by another with
 // the same key.
 func TestReplicas(t *testing.T) {
-	ring := func() keys.Sealer {
-		key, err := keys.NewKey("k1", []byte(strings.Repeat("s", 32)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ring, err := keys.NewKeyring(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ring
-	}
+	ring := func() keys.Sealer { return fleettest.NewKeyring("k1") }
 	serving := func(sealer keys.Sealer, audience string) sender {
 		s := newHostServer()
 		addFlow(s, changed())

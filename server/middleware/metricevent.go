@@ -72,7 +72,7 @@ func newEventMetrics(r *registration) eventMetrics {
 			"Requests that ended before they had a result.", "retriable", "true", "false"),
 		storeFailures: newFamily(r, "store_failures_total",
 			"Operations of a guard or a store of states that failed.", "operation",
-			"claim", "commit", "release", "read", "write"),
+			"claim", "renew", "commit", "release", "read", "write"),
 		reworded: r.newCounter("reworded_questions_total",
 			"Answers to a question that another version of the application asked differently."),
 		evictions: r.newCounter("sessions_evicted_total",

@@ -79,8 +79,9 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 // downGuard cannot be asked.
 type downGuard struct{ store.Guard }
 
-func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) error {
-	return errors.New("dial db.internal: connection refused")
+func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (
+	store.Claim, error) {
+	return nil, errors.New("dial db.internal: connection refused")
 }
 
 // A guard that is down is nobody's bug: clients are told to come back, and operators what is down.

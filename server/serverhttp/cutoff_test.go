@@ -53,18 +53,23 @@ func (c *cutter) reach(ctx context.Context, moment string) {
 }
 
 func (c *cutter) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) error {
+	until time.Time) (store.Claim, error) {
 	c.reach(ctx, "claim")
-	err := c.Guard.Claim(ctx, id, owner, print, until)
+	claim, err := c.Guard.Claim(ctx, id, owner, print, until)
 	c.reach(ctx, "claimed")
-	return err
+	return cutClaim{claim, c}, err
 }
 
-func (c *cutter) Commit(ctx context.Context, id string, outcome []byte) error {
-	if cancel := c.cancel.Load(); c.moment == "commit" && cancel != nil {
-		c.once.Do(*cancel) // ctx does not end with the call
+type cutClaim struct {
+	store.Claim
+	cutter *cutter
+}
+
+func (c cutClaim) Commit(ctx context.Context, outcome []byte) error {
+	if cancel := c.cutter.cancel.Load(); c.cutter.moment == "commit" && cancel != nil {
+		c.cutter.once.Do(*cancel) // ctx does not end with the call
 	}
-	return c.Guard.Commit(ctx, id, outcome)
+	return c.Claim.Commit(ctx, outcome)
 }
 
 // TestFlowsSurviveACutConnection: whenever the connection is cut in the round in which Await waits,

@@ -35,7 +35,7 @@ func (t *Table) add(c Case, s Sample) {
 		t.peers[c.Group] = append(t.peers[c.Group], c.Peer)
 	}
 	// in this order
-	for _, m := range []Metric{CPU, Allocs, Bytes, Rate, P50, P99, Memory, Time, Size} {
+	for _, m := range []Metric{CPU, Allocs, Bytes, Rate, P50, P99, Memory} {
 		if value, ok := s[m]; ok {
 			l := t.line(c.Group, c.Row, m)
 			l.values[c.Peer] = append(l.values[c.Peer], value)
@@ -166,9 +166,9 @@ func (m Metric) format(v float64) string {
 		return significant(v) + " " + units[0]
 	}
 	switch m {
-	case CPU, P50, P99, Time:
+	case CPU, P50, P99:
 		return scaled(1000, "ns", "µs", "ms", "s")
-	case Bytes, Memory, Size:
+	case Bytes, Memory:
 		return scaled(1024, "B", "KiB", "MiB")
 	case Rate:
 		return scaled(1000, "/s", "k/s")

@@ -14,16 +14,14 @@ import (
 // stream of its call and waits there. A session is what waits for answers, and
 // nothing outlives the request that began it.
 func NewLegacy() http.Handler {
-	s := &legacy{sessions: map[string]*session{}, json: []string{"application/json"},
-		events: []string{"text/event-stream"}}
-	s.hello, s.deployed = spoken(wire.Hello), spoken(wire.Deployed(wire.Environment, wire.Release))
-	s.question = fmt.Appendf(nil, `,"method":"elicitation/create","params":{"mode":"form","message":%q,"requestedSchema":%s}}`,
-		wire.Question(wire.Environment, wire.Release), wire.ConfirmSchema)
-	return s
+	return &legacy{sessions: map[string]*session{}, json: []string{"application/json"},
+		events: []string{"text/event-stream"},
+		hello:  legacyText(wire.Hello), deployed: legacyText(wire.Deployment().Deployed()),
+		question: fmt.Appendf(nil, `,"method":"elicitation/create","params":%s}`, form())}
 }
 
-// spoken is a result of an older revision.
-func spoken(text string) []byte {
+// legacyText is a result of an older revision.
+func legacyText(text string) []byte {
 	return fmt.Appendf(nil, `,"result":{"content":[{"type":"text","text":%q}]}}`, text)
 }
 
@@ -56,11 +54,6 @@ type incoming struct {
 }
 
 func (s *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		s.stream(w)
-		<-r.Context().Done()
-		return
-	}
 	var m incoming
 	if !read(w, r, &m) {
 		return
@@ -69,7 +62,9 @@ func (s *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.open(w, &m)
 		return
 	}
-	x := s.session(r.Header)
+	s.mu.Lock()
+	x := s.sessions[r.Header.Get("Mcp-Session-Id")]
+	s.mu.Unlock()
 	switch {
 	case x == nil:
 		http.Error(w, "no such session", http.StatusNotFound)
@@ -85,36 +80,23 @@ func (s *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func withID(dst []byte, id json.RawMessage, rest []byte) []byte {
-	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), id...), rest...)
-}
-
 func (s *legacy) open(w http.ResponseWriter, m *incoming) {
 	s.mu.Lock()
 	id := strconv.Itoa(len(s.sessions))
 	s.sessions[id] = &session{asked: map[string]chan json.RawMessage{}}
 	s.mu.Unlock()
 	w.Header()["Content-Type"], w.Header()["Mcp-Session-Id"] = s.json, []string{id}
-	_, _ = w.Write(withID(nil, m.ID, []byte(`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1.0.0"}}}`)))
-}
-
-func (s *legacy) session(header http.Header) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[header.Get("Mcp-Session-Id")]
-}
-
-func (s *legacy) stream(w http.ResponseWriter) {
-	w.Header()["Content-Type"] = s.events
-	w.WriteHeader(http.StatusOK)
-	w.(http.Flusher).Flush()
+	_, _ = w.Write(withID(nil, m.ID, []byte(`,"result":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1.0.0"}}}`)))
 }
 
 // deploy asks, waits and answers on one stream.
 func (s *legacy) deploy(w http.ResponseWriter, r *http.Request, x *session, m *incoming) {
 	id, answer := x.ask()
 	defer x.forget(id)
-	s.stream(w)
+	w.Header()["Content-Type"] = s.events
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
 	event := append(withID([]byte("data: "), json.RawMessage(id), s.question), "\n\n"...)
 	_, _ = w.Write(event)
 	w.(http.Flusher).Flush()
