@@ -173,7 +173,7 @@
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
 //	elicitation.Options.MaxTimeout        10 min
-//		the same, whatever extends it
+//		the same, whatever extends it; and an answer that waits for another replica
 //	elicitation.Options.DeliveryTimeout   10 s
 //		until the client's transport has taken the question; the question fails
 //	elicitation.Options.Heartbeat         15 s
@@ -190,15 +190,9 @@
 //		outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
 //		until the upstream says that it is completed; the client is not told any more
-//	reaching another replica              30 s
-//		a reply that arrived at another replica than asked gets an error; less, if the
-//		host's context ends earlier
-//	natsbus.Options.Timeout               5 s
-//		a look into the directory, for a reply that arrived at another replica; it gets an error
-//	natsbus.Options.Lease                 10 s
-//		a replica that NATS has lost; a reply that arrives at another is not carried to it
-//	natsbus.Options.Grace                 500 ms
-//		the search for such a replica while its lease stands; the reply gets an error
+//	reaching the store of questions       30 s
+//		a reply that Router.Resolve looks up gets an error; less, if the host's context
+//		ends earlier
 //	questions over mcp-go's HTTP client   30 s
 //		one question of an upstream; mcp-go ends it, and Options.Timeout cannot extend that
 //

@@ -1,6 +1,7 @@
 package gosdk
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -15,7 +16,9 @@ import (
 //     for its handlers, and so for the answer.
 //   - A request for a session that another user, or one of another issuer, has opened is
 //     refused. The SDK compares the ids of users alone.
-//   - With [Options].Replicas requests for a session reach the replica that has it.
+//   - With [Options].Replicas requests for a session reach the replica that has it. An answer to a
+//     question is accepted within a second, and sent on until that replica has it: see
+//     [elicitation.Router.ForwardReply].
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
@@ -31,7 +34,15 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{
+		MaxBody: maxForwardedBody, ForwardAnswer: d.forwardAnswer})
+}
+
+// forwardAnswer has send bring an answer to the replica that has its session.
+func (d *Downstream) forwardAnswer(r *http.Request, size int,
+	send func(context.Context) error) (ended bool, err error) {
+	from := tokenPrincipal(auth.TokenInfoFromContext(r.Context()))
+	return d.router.ForwardReply(r.Context(), from, size, send)
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of

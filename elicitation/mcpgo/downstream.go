@@ -37,9 +37,8 @@ type Options struct {
 	// Replicas let several gateways serve the clients of one endpoint behind a balancer that
 	// knows nothing of sessions: [Downstream.Handler] passes requests for a session, answers
 	// among them, on to the gateway that has it. Each session, its calls and its questions
-	// then are at one gateway, and the routers need no Bus. The other way are sticky
-	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
-	// is one gateway, or the balancer does.
+	// then are at one gateway. The other way are sticky sessions: a balancer that selects the
+	// gateway by the header Mcp-Session-Id. Nil: there is one gateway, or the balancer does.
 	Replicas *replicas.Options
 }
 

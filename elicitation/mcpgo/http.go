@@ -18,7 +18,9 @@ const maxForwardedBody = 4 << 20
 //   - A request for a session that another principal has opened is refused, where
 //     [Options].Principal knows both from the context of the HTTP request: mcp-go leaves a session
 //     to whoever knows its id.
-//   - With [Options].Replicas requests for a session reach the replica that has it.
+//   - With [Options].Replicas requests for a session reach the replica that has it. An answer to a
+//     question is accepted within a second, and sent on until that replica has it: see
+//     [elicitation.Router.ForwardReply].
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
@@ -37,7 +39,14 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		ctx, refusals := d.withRefusals(ctx)
 		next.ServeHTTP(newRefusalWriter(w, refusals), r.WithContext(ctx))
 	})
-	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{
+		MaxBody: maxForwardedBody, ForwardAnswer: d.forwardAnswer})
+}
+
+// forwardAnswer has send bring an answer to the replica that has its session.
+func (d *Downstream) forwardAnswer(r *http.Request, size int,
+	send func(context.Context) error) (ended bool, err error) {
+	return d.router.ForwardReply(r.Context(), d.principalOf(r.Context()), size, send)
 }
 
 // openerKey is the context key of the principal of an HTTP request to a Downstream.

@@ -73,8 +73,8 @@ func (g *gateway) Deliver(ctx context.Context, m protocol.Message) error {
 		return fmt.Errorf("a %T is delivered", m)
 	}
 	answer := &protocol.Response{ID: q.ID, Result: json.RawMessage(wire.Accept)}
-	_, err := g.router.HandleReply(ctx, g.session.Sender(), answer)
-	return err
+	g.router.HandleReply(g.session.Sender(), answer)
+	return nil
 }
 
 func (g *gateway) elicit() error {

@@ -94,8 +94,7 @@ func measure() usage {
 }
 
 // AcceptPending holds that calls which wait for a person at once, all on one connection over HTTP
-// to the upstream, get the answers to their own questions, and that nothing is left of them. It
-// logs what each of them uses, with what the test itself does for it: a client, and an upstream.
+// to the upstream, get the answers to their own questions, and that nothing is left of them.
 func AcceptPending(t *testing.T, build Build) {
 	router, up := newRouter(t, &elicitation.Options{
 		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
@@ -112,33 +111,23 @@ func AcceptPending(t *testing.T, build Build) {
 	}
 	answerTogether(t, router, c) // which fills pools and makes maps large
 	before := idle()
-	waiting := answerTogether(t, router, c)
-	n := pendingCalls()
-	t.Logf("each of %d calls uses %.1f KiB and %.1f goroutines", n,
-		float64(waiting.bytes-before.bytes)/1024/float64(n),
-		float64(waiting.goroutines-before.goroutines)/float64(n))
-
-	var after usage
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	answerTogether(t, router, c)
+	after, limit := idle(), time.Now().Add(10*time.Second)
+	for after.goroutines > before.goroutines+maxGoroutinesLeft && time.Now().Before(limit) {
+		time.Sleep(10 * time.Millisecond)
 		after = idle()
-		if after.goroutines <= before.goroutines+maxGoroutinesLeft || time.Now().After(limit) {
-			break
-		}
 	}
 	if after.goroutines > before.goroutines+maxGoroutinesLeft {
 		t.Errorf("there are %d goroutines, %d before", after.goroutines, before.goroutines)
 	}
-	left, most := after.bytes-before.bytes, int64(maxLeft+n*maxLeftEach)
-	t.Logf("they have left %d bytes; there are %d goroutines, %d before", left, after.goroutines,
-		before.goroutines)
+	left, most := after.bytes-before.bytes, int64(maxLeft+pendingCalls()*maxLeftEach)
 	if left > most && !testmode.Race {
-		t.Errorf("%d calls have left %d bytes, want %d at most", n, left, most)
+		t.Errorf("%d calls have left %d bytes, want %d at most", pendingCalls(), left, most)
 	}
 }
 
-// answerTogether makes calls whose questions are all pending before the first is answered, and
-// returns what the process uses then.
-func answerTogether(t *testing.T, router *elicitation.Router, c *Client) (waiting usage) {
+// answerTogether makes calls whose questions are all pending before the first is answered.
+func answerTogether(t *testing.T, router *elicitation.Router, c *Client) {
 	t.Helper()
 	streams := make([]*Stream, pendingCalls())
 	questions := make([]envelope, len(streams))
@@ -147,7 +136,6 @@ func answerTogether(t *testing.T, router *elicitation.Router, c *Client) (waitin
 		questions[i] = streams[i].WaitForQuestion(t)
 	}
 	expectPending(t, router, len(streams))
-	waiting = measure()
 	for i, s := range streams {
 		c.Send(t, questions[i])
 		if got := s.Result(t); got != because {
@@ -155,5 +143,4 @@ func answerTogether(t *testing.T, router *elicitation.Router, c *Client) (waitin
 		}
 		s.Close()
 	}
-	return waiting
 }

@@ -225,8 +225,8 @@ func TestStatelessNeedsASharedKey(t *testing.T) {
 		"a key of this process": {gosdk.Options{}, true, 1},
 		"a keyring of this process": {gosdk.Options{Options: roundtrip.Options{
 			Sealer: keys.EphemeralKeyring()}}, true, 1},
-		"a shared key": {gosdk.Options{Options: roundtrip.Options{Sealer: fleettest.NewKeyring("k1"),
-			Audience: "a"}}, true, 0},
+		"a shared key": {gosdk.Options{Options: roundtrip.Options{
+			Sealer: fleettest.NewKeyring("k1"), Audience: "a"}}, true, 0},
 		"sessions": {gosdk.Options{}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

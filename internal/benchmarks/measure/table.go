@@ -59,23 +59,25 @@ func (t *Table) line(group, row string, m Metric) *line {
 // lines whose spread is too large to be quoted.
 func (t *Table) Print(w io.Writer) (unsteady []string) {
 	for _, group := range t.groups {
-		lines := slices.DeleteFunc(slices.Clone(t.lines),
-			func(l *line) bool { return l.group != group })
 		columns := t.peers[group]
 		fmt.Fprintf(w, "\n### %s\n\n| | | %s | spread |\n|---|---|%s---:|\n", group,
 			strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
-		for i, l := range lines {
+		last := ""
+		for _, l := range t.lines {
+			if l.group != group {
+				continue
+			}
 			row := l.row
-			if i > 0 && lines[i-1].row == row {
+			if row == last {
 				row = ""
 			}
+			last = l.row
 			fmt.Fprintf(w, "| %s | %s |", row, l.metric)
 			base := l.base(columns)
 			for _, peer := range columns {
 				fmt.Fprintf(w, " %s |", l.cell(peer, base))
 			}
-			spread := l.spread(columns, base)
-			mark := ""
+			spread, mark := l.spread(columns, base), ""
 			if spread > MaxSpread && l.metric.noisy() {
 				mark = " (!)"
 				unsteady = append(unsteady, fmt.Sprintf("%s: %s: %s: %.0f %%", group, l.row,

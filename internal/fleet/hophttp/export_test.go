@@ -10,3 +10,6 @@ func (f *Forwarder) DialWith(dial func(ctx context.Context, network, address str
 	error)) {
 	f.transport.DialContext = dial
 }
+
+// IsSurelyGone is isSurelyGone.
+var IsSurelyGone = isSurelyGone

@@ -40,7 +40,8 @@ func TestAHopFitsOneRequestForHalfAMinute(t *testing.T) {
 			seen = r.RemoteAddr
 		})
 		a, other := newForwarder(t, "a"), newForwarder(t, "c")
-		owned, others := a.Wrap(next, hophttp.WrapOptions{}), other.Wrap(next, hophttp.WrapOptions{})
+		owned := a.Wrap(next, hophttp.WrapOptions{})
+		others := other.Wrap(next, hophttp.WrapOptions{})
 		id, foreign := a.SealSession("x"), other.SealSession("y")
 		owner, stranger := a.Self(), other.Self()
 		const client, sender = "192.0.2.9:9", "192.0.2.1:1234" // the second is httptest's

@@ -20,8 +20,8 @@ const (
 // errSilent says that nothing came from the address of an owner in time.
 var errSilent = errors.New("the owner does not answer")
 
-// A flight is one request to an owner, and the body of its response. What is read of it is a sign of
-// life of the owner, who is watched until it is closed.
+// A flight is one request to an owner, and the body of its response. What is read of it is a sign
+// of life of the owner, who is watched until it is closed.
 type flight struct {
 	io.ReadCloser // nil until there is a response
 	forwarder     *Forwarder

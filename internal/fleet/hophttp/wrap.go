@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -16,6 +18,9 @@ import (
 type WrapOptions struct {
 	MaxBody  int64          // bytes of a request that is passed on; 0 or less: any number
 	Observer event.Observer // is told of hops; nil: nobody is
+	// ForwardAnswer passes on answers to questions; nil: they are passed on as requests are,
+	// and wait for their owner.
+	ForwardAnswer ForwardAnswer
 }
 
 // Wrap returns a handler of legacy requests before next, which makes the ids of its sessions
@@ -26,13 +31,17 @@ func (f *Forwarder) Wrap(next http.Handler, o WrapOptions) http.Handler {
 	if f == nil {
 		return next
 	}
-	return &wrapper{forwarder: f, next: next, opts: o}
+	return &wrapper{forwarder: f, next: next, opts: o,
+		attempts: recent.New[attemptKey, *takenAnswer](maxAttempts, 0)}
 }
 
 type wrapper struct {
 	forwarder *Forwarder
 	next      http.Handler
 	opts      WrapOptions
+
+	mu       sync.Mutex // guards attempts
+	attempts *recent.Map[attemptKey, *takenAnswer]
 }
 
 // ServeHTTP serves one request, or passes it on.
@@ -44,6 +53,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused {
 		return
 	}
+	attempt := takeAttempt(r, received)
 	sealing := &sealingWriter{ResponseWriter: w, forwarder: h.forwarder}
 	ids := r.Header[HeaderSession]
 	if len(ids) == 0 {
@@ -60,6 +70,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	message, _ := protocol.DecodeMessage(body)
 	request, _ := message.(*protocol.Request)
+	_, isAnswer := message.(*protocol.Response)
 	if request != nil && revision.IsNamedIn(request.Params) {
 		h.next.ServeHTTP(w, r) // it belongs to no session, whatever its headers say
 		return
@@ -72,9 +83,11 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		own := r.Clone(r.Context())
 		own.Header[HeaderSession] = []string{inner} // the id that next knows
 		sealing.inner, sealing.id = inner, ids[0]
-		h.next.ServeHTTP(sealing, own)
+		h.serveOnce(sealing, own, attemptKey{inner, attempt})
 	case received != nil:
 		writeError(w, http.StatusLoopDetected, request, ErrorMisdirected())
+	case isAnswer && h.opts.ForwardAnswer != nil:
+		h.forwardAnswer(w, r, owner, body)
 	default:
 		h.forwardRequest(w, r, owner, body, request)
 	}
@@ -104,17 +117,32 @@ func (h *wrapper) readBody(w http.ResponseWriter, r *http.Request,
 // forwardRequest passes a request on to its owner. request is what the body holds, nil: none.
 func (h *wrapper) forwardRequest(w http.ResponseWriter, r *http.Request, owner Owner,
 	body []byte, request *protocol.Request) {
-	e, broken := h.forwarder.Forward(w, r, owner, body)
-	if h.opts.Observer != nil {
-		h.opts.Observer.Observe(r.Context(), e)
-	}
+	e, broken := h.forward(w, r, owner, body)
 	switch {
 	case broken || e.Status == 0 && errors.Is(r.Context().Err(), context.Canceled):
 		panic(http.ErrAbortHandler) // an empty response would mean success
-	case e.Status != 0:
-	case e.Outcome == event.ForwardGone:
+	case e.Status == 0:
+		writeFailure(w, request, e.Outcome)
+	}
+}
+
+// forward is [Forwarder.Forward] with the observer.
+func (h *wrapper) forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
+	e event.RequestForwarded, broken bool) {
+	e, broken = h.forwarder.Forward(w, r, owner, body)
+	if h.opts.Observer != nil {
+		h.opts.Observer.Observe(r.Context(), e)
+	}
+	return e, broken
+}
+
+// writeFailure answers a request to which the owner has not responded.
+func writeFailure(w http.ResponseWriter, request *protocol.Request,
+	outcome event.ForwardOutcome) {
+	switch outcome {
+	case event.ForwardGone:
 		writeError(w, http.StatusNotFound, request, errSessionGone())
-	case e.Outcome == event.ForwardUnknown:
+	case event.ForwardUnknown:
 		writeError(w, http.StatusBadGateway, request, ErrorOutcomeUnknown())
 	default:
 		w.Header().Set("Retry-After", "2")
