@@ -34,20 +34,6 @@ const (
 // Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or has the person
 // log in; after a 403 with insufficient_scope it has the person log in for more scopes. It does
 // neither if the token was replaced since the request was sent.
-//
-// The way of a token that got 401 (Credentials enters at awaitRenewal, with refreshToken alone):
-//
-//	Refused                    no: the token was replaced meanwhile, send again
-//	→ awaitRenewal             all callers wait for the one renewal in flight
-//	  → startRenewalLocked     in a goroutine, with a context and a limit of its own
-//	    → withStoreLock        no other process renews the same token
-//	      → replaceRefusedToken
-//	        → rereadTokens     another process has replaced the token: done
-//	        → refreshToken     with a refresh token, at the same authorization server
-//	          → requestRefresh the grant refresh_token (RFC 6749, section 6)
-//	          → saveLogin      to the store, then to memory
-//	        → logInAt          without one, or after it was refused for good
-//	          → runLogin       the person's browser, then exchangeCode and saveLogin
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	sent, _ := strings.CutPrefix(r.Sent.Get("Authorization"), "Bearer ")
 	c := readChallenge(r.Header)
@@ -161,10 +147,10 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 		s.rememberRefused(sent)
 	}
 	switch moved := d.Issuer != current.issuer || d.Resource != current.resource; {
-	case moved:
+	case moved: // neither its refresh token nor its age counts there
 	case record.Refresh != "" && !s.wasRefusedWhenIssued(sent):
 		if err := s.refreshToken(ctx, sent); !isFinalRefusal(err) {
-			return err
+			return err // replaced, or a transient failure
 		}
 	case valid && time.Since(record.LoggedIn) < failureMemory:
 		return fmt.Errorf("oauth: the server refuses a token that its authorization server %s has "+

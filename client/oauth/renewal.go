@@ -23,6 +23,20 @@ type renewal struct {
 // awaitRenewal waits until the token that was sent is replaced. It starts a renewal that calls
 // renew, or joins the one in flight. again: the token changed, or may have; send the request again.
 //
+//	Credentials                  the token has expired: renew is refreshToken
+//	Refused                      the server sent 401: renew is replaceRefusedToken
+//	→ awaitRenewal               each caller waits for the renewal in flight
+//	  → startRenewalLocked       in a goroutine, with a context and a time limit of its own
+//	    → withStoreLock          other processes that share the store wait
+//	      → replaceRefusedToken
+//	        → rereadTokens       has another process replaced the token? Then that is all
+//	        → discover           does the server name the same authorization server?
+//	        → refreshToken       if it does, and there is a refresh token
+//	          → requestRefresh   the grant refresh_token (RFC 6749, section 6)
+//	          → saveLogin        to the store, then to memory
+//	        → logInAt            otherwise, and after a refresh that was refused for good
+//	          → runLogin         the browser of the person, exchangeCode, saveLogin
+//
 // A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
 // left. A caller whose renewal may be a login starts it after the refresh that it had joined was
 // refused.
@@ -48,6 +62,7 @@ func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Durat
 			if !ending && (r.limit >= limit || !isFinalRefusal(r.err)) {
 				return r.err == nil, r.err
 			}
+			// Try again: the renewal was cancelled, or was a refresh that only a login can follow.
 		case <-ctx.Done():
 			if !ending {
 				s.releaseWaiter(r)
@@ -84,7 +99,7 @@ func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time
 		ctx, stop := context.WithTimeout(ctx, limit)
 		defer stop()
 		err := errors.New("oauth: the renewal did not return")
-		defer func() { // also after a panic of a hook in the Options
+		defer func() { // also after a panic or a runtime.Goexit of a hook in the Options
 			if v := recover(); v != nil {
 				err = fmt.Errorf("oauth: %w", &client.PanicError{Value: v, Stack: debug.Stack()})
 			}

@@ -188,7 +188,7 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 		return nil, err
 	}
 	switch valid := current.record.validFor(); {
-	case current.record.Refresh == "":
+	case current.record.Refresh == "": // sent until the server refuses it
 	case valid <= 0:
 		_, err := s.awaitRenewal(ctx, current.record.Access, refreshTimeout, s.refreshToken)
 		if err != nil && !isFinalRefusal(err) {

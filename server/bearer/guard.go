@@ -79,9 +79,21 @@ func (g *Guard) Identify(r *http.Request) (serverhttp.Identity, error) {
 	return id, nil
 }
 
-// authenticateRequest returns the identity of the token of a request: from the cache, or else from
-// a verification (verifyOnce → startVerificationLocked → runVerification → verifyToken). Scopes are
-// not checked. The error is a *refusedError or an *unavailableError.
+// authenticateRequest returns the identity of the token of a request. The error is a *refusedError
+// or an *unavailableError, for which authError makes the response.
+//
+//	Identify                        checks Options.Scopes afterwards
+//	→ authenticateRequest           reads the header
+//	  → findDecision                from the cache, by the digest of the token; or else
+//	  → verifyOnce                  requests with the same token share the one in flight
+//	    → startVerificationLocked   in a goroutine, with a context and a time limit of its own
+//	      → runVerification         caches the decision
+//	        → verifyToken
+//	          → selectIssuer        by the unverified iss claim
+//	          → verifySignature     by the keys of the issuer, or
+//	            verifyByIntrospection
+//	          → checkClaims         time, audience, type
+//	          → resolveIdentity     principal and access
 func (g *Guard) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
 	token, err := g.readToken(r.Header)
 	if err != nil {
