@@ -56,13 +56,13 @@ func (l *Login) UnmarshalJSON(data []byte) error {
 }
 
 // Format implements [fmt.Formatter]. It prints the issuer alone, whatever the verb.
-func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.logText()) }
+func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (l Login) LogValue() slog.Value { return slog.StringValue(l.logText()) }
+func (l Login) LogValue() slog.Value { return slog.StringValue(l.formatRedacted()) }
 
-// logText returns the printed form of a login.
-func (l Login) logText() string { return "login at " + l.data.Issuer }
+// formatRedacted returns the printed form of a login.
+func (l Login) formatRedacted() string { return "login at " + l.data.Issuer }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
 // 4.3; RFC 8707, section 2). The query of the authorization endpoint stays, except for parameters

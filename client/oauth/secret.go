@@ -11,16 +11,16 @@ type Secret string
 
 // Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, whatever
 // the verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.maskText()) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.maskText()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.formatRedacted()) }
 
 // MarshalText implements [encoding.TextMarshaler] as Format does.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.maskText()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.formatRedacted()), nil }
 
-// maskText returns the printed form of the secret.
-func (s Secret) maskText() string {
+// formatRedacted returns the printed form of the secret.
+func (s Secret) formatRedacted() string {
 	if s == "" {
 		return "none"
 	}

@@ -112,13 +112,13 @@ type Introspection struct {
 }
 
 // Format implements [fmt.Formatter]. It prints the client id alone, whatever the verb.
-func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.logText()) }
+func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.logText()) }
+func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.formatRedacted()) }
 
-// logText returns the printed form of the introspection.
-func (i Introspection) logText() string { return "introspection by client " + i.ClientID }
+// formatRedacted returns the printed form of the introspection.
+func (i Introspection) formatRedacted() string { return "introspection by client " + i.ClientID }
 
 // supportedAlgorithms returns the asymmetric signature algorithms: neither "none" nor those for
 // which the server would need the secret of the issuer.

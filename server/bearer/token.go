@@ -43,13 +43,13 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 
 // Format implements [fmt.Formatter]. It prints the issuer and the client alone, whatever the verb,
 // since other claims may be about a person.
-func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.logText()) }
+func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (t *Token) LogValue() slog.Value { return slog.StringValue(t.logText()) }
+func (t *Token) LogValue() slog.Value { return slog.StringValue(t.formatRedacted()) }
 
-// logText returns the printed form of the token.
-func (t *Token) logText() string {
+// formatRedacted returns the printed form of the token.
+func (t *Token) formatRedacted() string {
 	return fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID)
 }
 
