@@ -55,7 +55,7 @@ func (l *Login) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer alone, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the issuer alone for every verb.
 func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.

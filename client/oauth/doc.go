@@ -26,7 +26,7 @@
 // Tokens are requested for this endpoint alone (RFC 8707), and sent to it alone. The secrets of
 // pre-registered clients are sent to the issuer that [Registration] names.
 //
-// # How often a person is asked
+// # Logins
 //
 // However many calls wait, one login, refresh or registration is in flight at a time, also among
 // processes that share a [FileStore]. It is cancelled when the last call that waits for it ends. A

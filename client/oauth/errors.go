@@ -78,7 +78,7 @@ const (
 	ErrMetadata ErrorKind = "no usable metadata"
 	// ErrUntrusted: the metadata of a server is that of another resource (RFC 9728, section 3.3) or
 	// issuer (RFC 8414, section 3.3), or the server names an address to which no request is sent on
-	// its behalf (see "Addresses"). An error of another class wraps it.
+	// its behalf (see "Addresses"). Another error of this package wraps it.
 	ErrUntrusted ErrorKind = "the server is not to be trusted"
 	// ErrRegistration: this client has no client id at the authorization server.
 	ErrRegistration ErrorKind = "no client id"
@@ -98,15 +98,15 @@ const (
 // Error returns the name of the class, for errors.Is.
 func (k ErrorKind) Error() string { return "oauth: " + string(k) }
 
-// An Error reports a failure that no repetition mends: programs show or log its text. The other
-// error types of this package are those after which a program goes on by itself.
+// An Error reports a failure whose text a program shows or logs. The other error types of this
+// package report those after which it goes on by itself.
 type Error struct {
 	// Kind is the class of the failure.
 	Kind ErrorKind
-	// URL is that of the refused document or address, or the issuer where no document was found or
-	// the client has no id. Empty for the other classes.
+	// URL is that of the document, or the issuer where no document was found or the client has no
+	// id. Empty for the other classes.
 	URL string
-	// Err is the cause. Text of a server is quoted, and cut after 200 bytes.
+	// Err is the cause, which may be nil. Text of a server is quoted, and cut after 200 bytes.
 	Err error
 }
 
@@ -116,7 +116,10 @@ func (e *Error) Error() string {
 	if e.URL != "" {
 		text += ": " + quoteUntrusted(e.URL)
 	}
-	return text + ": " + e.Err.Error()
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
 }
 
 // Unwrap returns Err.
@@ -155,7 +158,7 @@ func knownErrorCode(code string) string {
 	return ""
 }
 
-// maxQuoted is how many bytes of an untrusted text are shown.
+// maxQuoted bounds the bytes of an untrusted text that are shown.
 const maxQuoted = 200
 
 // quoteUntrusted returns text of a server for an error: cut, and quoted, so that it is not taken

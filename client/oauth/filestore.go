@@ -65,7 +65,7 @@ func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	return &FileStore{folder, ring, names}, nil
 }
 
-// Format implements [fmt.Formatter]. It prints the folder alone, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the folder alone for every verb.
 func (s *FileStore) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "store in the folder %s", s.folder)
 }

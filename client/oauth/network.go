@@ -89,8 +89,8 @@ func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 }
 
 // An ssrfGuard sends requests to URLs that an MCP server or its authorization server has named. It
-// prevents server-side request forgery: requests go to addresses of the class of the endpoint or of
-// a farther one, whatever documents and name servers contain.
+// prevents server-side request forgery: documents and name servers can lead it to addresses of the
+// class of the endpoint or of a farther one, and to no others.
 type ssrfGuard struct {
 	endpoint *url.URL
 	client   *http.Client
@@ -223,8 +223,8 @@ func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 // endpointClass returns the class of the endpoint. That of a name is the farthest of its addresses,
 // and at least private: the owner of a name can have it resolve to 127.0.0.1.
 //
-// The owner can also have it resolve to a private address, and such a name cannot be told from one
-// inside a company. That permits requests by https to private addresses that have a certificate
+// The owner can also have it resolve to a private address. Such a name is indistinguishable from
+// one inside a company. That permits requests by https to private addresses that have a certificate
 // which this machine trusts. The owner gets none of the responses.
 func (g *ssrfGuard) endpointClass() addressClass {
 	g.mu.Lock()

@@ -79,7 +79,7 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	return s, nil
 }
 
-// Format implements [fmt.Formatter]. It prints the endpoint without its query, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the endpoint without its query for every verb.
 func (s *Source) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "tokens for %s://%s%s", s.endpoint.Scheme, s.endpoint.Host,
 		s.endpoint.EscapedPath())

@@ -18,8 +18,8 @@ var ErrNoRecord = errors.New("oauth: there is no record")
 // from an endpoint to its login has no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A Store keeps logins and dynamic registrations. Records hold tokens and secrets: whoever can read
-// them can use them. Its methods may be called concurrently, and must return when their context
+// A Store keeps logins and dynamic registrations. Records hold tokens and secrets, usable by all
+// that can read them. Its methods may be called concurrently, and must return when their context
 // ends. Their errors fail the call that needs the record, as [ErrStore].
 type Store interface {
 	// Load returns the record under a key, or an error that is [ErrNoRecord] if there is none. The
@@ -41,7 +41,7 @@ func NewMemoryStore() Store {
 	return &memoryStore{records: map[Key][]byte{}, locks: map[Key]chan struct{}{}}
 }
 
-// Format implements [fmt.Formatter]. It prints no records, whatever the verb.
+// Format implements [fmt.Formatter]. It prints no records for every verb.
 func (m *memoryStore) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "store in memory") }
 
 // A memoryStore keeps records in memory.

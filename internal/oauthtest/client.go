@@ -43,7 +43,7 @@ func (s *Server) AddClient(c Client) {
 	s.clients[c.ID] = &c
 }
 
-// RemoveClients forgets all registrations. The clients are then told invalid_client.
+// RemoveClients forgets all registrations. The clients then get invalid_client.
 func (s *Server) RemoveClients() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ type faults map[Fault]any
 const (
 	// ForeignText is the description of an error with a foreign iss: nobody may show it.
 	ForeignText = "Call the number on this page to repair your account"
-	// RetryAfter is the number of seconds that "refresh: 429 with Retry-After" tells.
+	// RetryAfter is the header of "refresh: 429 with Retry-After", in seconds.
 	RetryAfter = 17
 
 	// maxDocument is more than anybody should read of a document.

@@ -105,7 +105,7 @@ func (r *Resource) Behave() {
 // ServeHTTP serves the endpoint and its metadata.
 func (r *Resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.receiveRequest(w, request, r.endpointOf, func(w http.ResponseWriter, recorded Request) {
-		if recorded.Endpoint != Call { // elsewhere, whoever follows a redirect could go on
+		if recorded.Endpoint != Call { // elsewhere, a client that follows a redirect could go on
 			r.serveMetadata(w, request)
 			return
 		}

@@ -151,7 +151,7 @@ func (s *Server) dispatchRequest(w http.ResponseWriter, r Request) {
 	case JWKS:
 		s.serveKeys(w)
 	default:
-		if r.URL.Path == elsewhere { // whoever follows a redirect here could go on
+		if r.URL.Path == elsewhere { // a client that follows a redirect here could go on
 			s.sendDocument(w, Metadata, http.StatusOK, s.serverMetadata())
 			return
 		}

@@ -68,7 +68,7 @@ func (c *claims) readClaim(name string, v any) error {
 }
 
 // isNotAccessToken reports whether the claims are those of an ID token, a refresh token or a
-// security event. A nonce alone does not tell: some issuers repeat it in access tokens, which have
+// security event. A nonce alone is ambiguous: some issuers repeat it in access tokens, which have
 // scopes.
 func (c *claims) isNotAccessToken() bool {
 	if c.hasClaim("at_hash") || c.hasClaim("c_hash") || c.hasClaim("events") ||

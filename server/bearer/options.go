@@ -111,7 +111,7 @@ type Introspection struct {
 	ClientID, ClientSecret string
 }
 
-// Format implements [fmt.Formatter]. It prints the client id alone, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the client id alone for every verb.
 func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.

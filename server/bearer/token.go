@@ -41,7 +41,7 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	return true, json.Unmarshal(raw, v)
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer and the client alone, whatever the verb,
+// Format implements [fmt.Formatter]. It prints the issuer and the client alone for every verb,
 // since other claims may be about a person.
 func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.formatRedacted()) }
 

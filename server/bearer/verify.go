@@ -80,7 +80,7 @@ func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
 		return refuse(wrongAudience, errors.New(g.audienceHint()))
 	case c.isNotAccessToken():
 		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
-	case c.hasClaim("cnf"): // whoever sends it has not proved to have the key (RFC 7800)
+	case c.hasClaim("cnf"): // its sender has not proved to have the key (RFC 7800)
 		return refuse(badType, errors.New("it is bound to a key"))
 	}
 	return nil
