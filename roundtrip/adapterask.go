@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,20 +28,47 @@ import (
 // the run and a digest of it will do where nothing is asked concurrently.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {
-	q := requestQuestion(key, request).applyOptions(opts)
-	var content json.RawMessage
-	err := askQuestions(ctx, q.intoRaw(&content))
-	switch {
-	case findRefusal(err) != nil: // unseen ones, too: the SDK has no other word
-		return jsonx.Marshal(protocol.ElicitResult{Action: actionOf(findRefusal(err))})
+	return newRequestAsk(key, request, opts).ask(ctx)
+}
+
+// A requestAsk is a question that is asked as the wire has it. It is in a piece of memory of its
+// own for the reason of formAsk.
+type requestAsk struct{ inquiries [1]inquiry }
+
+//go:noinline
+func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOption) *requestAsk {
+	a := &requestAsk{}
+	a.question().readRequest(key, request)
+	*a.question() = a.question().applyOptions(opts)
+	return a
+}
+
+func (a *requestAsk) question() *Question { return &a.inquiries[0].question }
+
+// ask returns the answer as a client of the wire has sent it.
+func (a *requestAsk) ask(ctx context.Context) (json.RawMessage, error) {
+	return a.readResult(ctx, askQuestions(ctx, a.inquiries[:]...))
+}
+
+//go:noinline
+func (a *requestAsk) readResult(ctx context.Context, err error) (json.RawMessage, error) {
+	switch refusal := findRefusal(err); {
+	case refusal != nil: // unseen ones, too: the SDK has no other word
+		return jsonx.Marshal(protocol.ElicitResult{Action: actionOf(refusal)})
 	case err != nil:
 		return nil, err
-	case q.request.Kind() == protocol.KindElicitURL:
+	}
+	content, err := runFrom(ctx).recordedAnswer(a.question())
+	if err != nil {
+		return nil, err
+	}
+	switch a.question().request.Kind() {
+	case protocol.KindElicitURL:
 		return json.RawMessage(`{"action":"accept"}`), nil
-	case q.request.Kind() == protocol.KindElicitForm:
+	case protocol.KindElicitForm:
 		return jsonx.Marshal(protocol.ElicitResult{Action: protocol.ActionAccept, Content: content})
 	}
-	return content, nil
+	return bytes.Clone(content), nil
 }
 
 // actionOf returns the action that a client refused with, as it sent it.
@@ -66,25 +94,33 @@ func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool
 }
 
 // requestQuestion reads a question as a gateway does its upstream's.
-func requestQuestion(key string, request protocol.InputRequest) Question {
-	q := Question{key: key, request: request, fixed: true}
-	fail := func(err error) Question {
-		q.err = fmt.Errorf("question %q: %w", key, err)
-		return q
+func requestQuestion(key string, request protocol.InputRequest) (q Question) {
+	q.readRequest(key, request)
+	return q
+}
+
+func (q *Question) readRequest(key string, request protocol.InputRequest) {
+	q.key, q.request, q.fixed = key, request, true
+	if q.err = validateRequest(key, request); q.err != nil {
+		return
 	}
+	if r, ok := request.(*protocol.ElicitForm); ok {
+		if q.form, q.err = form.ParsePeer(r.Schema); q.err != nil {
+			q.err = fmt.Errorf("question %q: %w", key, q.err)
+			return
+		}
+		q.carryForm = true
+	}
+}
+
+//go:noinline
+func validateRequest(key string, request protocol.InputRequest) error {
 	asks := protocol.InputRequiredResult{
 		InputRequests: protocol.InputRequests{{Key: key, Request: request}}}
 	if err := asks.Validate(); err != nil {
-		return fail(err)
+		return fmt.Errorf("question %q: %w", key, err)
 	}
-	if r, ok := request.(*protocol.ElicitForm); ok {
-		f, err := form.ParsePeer(r.Schema)
-		if err != nil {
-			return fail(err)
-		}
-		q.form, q.carryForm = f, true
-	}
-	return q
+	return nil
 }
 
 // StateOfAnyVersion is [State] for adapters that look whether there is a state before

@@ -16,25 +16,49 @@ import (
 
 const planSchema = `{"type":"object","properties":{"region":{"type":"string","enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
 
-// TestPush asks outside of rounds; content is checked and completed as there.
+// push sends one question in a call of its own and returns what its handler got. A handler that
+// drops the error must not complete.
+func (c *client) push(ctx context.Context, q protocol.InputRequest) (raw json.RawMessage,
+	err error) {
+	c.t.Helper()
+	result, failed := c.funnel.Do(ctx, c.call,
+		func(ctx context.Context) (protocol.Result, error) {
+			raw, err = roundtrip.PushRequest(ctx, q)
+			return say("done")
+		})
+	r, ok := result.(*protocol.CallToolResult)
+	if completed := failed == nil && ok && !r.IsError; completed != (err == nil) {
+		c.t.Errorf("the push ended with %v, and the call with %+v, %v", err, result, failed)
+	}
+	return raw, err
+}
+
+// TestPush asks in place; content is checked and completed as in rounds, and asked for again.
 func TestPush(t *testing.T) {
 	for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
-		for _, tc := range []struct{ name, answer, want, fails string }{
-			{"accepted", `{"action":"accept","content":{"region":"eu"}}`, `{"action":"accept","content":{"region":"eu","size":3}}`, ""},
-			{"declined", `{"action":"decline"}`, `{"action":"decline"}`, ""},
-			{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`, ""},
-			{"not a choice", `{"action":"accept","content":{"region":"mars"}}`, "", "region"},
-			{"without content", `{"action":"accept"}`, "", "region"},
-			{"no answer", `{}`, "", "action"},
+		for _, tc := range []struct {
+			name, answer, want, fails string
+			asked                     int
+		}{
+			{"accepted", `{"action":"accept","content":{"region":"eu"}}`, `{"action":"accept","content":{"region":"eu","size":3}}`, "", 1},
+			{"declined", `{"action":"decline"}`, `{"action":"decline"}`, "", 1},
+			{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`, "", 1},
+			{"not a choice", `{"action":"accept","content":{"region":"mars"}}`, "", "Region",
+				roundtrip.MaxInvalidAnswers},
+			{"without content", `{"action":"accept"}`, "", "Region", roundtrip.MaxInvalidAnswers},
+			{"no answer", `{}`, "", "shape is wrong", 2},
 		} {
 			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
 				c, h := newLegacy(t, v, roundtrip.Options{}, nil)
 				h.answer = says(tc.answer)
-				raw, err := c.funnel.Push(t.Context(), c.call,
+				raw, err := c.push(t.Context(),
 					&protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
+				if h.traffic() != tc.asked {
+					t.Errorf("asked %d times, want %d", h.traffic(), tc.asked)
+				}
 				if tc.fails != "" {
-					if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
-						t.Fatalf("got %s, %v, want an AnswerError", raw, err)
+					if err == nil {
+						t.Fatalf("got %s, want an error", raw)
 					}
 					contains(t, err.Error(), tc.fails)
 					return
@@ -70,7 +94,7 @@ func TestPushCannot(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
 			tc.change(&c.call)
-			_, err := c.funnel.Push(t.Context(), c.call, tc.q)
+			_, err := c.push(t.Context(), tc.q)
 			e, ok := errors.AsType[*roundtrip.PushError](err)
 			if !ok || e.Method != protocol.MethodElicit || h.traffic() != 0 {
 				t.Fatalf("got %v after %d questions, want a PushError", err, h.traffic())
@@ -84,7 +108,7 @@ func TestPushCannot(t *testing.T) {
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
 	for _, q := range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil),
 		&protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
-		if _, err := c.funnel.Push(t.Context(), c.call, q); err == nil {
+		if _, err := c.push(t.Context(), q); err == nil {
 			t.Errorf("question %#v was asked", q)
 		}
 	}
@@ -96,21 +120,21 @@ func TestPushEnds(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
 		h.answer = silent
 		start := time.Now()
-		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil ||
+		if _, err := c.push(t.Context(), &protocol.ListRoots{}); err == nil ||
 			time.Since(start) != roundtrip.DefaultHumanTimeout {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("over")
 		cancel(cause)
-		if _, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{}); !errors.Is(err, cause) {
+		if _, err := c.push(ctx, &protocol.ListRoots{}); !errors.Is(err, cause) {
 			t.Errorf("got %v, want the cause of the context", err)
 		}
 		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
 			return nil, protocol.Errorf(7, "no")
 		}
-		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil ||
-			err.Error() != "no (code 7)" {
+		_, err := c.push(t.Context(), &protocol.ListRoots{})
+		if e, ok := protocol.AsError(err); !ok || e.Code != 7 || e.Message != "no" {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -153,7 +177,7 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 				}
 				_, _ = c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
 					push := func() error {
-						_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
+						_, err := roundtrip.PushRequest(ctx, &protocol.ListRoots{})
 						return err
 					}
 					go func() { ended <- push() }()
@@ -189,7 +213,7 @@ func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
 		_, _ = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
 			ended := make(chan error, 1)
 			go func() {
-				_, err := c.funnel.TryPush(ctx, c.call, &protocol.ListRoots{})
+				_, err := roundtrip.PushRequest(ctx, &protocol.ListRoots{})
 				ended <- err
 			}()
 			synctest.Wait()
@@ -215,8 +239,8 @@ func (f observeFunc) Observe(ctx context.Context, e event.Event) { f(ctx, e) }
 // the context, as handlers do.
 func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *client) error{
-		"pushed": func(ctx context.Context, c *client) error {
-			_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
+		"pushed": func(ctx context.Context, _ *client) error {
+			_, err := roundtrip.PushRequest(ctx, &protocol.ListRoots{})
 			return err
 		},
 		"asked": func(ctx context.Context, _ *client) error {

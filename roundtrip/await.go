@@ -194,7 +194,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if p.isLegacy() {
 		limit = p.questionTimeout()
 	}
-	w, err := p.beginWaiting(ctx)
+	w, err := p.beginWaiting(ctx, nil)
 	if err != nil && p.isLegacy() {
 		p.failPushed(ctx, r, protocol.KindElicitURL, err, refuseAlways)
 	}

@@ -165,7 +165,7 @@ func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	}
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
 	h.answer = says(entered)
-	got, err := c.funnel.Push(t.Context(), c.call,
+	got, err := c.push(t.Context(),
 		&protocol.ElicitForm{Message: "?", Schema: schema})
 	const want = `{"action":"accept","content":` + entries + `}`
 	if err != nil || string(got) != want {

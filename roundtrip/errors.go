@@ -62,9 +62,8 @@ type JournalError struct {
 // Error names the key and the problem.
 func (e *JournalError) Error() string { return fmt.Sprintf("key %q: %s", e.Key, e.Problem) }
 
-// A PushError is returned by calls that push a request to the client, such as
-// a server's elicitation during a call, where the connection cannot carry one. Nothing
-// was sent.
+// A PushError says that the client cannot be asked: [PushRequest] returns it, and with
+// [IfPossible] the calls of flow style. Nothing was sent.
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
@@ -84,19 +83,6 @@ func (e *PushError) Error() string {
 		"understand: with roundtrip.Ask, or return roundtrip.InputRequired from the handler",
 		e.Method, e.Cause)
 }
-
-// An AnswerError says that the client answered a question with content that
-// does not fit its form. Err names the field, never the value.
-type AnswerError struct{ Err error }
-
-// Error says what does not fit.
-func (e *AnswerError) Error() string {
-	return "the answer does not fit the question: " +
-		e.Err.Error()
-}
-
-// Unwrap returns Err.
-func (e *AnswerError) Unwrap() error { return e.Err }
 
 // findRefusal returns the refusal that err is or wraps, nil if there is none. Where there are
 // several a person's own word comes first.
@@ -149,7 +135,7 @@ func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"
 	}
-	if r.claimID != "" && r.started && !r.giveClaimUp() {
+	if r.held.isHeld() && r.started && !r.giveClaimUp() {
 		what = "start the call again" // the state that came with this request is spent
 	}
 	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",

@@ -14,7 +14,7 @@ import (
 )
 
 // A flow is what one run of the handler has done in flow style; guard style has one
-// only after a push or a visit. The mutex of the run guards it.
+// only after a visit or a failed push. The mutex of the run guards it.
 //
 // Flow style replays: the handler runs from its start in every round, and a call
 // that asks returns at once if its question was answered in an earlier one. The
@@ -26,19 +26,19 @@ import (
 //	                └ suspendHandler: pending, context cancelled, ErrPending
 //	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
 type flow struct {
-	used          []string        // keys of the questions of this run
-	noted         map[string]bool // keys of the memos of this run
-	pending       []Question      // asked, and not answered yet
-	end           *ending
-	commits       []func(context.Context)
-	rounds        int          // that were asked in place
-	answered      bool         // a question of the last of them has been answered
-	invalidAnswer *AnswerError // the answer to the last question pushed, if it does not fit
+	used     []string        // keys of the questions of this run
+	noted    map[string]bool // keys of the memos of this run
+	pending  []Question      // asked, and not answered yet
+	end      *ending
+	commits  []func(context.Context)
+	rounds   int32 // that were asked in place
+	pushes   int32 // questions of [PushRequest]
+	answered bool  // a question of the last of them has been answered
 
+	stateOnly  bool          // the client is to come back without being asked anything
 	unkeyed    *unkeyedTable // nil where nothing is asked without a key
 	visits     []Question    // to URLs, asked for in this run
 	unfinished []unfinishedVisit
-	stateOnly  bool // the client is to come back without being asked anything
 }
 
 // asksClient reports whether the run ends with a result that has the client come back.
@@ -139,7 +139,7 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.isLegacy() && r.funnel.opts.Legacy != LegacyReplay {
+	if r.isLegacy() && (r.funnel.opts.Legacy != LegacyReplay || inquiries[0].question.inPlace) {
 		return r.askInPlace(ctx, inquiries, missing)
 	}
 	return r.suspendHandler(missing)

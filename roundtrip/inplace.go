@@ -21,10 +21,7 @@ import (
 // whatever runs before a question is sent, or after its answer, is in functions that are not
 // inlined.
 func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Question) error {
-	waits, done, err := r.waitingContext(ctx)
-	if err != nil {
-		return err
-	}
+	waits, done := r.waitingContext(ctx)
 	defer done()
 	ignored := 0
 	for again := 0; len(missing) > 0; again++ {
@@ -74,26 +71,15 @@ func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquir
 }
 
 // waitingContext returns the context under which the questions of ctx wait for their answers,
-// and the function that releases it.
-func (r *run) waitingContext(ctx context.Context) (context.Context, func(), error) {
-	if !r.keepsDeadline(ctx) {
-		// The caller's context may have been cut off from that of the call, which
-		// a question must not outlive all the same.
-		ctx, cancel := context.WithCancelCause(ctx)
-		stop := context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })
-		return ctx, func() { stop(); cancel(nil) }, nil
+// and the function that releases it. It is ctx itself, unless that may have been cut off from
+// the context of the call, which a question must not outlive.
+func (r *run) waitingContext(ctx context.Context) (context.Context, func()) {
+	if r.keepsDeadline(ctx) {
+		return ctx, func() {}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.activeFlowLocked(); err != nil {
-		return nil, nil, err
-	}
-	wait := &lazyctx.Context{}
-	r.attachWaitLocked(wait)
-	return wait, func() {
-		r.detachWait(wait)
-		wait.Cancel(nil)
-	}, nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // keepsDeadline reports whether ctx is the handler's own context, as it nearly always is, and
@@ -105,8 +91,8 @@ func (r *run) keepsDeadline(ctx context.Context) bool {
 	return timed && ctx == context.Context(&r.ctx)
 }
 
-// attachWait makes wait, under which a question waits, a child of ctx. It reports true if the
-// run cancels wait, and detachWait must be called when the question has ended.
+// attachWait makes wait, under which questions wait, a child of ctx. It reports true if the run
+// cancels wait, and detachWait must be called when the questions have ended.
 func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 	if r == nil || !r.keepsDeadline(ctx) {
 		wait.Init(ctx)
@@ -118,14 +104,10 @@ func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 		wait.Init(ctx)
 		return false
 	}
-	r.attachWaitLocked(wait)
-	return true
-}
-
-func (r *run) attachWaitLocked(wait *lazyctx.Context) {
 	wait.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
 	wait.SetValues(runRequestID{r})
 	r.ctx.openWaits = append(r.ctx.openWaits, wait)
+	return true
 }
 
 // runRequestID gives the context of a wait the request id that the handler's context has.
@@ -180,7 +162,7 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 		f.rounds++
 		f.answered = false
 	}
-	if f.rounds > inPlaceSlack*limit {
+	if int(f.rounds) > inPlaceSlack*limit {
 		limit *= inPlaceSlack
 	} else if again < limit {
 		own := r.exchange.questioner
@@ -209,7 +191,7 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 		return false, err
 	}
 	asked := p.describeInPlace(missing, requests, p.funnel.opts.MaxRounds-1-again)
-	pushed, err := p.pushAll(ctx, requests, asked)
+	pushed, err := p.pushAll(ctx, r, requests, asked)
 	if err != nil {
 		return false, err
 	}

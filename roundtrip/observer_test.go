@@ -73,31 +73,27 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 	}
 }
 
-// TestAnsweredOfPush: questions that a legacy handler pushes have no key.
+// TestAnsweredOfPush: questions that a legacy handler pushes have keys that count them.
 func TestAnsweredOfPush(t *testing.T) {
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
 	question := &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{"n":{"type":"integer","minimum":3}},"required":["n"]}`)}
-	h.answer = says(`{"action":"accept","content":{"n":1}}`)
-	_, err := c.funnel.Push(t.Context(), c.call, question)
-	if !errors.As(err, new(*roundtrip.AnswerError)) {
-		t.Errorf("got %v", err)
+	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+		if h.traffic() == 1 {
+			return json.RawMessage(`{"action":"accept","content":{"n":1}}`), nil
+		}
+		return json.RawMessage(declined), nil
 	}
-	answered, invalid := one[event.Answered](t, c.events),
-		one[event.AnswerInvalid](t, c.events)
-	if answered.Key != "" || answered.Decision != event.Accepted ||
-		answered.QuestionDigest == (event.QuestionDigest{}) {
-		t.Errorf("%+v", answered)
+	if raw, err := c.push(t.Context(), question); err != nil || string(raw) != declined {
+		t.Errorf("got %s, %v", raw, err)
 	}
+	list := all[event.Answered](c.events)
+	if len(list) != 2 || list[0].Key != "push-1" || list[0].Decision != event.Accepted ||
+		list[0].QuestionDigest == (event.QuestionDigest{}) || list[1].Decision != event.Declined {
+		t.Fatalf("%+v", list)
+	}
+	invalid := one[event.AnswerInvalid](t, c.events)
 	if invalid.Field != "n" || invalid.Rule != event.RuleMinimum {
 		t.Errorf("%+v", invalid)
-	}
-	h.answer = says(declined)
-	if _, err := c.funnel.Push(t.Context(), c.call, question); err != nil {
-		t.Error(err)
-	}
-	if list := all[event.Answered](c.events); len(list) != 2 ||
-		list[1].Decision != event.Declined {
-		t.Errorf("%+v", list)
 	}
 }
 

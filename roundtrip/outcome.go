@@ -83,8 +83,8 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
 }
 
 // overruleHandler replaces what the handler returned by what the run has recorded: its end,
-// its pending questions, an invalid answer or an unfinished visit on which the handler must
-// not complete. It reports false if there is nothing of these.
+// its pending questions, or an unfinished visit on which the handler must not complete. It
+// reports false if there is nothing of these.
 func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error, bool) {
 	r.endIfUnused()
@@ -107,9 +107,6 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 		result, err = r.answerRefusal(f.end.refusal)
 		return result, err, true
 	case f.asksClient():
-	case f.invalidAnswer != nil && completes(result, err):
-		result, err = r.refuseInvalidAnswer(ctx, f.invalidAnswer)
-		return result, err, true
 	case len(f.unfinished) > 0 && completes(result, err):
 		result, err = r.refuseUnfinished(ctx, f.unfinished[0].key)
 		return result, err, true
@@ -170,17 +167,6 @@ func (e *ending) yieldsTo(result protocol.Result, err error) bool {
 	}
 	_, asks := result.(*protocol.InputRequiredResult)
 	return err != nil || !asks
-}
-
-// refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
-func (r *run) refuseInvalidAnswer(ctx context.Context,
-	unfit *AnswerError) (protocol.Result, error) {
-	r.observe(ctx, event.ServerBug{Where: r.where,
-		Err: errors.Join(errors.New("the handler completes although the last answer was not valid"),
-			unfit)})
-	r.reportFlowEnd(ctx, event.EndFailed)
-	return r.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+
-		"; call again and answer the question anew")
 }
 
 // refuseUnfinished ends a run that would complete although a visit is not

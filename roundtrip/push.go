@@ -39,7 +39,7 @@ func (r *run) pushReturned(
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
-	pushed, err := r.pushAll(parent, asks.InputRequests, r.wait.requested)
+	pushed, err := r.pushAll(parent, nil, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = sleep.For(ctx, statePause)
 	}
@@ -93,27 +93,28 @@ type pushTime struct {
 }
 
 // pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. It observes asked, if not nil, once the call may wait: a call that may not
-// has asked nothing.
+// of them has failed. The handler of r, if not nil, waits for them. It observes asked, if not
+// nil, once the call may wait: a call that may not has asked nothing.
 func (p *questioner) pushAll(
-	ctx context.Context, requests protocol.InputRequests, asked event.Event,
+	ctx context.Context, r *run, requests protocol.InputRequests, asked event.Event,
 ) (*pushedAnswers, error) {
 	pushed := &pushedAnswers{responses: protocol.InputResponses{}}
 	if len(requests) == 0 {
 		p.observeIfAny(ctx, asked)
 		return pushed, nil
 	}
-	w, err := p.beginWaiting(ctx)
+	w, err := p.beginWaiting(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer w.endWaiting()
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
-		return pushed, w.awaitResume(ctx, p.pushSeveral(&w.Context, requests, pushed))
+		return pushed, w.awaitResume(&w.Context, p.pushSeveral(&w.Context, requests, pushed))
 	}
 	answer, err := p.pushQuestion(&w.Context, requests[0].Request, &pushed.room.took[0])
-	return pushed, pushed.addOne(ctx, requests[0].Key, answer, w.awaitResume(ctx, err))
+	err = w.awaitResume(&w.Context, err)
+	return pushed, pushed.addOne(&w.Context, requests[0].Key, answer, err)
 }
 
 // addOne adds the answer to the one question that was asked under ctx, or returns why there is
@@ -122,7 +123,8 @@ func (p *questioner) pushAll(
 //go:noinline
 func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawMessage,
 	err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
+	if cause := context.Cause(ctx); cause != nil && cause != errHumanTimeout &&
+		!errors.Is(err, waiting.ErrClosing) {
 		return cause
 	}
 	if err != nil {

@@ -254,21 +254,15 @@ type openWait struct {
 	watched    waiting.Wait
 	questioner *questioner
 	wait       *callWait
-	own        bool     // the questions are of no call that runs
-	run        *run     // that it is attached to, nil: none
-	took       pushTime // of a question that is pushed alone
+	own        bool // the questions are of no call that runs
+	run        *run // that it is attached to, nil: none
 }
 
 // beginWaiting marks the call as waiting for a person until endWaiting is called on what it
 // returns. It fails with a waitRefusedError if too many calls wait. All questions that a
-// client is asked while a call runs pass here.
-func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
-	return p.beginWaitingIn(ctx, nil)
-}
-
-// beginWaitingIn is beginWaiting for questions of a handler of r, which enforce its deadline
-// themselves; see keepsDeadline.
-func (p *questioner) beginWaitingIn(ctx context.Context, r *run) (*openWait, error) {
+// client is asked while a call runs pass here. Those of a handler of r, if not nil, enforce its
+// deadline themselves; see keepsDeadline.
+func (p *questioner) beginWaiting(ctx context.Context, r *run) (*openWait, error) {
 	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
@@ -340,7 +334,7 @@ func (f *Funnel) WaitWhile(ctx context.Context, call Call,
 	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
 	runFrom(ctx).noteActed()
-	w, err := p.beginWaiting(ctx)
+	w, err := p.beginWaiting(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -42,9 +42,9 @@ var askers = []struct {
 			return say("done")
 		}
 	}},
-	{"pushed", func(f *roundtrip.Funnel, call roundtrip.Call) roundtrip.Handler {
+	{"pushed", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
-			if _, err := f.Push(ctx, call, question()); err != nil {
+			if _, err := roundtrip.PushRequest(ctx, question()); err != nil {
 				return nil, err
 			}
 			return say("done")
@@ -443,7 +443,8 @@ func TestRoomComesBackWhenAWatcherPanics(t *testing.T) {
 						t.Error("no panic")
 					}
 				}()
-				_, _ = w.funnel.Push(ctx, w.call(ann, 1), question())
+				_ = w.funnel.WaitWhile(ctx, w.call(ann, 1),
+					func(context.Context) error { return nil })
 			}()
 			w.wantRoom(0, 0, 0)
 		})
@@ -452,19 +453,16 @@ func TestRoomComesBackWhenAWatcherPanics(t *testing.T) {
 
 // The heartbeat is the call's, not that of the question that came first.
 func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
-	type asker = func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call,
-		key string) error
+	type asker = func(ctx context.Context, key string) error
 	for name, ask := range map[string]asker{
-		"asked in place": func(ctx context.Context, _ *roundtrip.Funnel, _ roundtrip.Call,
-			key string) error {
+		"asked in place": func(ctx context.Context, key string) error {
 			_, err := roundtrip.Ask[Confirmation](ctx, key, "Why?")
 			return err
 		},
-		"pushed": func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call,
-			_ string) error {
+		"pushed": func(ctx context.Context, _ string) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel() // as who asks with a time limit of its own does
-			_, err := f.Push(ctx, call, question())
+			_, err := roundtrip.PushRequest(ctx, question())
 			return err
 		},
 	} {
@@ -478,7 +476,7 @@ func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
 					for i := range 2 {
 						questions.Go(func() {
 							time.Sleep(time.Duration(i) * time.Second)
-							if err := ask(ctx, w.funnel, call, fmt.Sprint("q", i)); err != nil {
+							if err := ask(ctx, fmt.Sprint("q", i)); err != nil {
 								t.Error(err)
 							}
 						})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -14,30 +13,27 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// pushes are the calls that push, with their error dropped.
-func pushes() map[string]func(ctx context.Context, call *server.ToolCall) error {
-	message := &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
+// aMessage is a question to the client's model.
+func aMessage() *protocol.CreateMessage {
+	return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
 		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}
+}
+
+// pushes are the calls that push.
+func pushes() map[string]func(ctx context.Context, call *server.ToolCall) error {
+	push := func(q protocol.InputRequest) func(context.Context, *server.ToolCall) error {
+		return func(ctx context.Context, call *server.ToolCall) error {
+			_, err := call.Push(ctx, q)
+			return err
+		}
+	}
 	return map[string]func(ctx context.Context, call *server.ToolCall) error{
-		"form": func(ctx context.Context, call *server.ToolCall) error {
-			_, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-			return err
-		},
-		"url": func(ctx context.Context, call *server.ToolCall) error {
-			_, err := call.ElicitURL(ctx,
-				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-			return err
-		},
-		"message": func(ctx context.Context, call *server.ToolCall) error {
-			_, err := call.CreateMessage(ctx, message)
-			return err
-		},
-		"roots": func(ctx context.Context, call *server.ToolCall) error {
-			_, err := call.ListRoots(ctx)
-			return err
-		},
+		"form":    push(&protocol.ElicitForm{Message: "?", Schema: reasonForm}),
+		"url":     push(&protocol.ElicitURL{Message: "?", URL: "https://id.example"}),
+		"message": push(aMessage()),
+		"roots":   push(&protocol.ListRoots{}),
 		"another context": func(_ context.Context, call *server.ToolCall) error {
-			_, err := call.ListRoots(context.Background())
+			_, err := call.Push(context.Background(), &protocol.ListRoots{})
 			return err
 		},
 	}
@@ -117,112 +113,6 @@ func TestFailedPushesRefuse(t *testing.T) {
 	}
 }
 
-// TestTriedPushesDegrade: who says so goes on without an answer.
-func TestTriedPushesDegrade(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_, form := call.TryElicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-			_, url := call.TryElicitURL(ctx,
-				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-			_, sample := call.TryCreateMessage(ctx,
-				&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-					{Role: protocol.User,
-						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
-			_, roots := call.TryListRoots(ctx)
-			for _, err := range []error{form, url, sample, roots} {
-				if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
-					t.Errorf("got %v, want a PushError", err)
-				}
-			}
-			for _, kind := range []protocol.InputKind{protocol.KindElicitForm,
-				protocol.KindElicitURL,
-				protocol.KindCreateMessage, protocol.KindListRoots, "new"} {
-				if call.CanPush(kind) {
-					t.Errorf("%s can be pushed", kind)
-				}
-			}
-			return server.Text("without"), nil
-		})
-	h.call("t", "{}").text("without")
-	if got := h.enter(protocol.V20251125, "{}").call("t", "{}"); got != "without" {
-		t.Errorf("got %q", got)
-	}
-	list := failedPushes(h.events)
-	for _, e := range list {
-		if !e.Tolerated {
-			t.Errorf("%+v was not tolerated", e)
-		}
-	}
-	if len(list) != 8 {
-		t.Errorf("%d events, want 8", len(list))
-	}
-}
-
-// TestCanPush agrees with what a push does, in every older revision.
-func TestCanPush(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			form, url := call.CanPush(protocol.KindElicitForm), call.CanPush(protocol.KindElicitURL)
-			_, formErr := call.TryElicit(ctx,
-				&protocol.ElicitForm{Message: "?", Schema: reasonForm})
-			_, urlErr := call.TryElicitURL(ctx,
-				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-			if form != (formErr == nil) || url != (urlErr == nil) {
-				t.Errorf("%s: %v, %v beside %v, %v", call.Version, form, url, formErr, urlErr)
-			}
-			if form != roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
-				t.Errorf("%s: CanAsk differs", call.Version)
-			}
-			return server.Text("done"), nil
-		})
-	for _, v := range legacyVersions {
-		c := h.enter(v, allCapabilities)
-		c.answer = answerAll
-		if got := c.call("t", "{}"); got != "done" {
-			t.Errorf("%s: got %q", v, got)
-		}
-	}
-}
-
-// TestInvalidPushedAnswers: a handler that ignores that the answer does not fit
-// does not complete; one that asks again does.
-func TestInvalidPushedAnswers(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		h := newHarness(t, nil)
-		server.AddRawTool(h.Server, server.Tool{Name: "t"},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				q := &protocol.ElicitForm{Message: "?", Schema: reasonForm}
-				if _, err := call.Elicit(ctx, q); err == nil {
-					t.Error("the answer fits")
-				}
-				if again {
-					if _, err := call.Elicit(ctx, q); err != nil {
-						return nil, err
-					}
-				}
-				return server.Text("done"), nil
-			})
-		c := h.enter(protocol.V20251125, allCapabilities)
-		n := 0
-		c.answer = func(req *protocol.Request) *protocol.Response {
-			n++
-			if n == 1 {
-				return &protocol.Response{Result: json.RawMessage(`{"action":"accept","content":{"reason":5}}`)}
-			}
-			return answerAll(req)
-		}
-		want := "error: the answer does not fit the question: "
-		if again {
-			want = "done"
-		}
-		if got := c.call("t", "{}"); !strings.HasPrefix(got, want) {
-			t.Errorf("again %v: got %q, want %q", again, got, want)
-		}
-	}
-}
-
 // TestWithdrawnPushesEndNothing: a handler that gives a question up, and not the
 // call, goes on and may ask again.
 func TestWithdrawnPushesEndNothing(t *testing.T) {
@@ -232,16 +122,16 @@ func TestWithdrawnPushesEndNothing(t *testing.T) {
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			short, cancel := context.WithCancel(ctx)
 			withdraw = cancel
-			if _, err := call.Elicit(short,
+			if _, err := call.Push(short,
 				&protocol.ElicitForm{Message: "?", Schema: reasonForm}); !errors.Is(err,
 				context.Canceled) {
 				t.Errorf("got %v", err)
 			}
-			answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			answer, err := call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
 			if err != nil {
 				return nil, err
 			}
-			return server.Text(string(answer.Action)), nil
+			return server.Text(string(answer)), nil
 		})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = func(req *protocol.Request) *protocol.Response {
@@ -251,37 +141,11 @@ func TestWithdrawnPushesEndNothing(t *testing.T) {
 		}
 		return answerAll(req)
 	}
-	if got := c.call("t", "{}"); got != "accept" {
+	if got := c.call("t", "{}"); got != acceptedNow {
 		t.Errorf("got %q", got)
 	}
 	if list := failedPushes(h.events); len(list) != 0 {
 		t.Errorf("events %+v", list)
-	}
-}
-
-// TestUndecodablePushedAnswers: what is no answer at all is no answer that fits.
-func TestUndecodablePushedAnswers(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "t"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_, err := call.ElicitURL(ctx,
-				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-			if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
-				t.Errorf("got %v, want an AnswerError", err)
-			}
-			return server.Text("DELETED"), nil
-		})
-	c := h.visit(protocol.V20251125)
-	c.initialize("2025-11-25", allCapabilities)
-	// what such a client says is no message of the protocol
-	c.answer = func(req *protocol.Request) *protocol.Response {
-		go c.session.Deliver(&protocol.Response{ID: req.ID,
-			Result: json.RawMessage(`{"action":5}`)})
-		return nil
-	}
-	if got := c.call("t", "{}"); !strings.HasPrefix(got,
-		"error: the answer does not fit the question") {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -299,37 +163,30 @@ func answerAll(req *protocol.Request) *protocol.Response {
 	return &protocol.Response{Result: json.RawMessage(result)}
 }
 
-// TestPushAPI asks from within a handler, on the stream of its request.
-func TestPushAPI(t *testing.T) {
+// TestPush asks from within a handler, on the stream of its request.
+func TestPush(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "push"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			form, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-			if err != nil {
-				return nil, err
+			var answers []string
+			for _, q := range []protocol.InputRequest{
+				&protocol.ElicitForm{Message: "?", Schema: reasonForm},
+				&protocol.ElicitURL{Message: "?", URL: "https://id.example"},
+				aMessage(), &protocol.ListRoots{}} {
+				raw, err := call.Push(ctx, q)
+				if err != nil {
+					return nil, err
+				}
+				answers = append(answers, string(raw))
 			}
-			visit, err := call.ElicitURL(ctx,
-				&protocol.ElicitURL{Message: "?", URL: "https://id.example"})
-			if err != nil {
-				return nil, err
-			}
-			message, err := call.CreateMessage(ctx,
-				&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
-					{Role: protocol.User,
-						Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})
-			if err != nil {
-				return nil, err
-			}
-			roots, err := call.ListRoots(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(fmt.Sprintf("%s %s %s %s", form.Content, visit.Action, message.Model,
-				roots.Roots[0].URI)), nil
+			return server.Text(strings.Join(answers, "\n")), nil
 		})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answerAll
-	if got, want := c.call("push", "{}"), `{"reason":"now"} accept m file:///src`; got != want {
+	want := strings.Join([]string{acceptedNow, `{"action":"accept"}`,
+		`{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}`,
+		`{"roots":[{"uri":"file:///src"}]}`}, "\n")
+	if got := c.call("push", "{}"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if url := string(c.asked()[1].Params); !strings.Contains(url, `"elicitationId":"`) {
@@ -337,26 +194,26 @@ func TestPushAPI(t *testing.T) {
 	}
 }
 
-// TestPushAPIOutcomes are those of returned questions.
-func TestPushAPIOutcomes(t *testing.T) {
+// TestPushOutcomes are those of returned questions.
+func TestPushOutcomes(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
-		{"default", `{"action":"accept","content":{}}`, `accept {"reason":"none"}`},
-		{"no content", `{"action":"accept"}`, `accept {"reason":"none"}`},
-		{"declined", `{"action":"decline"}`, `decline `},
-		{"cancelled", `{"action":"cancel"}`, `cancel `},
-		{"wrong", `{"action":"accept","content":{"reason":5}}`, "error: the answer does not fit the question: form: field \"reason\": "},
-		{"garbled", `{"action":5}`, "error: the answer does not fit the question: "},
+		{"default", `{"action":"accept","content":{}}`, `{"action":"accept","content":{"reason":"none"}}`},
+		{"no content", `{"action":"accept"}`, `{"action":"accept","content":{"reason":"none"}}`},
+		{"declined", `{"action":"decline"}`, `{"action":"decline"}`},
+		{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`},
+		{"wrong", `{"action":"accept","content":{"reason":5}}`, "error: not asking again: 3 answers to \"push-1\" were not valid"},
+		{"garbled", `{"action":5}`, "error: the client keeps sending answers that cannot be used"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			server.AddRawTool(h.Server, server.Tool{Name: "push"},
 				func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-					r, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "?",
+					raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?",
 						Schema: reasonForm})
 					if err != nil {
 						return nil, err
 					}
-					return server.Text(fmt.Sprintf("%s %s", r.Action, r.Content)), nil
+					return server.Text(string(raw)), nil
 				})
 			c := h.visit(protocol.V20251125)
 			c.initialize("2025-11-25", `{"elicitation":{}}`)
@@ -376,13 +233,13 @@ func TestPushAPIOutcomes(t *testing.T) {
 	}
 }
 
-// TestPushAPICannot fails typed and before any traffic.
-func TestPushAPICannot(t *testing.T) {
+// TestPushCannot fails typed and before any traffic.
+func TestPushCannot(t *testing.T) {
 	h := newHarness(t, nil)
 	var failure error
 	server.AddRawTool(h.Server, server.Tool{Name: "push"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_, failure = call.Elicit(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+			_, failure = call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
 			return server.Text("went on"), nil
 		})
 	check := func(name, words string) {
@@ -409,27 +266,7 @@ func TestPushAPICannot(t *testing.T) {
 	c.serve(in)
 	check("no way back", "cannot carry")
 	var nowhere server.Call
-	if _, err := nowhere.ListRoots(t.Context()); err == nil {
+	if _, err := nowhere.Push(t.Context(), &protocol.ListRoots{}); err == nil {
 		t.Error("a call from nowhere asked")
-	}
-}
-
-func TestPushedRequestsFail(t *testing.T) {
-	h := newHarness(t, nil)
-	var failures []error
-	server.AddRawTool(h.Server, server.Tool{Name: "x"},
-		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			_, form := call.Elicit(ctx, &protocol.ElicitForm{})
-			_, url := call.ElicitURL(ctx, &protocol.ElicitURL{})
-			_, sample := call.CreateMessage(ctx, &protocol.CreateMessage{})
-			_, roots := call.ListRoots(ctx)
-			failures = []error{form, url, sample, roots}
-			return server.Text("deleted"), nil
-		})
-	h.call("x", "").failed("nobody could be asked")
-	for i, err := range failures {
-		if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
-			t.Errorf("push %d: error is %v, want a *roundtrip.PushError", i, err)
-		}
 	}
 }

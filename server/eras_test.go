@@ -85,21 +85,6 @@ func styles() map[string]rawTool {
 			}
 			return server.Text(message.Model + " " + roots[0].URI), nil
 		},
-		"push, or return": func(ctx context.Context,
-			call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			roots, err := call.TryListRoots(ctx)
-			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
-				list, ok := roundtrip.Roots(ctx, "roots")
-				if !ok {
-					return roundtrip.InputRequired(roundtrip.ListRoots("roots")), nil
-				}
-				return server.Text(list[0].URI), nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(roots.Roots[0].URI), nil
-		},
 		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 			error) {
 			return roundtrip.InputRequired(roundtrip.Elicit[Both](fmt.Sprint("q",

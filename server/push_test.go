@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -21,11 +23,12 @@ func TestPushesAreBounded(t *testing.T) {
 		h := newHarness(t, nil)
 		failed := make(chan error, server.MaxPendingPushes+1)
 		server.AddRawTool(h.Server, server.Tool{Name: "push"},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for range server.MaxPendingPushes + 1 {
+			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				for i := range server.MaxPendingPushes + 1 {
 					go func() {
 						// the first that fails would end the others
-						_, err := call.TryListRoots(ctx)
+						_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
+							roundtrip.IfPossible())
 						failed <- err
 					}()
 				}
@@ -61,8 +64,8 @@ func TestPushAfterTheEnd(t *testing.T) {
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.call("keep", "{}")
 	call := <-kept
-	if _, err := call.ListRoots(t.Context()); !errors.Is(err, server.ErrEnded) ||
-		len(c.asked()) != 0 {
+	_, err := call.Push(t.Context(), &protocol.ListRoots{})
+	if !errors.Is(err, roundtrip.ErrNoRound) || len(c.asked()) != 0 {
 		t.Errorf("got %v after %d questions", err, len(c.asked()))
 	}
 }

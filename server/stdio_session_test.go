@@ -202,11 +202,11 @@ func TestStdioBatches(t *testing.T) {
 	h.plain()
 	server.AddRawTool(h.Server, server.Tool{Name: "roots"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			roots, err := call.ListRoots(ctx)
+			roots, err := call.Push(ctx, &protocol.ListRoots{})
 			if err != nil {
 				return nil, err
 			}
-			return server.Text(roots.Roots[0].URI), nil
+			return server.Text(string(roots)), nil
 		})
 	c := h.pipes("2025-03-26", nil)
 	c.say(initializeLine("1", "2025-03-26"))

@@ -46,26 +46,19 @@ func newPayer(t testing.TB, opts roundtrip.Options) *server.Server {
 			}
 			return roundtrip.InputRequired(roundtrip.Elicit[struct{}]("pay", "Pay?")), nil
 		})
-	push := func(tool string, elicit func(*server.ToolCall, context.Context,
-		*protocol.ElicitForm) (*protocol.ElicitResult, error)) {
-		server.AddRawTool(srv, server.Tool{Name: tool},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-				answer, err := elicit(call, ctx, &protocol.ElicitForm{Message: "Pay?",
-					Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
-				if err != nil {
-					return nil, err
-				}
-				return server.Text("declined? " + string(answer.Action)), nil
-			})
-	}
-	push("Elicit", func(c *server.ToolCall, ctx context.Context,
-		q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
-		return c.Elicit(ctx, q)
-	})
-	push("TryElicit", func(c *server.ToolCall, ctx context.Context,
-		q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
-		return c.TryElicit(ctx, q)
-	})
+	server.AddRawTool(srv, server.Tool{Name: "push"},
+		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Pay?",
+				Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+			if err != nil {
+				return nil, err
+			}
+			answer, err := protocol.DecodeElicitResult(raw)
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("declined? " + string(answer.Action)), nil
+		})
 	return srv
 }
 
@@ -111,8 +104,8 @@ func serveLines(t *testing.T, srv *server.Server,
 	return stream
 }
 
-// TestUnseenOnAWire: lines are a wire. What takes long is what a person may have read; what the
-// push API returns is what the client sent.
+// TestUnseenOnAWire: lines are a wire. What takes long is what a person may have read; what a
+// push returns is what the client sent.
 func TestUnseenOnAWire(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, tc := range []struct {
@@ -127,12 +120,10 @@ func TestUnseenOnAWire(t *testing.T) {
 			{"guard", "unseen", 399 * time.Millisecond, protocol.ActionDecline},
 			{"guard", "declined", 401 * time.Millisecond, protocol.ActionDecline},
 			{"guard", "paid", 0, protocol.ActionAccept},
-			{"Elicit", "declined? decline", 0, protocol.ActionDecline},
-			{"Elicit", "declined? cancel", 0, protocol.ActionCancel},
-			{"TryElicit", "declined? decline", 0, protocol.ActionDecline},
-			{"TryElicit", "declined? cancel", 0, protocol.ActionCancel},
+			{"push", "declined? decline", 0, protocol.ActionDecline},
+			{"push", "declined? cancel", 0, protocol.ActionCancel},
 		} {
-			if era == protocol.Modern && strings.HasSuffix(tc.tool, "Elicit") {
+			if era == protocol.Modern && tc.tool == "push" {
 				continue
 			}
 			synctest.Test(t, func(t *testing.T) {

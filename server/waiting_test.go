@@ -74,7 +74,7 @@ func addAsk(s *server.Server, foreign bool) {
 	server.AddRawTool(s, server.Tool{Name: "ask"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if foreign {
-				_, err := call.Elicit(context.Background(), &protocol.ElicitForm{Message: "Sure?",
+				_, err := call.Push(context.Background(), &protocol.ElicitForm{Message: "Sure?",
 					Schema: []byte(`{"type":"object","properties":{}}`)})
 				return server.Text("asked"), err
 			}

@@ -42,11 +42,7 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) {
 				elicitation.ViaAsker(
 					elicitation.AskFunc(func(ctx context.Context, q elicitation.Question,
 						_ func()) (json.RawMessage, error) {
-						answer, err := call.Elicit(ctx, q.Request.(*protocol.ElicitForm))
-						if err != nil {
-							return nil, err
-						}
-						return json.Marshal(answer)
+						return call.Push(ctx, q.Request)
 					})), "")
 			if err != nil {
 				return nil, err

@@ -67,7 +67,7 @@ func urlStyles() []urlStyle {
 			}},
 		{"push", protocol.Legacy, func(ctx context.Context, call *server.ToolCall,
 			link string) (protocol.CallToolOutcome, error) {
-			_, err := call.ElicitURL(ctx,
+			_, err := call.Push(ctx,
 				&protocol.ElicitURL{Message: "Sign in", URL: link, ElicitationID: "login"})
 			return server.Text("visited"), err
 		}},
@@ -84,7 +84,10 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 				continue
 			}
 			t.Run(style.name+"/"+era.String(), func(t *testing.T) {
-				link := ""
+				link, named := "", `"login"`
+				if style.name == "push" { // which has no keys
+					named = `"push-1"`
+				}
 				srv, w := mustServe(t,
 					&server.Options{Roundtrip: roundtrip.Options{AllowURL: func(u *url.URL) error {
 						if u.Hostname() == "blocked.example" {
@@ -133,12 +136,12 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 						_, err := c.CallTool(within(t, patience), "visit", nil)
 						e, ok := protocol.AsError(err)
 						if !ok || e.Code != protocol.CodeInternalError ||
-							!strings.Contains(e.Message, `"login"`) ||
+							!strings.Contains(e.Message, named) ||
 							strings.Contains(e.Message, "4242") {
 							t.Errorf("%.40q: got %v, want -32603 naming the question", bad, err)
 						}
 						bugs := seen[event.ServerBug](w)[before:]
-						if len(bugs) != 1 || !strings.Contains(bugs[0].Err.Error(), `"login"`) ||
+						if len(bugs) != 1 || !strings.Contains(bugs[0].Err.Error(), named) ||
 							strings.Contains(bugs[0].Err.Error(), "4242") {
 							t.Errorf("%.40q: the operator is told %v", bad, bugs)
 						}

@@ -67,7 +67,7 @@ type InputRequested struct {
 
 // An AskedQuestion is a question that went out.
 type AskedQuestion struct {
-	Key    string // empty for questions that have none, see roundtrip.Funnel.Push
+	Key    string
 	Kind   protocol.InputKind
 	Digest QuestionDigest
 }
@@ -89,7 +89,7 @@ func (d QuestionDigest) String() string {
 // for one that turns out to be invalid, and none for those that are dropped.
 type Answered struct {
 	Where
-	Key      string // empty for questions that have none, see roundtrip.Funnel.Push
+	Key      string
 	Kind     protocol.InputKind
 	Decision Decision
 	// Principal is whose answer it is, as far as the host knows.
@@ -119,7 +119,7 @@ const (
 // reported.
 type AnswerInvalid struct {
 	Where
-	Key string // empty for questions that have none, see roundtrip.Funnel.Push
+	Key string
 	// Field is the property of the form, empty when the whole is at fault.
 	Field string
 	Rule  Rule
@@ -220,15 +220,16 @@ type ServerBug struct {
 }
 
 // QuotaExceeded: a request was refused for want of room. The client may send it
-// again after RetryAfter. Refusals before any middleware are [RequestRefused].
+// again after RetryAfter. Refusals before any middleware are [RequestRefused]. A request whose
+// _meta is too long is not refused: it loses what the protocol does not define of it.
 type QuotaExceeded struct {
 	Where
-	// Resource is what has no room: "guard", "store", "subscriptions", or
-	// "waiting" for one more call that waits for a person.
+	// Resource is what has no room: "guard", "store", "subscriptions",
+	// "waiting" for one more call that waits for a person, or "meta" for a long _meta.
 	Resource string
 	// Limit is "principal" when the caller has used up its share, "server" when
-	// all callers together have used up everything, and "session" when calls of
-	// one session that wait have.
+	// all callers together have used up everything, "session" when calls of
+	// one session that wait have, and "request" for what one request may bring.
 	Limit      string
 	RetryAfter time.Duration
 }
@@ -280,7 +281,7 @@ type CutOff struct {
 type StoreFailed struct {
 	Where
 	Resource  string // "guard" or "store"
-	Operation string // "claim", "commit" or "release"; "read" or "write"
+	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"
 	Err       error  // its text may name hosts
 }
 

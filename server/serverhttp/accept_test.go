@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -190,9 +191,9 @@ func TestAcceptJSONWithoutStream(t *testing.T) {
 	srv, s := legacyServer(t, nil)
 	addWizard(srv)
 	can := make(chan bool, 1)
-	server.AddRawTool(srv, server.Tool{Name: "can"}, func(_ context.Context,
-		call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		can <- call.CanPush(protocol.KindElicitForm)
+	server.AddRawTool(srv, server.Tool{Name: "can"}, func(ctx context.Context,
+		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		can <- roundtrip.CanAsk(ctx, protocol.KindElicitForm)
 		return server.Text("looked"), nil
 	})
 	ts, _ := serve(t, srv, nil)
@@ -210,7 +211,7 @@ func TestAcceptJSONWithoutStream(t *testing.T) {
 	for i, accept := range []string{onlyJSON, onlyJSON + ", " + onlyEvents} {
 		_ = c.call(10+i, "can", "Accept", accept)
 		if got := <-can; got != (i == 1) {
-			t.Errorf("%s: CanPush: got %v", accept, got)
+			t.Errorf("%s: CanAsk: got %v", accept, got)
 		}
 	}
 }

@@ -246,9 +246,13 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 		})
 	server.AddRawTool(srv, server.Tool{Name: "elicit"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
+			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
 			if err != nil {
 				s.ended <- err
+				return nil, err
+			}
+			answer, err := protocol.DecodeElicitResult(raw)
+			if err != nil {
 				return nil, err
 			}
 			return server.Text(string(answer.Action) + " " + string(answer.Content)), nil

@@ -19,7 +19,7 @@ func lateElicit(s *steps) func(context.Context,
 	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 		s.entered <- ctx
 		<-s.allow
-		_, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+		_, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
 		s.ended <- err
 		return server.Text("asked"), nil
 	}

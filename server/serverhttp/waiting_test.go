@@ -44,7 +44,11 @@ func askingServer(t testing.TB, opts *server.Options) *server.Server {
 	srv, _ := legacyServer(t, opts)
 	server.AddRawTool(srv, server.Tool{Name: "push"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+			raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+			if err != nil {
+				return nil, err
+			}
+			answer, err := protocol.DecodeElicitResult(raw)
 			if err != nil {
 				return nil, err
 			}
