@@ -135,7 +135,7 @@ func TestWithoutAGuard(t *testing.T) {
 func TestGuardOrderOfAnswers(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("a", "?"),
 					roundtrip.Elicit[Confirmation]("b", "?"))
 			}
@@ -155,7 +155,7 @@ func TestGuardOneWinner(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		runs.Add(1)
@@ -248,7 +248,7 @@ func TestGuardCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, roundtrip.Options{Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			cancel() // the client goes
@@ -304,7 +304,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.Number(ctx) == 1 {
+					if roundtrip.RoundOf(ctx).Number == 1 {
 						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 					}
 					return fail()
@@ -334,7 +334,7 @@ func TestGuardRelease(t *testing.T) {
 		})
 		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom},
 			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
+				if roundtrip.RoundOf(ctx).Number == 1 {
 					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 				}
 				panic("handler")
@@ -388,7 +388,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		entered <- true
@@ -457,7 +457,7 @@ func TestCopiesOfALegThatHasExpired(t *testing.T) {
 		leave := make(chan bool)
 		opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), RoundTTL: time.Minute}
 		c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			<-leave

@@ -10,7 +10,7 @@
 //	srv, err := server.New(&server.Options{
 //		Info:      protocol.Implementation{Name: "files", Version: "1.0.0"},
 //		Roundtrip: roundtrip.Options{
-//			Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Guard: guard,
+//			Sealer: ring, RequireSharedKey: true, Guard: guard,
 //		},
 //	})
 //

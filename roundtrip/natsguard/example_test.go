@@ -29,7 +29,7 @@ func ExampleNew() {
 	}
 	_, err = server.New(&server.Options{
 		Info: protocol.Implementation{Name: "till", Version: "1.0.0"},
-		// A fleet also sets Sealer and Sealing.
+		// A fleet also sets Sealer and RequireSharedKey.
 		Roundtrip: roundtrip.Options{Guard: guard},
 	})
 	if err != nil {

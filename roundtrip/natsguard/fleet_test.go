@@ -57,7 +57,7 @@ func newFleet(t *testing.T) *fleet {
 			t.Fatal(err)
 		}
 		opts := roundtrip.Options{
-			Sealing: roundtrip.SealWithSharedKey, Guard: newGuard(t, js, nil), StateStore: store,
+			RequireSharedKey: true, Guard: newGuard(t, js, nil), StateStore: store,
 		}
 		charge := func() (int, error) { return int(f.charges.Add(1)), nil }
 		handler, err := newTill(opts, charge)

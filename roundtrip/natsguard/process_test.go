@@ -50,7 +50,7 @@ func till(url, charges string) error {
 	if err != nil {
 		return err
 	}
-	srv, err := newTill(roundtrip.Options{Sealing: roundtrip.SealWithSharedKey, Guard: guard},
+	srv, err := newTill(roundtrip.Options{RequireSharedKey: true, Guard: guard},
 		func() (int, error) {
 			file, err := os.OpenFile(charges, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err != nil {

@@ -59,7 +59,7 @@ func (b *house) start(t *testing.T, name string, ring *keys.Keyring, used store.
 	t.Helper()
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "house", Version: "1"},
-		Roundtrip: roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
+		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true,
 			Guard: used},
 	})
 	if err != nil {
