@@ -31,14 +31,13 @@
 //     client/clienthttp speaks Streamable HTTP.
 //   - elicitation: takes the questions of a gateway's upstream servers to the
 //     clients whose calls caused them.
-//   - roundtrip/roundtriptest and elicitation/bustest: tests for handlers and
-//     buses of your own.
+//   - roundtrip/roundtriptest: tests for handlers of your own.
 //   - examples: programs to run and to copy from.
 //
 // Modules of their own, with the dependencies they need: roundtrip/gosdk and
 // roundtrip/mcpgo put rondo under servers built on the official Go SDK and on
 // mcp-go, elicitation/gosdk and elicitation/mcpgo the router under gateways;
-// roundtrip/natsguard and elicitation/natsbus connect replicas by NATS.
+// roundtrip/redisstore keeps states and questions on Redis.
 //
 // The root package itself holds nothing.
 package rondo

@@ -202,6 +202,54 @@ func TestIteratorLeavesOutInvalidTools(t *testing.T) {
 	}
 }
 
+// What is wrong in a result that is read all the same is reported, once a result, in both eras.
+func TestMalformedPartsAreReported(t *testing.T) {
+	results := map[string]string{
+		"tools/list": `{"tools":[{"name":"bad"},{"name":"good","inputSchema":{}},null]}`,
+		"tools/call": `{"content":[{"type":"text"}]}`,
+	}
+	modern := answering(func(req *protocol.Request) (*protocol.Response, error) {
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(results[req.Method])}, nil
+	})
+	answer := func(legacyMessage, func(string) legacyMessage) string {
+		return results["tools/call"]
+	}
+	session := &legacyServer{caps: `{"tools":{}}`, call: answer}
+	session.handle = func(m legacyMessage) string {
+		if m.Method != "tools/list" {
+			return ""
+		}
+		return `"result":` + results[m.Method]
+	}
+	for era, dial := range map[string]func(*client.Options) *client.Client{
+		"modern": func(opts *client.Options) *client.Client {
+			return newClient(t, modern, opts)
+		},
+		"legacy": func(opts *client.Options) *client.Client {
+			return session.reach(t, "lines", opts)
+		},
+	} {
+		var reports []string
+		c := dial(&client.Options{Malformed: func(_ context.Context, err error) {
+			reports = append(reports, err.Error())
+		}})
+		tools, err := c.ListTools(t.Context(), "")
+		if err != nil || len(tools.Tools) != 1 || tools.Tools[0].Name != "good" {
+			t.Errorf("%s: got %+v, %v", era, tools, err)
+		}
+		result, err := c.CallTool(t.Context(), "good", nil)
+		if err != nil || len(result.Content) != 1 {
+			t.Errorf("%s: got %+v, %v", era, result, err)
+		}
+		want := []string{"client: tools/list: tools: 2 entries are left out; the first is [0]: " +
+			"inputSchema: must be an object",
+			"client: tools/call: content: a block of text without text is read as empty"}
+		if !slices.Equal(reports, want) {
+			t.Errorf("%s: reported %q, want %q", era, reports, want)
+		}
+	}
+}
+
 func ExampleClient_Tools() {
 	s, err := server.New(&server.Options{PageSize: 2})
 	if err != nil {

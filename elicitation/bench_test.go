@@ -49,9 +49,9 @@ func BenchmarkElicit(b *testing.B) {
 				answer := []byte(yes)
 				via := elicitation.ViaFrames(elicitation.DeliverFunc(func(ctx context.Context,
 					m protocol.Message) error {
-					_, err := router.HandleReply(ctx, s.Sender(),
+					router.HandleReply(s.Sender(),
 						&protocol.Response{ID: m.(*protocol.Request).ID, Result: answer})
-					return err
+					return nil
 				}))
 				if shape == "asker" {
 					via = elicitation.ViaAsker(elicitation.AskFunc(func(context.Context,
@@ -78,7 +78,7 @@ func BenchmarkElicit(b *testing.B) {
 						b.Fatal(err)
 					}
 					o.ConfirmDelivery()
-					router.HandleReply(ctx, s.Sender(),
+					router.HandleReply(s.Sender(),
 						&protocol.Response{ID: o.Request().ID, Result: answer})
 				}
 			})
@@ -123,32 +123,5 @@ func BenchmarkPending(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkReplicas measures a reply that lands on another of three replicas in
-// one process: what the router adds to whatever the bus takes.
-func BenchmarkReplicas(b *testing.B) {
-	hub := elicitation.NewHub()
-	owner, s := benchRouter(b, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(b, "k1")})
-	other, _ := benchRouter(b, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(b, "k1")})
-	benchRouter(b, elicitation.Options{Bus: hub.Bus(), Keys: fleetKeys(b, "k1")})
-	ctx := b.Context()
-	call, err := owner.Begin(ctx, elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer call.End()
-	params := form("Deploy to prod?")
-	b.ReportAllocs()
-	for b.Loop() {
-		o, err := call.Offer(ctx, params, nil, func(elicitation.Outcome) {})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if d, err := other.HandleReply(ctx, s.Sender(),
-			result(o.Request().ID, yes)); d != elicitation.Accepted || err != nil {
-			b.Fatal(d, err)
-		}
 	}
 }

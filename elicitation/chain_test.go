@@ -47,11 +47,11 @@ func (g *gatewayPair) receive(ctx context.Context, m protocol.Message) error {
 		go func() {
 			answer, err := g.near.ElicitFrom(context.WithoutCancel(ctx), "far", m.Params,
 				&elicitation.ElicitOptions{UpstreamID: m.ID, Progress: func(p *protocol.Progress) {
-					g.far.HandleProgress(context.Background(), g.middle.Sender(),
+					g.far.HandleProgress(g.middle.Sender(),
 						progress(p.Token, p.Progress))
 				}})
 			outcome := elicitation.Outcome{Result: answer, Err: err}
-			g.far.HandleReply(context.Background(), g.middle.Sender(), outcome.Response(m.ID))
+			g.far.HandleReply(g.middle.Sender(), outcome.Response(m.ID))
 		}()
 	case *protocol.Notification:
 		var cancelled protocol.Cancelled
@@ -76,7 +76,7 @@ func TestTwoGatewaysInARow(t *testing.T) {
 		code      int64
 	}{
 		{name: "answer", want: "accept", answer: func(g *gatewayPair, q *protocol.Request) {
-			g.near.HandleReply(context.Background(), g.client.Sender(), result(q.ID, yes))
+			g.near.HandleReply(g.client.Sender(), result(q.ID, yes))
 		}},
 		{name: "answer after progress", want: "accept",
 			near: elicitation.Options{Timeout: time.Minute},
@@ -84,10 +84,10 @@ func TestTwoGatewaysInARow(t *testing.T) {
 			answer: func(g *gatewayPair, q *protocol.Request) {
 				for n := range 3 {
 					time.Sleep(50 * time.Second)
-					g.near.HandleProgress(context.Background(), g.client.Sender(),
+					g.near.HandleProgress(g.client.Sender(),
 						progress(q.ID, float64(n)))
 				}
-				g.near.HandleReply(context.Background(), g.client.Sender(), result(q.ID, yes))
+				g.near.HandleReply(g.client.Sender(), result(q.ID, yes))
 			}},
 		{name: "no elicitation",
 			declared: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},

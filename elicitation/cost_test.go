@@ -31,9 +31,9 @@ func TestElicitationAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	frames := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
-		_, err := router.HandleReply(ctx, s.Sender(),
+		router.HandleReply(s.Sender(),
 			&protocol.Response{ID: m.(*protocol.Request).ID, Result: json.RawMessage(yes)})
-		return err
+		return nil
 	})
 	call, err := router.Begin(t.Context(), elicitation.Origin{Session: s},
 		elicitation.ViaFrames(frames), "up")

@@ -156,11 +156,11 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 		return err
 	})
 	if err == nil {
-		p.finishByReply(p.readResult(raw), "")
+		p.finishByReply(p.readResult(raw))
 		return
 	}
 	if wire, ok := protocol.AsError(err); ok {
-		p.finishByReply(p.readError(wire), "")
+		p.finishByReply(p.readError(wire))
 		return
 	}
 	p.failDelivery(err)

@@ -26,8 +26,8 @@
 //	result, err := call.Elicit(ctx, params, nil)
 //
 //	// A client sends a response, or progress on a question:
-//	disposition, err := router.HandleReply(ctx, session.Sender(), response)
-//	disposition, err := router.HandleProgress(ctx, session.Sender(), notification)
+//	disposition := router.HandleReply(session.Sender(), response)
+//	disposition = router.HandleProgress(session.Sender(), notification)
 //
 // The example of the package is this as a program. Hosts on the official Go SDK or on mcp-go
 // have the packages elicitation/gosdk and elicitation/mcpgo, which do it for them.
@@ -95,8 +95,7 @@
 // # Errors
 //
 // A question without an answer is an [*Error]. Its [Reason] says why: it is the label of
-// the metrics, and [errors.Is] finds it. Wire is what the upstream gets. A [Bus] has
-// errors of its own, such as [ErrOwnerDead].
+// the metrics, and [errors.Is] finds it. Wire is what the upstream gets.
 //
 // # While a person thinks
 //
@@ -131,7 +130,9 @@
 // downstream_session, message, action and duration_ms, and where they apply mode,
 // call_id, client_request, candidates, reason, by, code, violation and error, and unseen where the
 // client refused sooner than Options.MinHumanTime. What was rejected has an id that no client has
-// seen. elicitation.leaked reports a call whose host forgot [Call.End].
+// seen. elicitation.leaked reports a call whose host forgot [Call.End], and
+// elicitation.completion_dropped the end of a visit that no client waits for.
+// elicitation.reply_lost reports a reply that did not reach the replica that asked.
 // message is the text of the question, escaped and cut at 256 characters unless
 // a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
 //
@@ -146,25 +147,21 @@
 //	elicitation_pending                   questions that wait
 //	elicitation_duration_seconds          from creation to the end, whatever it was
 //	elicitation_rejected_total{reason}    questions and calls refused; they are not requests
+//	elicitation_replies_lost_total{reason}  replies that the replica which asked did not get
 //
 // In every scrape requests = completed + timeouts + errors + cancelled + pending.
 //
 // # Replicas
 //
-// Routers of several replicas that share a [Bus] find each other's questions: a
-// reply may arrive at any of them. Without a bus a router knows its own alone.
+// A router knows the questions of its own sessions. Where a gateway has several replicas, a
+// request of a client, an answer among them, has to reach the replica that has the session.
+// The adapters see to that; a host with a transport of its own passes it on there, or uses
+// sticky sessions. [Router.ForwardReply] keeps answers for a replica that is slow. What an
+// upstream says, such as that a visit is over, comes on the connection on which it asked, and
+// so to the same replica.
 //
-// The id of a question names the replica that asked, sealed under keys that the fleet
-// shares ([Options].Keys). So a reply needs no directory, and no question waits for one. An
-// id that was not sealed with one of the keys is refused without a message to anybody, and
-// the owner checks session and principal all the same. A replica that was restarted is
-// another one: replies to what it had asked before get [ErrOwnerDead]. To rotate, give all
-// replicas the new key as an older one first, then make it the primary key.
-//
-// A bus brings a reply to the router that waits for it. Whether a request of a client
-// reaches the session that it belongs to is a matter of the host: an SDK that keeps its
-// sessions in one process answers 404 before a router sees anything. Such hosts pass
-// requests on to the session's replica, or use sticky sessions, and need no bus.
+// Forwarders that own no connection, and have no sessions to find, share a [Store]: see
+// [Router.Resolve].
 //
 // # Concurrency and contexts
 //

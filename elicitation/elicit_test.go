@@ -161,7 +161,7 @@ func TestOffer(t *testing.T) {
 		t.Fatal("it ended before it was answered")
 	}
 	reply := result(offered.Request().ID, `{"action":"accept","content":{"ok":true},"_meta":{"k":1},"extra":1}`)
-	if d, _ := r.HandleReply(t.Context(), s.Sender(), reply); d != elicitation.Accepted {
+	if d := r.HandleReply(s.Sender(), reply); d != elicitation.Accepted {
 		t.Fatalf("reply is %v", d)
 	}
 	offered.FailDelivery(errors.New("too late"))
@@ -227,13 +227,13 @@ func TestAnswersAreNotCrossed(t *testing.T) {
 		reply := result(a.offered.Request().ID, `{"action":"accept","content":`+string(content)+`}`)
 		for _, other := range all {
 			if other.session != a.session {
-				if d, _ := r.HandleReply(t.Context(), other.session.Sender(),
+				if d := r.HandleReply(other.session.Sender(),
 					reply); d != elicitation.WrongSession {
 					t.Fatalf("a reply from another session is %v", d)
 				}
 			}
 		}
-		d, _ := r.HandleReply(t.Context(), a.session.Sender(), reply)
+		d := r.HandleReply(a.session.Sender(), reply)
 		if d != elicitation.Accepted {
 			t.Fatalf("reply is %v", d)
 		}

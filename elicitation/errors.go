@@ -1,7 +1,6 @@
 package elicitation
 
 import (
-	"errors"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/quota"
@@ -61,7 +60,7 @@ const (
 	ReasonURLPolicy       Reason = "url_policy"       // the URL is not allowed
 	ReasonCapacity        Reason = "capacity"         // too many questions are pending
 	ReasonShutdown        Reason = "shutdown"         // the router is shutting down
-	ReasonBus             Reason = "bus"              // other replicas could not be told
+	ReasonStore           Reason = "store"            // Options.Store or Options.Keys failed
 )
 
 // The reasons of failures of a question that existed.
@@ -90,19 +89,6 @@ const (
 	ByCallEnd  CancelledBy = "call"     // the call ended without waiting
 	BySession  CancelledBy = "session"  // the client's session ended
 	ByShutdown CancelledBy = "shutdown" // the router shut down
-)
-
-// The errors of a [Bus].
-var (
-	// ErrNoOwner says that nobody owns the key: it never was claimed, was
-	// released, or its owner died and the claim has been freed since.
-	ErrNoOwner = errors.New("elicitation bus: nobody owns the key")
-	// ErrOwnerDead says that the replica that owns the key is no longer there.
-	ErrOwnerDead = errors.New("elicitation bus: the replica that owns the key is gone")
-	// ErrClaimed says that another replica owns the key.
-	ErrClaimed = errors.New("elicitation bus: another replica owns the key")
-	// ErrBusClosed says that this replica has left the bus.
-	ErrBusClosed = errors.New("elicitation bus: closed")
 )
 
 // An Error says why a question has no answer. Its text is the message for the
@@ -155,7 +141,7 @@ func (e *Error) logCause() string {
 		return ""
 	}
 	switch e.Reason {
-	case ReasonURLPolicy, ReasonBus, ReasonAmbiguous, ReasonDelivery:
+	case ReasonURLPolicy, ReasonStore, ReasonAmbiguous, ReasonDelivery:
 		return escapeForLog(redact.HideURLSecrets(e.Err.Error()))
 	}
 	return ""

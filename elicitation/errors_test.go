@@ -25,7 +25,7 @@ func TestErrorIsItsReason(t *testing.T) {
 		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
 		elicitation.ReasonSecret,
 		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
-		elicitation.ReasonBus, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
+		elicitation.ReasonStore, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
 		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
 		elicitation.ReasonInvalidContent, elicitation.ReasonAnswerLost, elicitation.ReasonTimeout,
 		elicitation.ReasonCancelled,

@@ -23,11 +23,20 @@ const (
 	EventError     EventKind = "elicitation.error"
 	EventCancelled EventKind = "elicitation.cancelled"
 	// EventRejected reports a question that was refused: it never existed. So does one
-	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused.
+	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused, and one of a reply
+	// that [Router.ForwardReply] did.
 	EventRejected EventKind = "elicitation.rejected"
 	// EventLeaked reports a call that is over and that its host has not ended. The router
 	// has.
 	EventLeaked EventKind = "elicitation.leaked"
+	// EventCompletionDropped reports an upstream's notification that a visit is over which no
+	// client of this router waits for: the visit is over already, was not agreed to, or was
+	// asked for on another connection.
+	EventCompletionDropped EventKind = "elicitation.completion_dropped"
+	// EventReplyLost reports a reply that another replica did not get, although its client was
+	// told that it was accepted; see [Router.ForwardReply]. Reason is ReasonDelivery when the
+	// replica is gone or refused it, ReasonTimeout or ReasonShutdown.
+	EventReplyLost EventKind = "elicitation.reply_lost"
 )
 
 // An Event reports what happened to a question, to an [AuditSink]: a record with one set of
@@ -36,8 +45,8 @@ const (
 type Event struct {
 	Kind EventKind
 	Time time.Time
-	// RequestID is the router's id of the question; empty in EventLeaked. What was
-	// refused gets one in EventRejected alone, which no client has seen.
+	// RequestID is the router's id of the question; empty in events that are about none. What
+	// was refused gets one in EventRejected alone, which no client has seen.
 	RequestID string
 	// Upstream and Session are the two ends. Session is SessionInfo.LogName; it
 	// is empty when no call was found.
@@ -51,7 +60,7 @@ type Event struct {
 	// was asked on the session's own stream, or refused because there are several; 0: the
 	// question is that of one call.
 	Candidates int
-	// Mode is the kind of question; empty in EventRejected and EventLeaked.
+	// Mode is the kind of question; empty in EventRejected, and in events that are about none.
 	Mode protocol.InputKind
 	// Message is the text of the question, redacted, escaped and cut.
 	Message string
@@ -59,7 +68,7 @@ type Event struct {
 	// it came sooner than Options.MinHumanTime.
 	Action protocol.ElicitAction
 	Unseen bool
-	// Reason is set in EventError and EventRejected, By in EventCancelled.
+	// Reason is set in EventError, EventRejected and EventReplyLost, By in EventCancelled.
 	Reason Reason
 	By     CancelledBy
 	// Code is the JSON-RPC code that the upstream gets, 0 for an answer.
@@ -70,7 +79,8 @@ type Event struct {
 	// Err says more about a refusal or a failure, fit for logs. Of the error of an
 	// [Asker], which may quote the answer, it has the kind alone.
 	Err string
-	// Duration is the time since EventCreated; in EventLeaked, since Begin.
+	// Duration is the time since EventCreated; in EventLeaked, since Begin; in EventReplyLost,
+	// since the reply arrived.
 	Duration time.Duration
 }
 
@@ -110,6 +120,13 @@ func (r *Router) callHost(what string, f func()) {
 		r.opts.Logger.Error(message, zap.String("error", kind), zap.Stack("stack"))
 	}()
 	f()
+}
+
+// reportDroppedCompletion reports the completion of a visit that no client waits for.
+func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
+	if r.recordsEvents() {
+		r.emitEvent(&Event{Kind: EventCompletionDropped, Time: time.Now(), Upstream: upstream})
+	}
 }
 
 // describeIn fills in what an event has of its call.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // canBeAsked is what the clients of these examples declare.
@@ -32,9 +31,9 @@ type stream struct {
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
 	fmt.Println("to the client:", question.Method)
-	_, err := s.router.HandleReply(ctx, s.from,
+	s.router.HandleReply(s.from,
 		&protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
-	return err
+	return nil
 }
 
 // The blocking form: the host's SDK calls a function when the upstream asks, and
@@ -131,7 +130,7 @@ func ExampleCall_Offer() {
 	// A frame from a client, as its session and token say who it is.
 	reply := &protocol.Response{ID: toClient.ID, Result: json.RawMessage(`{"action":"decline"}`)}
 	for _, from := range []elicitation.Sender{{Session: "session-2"}, ann.Sender(), ann.Sender()} {
-		disposition, _ := router.HandleReply(ctx, from, reply)
+		disposition := router.HandleReply(from, reply)
 		fmt.Println(from.Session, disposition)
 	}
 	// Output:
@@ -326,51 +325,6 @@ func (printKind) Audit(e elicitation.Event) {
 		return
 	}
 	fmt.Println(e.Kind)
-}
-
-// Two replicas: the reply lands on the one that did not ask.
-func ExampleNewHub() {
-	ctx := context.Background()
-	hub := elicitation.NewHub() // a fleet has package natsbus
-	busA, busB := hub.Bus(), hub.Bus()
-	defer busA.Close()
-	defer busB.Close()
-	// A fleet shares a keyring: see keys.KeyringFromEnv.
-	key, _ := keys.NewKey("k1", []byte("0123456789abcdef0123456789abcdef"))
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ring = ring.Derive(elicitation.KeyPurpose)
-	a, err := elicitation.New(&elicitation.Options{Bus: busA, Keys: ring})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	b, err := elicitation.New(&elicitation.Options{Bus: busB, Keys: ring})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	session, _ := a.Attach(elicitation.SessionInfo{ID: "session-1", Capabilities: canBeAsked})
-	call, _ := a.Begin(ctx, elicitation.Origin{Session: session}, elicitation.Via{}, "upstream-7")
-	defer call.End()
-	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
-	offered, err := call.Offer(ctx, params, nil,
-		func(o elicitation.Outcome) { fmt.Println("a hears:", o.Result.Action) })
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	reply := &protocol.Response{ID: offered.Request().ID,
-		Result: json.RawMessage(`{"action":"accept","content":{}}`)}
-	disposition, err := b.HandleReply(ctx, elicitation.Sender{Session: "session-1"}, reply)
-	fmt.Println("b says:", disposition, err)
-	// Output:
-	// a hears: accept
-	// b says: accepted <nil>
 }
 
 // The documented settings, from the environment.

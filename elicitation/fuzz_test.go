@@ -1,7 +1,6 @@
 package elicitation_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -73,10 +72,7 @@ func FuzzReply(f *testing.F) {
 			}
 			reply = r
 		}
-		d, err := router.HandleReply(context.Background(), sender, reply)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := router.HandleReply(sender, reply)
 		ended := d == elicitation.Accepted || d == elicitation.Invalid
 		if len(outcomes) != 0 != ended || ended &&
 			(sender != owner || reply.ID != offered.Request().ID) {

@@ -40,7 +40,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	if o.Registerer == nil {
 		o.Registerer = registry
 	}
-	if (o.Bus != nil || o.Store != nil) && o.Keys == nil {
+	if o.Store != nil && o.Keys == nil {
 		o.Keys = fleetKeys(t, "k1")
 	}
 	if o.MinHumanTime == 0 { // who answers here is a test, at once
@@ -196,9 +196,8 @@ func (s *screen) notifications(method string) (all []*protocol.Notification) {
 func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	sc := &screen{t: r.TB}
 	sc.answer = func(q *protocol.Request) {
-		if d, err := r.HandleReply(context.Background(), s.Sender(),
-			result(q.ID, text)); d != elicitation.Accepted || err != nil {
-			r.Errorf("reply is %v, %v, want accepted", d, err)
+		if d := r.HandleReply(s.Sender(), result(q.ID, text)); d != elicitation.Accepted {
+			r.Errorf("reply is %v, want accepted", d)
 		}
 	}
 	return sc
@@ -326,29 +325,14 @@ func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitatio
 func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
 	want elicitation.Disposition) {
 	r.Helper()
-	if d, err := r.HandleReply(r.Context(), from, reply); d != want || err != nil {
-		r.Errorf("reply is %v, %v, want %v", d, err, want)
+	if d := r.HandleReply(from, reply); d != want {
+		r.Errorf("reply is %v, want %v", d, want)
 	}
 }
 
 type auditFunc func(elicitation.Event)
 
 func (f auditFunc) Audit(e elicitation.Event) { f(e) }
-
-// offerAnother is one more question for a session.
-func (r *rig) offerAnother(
-	s *elicitation.Session) (*elicitation.Call, *elicitation.Offered, *elicitation.Outcome) {
-	r.Helper()
-	outcome := &elicitation.Outcome{}
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "more")
-	r.Cleanup(call.End)
-	offered, err := call.Offer(r.Context(), form("m"), nil,
-		func(o elicitation.Outcome) { *outcome = o })
-	if err != nil {
-		r.Fatal(err)
-	}
-	return call, offered, outcome
-}
 
 func progress(id protocol.ID, n float64) *protocol.Notification {
 	params, err := jsonx.Encode(protocol.Progress{Token: id, Progress: n})

@@ -47,7 +47,7 @@ func TestHeartbeatsWhileAPersonIsAsked(t *testing.T) {
 				frames.answer = func(q *protocol.Request) {
 					go func() {
 						time.Sleep(40 * time.Second)
-						_, _ = r.HandleReply(t.Context(), s.Sender(), result(q.ID, yes))
+						_ = r.HandleReply(s.Sender(), result(q.ID, yes))
 					}()
 				}
 				call := r.begin(elicitation.Origin{Session: s,
@@ -144,7 +144,7 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 					if q, ok := m.(*protocol.Request); ok {
 						go func() {
 							time.Sleep(30 * time.Second)
-							_, _ = r.HandleReply(t.Context(), s.Sender(), result(q.ID, yes))
+							_ = r.HandleReply(s.Sender(), result(q.ID, yes))
 						}()
 						return nil
 					}
@@ -250,7 +250,7 @@ func TestNoHeartbeatsOnceAnswered(t *testing.T) {
 		}
 		offered.ConfirmDelivery()
 		time.Sleep(3 * time.Second)
-		_, _ = r.HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
+		_ = r.HandleReply(s.Sender(), result(offered.Request().ID, yes))
 		if got := frames.reported(); len(got) != 1 {
 			t.Errorf("the client heard %+v, want one heartbeat", got)
 		}

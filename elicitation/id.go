@@ -26,63 +26,40 @@ type Sealer interface {
 const idKindQuestion = 1
 
 const (
-	// maxSealedID is the length of the longest id that is opened. The plaintext has at most
-	// 50 bytes; what remains is room for the name of the key.
+	// maxSealedID is the length of the longest id that is opened. The plaintext has
+	// 17 bytes; what remains is room for the name of the key.
 	maxSealedID = 512
-	// idRandomSize is how many random bytes tell the questions of one owner apart.
+	// idRandomSize is how many random bytes tell the questions of a fleet apart.
 	idRandomSize = 16
-	// maxOwnerName is the length of the longest name of a replica.
-	maxOwnerName = 32
 )
 
-// newQuestionID returns the id of a question of this router. On a bus it is
+// newQuestionID returns the id of a question of this router. With a store it is
 //
-//	kind, name of this end of the bus, 128 random bits
+//	kind, 128 random bits
 //
-// sealed under the keys of the fleet. So a reply finds the owner without a directory, an id
-// that somebody made up is refused without a message, and a client learns nothing from it.
+// sealed under the keys of the fleet: for an id that somebody made up no store is asked.
 func (r *Router) newQuestionID(ctx context.Context) (protocol.ID, error) {
-	if r.opts.Bus == nil && r.opts.Store == nil {
+	if r.opts.Store == nil {
 		return protocol.StringID(newID()), nil
 	}
-	plaintext := append([]byte{idKindQuestion}, r.busName...)
-	var random [idRandomSize]byte
-	rand.Read(random[:]) // never fails
-	text, err := r.opts.Keys.Seal(ctx, append(plaintext, random[:]...))
+	var plaintext [1 + idRandomSize]byte
+	rand.Read(plaintext[1:]) // never fails
+	plaintext[0] = idKindQuestion
+	text, err := r.opts.Keys.Seal(ctx, plaintext[:])
 	if err != nil {
 		return protocol.ID{}, err
 	}
 	return protocol.StringID(text), nil
 }
 
-// ownerOf returns the name of the replica that made the id of a question. It reports false
-// for any other id.
-func (r *Router) ownerOf(ctx context.Context, id protocol.ID) (owner string, ok bool) {
+// isFleetID reports whether a router of the fleet made the id of a question.
+func (r *Router) isFleetID(ctx context.Context, id protocol.ID) bool {
 	s := id.String()
 	if len(s) > maxSealedID+2 || len(s) < 2 || s[0] != '"' || strings.IndexByte(s, '\\') >= 0 {
-		return "", false
-	}
-	plaintext, err := r.opts.Keys.Open(ctx, bareID(id))
-	end := len(plaintext) - idRandomSize
-	if err != nil || end < 2 || plaintext[0] != idKindQuestion {
-		return "", false
-	}
-	owner = string(plaintext[1:end])
-	return owner, isOwnerName(owner)
-}
-
-// isOwnerName reports whether a name is one that [Bus.Name] may return. Names become
-// subjects and the like, in which nothing else may stand.
-func isOwnerName(name string) bool {
-	if name == "" || len(name) > maxOwnerName {
 		return false
 	}
-	for _, c := range []byte(name) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
+	plaintext, err := r.opts.Keys.Open(ctx, bareID(id))
+	return err == nil && len(plaintext) == 1+idRandomSize && plaintext[0] == idKindQuestion
 }
 
 // newID returns 128 random bits in hexadecimal.

@@ -74,6 +74,13 @@ func (r *Router) takeSlot(c *Call) *Error {
 	return nil
 }
 
+// freeSlot gives back the slot of one question of a call.
+func (r *Router) freeSlot(c *Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.freeSlotLocked(c)
+}
+
 // freeSlotLocked gives back the slot of one question of a call.
 func (r *Router) freeSlotLocked(c *Call) {
 	r.slots.giveBackForCall(c)

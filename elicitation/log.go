@@ -55,7 +55,7 @@ func (e *Event) logLevel() zapcore.Level {
 	case e.Violation != "", e.Unseen:
 		return zapcore.WarnLevel
 	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected,
-		e.Kind == EventLeaked:
+		e.Kind == EventLeaked, e.Kind == EventReplyLost:
 		return zapcore.WarnLevel
 	}
 	return zapcore.InfoLevel

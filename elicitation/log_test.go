@@ -152,7 +152,7 @@ func TestSecretsStayOut(t *testing.T) {
 		for _, reply := range replies {
 			sc := &screen{t: t}
 			sc.answer = func(q *protocol.Request) {
-				r.HandleReply(context.Background(), s.Sender(),
+				r.HandleReply(s.Sender(),
 					result(q.ID, reply))
 			}
 			sdk := elicitation.AskFunc(func(context.Context, elicitation.Question,

@@ -24,9 +24,10 @@ type metrics struct {
 	errors    map[Reason]uint64
 	cancels   map[CancelledBy]uint64
 	refusals  map[Reason]uint64
+	lost      map[Reason]uint64 // replies
 	durations prometheus.Histogram
 
-	desc [7]*prometheus.Desc
+	desc [8]*prometheus.Desc
 }
 
 // The series, in the order of metrics.desc.
@@ -38,6 +39,7 @@ const (
 	seriesErrors
 	seriesCancelled
 	seriesRejected
+	seriesRepliesLost
 )
 
 // actionUnseen is the label of a decline or cancel that nobody has seen the question of.
@@ -70,6 +72,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		completed: make(map[protocol.ElicitAction]uint64), errors: make(map[Reason]uint64),
 		cancels: make(map[CancelledBy]uint64), refusals: make(map[Reason]uint64),
+		lost: make(map[Reason]uint64),
 		durations: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "elicitation_duration_seconds", Buckets: durationBuckets(),
 			Help: "Time from the creation of an elicitation to its end, whatever that was.",
@@ -84,6 +87,8 @@ func newMetrics() *metrics {
 			seriesCancelled: desc("cancelled_total", "Elicitations that were withdrawn.", "by"),
 			seriesRejected: desc("rejected_total",
 				"Elicitations that were refused and never created.", "reason"),
+			seriesRepliesLost: desc("replies_lost_total",
+				"Accepted replies that another replica did not get.", "reason"),
 		},
 	}
 	// All series are there from the beginning, so that the first increase shows.
@@ -103,10 +108,13 @@ func newMetrics() *metrics {
 	}
 	for _, reason := range [...]Reason{
 		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion,
-		ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus,
+		ReasonTooLarge, ReasonSecret, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonStore,
 		ReasonDelivery,
 	} {
 		m.refusals[reason] = 0
+	}
+	for _, reason := range [...]Reason{ReasonDelivery, ReasonTimeout, ReasonShutdown} {
+		m.lost[reason] = 0
 	}
 	return m
 }
@@ -143,6 +151,12 @@ func (m *metrics) countRejected(reason Reason) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusals[reason]++
+}
+
+func (m *metrics) countLostReply(reason Reason) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost[reason]++
 }
 
 // Describe implements [prometheus.Collector].
@@ -184,6 +198,9 @@ func (m *metrics) snapshot() []prometheus.Metric {
 	}
 	for reason, n := range m.refusals {
 		add(seriesRejected, prometheus.CounterValue, float64(n), string(reason))
+	}
+	for reason, n := range m.lost {
+		add(seriesRepliesLost, prometheus.CounterValue, float64(n), string(reason))
 	}
 	return all
 }

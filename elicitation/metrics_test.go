@@ -36,6 +36,7 @@ func TestMetricNames(t *testing.T) {
 		"elicitation_errors_total{reason} counter 6",
 		"elicitation_pending gauge 1",
 		"elicitation_rejected_total{reason} counter 12",
+		"elicitation_replies_lost_total{reason} counter 3",
 		"elicitation_requests_total counter 1",
 		"elicitation_timeout_total counter 1",
 	}
@@ -112,11 +113,11 @@ func TestBooksBalanceInEveryScrape(t *testing.T) {
 				asked[i]++
 				switch n % 4 {
 				case 0:
-					r.HandleReply(context.Background(), s.Sender(), result(o.Request().ID, yes))
+					r.HandleReply(s.Sender(), result(o.Request().ID, yes))
 				case 1:
 					o.FailDelivery(context.Canceled)
 				case 2:
-					r.HandleReply(context.Background(), s.Sender(), result(o.Request().ID, `{}`))
+					r.HandleReply(s.Sender(), result(o.Request().ID, `{}`))
 				case 3:
 					o.Cancel()
 				}

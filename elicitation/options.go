@@ -70,7 +70,7 @@ type Options struct {
 	Timeout time.Duration
 	// MaxTimeout is how long a question lasts at most, however it is extended
 	// and whatever a question asks for, 0: [DefaultMaxTimeout], or Timeout if
-	// that is longer.
+	// that is longer. For so long [Router.ForwardReply] tries to bring a reply.
 	MaxTimeout time.Duration
 	// MinHumanTime is the least time in which a person can have read a question, from
 	// its delivery: a decline or cancel that comes sooner goes on to the upstream, and
@@ -129,16 +129,14 @@ type Options struct {
 	// Audit gets each event as a value, nil: none.
 	Audit AuditSink
 
-	// Bus connects this router with those of other replicas, nil: there are none.
-	Bus Bus
-	// Keys seal the ids of questions, which name the replica that asked, so that a reply
-	// may arrive at any. All replicas with a common Bus or Store have the same, and Keys is
-	// required with either: a keyring that is derived for this purpose alone,
-	// ring.Derive([KeyPurpose]). Without them it is not used.
-	Keys Sealer
 	// Store keeps the questions of [Call.Offer] for [Router.Resolve] at other replicas, nil:
 	// Resolve knows those of this router.
 	Store Store
+	// Keys seal what is in the Store, and the ids of questions, so that no id that somebody
+	// made up is looked for there. It is required with a Store, and all replicas with a common
+	// one have the same: a keyring that is derived for this purpose alone,
+	// ring.Derive([KeyPurpose]). Without a Store it is not used.
+	Keys Sealer
 }
 
 // Validation says what becomes of accepted content that does not fit the form.
@@ -178,13 +176,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// checkKeys refuses options whose ids other replicas could not read.
+// checkKeys refuses options whose records other replicas could not read.
 func (o *Options) checkKeys() error {
-	if o.Bus == nil && o.Store == nil {
+	if o.Store == nil {
 		return nil
 	}
 	if o.Keys == nil {
-		return errors.New("elicitation options: Keys is required with a Bus or a Store")
+		return errors.New("elicitation options: Keys is required with a Store")
 	}
 	if ring, ok := o.Keys.(interface{ Ephemeral() bool }); ok && ring.Ephemeral() {
 		return errors.New("elicitation options: Keys is an ephemeral keyring, which no other " +
@@ -246,10 +244,6 @@ func (o *Options) fillLimits() error {
 		if *n.value == 0 {
 			*n.value = n.zero
 		}
-	}
-	if most := MaxBusMessage - 4*maxOutsideSchema; o.Bus != nil && o.MaxContentBytes > most {
-		return fmt.Errorf(
-			"elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
 	}
 	return nil
 }

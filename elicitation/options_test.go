@@ -140,12 +140,10 @@ func TestOptionsFromEnv(t *testing.T) {
 // Limits that cannot work are refused at once.
 func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{
-		"overflow":         {MaxContentBytes: int(^uint(0) >> 1)},
-		"overflow, schema": {MaxSchemaBytes: int(^uint(0) >> 1)},
-		"beyond the bus": {MaxContentBytes: elicitation.MaxBusMessage,
-			Bus: elicitation.NewHub().Bus(), Keys: fleetKeys(t, "k1")},
-		"no keys of the fleet": {Bus: elicitation.NewHub().Bus()},
-		"keys of one replica":  {Bus: elicitation.NewHub().Bus(), Keys: keys.EphemeralKeyring()},
+		"overflow":             {MaxContentBytes: int(^uint(0) >> 1)},
+		"overflow, schema":     {MaxSchemaBytes: int(^uint(0) >> 1)},
+		"no keys of the fleet": {Store: newMapStore()},
+		"keys of one replica":  {Store: newMapStore(), Keys: keys.EphemeralKeyring()},
 	} {
 		if _, err := elicitation.New(&o); err == nil {
 			t.Errorf("%s: no error", name)

@@ -48,7 +48,7 @@ func TestElicitFrom(t *testing.T) {
 				sc := &screen{t: t}
 				sc.answer = func(q *protocol.Request) {
 					asked = id
-					r.HandleReply(context.Background(), o.Session.Sender(), result(q.ID, yes))
+					r.HandleReply(o.Session.Sender(), result(q.ID, yes))
 				}
 				c := r.begin(o, elicitation.ViaFrames(sc), up)
 				t.Cleanup(c.End)

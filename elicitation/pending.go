@@ -71,8 +71,6 @@ type pendingQuestion struct {
 	cancelDelivery  context.CancelFunc // of a delivery that is in flight
 	answered        bool               // the client has replied
 	answer          *outcome           // that waits for the receipt
-	attempt         string             // see outcome
-	invalidReply    bool               // the client has replied, with what cannot be used
 	withdrawalSent  bool               // by the router
 	resolved        bool               // by Resolve, whose caller has the answer
 }
@@ -87,8 +85,6 @@ type outcome struct {
 	// replied says that the client has answered: the question was delivered,
 	// whatever the transport reports, and there is nothing to withdraw.
 	replied bool
-	// attempt names the attempt of another replica to hand in the reply, "" for none.
-	attempt string
 	// resolved says that the answer was claimed with Resolve.
 	resolved bool
 	// unseen says that the client refused sooner than Options.MinHumanTime.
@@ -216,8 +212,7 @@ func (c *Call) newPendingQuestion(
 }
 
 // begin takes a slot for the question and makes it exist. It returns the request for
-// the client. When the question is refused, or code of the host panics, it undoes
-// every step.
+// the client. When the question is refused, or code of the host panics, it frees the slot.
 func (p *pendingQuestion) begin(
 	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {
@@ -227,12 +222,12 @@ func (p *pendingQuestion) begin(
 	begun := false
 	defer func() {
 		if !begun {
-			p.undoBegin()
+			p.router.freeSlot(p.call)
 		}
 	}()
 	var err error
 	if p.id, err = p.router.newQuestionID(ctx); err != nil {
-		return nil, newFailure(ReasonBus, "The question cannot be given an id", err)
+		return nil, newFailure(ReasonStore, "The question cannot be given an id", err)
 	}
 	if request, refused = p.encodeRequest(q); refused != nil {
 		return nil, refused
@@ -240,24 +235,11 @@ func (p *pendingQuestion) begin(
 	if refused = p.storeQuestion(ctx); refused != nil {
 		return nil, refused
 	}
-	p.router.claimURL(ctx, p.url)
 	if refused = p.publish(ctx); refused != nil {
 		return nil, refused
 	}
 	begun = true
 	return request, nil
-}
-
-// undoBegin gives back what begin took before the question existed: the slot and the
-// claim of the URL elicitation.
-func (p *pendingQuestion) undoBegin() {
-	r := p.router
-	r.mu.Lock()
-	r.freeSlotLocked(p.call)
-	if p.url != nil {
-		r.releaseUnusedClaimLocked(p.url)
-	}
-	r.mu.Unlock()
 }
 
 // encodeRequest returns the request for the client, with ids of the router's in place
@@ -444,7 +426,6 @@ func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notificat
 	}
 	before := p.state
 	p.state, p.answered = out.state, out.replied
-	p.attempt, p.invalidReply = out.attempt, out.isInvalidReply()
 	if out.err != nil {
 		out.err.RequestID = bareID(p.id)
 	}

@@ -175,14 +175,14 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 			id := offered.Request().ID
 			for _, reply := range []string{yes, yes, yes, yes, `{}`} {
 				at(func() {
-					d, _ := r.HandleReply(context.Background(), s.Sender(), result(id, reply))
+					d := r.HandleReply(s.Sender(), result(id, reply))
 					got[i][d].Add(1)
 				})
 			}
 			at(offered.ConfirmDelivery)
 			at(func() { offered.FailDelivery(errors.New("broken pipe")) })
 			at(withdraw)
-			at(func() { r.HandleProgress(context.Background(), s.Sender(), progress(id, 1)) })
+			at(func() { r.HandleProgress(s.Sender(), progress(id, 1)) })
 		}
 		switch round % 4 {
 		case 0:
@@ -271,7 +271,7 @@ func TestAnswerAtTheTimeout(t *testing.T) {
 			s, offered, outcome := r.offered()
 			offered.ConfirmDelivery()
 			time.Sleep(time.Minute) // the timer fires as this returns
-			d, _ := r.HandleReply(t.Context(), s.Sender(), result(offered.Request().ID, yes))
+			d := r.HandleReply(s.Sender(), result(offered.Request().ID, yes))
 			synctest.Wait()
 			if (d == elicitation.Accepted) != (outcome.Result != nil) ||
 				(d == elicitation.Expired) != errors.Is(outcome.Err, elicitation.ReasonTimeout) {
@@ -286,10 +286,7 @@ func TestAnswerAtTheTimeout(t *testing.T) {
 
 // Sessions that come and go under load leave nothing behind.
 func TestConcurrentUse(t *testing.T) {
-	hub := elicitation.NewHub()
-	bus := hub.Bus()
-	defer bus.Close()
-	r := newRig(t, elicitation.Options{Bus: bus})
+	r := newRig(t, elicitation.Options{})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -383,12 +380,11 @@ func TestProgressExtends(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, id := time.Now(), offered.Request().ID
-		if d, _ := r.HandleProgress(t.Context(),
-			elicitation.Sender{Session: "s2", Principal: alice()},
+		if d := r.HandleProgress(elicitation.Sender{Session: "s2", Principal: alice()},
 			progress(id, 1)); d != elicitation.WrongSession {
 			t.Errorf("a stranger's progress is %v", d)
 		}
-		if d, _ := r.HandleProgress(t.Context(), s.Sender(),
+		if d := r.HandleProgress(s.Sender(),
 			progress(protocol.IntID(1), 1)); d != elicitation.Unknown {
 			t.Errorf("progress of something else is %v", d)
 		}
@@ -398,7 +394,7 @@ func TestProgressExtends(t *testing.T) {
 			if i == 3 {
 				want = elicitation.Expired // 200 s, and the maximum is 180 s
 			}
-			d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, float64(i)))
+			d := r.HandleProgress(s.Sender(), progress(id, float64(i)))
 			if d != want {
 				t.Errorf("after %v progress is %v, want %v", time.Since(began), d, want)
 			}

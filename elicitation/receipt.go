@@ -59,7 +59,6 @@ func (r *Receipt) setQuestion(p *pendingQuestion) {
 func (p *pendingQuestion) awaitReceiptLocked(out outcome) {
 	p.confirmByReplyLocked()
 	p.answer, p.answered = &out, true
-	p.attempt, p.invalidReply = out.attempt, out.isInvalidReply()
 	p.setExpiryLocked(time.Now().Add(p.router.opts.DeliveryTimeout))
 }
 
@@ -75,7 +74,7 @@ func (p *pendingQuestion) settleAnswer(err error) {
 	if err != nil {
 		wire := protocol.Errorf(protocol.CodeInternalError, "The answer could not be delivered")
 		out = outcome{
-			state: stateFailed, detail: out.detail, replied: true, attempt: out.attempt,
+			state: stateFailed, detail: out.detail, replied: true,
 			err: &Error{Reason: ReasonAnswerLost, Wire: wire, Err: err},
 		}
 	}

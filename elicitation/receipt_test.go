@@ -56,7 +56,7 @@ func TestAnswersCountWhenTheUpstreamHasThem(t *testing.T) {
 				}
 				id := sc.requests()[0].ID
 				r.complete(s.Sender(), result(id, yes), elicitation.Duplicate)
-				d, _ := r.HandleProgress(t.Context(), s.Sender(), progress(id, 1))
+				d := r.HandleProgress(s.Sender(), progress(id, 1))
 				if d != elicitation.Duplicate {
 					t.Errorf("progress is %v", d)
 				}
@@ -162,44 +162,4 @@ func TestReceiptOfAQuestionWithoutAnAnswer(t *testing.T) {
 	refusal.Confirm()
 	refusal.Fail(context.Canceled)
 	r.settled()
-}
-
-// A reply that another replica sends again, since it has not heard what became of it, was accepted,
-// whether its upstream has the answer yet, has it, or will not get it.
-func TestReplyIsSentAgainBesideItsReceipt(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		report func(r *elicitation.Receipt)
-	}{
-		{"not reported", func(*elicitation.Receipt) {}},
-		{"confirmed", (*elicitation.Receipt).Confirm},
-		{"failed", func(r *elicitation.Receipt) { r.Fail(nil) }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				hub := elicitation.NewHub()
-				bus := &flakyBus{Bus: hub.Bus(), unheard: 1}
-				owner := newRig(t, elicitation.Options{Bus: hub.Bus()})
-				other := newRig(t, elicitation.Options{Bus: bus})
-				s := owner.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-				call := owner.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-				defer call.End()
-				var receipt elicitation.Receipt
-				offered, err := call.Offer(t.Context(), form("m"),
-					&elicitation.ElicitOptions{Receipt: &receipt},
-					func(elicitation.Outcome) { test.report(&receipt) })
-				if err != nil {
-					t.Fatal(err)
-				}
-				id := offered.Request().ID
-				other.complete(s.Sender(), result(id, yes), elicitation.Accepted)
-				if bus.messages != 2 {
-					t.Errorf("sent %d times, want 2", bus.messages)
-				}
-				other.complete(s.Sender(), result(id, yes), elicitation.Duplicate)
-				receipt.Confirm()
-				owner.settled()
-			})
-		})
-	}
 }

@@ -1,7 +1,6 @@
 package elicitation
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,39 +57,18 @@ func (d Disposition) String() string {
 	return "invalid disposition"
 }
 
-// HandleReply takes a response that a client sent. from is where it came from,
-// as the host has authenticated it. Replies that do not end the question, those
+// HandleReply takes a response that a client sent to a question of this router. from is where
+// it came from, as the host has authenticated it. Replies that do not end the question, those
 // of strangers above all, leave it as it is. reply is not kept.
-//
-// On a [Bus] the reply is forwarded to the replica that asked, which its id names. An id
-// that is not one of the fleet's is Unknown without a message. HandleReply tries until ctx
-// ends, and for 30 seconds when ctx has no deadline: a reply is not sent twice by clients.
-// When that fails the disposition is Unknown and the error says why: [ErrOwnerDead] means
-// that the replica is gone and nobody can take the reply, with any other error the host may
-// try again. Without a bus there is no error.
-func (r *Router) HandleReply(
-	ctx context.Context, from Sender, reply *protocol.Response,
-) (Disposition, error) {
+func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition {
 	if reply == nil || reply.ID.IsZero() {
-		return Unknown, nil
+		return Unknown
 	}
-	d := r.handleReplyLocally(from, reply, "")
-	if d != Unknown || r.opts.Bus == nil {
-		return d, nil
-	}
-	return r.forwardReply(ctx, from, reply)
-}
-
-// handleReplyLocally hands a reply to a question of this router. attempt is "" unless the
-// reply comes from another replica.
-func (r *Router) handleReplyLocally(
-	from Sender, reply *protocol.Response, attempt string,
-) Disposition {
-	p, d := r.lookUpQuestion(from, reply.ID, attempt)
+	p, d := r.lookUpQuestion(from, reply.ID)
 	if p == nil {
 		return d
 	}
-	return p.finishByReply(p.readReply(reply), attempt)
+	return p.finishByReply(p.readReply(reply))
 }
 
 // HandleProgress takes a notifications/progress that a client sent. When its token
@@ -100,32 +78,21 @@ func (r *Router) handleReplyLocally(
 // of its request.
 //
 // Accepted means that the timeout was extended. Progress about anything else is Unknown, and the
-// host's own business. The error is that of the bus, as for [Router.HandleReply].
-func (r *Router) HandleProgress(
-	ctx context.Context, from Sender, n *protocol.Notification,
-) (Disposition, error) {
+// host's own business.
+func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Disposition {
 	if n == nil || n.Method != protocol.NotifyProgress {
-		return Unknown, nil
-	}
-	d := r.handleProgressLocally(from, n)
-	if d != Unknown || r.opts.Bus == nil {
-		return d, nil
-	}
-	return r.forwardProgress(ctx, from, n)
-}
-
-// handleProgressLocally hands progress to a question of this router.
-func (r *Router) handleProgressLocally(from Sender, n *protocol.Notification) Disposition {
-	progress, err := decodeProgress(n)
-	if err != nil {
 		return Unknown
 	}
-	p, d := r.lookUpQuestion(from, progress.Token, "")
+	progress := &protocol.Progress{}
+	if jsonx.Decode(n.Params, progress) != nil {
+		return Unknown
+	}
+	p, d := r.lookUpQuestion(from, progress.Token)
 	if p == nil {
 		return d
 	}
 	if !p.extendTimeout() {
-		return p.dispositionOfLate("")
+		return p.dispositionOfLate()
 	}
 	if p.onProgress != nil {
 		progress.Token = p.upstreamToken
@@ -134,18 +101,11 @@ func (r *Router) handleProgressLocally(from Sender, n *protocol.Notification) Di
 	return Accepted
 }
 
-func decodeProgress(n *protocol.Notification) (*protocol.Progress, error) {
-	p := &protocol.Progress{}
-	err := jsonx.Decode(n.Params, p)
-	return p, err
-}
-
 // finishByReply ends the question with what the client replied, and returns what became
 // of the reply.
-func (p *pendingQuestion) finishByReply(out outcome, attempt string) Disposition {
-	out.attempt = attempt
+func (p *pendingQuestion) finishByReply(out outcome) Disposition {
 	if !p.finish(out) {
-		return p.dispositionOfLate(attempt)
+		return p.dispositionOfLate()
 	}
 	return dispositionOfReply(out.isInvalidReply())
 }
@@ -166,12 +126,9 @@ func dispositionOfReply(invalid bool) Disposition {
 }
 
 // dispositionOfLate is what becomes of a reply that comes after the end.
-func (p *pendingQuestion) dispositionOfLate(attempt string) Disposition {
+func (p *pendingQuestion) dispositionOfLate() Disposition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.answered && attempt != "" && attempt == p.attempt {
-		return dispositionOfReply(p.invalidReply)
-	}
 	if p.answered {
 		return Duplicate
 	}

@@ -39,6 +39,16 @@ type Store interface {
 	End(ctx context.Context, key string, end []byte) (ended []byte, err error)
 }
 
+const (
+	// storeTimeout bounds one call of the store, which answers from memory.
+	storeTimeout = 2 * time.Second
+	// storeTotalTime bounds all calls about one reply together when the context of the host
+	// has no deadline.
+	storeTotalTime = 30 * time.Second
+	// storeInterval is the time between two calls when one has failed.
+	storeInterval = 50 * time.Millisecond
+)
+
 // ErrNoRecord says that a [Store] has no record for a key.
 var ErrNoRecord = errors.New("elicitation store: no record")
 
@@ -63,21 +73,21 @@ type Resolved struct {
 // ctx ends, and for 30 seconds when ctx has no deadline; the error is that of the store. The
 // replica that asked learns of the answer when its question ends otherwise, at the latest by
 // its timeout, and reports it as completed then. Content is checked against the form only
-// where the question was put. The [Bus] plays no part.
+// where the question was put.
 func (r *Router) Resolve(
 	ctx context.Context, from Sender, reply *protocol.Response,
 ) (*Resolved, Disposition, error) {
 	if reply == nil || reply.ID.IsZero() {
 		return nil, Unknown, nil
 	}
-	p, d := r.lookUpQuestion(from, reply.ID, "")
+	p, d := r.lookUpQuestion(from, reply.ID)
 	switch {
 	case p != nil && p.offered:
 		return r.resolveLocally(ctx, p, reply)
 	case p != nil || d != Unknown || r.opts.Store == nil:
 		return nil, d, nil
 	}
-	if _, ok := r.ownerOf(ctx, reply.ID); !ok {
+	if !r.isFleetID(ctx, reply.ID) {
 		return nil, Unknown, nil
 	}
 	return r.resolveStored(ctx, from, reply)
@@ -94,7 +104,7 @@ func (r *Router) resolveLocally(
 			return nil, d, err
 		}
 	}
-	d := p.finishByReply(out, "")
+	d := p.finishByReply(out)
 	if d != Accepted && d != Invalid && !(p.stored && p.isResolved()) {
 		return nil, d, nil
 	}
@@ -135,9 +145,12 @@ type storedQuestion struct {
 	Expires  time.Time          `json:"expires"`
 }
 
+// sender is who may answer the question.
 func (q *storedQuestion) sender() Sender {
-	m := busMessage{Session: q.Session, Issuer: q.Issuer, Subject: q.Subject, Local: q.Local}
-	return m.sender()
+	if q.Local {
+		return Sender{q.Session, protocol.LocalPrincipal()}
+	}
+	return Sender{q.Session, protocol.Principal{Issuer: q.Issuer, Subject: q.Subject}}
 }
 
 // idKindRecord is the first byte of a record, as idKindQuestion is that of an id.
@@ -173,7 +186,7 @@ func (p *pendingQuestion) storeQuestion(ctx context.Context) *Error {
 	if !p.upstreamID.IsZero() {
 		record.ID = json.RawMessage(p.upstreamID.String())
 	}
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	data, err := jsonx.Encode(record)
 	var sealed string
@@ -181,12 +194,12 @@ func (p *pendingQuestion) storeQuestion(ctx context.Context) *Error {
 		sealed, err = r.opts.Keys.Seal(ctx, append([]byte{idKindRecord}, data...))
 	}
 	if err == nil {
-		ttl := r.opts.MaxTimeout + busTotalTime
+		ttl := r.opts.MaxTimeout + storeTotalTime
 		err = r.opts.Store.Put(ctx, storeKey(p.id), []byte(sealed), ttl)
 	}
 	if err != nil {
 		// Without the record an answer at another replica would get lost.
-		return retryLaterErrorOf(ReasonBus, err, r.opts.RetryAfter)
+		return retryLaterErrorOf(ReasonStore, err, r.opts.RetryAfter)
 	}
 	p.stored = true
 	return nil
@@ -309,17 +322,17 @@ func dispositionOfEnd(end []byte) Disposition {
 func retryStore(ctx context.Context, f func(context.Context) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, busTotalTime)
+		ctx, cancel = context.WithTimeout(ctx, storeTotalTime)
 		defer cancel()
 	}
 	for {
-		attempt, cancel := context.WithTimeout(ctx, busTimeout)
+		attempt, cancel := context.WithTimeout(ctx, storeTimeout)
 		err := f(attempt)
 		cancel()
 		if err == nil || errors.Is(err, ErrNoRecord) {
 			return err
 		}
-		if sleep.For(ctx, busInterval) != nil {
+		if sleep.For(ctx, storeInterval) != nil {
 			return fmt.Errorf("elicitation store: %w", err)
 		}
 	}
@@ -331,7 +344,7 @@ func (p *pendingQuestion) endStored(out outcome) outcome {
 	if !p.stored || out.resolved {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.call.ctx), busTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.call.ctx), storeTimeout)
 	defer cancel()
 	ended, err := p.router.opts.Store.End(ctx, storeKey(p.id), []byte(otherwiseEnd))
 	if err != nil || !strings.HasPrefix(string(ended), answeredEnd) {

@@ -2,6 +2,7 @@ package elicitation_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -240,7 +241,7 @@ func TestResolveRefuses(t *testing.T) {
 	store.fail.Store(1)
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
 	_, err := call.Offer(t.Context(), form("m"), nil, nil)
-	refused(t, err, elicitation.ReasonBus, protocol.CodeBusy,
+	refused(t, err, elicitation.ReasonStore, protocol.CodeBusy,
 		"The other replicas of the gateway cannot be reached")
 	call.End()
 	before := store.calls.Load()
@@ -306,4 +307,64 @@ func TestResolveRefusesARecordOfAnotherQuestion(t *testing.T) {
 	}
 	store.records[keys[0]], store.records[keys[1]] = first, second
 	b.wantResolved(s.Sender(), result(id, yes), elicitation.Accepted, resolvedYes)
+}
+
+// Only ids that the keys of the fleet have sealed are looked for in the store.
+func TestForeignIDsAskNoStore(t *testing.T) {
+	store := newMapStore()
+	owner := newRig(t, elicitation.Options{Store: store})
+	other := newRig(t, elicitation.Options{Store: store})
+	foreign := newRig(t, elicitation.Options{
+		Store: newMapStore(), Keys: fleetKeys(t, "elsewhere")})
+	s, offered, _ := owner.offered()
+	_, elsewhere, _ := foreign.offered()
+	good := strings.Trim(offered.Request().ID.String(), `"`)
+	flip := map[byte]string{'A': "B"}
+	changed := good[:40] + cmp.Or(flip[good[40]], "A") + good[41:]
+	sealed := func(plaintext string) protocol.ID {
+		text, err := fleetKeys(t, "k1").Seal(t.Context(), []byte(plaintext))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return protocol.StringID(text)
+	}
+	for name, id := range map[string]protocol.ID{
+		"another fleet": elsewhere.Request().ID,
+		"changed":       protocol.StringID(changed),
+		"cut":           protocol.StringID(good[:len(good)-4]),
+		"extended":      protocol.StringID(good + "AAAA"),
+		"too long":      sealed("\x01" + strings.Repeat("a", 48)),
+		"another kind":  sealed("\x02" + strings.Repeat("a", 16)),
+		"former format": protocol.StringID(strings.Repeat("0", 32)),
+		"number":        protocol.IntID(1),
+		"empty":         protocol.StringID(""),
+		"escapes":       protocol.StringID("\"\x00\n"),
+		"very long":     protocol.StringID(strings.Repeat("A", 1<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := store.calls.Load()
+			other.wantResolved(s.Sender(), result(id, yes), elicitation.Unknown, "")
+			if store.calls.Load() != before {
+				t.Error("the store was asked")
+			}
+		})
+	}
+	elsewhere.Cancel()
+	offered.Cancel()
+	owner.settled()
+}
+
+// Ids are opened with every key, so that keys rotate while questions are pending.
+func TestFleetKeysRotate(t *testing.T) {
+	store := newMapStore()
+	before := newRig(t, elicitation.Options{Store: store, Keys: fleetKeys(t, "k1", "k2")})
+	after := newRig(t, elicitation.Options{Store: store, Keys: fleetKeys(t, "k2", "k1")})
+	for asks, resolves := range map[*rig]*rig{before: after, after: before} {
+		s := asks.attach(elicitation.SessionInfo{ID: "s1"})
+		var outcome elicitation.Outcome
+		offered := asks.forwarded(s, &outcome)
+		resolves.wantResolved(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted,
+			`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":{"ok":true}}}`)
+		offered.Cancel()
+	}
 }

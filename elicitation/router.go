@@ -18,11 +18,11 @@ import (
 // It is the table of all sessions, calls, pending questions and URL elicitations. The
 // file of each of these types has what happens to it.
 type Router struct {
-	opts    Options
-	metrics *metrics
-	forms   *formCache
-	slots   slots
-	busName string // of this end of Options.Bus, or a random one
+	opts     Options
+	metrics  *metrics
+	forms    *formCache
+	slots    slots
+	forwards *replyForwards
 
 	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
@@ -58,15 +58,11 @@ type endedQuestion struct {
 	session   string
 	principal protocol.Principal
 	answered  bool
-	// attempt names the attempt of another replica that brought the reply, and invalid
-	// says what became of it.
-	attempt string
-	invalid bool
 }
 
-// New returns a router. It is an error when an option is out of range, a metric's
-// name is taken by something else, or the bus has another router. opts may be
-// nil. A router without sessions holds no goroutine and no timer.
+// New returns a router. It is an error when an option is out of range, or a metric's
+// name is taken by something else. opts may be nil. A router without sessions holds no
+// goroutine and no timer.
 func New(opts *Options) (*Router, error) {
 	var o Options
 	if opts != nil {
@@ -77,7 +73,7 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, forms: newFormCache(), slots: newSlots(&o),
+		opts: o, forms: newFormCache(), slots: newSlots(&o), forwards: newReplyForwards(),
 		sessions:  make(map[string]*Session),
 		upstreams: make(map[UpstreamKey]*upstreamConn),
 		questions: make(map[protocol.ID]*pendingQuestion),
@@ -89,15 +85,6 @@ func New(opts *Options) (*Router, error) {
 	}
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
-	}
-	r.busName = newID()
-	if o.Bus != nil {
-		if r.busName = o.Bus.Name(); !isOwnerName(r.busName) {
-			return nil, fmt.Errorf("elicitation options: Bus: %q is no name of a replica", r.busName)
-		}
-		if err := o.Bus.Listen(r.answerBusMessage); err != nil {
-			return nil, fmt.Errorf("elicitation options: Bus: %w", err)
-		}
 	}
 	return r, nil
 }
@@ -199,7 +186,7 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 	c.removeSharedLocked()
 	r.ended.Put(p.id, endedQuestion{
 		session: c.origin.Session.info.ID, principal: c.origin.Principal,
-		answered: out.replied, attempt: out.attempt, invalid: out.isInvalidReply(),
+		answered: out.replied,
 	})
 	if p.url != nil && !out.mayVisit() {
 		r.forgetURLLocked(p.url)
@@ -210,9 +197,7 @@ func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
 // lookUpQuestion returns the pending question with an id if it was put to the sender.
 // Otherwise it returns nil and what becomes of the reply; beside a question the
 // disposition means nothing.
-func (r *Router) lookUpQuestion(
-	from Sender, id protocol.ID, attempt string,
-) (*pendingQuestion, Disposition) {
+func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]
 	was, remembered := r.ended.Get(id)
@@ -221,7 +206,7 @@ func (r *Router) lookUpQuestion(
 	case p == nil && !remembered:
 		return nil, Unknown
 	case p == nil:
-		return nil, was.dispositionOf(from, attempt)
+		return nil, was.dispositionOf(from)
 	case p.call.origin.Session.info.ID != from.Session:
 		return nil, WrongSession
 	case p.call.origin.Principal != from.Principal:
@@ -230,16 +215,13 @@ func (r *Router) lookUpQuestion(
 	return p, Unknown
 }
 
-// dispositionOf is what becomes of a reply to a question that has ended. The attempt that
-// ended it may come again, because its answer was lost.
-func (q endedQuestion) dispositionOf(from Sender, attempt string) Disposition {
+// dispositionOf is what becomes of a reply to a question that has ended.
+func (q endedQuestion) dispositionOf(from Sender) Disposition {
 	switch {
 	case q.session != from.Session:
 		return WrongSession
 	case q.principal != from.Principal:
 		return WrongPrincipal
-	case q.answered && attempt != "" && attempt == q.attempt:
-		return dispositionOfReply(q.invalid)
 	case q.answered:
 		return Duplicate
 	}
@@ -269,10 +251,11 @@ func (r *Router) findQuestion(upstream UpstreamKey, id protocol.ID) *pendingQues
 }
 
 // Shutdown takes no more sessions, calls or questions, and waits for the
-// questions that are pending. When ctx ends first they are cancelled, and their
-// clients told; the error is then the cause of ctx. It returns a few seconds after
+// questions that are pending, and for replies on their way to other replicas. When ctx ends
+// first the questions are cancelled, and their clients told, and the replies are lost; the
+// error is then the cause of ctx. It returns a few seconds after
 // ctx has ended, whatever a transport, an audit sink or a callback is busy with. It
-// may be called again. The bus is left open: who opened it closes it.
+// may be called again.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.draining {
@@ -292,6 +275,9 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		r.cancelPending(&ending)
+	}
+	if cause := r.awaitForwards(ctx); err == nil {
+		err = cause
 	}
 	r.forgetAllURLs()
 	r.waitForWithdrawals(&ending)
@@ -325,7 +311,7 @@ func (r *Router) cancelPending(ending *sync.WaitGroup) {
 // take: a transport that ignores its context, or code of the host that does not return,
 // must not hold up the shutdown.
 func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
-	limit := time.NewTimer(busTimeout + withdrawTimeout)
+	limit := time.NewTimer(storeTimeout + withdrawTimeout)
 	defer limit.Stop()
 	select {
 	case <-r.idle:

@@ -87,7 +87,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			case i%4 == 2:
 				return errors.New("gone")
 			default:
-				router.HandleReply(ctx, s.Sender(), result(q.ID, `{"action":"accept","content":{"ok":true}}`))
+				router.HandleReply(s.Sender(), result(q.ID, `{"action":"accept","content":{"ok":true}}`))
 			}
 			if i%4 == 3 {
 				cancel()

@@ -22,7 +22,7 @@ func TestPauseClock(t *testing.T) {
 		sc.answer = func(q *protocol.Request) {
 			go func() {
 				time.Sleep(50 * time.Second)
-				r.HandleReply(context.Background(), s.Sender(), result(q.ID, yes))
+				r.HandleReply(s.Sender(), result(q.ID, yes))
 			}()
 		}
 		call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseTimeout: clock.Pause},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -55,10 +54,7 @@ type urlElicitation struct {
 	call     *Call
 	clientID string // the elicitationId that the client gets
 
-	// Guarded by router.mu.
-	expires   time.Time
-	claimed   bool               // on the bus
-	stopClaim context.CancelFunc // ends claimURL's attempts; nil before the first
+	expires time.Time // guarded by router.mu
 }
 
 type urlKey struct {
@@ -113,7 +109,6 @@ func (r *Router) rememberURLLocked(u *urlElicitation) *Error {
 		return nil
 	}
 	if old != nil {
-		u.claimed, old.claimed = u.claimed || old.claimed, false // it belongs to u now
 		r.forgetURLLocked(old)
 	}
 	urls := u.session.urls
@@ -134,7 +129,6 @@ func (r *Router) forgetURLLocked(u *urlElicitation) {
 	}
 	delete(r.urls, u.key)
 	u.session.urls.Delete(u.key)
-	r.releaseUnusedClaimLocked(u)
 }
 
 func (r *Router) forgetAllURLs() {
@@ -151,114 +145,23 @@ func (out outcome) mayVisit() bool {
 	return out.result != nil && out.result.Action == protocol.ActionAccept
 }
 
-const (
-	// urlClaimWait is how long a question waits until the completion of its URL can be
-	// reported to any replica. It goes out after that in any case: people need longer.
-	urlClaimWait = 100 * time.Millisecond
-	// urlClaimInterval is the time between two attempts to claim.
-	urlClaimInterval = time.Second
-)
-
-// claimURL tells the other replicas that the completion of a URL elicitation belongs to
-// this one. u may be nil. It waits urlClaimWait at most and goes on in the background, so
-// that no question depends on the directory of the bus.
-func (r *Router) claimURL(ctx context.Context, u *urlElicitation) {
-	if r.opts.Bus == nil || u == nil || u.key.upstream == "" {
-		return
-	}
-	r.mu.Lock()
-	if u.stopClaim != nil {
-		r.mu.Unlock()
-		return
-	}
-	var claiming context.Context
-	claiming, u.stopClaim = context.WithTimeout(context.WithoutCancel(ctx), urlTTL)
-	r.mu.Unlock()
-	claimed := make(chan struct{})
-	go func() {
-		defer close(claimed)
-		r.claimURLUntil(claiming, u)
-	}()
-	limit := time.NewTimer(urlClaimWait)
-	defer limit.Stop()
-	select {
-	case <-claimed:
-	case <-limit.C:
-	case <-ctx.Done():
-	}
-}
-
-// claimURLUntil tries to claim a URL elicitation until it has succeeded, another replica
-// turns out to own the key, or ctx ends.
-func (r *Router) claimURLUntil(ctx context.Context, u *urlElicitation) {
-	for {
-		attempt, cancel := context.WithTimeout(ctx, busTimeout)
-		err := r.opts.Bus.Claim(attempt, u.key.busKey(), urlTTL)
-		cancel()
-		if err == nil {
-			r.setClaimed(ctx, u)
-			return
-		}
-		if errors.Is(err, ErrClaimed) || errors.Is(err, ErrBusClosed) ||
-			sleep.For(ctx, urlClaimInterval) != nil {
-			return
-		}
-	}
-}
-
-// setClaimed records that a URL elicitation is claimed, and releases the claim when it is
-// not needed any more: ctx has ended then.
-func (r *Router) setClaimed(ctx context.Context, u *urlElicitation) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	u.claimed = true
-	if ctx.Err() != nil {
-		r.releaseUnusedClaimLocked(u)
-	}
-}
-
-// releaseUnusedClaimLocked releases the claim of a URL elicitation that is not stored,
-// unless one that is stored has the same key, and ends the attempts to claim it.
-func (r *Router) releaseUnusedClaimLocked(u *urlElicitation) {
-	if r.urls[u.key] == u {
-		return
-	}
-	if u.stopClaim != nil {
-		u.stopClaim()
-	}
-	if u.claimed && r.urls[u.key] == nil {
-		u.claimed = false
-		r.opts.Bus.Release(u.key.busKey()) // returns at once
-	}
-}
-
 // HandleURLCompletion takes a notifications/elicitation/complete that an
 // upstream sent on a connection. It is passed on, with the id that the client
 // knows, to the one session that got that URL, and to nobody else: on
 // SessionInfo.Notify, else on the stream of the call while it lasts. Accepted
 // means that the transport took it; an error, with Expired, that it did not.
+// A completion counts once: the URL elicitation is forgotten.
 //
-// On a [Bus] the replica that asked is found as well, when its connection has
-// the same key. This alone needs the directory of the bus: the id is the upstream's, and
-// does not name a replica. HandleURLCompletion tries as [Router.HandleReply] does.
+// The client is one of this router, where the connection of the upstream is. What no client
+// waits for is Unknown, and reported as [EventCompletionDropped].
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,
 ) (Disposition, error) {
-	key := urlKey{upstream, elicitationID}
-	d, err := r.completeURLLocally(ctx, key)
-	if d != Unknown || r.opts.Bus == nil || upstream == "" {
-		return d, err
-	}
-	return r.forwardURLCompletion(ctx, key)
-}
-
-// completeURLLocally notifies the client of a URL elicitation of this router. A
-// completion counts once: the URL elicitation is forgotten.
-func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Disposition, error) {
 	r.mu.Lock()
-	u := r.urls[key]
+	u := r.urls[urlKey{upstream, elicitationID}]
 	if u == nil {
 		r.mu.Unlock()
+		r.reportDroppedCompletion(upstream)
 		return Unknown, nil
 	}
 	expired := time.Now().After(u.expires)
@@ -346,15 +249,12 @@ func (c *Call) rememberRequiredURL(
 	if refused != nil {
 		return nil, refused
 	}
-	r.claimURL(ctx, u)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	refused = c.checkUsableLocked()
-	if refused == nil {
+	if refused = c.checkUsableLocked(); refused == nil {
 		refused = r.rememberURLLocked(u)
 	}
 	if refused != nil {
-		r.releaseUnusedClaimLocked(u)
 		return nil, refused
 	}
 	return u, nil

@@ -365,10 +365,7 @@ func TestURLAnswersHaveNoContent(t *testing.T) {
 
 // Two sessions that are sent to one elicitationId at the same moment: one is.
 func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
-	hub := elicitation.NewHub()
-	mine, theirs := hub.Bus(), hub.Bus()
-	r := newRig(t, elicitation.Options{Bus: mine})
-	other := newRig(t, elicitation.Options{Bus: theirs})
+	r := newRig(t, elicitation.Options{})
 	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}),
 		r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
 	pause := func() func() {
@@ -387,43 +384,6 @@ func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
 	refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 		"Invalid elicitation request: elicitationId is in use")
-	other.wantCompletion("up", "1", elicitation.Accepted) // its place on the bus is kept
+	r.wantCompletion("up", "1", elicitation.Accepted) // that of the first
 	r.settled()
-}
-
-// A visit that is refused in the end, or asked for twice at once, leaves the bus
-// as it should be.
-func TestURLClaimsOnTheBus(t *testing.T) {
-	const url = "https://id.example/"
-	hub := elicitation.NewHub()
-	mine, theirs := hub.Bus(), hub.Bus()
-	r := newRig(t, elicitation.Options{Bus: mine})
-	other := newRig(t, elicitation.Options{Bus: theirs})
-	ask := func(r *rig, id string, pause func(*elicitation.Call)) error {
-		s := r.attach(elicitation.SessionInfo{Notify: &screen{t: t}})
-		var call *elicitation.Call
-		clock := func() func() { pause(call); return func() {} }
-		call = r.begin(elicitation.Origin{Session: s, PauseTimeout: clock},
-			elicitation.ViaFrames(r.answers(s, `{"action":"accept"}`)), "up")
-		_, err := call.Elicit(t.Context(), urlQuestion("m", url, id), nil)
-		return err
-	}
-	if err := ask(r, "1", (*elicitation.Call).End); !errors.Is(err, elicitation.ReasonNoSession) {
-		t.Fatal(err)
-	}
-	if err := ask(other, "1", func(*elicitation.Call) {}); err != nil {
-		t.Errorf("the claim of a visit that was never made is kept: %v", err)
-	}
-	nested := false
-	if err := ask(r, "2", func(c *elicitation.Call) {
-		if !nested {
-			nested = true
-			if _, err := c.Elicit(t.Context(), urlQuestion("m", url, "2"), nil); err != nil {
-				t.Error(err)
-			}
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	other.wantCompletion("up", "2", elicitation.Accepted)
 }

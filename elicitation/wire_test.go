@@ -65,7 +65,7 @@ func (w *wired) reply(frame string) {
 			w.t.Error(err)
 			return
 		}
-		w.HandleReply(context.Background(), w.session.Sender(), m.(*protocol.Response))
+		w.HandleReply(w.session.Sender(), m.(*protocol.Response))
 	}
 }
 

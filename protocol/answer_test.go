@@ -37,7 +37,9 @@ func TestDecodeElicitResult(t *testing.T) {
 		{`{"action":null}`, "", ``},
 		{`{"action":true}`, "", ``},
 		{`{"action":["accept"]}`, "", ``},
-		{`{"action":"accept","content":null}`, "", ``},
+		{`{"action":"accept","content":null}`, "accept", ``}, // as without content
+		{`{"action":"decline","content":null,"_meta":null}`, "decline", ``},
+		{`{"action":"cancel","content":null}`, "cancel", ``},
 		{`{"action":"accept","content":[]}`, "", ``},
 		{`{"action":"accept","content":"{}"}`, "", ``},
 		{`{"action":"accept","content":{"a":1,"a":2}}`, "", ``},

@@ -130,7 +130,7 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 }
 
 // DecodeElicitResult reads the answer to an elicitation. The action must be
-// one of the three, and the content of an accept an object or absent.
+// one of the three, and the content of an accept an object, or null or absent.
 func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	r := &ElicitResult{}
 	var content []byte
@@ -139,7 +139,7 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 		case "action":
 			return actionMember(&r.Action, key, value)
 		case "content":
-			content = value
+			content = orAbsent(value) // in an answer it is no list
 		case "_meta":
 			return objectMember(&r.Meta, key, value)
 		}

@@ -155,7 +155,12 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 // The strict list: what safety depends on is refused in every spelling but its own, in both
 // directions.
 func TestStrictMembers(t *testing.T) {
-	deep := strings.Repeat(`[`, 100) + strings.Repeat(`]`, 100)
+	var deep []string
+	for _, level := range []string{`[|]`, `{"a":|}`, `[1,|]`, `[|,1]`, `{"a":1,"b":|}`, "[ |\n]",
+		`{"":|}`, `[{"a":|}]`, `{"a":[|]}`, `[[],|]`} {
+		open, end, _ := strings.Cut(level, "|")
+		deep = append(deep, strings.Repeat(open, 100)+`{}`+strings.Repeat(end, 100))
+	}
 	notText := []string{`null`, `5`, `5.0`, `true`, `false`, `[]`, `["s"]`, `{}`, `{"s":"s"}`, `-0`}
 	notObject := []string{`null`, `5`, `"x"`, `true`, `false`, `[]`, `[{}]`, `""`, `0.0`, `"{}"`}
 	notAction := []string{`null`, `""`, `"ACCEPT"`, `"accepted"`, `" accept"`, `"yes"`, `true`, `1`,
@@ -192,8 +197,9 @@ func TestStrictMembers(t *testing.T) {
 		{"UTF-8, server", `{"name":"%s"}`, tool, notUTF8},
 		{"UTF-8, client", `{"content":[{"type":"text","text":"%s"}]}`, result, notUTF8},
 		{"UTF-8, answer", `{"action":"accept","content":{"a":"%s"}}`, answer, notUTF8},
-		{"depth, server", `{"name":"t","arguments":{"a":%s}}`, tool, []string{deep}},
-		{"depth, client", `{"content":[],"structuredContent":%s}`, result, []string{deep}},
+		{"depth, server", `{"name":"t","arguments":{"a":%s}}`, tool, deep},
+		{"depth, answer", `{"action":"accept","content":{"a":%s}}`, answer, deep},
+		{"depth, client", `{"content":[],"structuredContent":%s}`, result, deep},
 		{"requestState, client", `{"resultType":"input_required","requestState":%s}`, result,
 			notText},
 		{"inputRequests", `{"resultType":"input_required","inputRequests":%s}`, result, notObject},

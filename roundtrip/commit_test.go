@@ -134,7 +134,15 @@ func TestOnCommitPanics(t *testing.T) {
 // unwriting is a guard that claims and records nothing.
 type unwriting struct{ *store.MemoryGuard }
 
-func (unwriting) Commit(context.Context, string, []byte) error { return errors.New("no space") }
+func (g unwriting) Claim(ctx context.Context, id, owner string, print [32]byte,
+	until time.Time) (store.Claim, error) {
+	claim, err := g.MemoryGuard.Claim(ctx, id, owner, print, until)
+	return unwritten{claim}, err
+}
+
+type unwritten struct{ store.Claim }
+
+func (unwritten) Commit(context.Context, []byte) error { return errors.New("no space") }
 
 // TestOnCommitWithoutRecord: the client gets the outcome all the same, so what
 // belongs to it happens, once; the state is spent.

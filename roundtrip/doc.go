@@ -140,11 +140,9 @@
 //		progress to the caller of a call that waits, first after 2 s; it ends nothing
 //	middleware.Timeout                    60 s
 //		work alone: the clock stands still while the call waits; the handler's context ends
-//	natsguard.Options.Timeout             5 s
-//		the claim of a state with its answers; the request is refused
-//	natsguard.Options.Longest             25 h
-//		how far ahead a state may expire; one that expires later is refused, so keep it
-//		above FlowTTL
+//	store.Lease                           2 min
+//		how long a claim of a guard counts as running when nobody renews it; then copies of
+//		its request are told that the outcome is not known
 //
 // In the transport of the server:
 //
@@ -175,7 +173,7 @@
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen; it goes to the upstream
 //	elicitation.Options.MaxTimeout        10 min
-//		the same, whatever extends it
+//		the same, whatever extends it; and an answer that waits for another replica
 //	elicitation.Options.DeliveryTimeout   10 s
 //		until the client's transport has taken the question; the question fails
 //	elicitation.Options.Heartbeat         15 s
@@ -192,15 +190,9 @@
 //		outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
 //		until the upstream says that it is completed; the client is not told any more
-//	reaching another replica              30 s
-//		a reply that arrived at another replica than asked gets an error; less, if the
-//		host's context ends earlier
-//	natsbus.Options.Timeout               5 s
-//		a look into the directory, for a reply that arrived at another replica; it gets an error
-//	natsbus.Options.Lease                 10 s
-//		a replica that NATS has lost; a reply that arrives at another is not carried to it
-//	natsbus.Options.Grace                 500 ms
-//		the search for such a replica while its lease stands; the reply gets an error
+//	reaching the store of questions       30 s
+//		a reply that Router.Resolve looks up gets an error; less, if the host's context
+//		ends earlier
 //	questions over mcp-go's HTTP client   30 s
 //		one question of an upstream; mcp-go ends it, and Options.Timeout cannot extend that
 //

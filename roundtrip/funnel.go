@@ -108,11 +108,11 @@ type exchange struct {
 	arrived Call // what call points to
 	first   run  // the first run: one piece of memory a request
 
-	runs      int32    // how many runs were opened
-	digested  bool     // arguments is known
-	started   bool     // the handler was started
-	arguments [32]byte // digest, once it is needed
-	claimID   string   // id of the claim with the guard, empty if none
+	runs      int32     // how many runs were opened
+	digested  bool      // arguments is known
+	started   bool      // the handler was started
+	arguments [32]byte  // digest, once it is needed
+	held      heldClaim // the claim with the guard
 
 	retriable  bool // the claim is given up although the handler started
 	unrecorded bool // what goes out is no outcome

@@ -33,18 +33,16 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	if guard == nil {
 		return nil, nil
 	}
-	if pool, ok := guard.(reserver); ok && r.call.Authenticates {
-		pool.ReserveForAuthenticated()
-	}
+	r.reserveRoom(guard)
 	// Of what the state says and not of its text: a Sealer that accepts two
 	// spellings of a token must not make two states of one.
 	sum := sha256.Sum256(plaintext)
 	id := string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, owner.Digest(r.call.Principal), claims.Fingerprint(r.responses),
+	claim, err := guard.Claim(ctx, id, owner.Digest(r.call.Principal), claims.Fingerprint(r.responses),
 		c.Expires.Add(clockSkew))
 	if err == nil {
-		r.claimID = id
+		r.holdClaim(ctx, claim)
 		return nil, nil
 	}
 	spent, ok := errors.AsType[*store.SpentError](err)
@@ -75,6 +73,13 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 // A reserver is a guard or a store that shares its room among those who use it.
 type reserver interface{ ReserveForAuthenticated() }
 
+// reserveRoom tells a guard or a store that callers can authenticate, if they can.
+func (e *exchange) reserveRoom(pool any) {
+	if pool, ok := pool.(reserver); ok && e.call.Authenticates {
+		pool.ReserveForAuthenticated()
+	}
+}
+
 // copyRetryAfter is when to send such a copy again: most rounds take less.
 const copyRetryAfter = time.Second
 
@@ -90,7 +95,7 @@ func refuseCopy() *protocol.Error {
 // error says that nothing is known to have happened. A handler that found scopes lacking says that
 // nothing has: the client comes back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if e.claimID == "" || e.unrecorded {
+	if !e.held.isHeld() || e.unrecorded {
 		return
 	}
 	if err != nil {
@@ -116,16 +121,16 @@ func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
 // client may have gone, so the context is not cancelled with the call's: the guard must learn
 // that the state is spent.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
-	id, guard := e.claimID, e.funnel.opts.Guard
-	if e.claimID = ""; id == "" {
+	claim := e.held.letGo()
+	if claim == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
 	if outcome == nil && (!e.started || e.retriable) {
-		e.observeStore(ctx, guard.Release(ctx, id), resourceGuard, "release")
+		e.observeStore(ctx, claim.Release(ctx), resourceGuard, "release")
 		return
 	}
-	e.observeStore(ctx, guard.Commit(ctx, id, outcome), resourceGuard, "commit")
+	e.observeStore(ctx, claim.Commit(ctx, outcome), resourceGuard, "commit")
 }
 
 // The resources of [event.StoreFailed].
@@ -188,7 +193,7 @@ func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result
 // failedByCutOff reports whether the request ended while its state was claimed, and what the
 // handler returned says no more than that.
 func (r *run) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
-	if r.claimID == "" || ctx.Err() == nil {
+	if !r.held.isHeld() || ctx.Err() == nil {
 		return false
 	}
 	text := ""

@@ -189,24 +189,32 @@ func TestGuardOneWinner(t *testing.T) {
 
 // fakeGuard notes what it is asked, and fails where told to.
 type fakeGuard struct {
-	claim, commit error
-	log           []string
-	until         time.Time
+	claim, renew, commit error
+	log                  []string
+	until                time.Time
 }
 
-func (g *fakeGuard) Claim(_ context.Context, id, _ string, _ [32]byte, until time.Time) error {
+func (g *fakeGuard) Claim(_ context.Context, _, _ string, _ [32]byte, until time.Time) (
+	store.Claim, error) {
 	g.log = append(g.log, "claim")
 	g.until = until
-	return g.claim
+	return (*fakeClaim)(g), g.claim
 }
 
-func (g *fakeGuard) Commit(ctx context.Context, _ string, outcome []byte) error {
-	g.log = append(g.log, fmt.Sprintf("commit %s %v", outcome, ctx.Err()))
-	return g.commit
+type fakeClaim fakeGuard
+
+func (c *fakeClaim) Renew(context.Context) error {
+	c.log = append(c.log, "renew")
+	return c.renew
 }
 
-func (g *fakeGuard) Release(context.Context, string) error {
-	g.log = append(g.log, "release")
+func (c *fakeClaim) Commit(ctx context.Context, outcome []byte) error {
+	c.log = append(c.log, fmt.Sprintf("commit %s %v", outcome, ctx.Err()))
+	return c.commit
+}
+
+func (c *fakeClaim) Release(context.Context) error {
+	c.log = append(c.log, "release")
 	return nil
 }
 
@@ -266,6 +274,79 @@ func TestGuardCommit(t *testing.T) {
 	if e := one[event.StoreFailed](t, c.events); e.Resource != "guard" || e.Operation != "commit" {
 		t.Errorf("reported %+v", e)
 	}
+}
+
+// TestClaimsAreRenewed while the handler runs, and not any more: what takes longer than a lease
+// is told to run, by a guard that can be asked, and an answer of the guard ends nothing.
+func TestClaimsAreRenewed(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		fails error
+		want  string
+	}{
+		"a short run": {store.Lease/3 - time.Second, nil, "[claim commit]"},
+		"a long run":  {store.Lease, nil, "[claim renew renew commit]"},
+		"a guard that is down": {store.Lease, errors.New("the store is down"),
+			"[claim renew renew commit]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				guard := &fakeGuard{renew: c.fails}
+				client := newClient(t, roundtrip.Options{Guard: guard},
+					func(ctx context.Context) (protocol.Result, error) {
+						if roundtrip.RoundOf(ctx).Number == 1 {
+							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+						}
+						time.Sleep(c.takes - time.Second)
+						return say("done")
+					})
+				client.ask("k")
+				if got := client.answer("k", accepted).done(); got != "done" {
+					t.Errorf("got %q", got)
+				}
+				time.Sleep(store.Lease)
+				for i, entry := range guard.log {
+					guard.log[i], _, _ = strings.Cut(entry, " ")
+				}
+				if got := fmt.Sprint(guard.log); got != c.want {
+					t.Errorf("the guard was asked %s, want %s", got, c.want)
+				}
+				failed := all[event.StoreFailed](client.events)
+				if (c.fails != nil) != (len(failed) == 2 && failed[0].Operation == "renew") {
+					t.Errorf("reported %+v", failed)
+				}
+			})
+		})
+	}
+}
+
+// TestCopiesOfALongRun are told that it runs, however long it takes, and get its outcome then.
+func TestCopiesOfALongRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *client
+		c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
+			func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.RoundOf(ctx).Number == 1 {
+					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+				}
+				call := c.call
+				for range 3 {
+					time.Sleep(store.Lease)
+					_, err := c.funnel.Do(t.Context(), call, c.handler)
+					if wire, ok := protocol.AsError(err); !ok || wire.Code != protocol.CodeBusy {
+						t.Errorf("a copy got %v", err)
+					}
+				}
+				return say("done")
+			})
+		c.ask("k")
+		retry := c.call
+		c.answer("k", accepted).done()
+		c.call = retry
+		if got := c.answer("k", accepted).done(); got != "done" {
+			t.Errorf("a copy afterwards got %q", got)
+		}
+	})
 }
 
 // TestGuardAfterScopesLack gives the claim up: the client comes back with a larger grant.

@@ -558,23 +558,34 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 // countingGuard counts what a guard is asked.
 type countingGuard struct {
 	store.Guard
-	claims, commits, releases int
+	claims, renewals, commits, releases int
 }
 
 func (g *countingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
-	until time.Time) error {
+	until time.Time) (store.Claim, error) {
 	g.claims++
-	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
+	claim, err := g.Guard.Claim(ctx, id, owner, fingerprint, until)
+	return countedClaim{claim, g}, err
 }
 
-func (g *countingGuard) Commit(ctx context.Context, id string, outcome []byte) error {
-	g.commits++
-	return g.Guard.Commit(ctx, id, outcome)
+type countedClaim struct {
+	store.Claim
+	guard *countingGuard
 }
 
-func (g *countingGuard) Release(ctx context.Context, id string) error {
-	g.releases++
-	return g.Guard.Release(ctx, id)
+func (c countedClaim) Renew(ctx context.Context) error {
+	c.guard.renewals++
+	return c.Claim.Renew(ctx)
+}
+
+func (c countedClaim) Commit(ctx context.Context, outcome []byte) error {
+	c.guard.commits++
+	return c.Claim.Commit(ctx, outcome)
+}
+
+func (c countedClaim) Release(ctx context.Context) error {
+	c.guard.releases++
+	return c.Claim.Release(ctx)
 }
 
 // TestLegacyGuard: what does not leave the call is not there twice, so nobody

@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,49 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 			t.Errorf("after an hour: %s", got)
 		}
 	})
+}
+
+// TestAnonymousCallersLeaveRoomFromTheStart: where callers can authenticate the first who does
+// finds room in the guard and in the store, whatever anonymous ones did before.
+func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
+	for name, make := range map[string]func() roundtrip.Options{
+		"guard": func() roundtrip.Options {
+			return roundtrip.Options{Guard: store.NewMemoryGuard(8)}
+		},
+		"store": func() roundtrip.Options {
+			return roundtrip.Options{StateStore: store.NewMemoryStateStore(8), MaxStateBytes: 250}
+		},
+	} {
+		for _, authenticates := range []bool{true, false} {
+			opts := make()
+			use := func(who protocol.Principal) error {
+				c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
+					if _, err := reasonOf(ctx, "why"); err != nil {
+						return ask(roundtrip.WithState(strings.Repeat("x", 250)))
+					}
+					return say("done")
+				})
+				c.call.Principal, c.call.Authenticates = who, authenticates
+				if _, err := c.send(); err != nil {
+					return err
+				}
+				_, err := c.answer("why", form("a reason")).send()
+				return err
+			}
+			served := 0
+			for range 8 {
+				if use(protocol.Principal{}) == nil {
+					served++
+				}
+			}
+			err := use(ann)
+			if want := map[bool]int{true: 6, false: 8}[authenticates]; served != want ||
+				(err == nil) != authenticates {
+				t.Errorf("%s, callers can authenticate %v: %d anonymous ones are served, and the "+
+					"first other gets %v", name, authenticates, served, err)
+			}
+		}
+	}
 }
 
 // TestAReplayNeedsNoRoom: that a guard is full does not keep an outcome from who

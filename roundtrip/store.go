@@ -39,6 +39,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	rand.Read(handle[1:])
 	id, box := deriveStoreKey(e.call.Principal, handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
+	e.reserveRoom(e.funnel.opts.StateStore)
 	// A replica whose clock is behind accepts the state for a little longer.
 	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(e.call.Principal), data,
 		c.Expires.Add(clockSkew)); err != nil {

@@ -71,7 +71,10 @@ func TestProgress(t *testing.T) {
 		{"empty string", `""`, false},
 		{"large", `9007199254740993`, false},
 		{"none", ``, false},
+		{"fraction of zero", `1.0`, false}, // goes back as it came
+		{"exponent", `1e2`, false},
 		{"fraction", `1.5`, true},
+		{"exponent that is too large", `1e400`, true},
 		{"object", `{}`, true},
 		{"boolean", `true`, true},
 	}

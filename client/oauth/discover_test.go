@@ -12,10 +12,12 @@ import (
 // TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,
 // and the one before its path is wrong. That at the root is not asked for.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
-	for fault, want := range map[oauthtest.ResourceFault]wantedError{
-		oauthtest.ResourceForeign: resourceError, oauthtest.ResourceParent: resourceError,
-		oauthtest.ServersEmpty: metadataError, oauthtest.ResourceHTML: metadataError,
-		oauthtest.ResourceUnavailable: metadataError, oauthtest.ResourceRedirected: metadataError,
+	for fault, want := range map[oauthtest.Fault]wantedError{
+		"resource of somebody else": resourceError, "resource is a parent path": resourceError,
+		"empty list of authorization servers": metadataError,
+		"resource metadata is a page":         metadataError,
+		"resource metadata fails with 503":    metadataError,
+		"resource metadata redirects":         metadataError,
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true})

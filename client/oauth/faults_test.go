@@ -124,17 +124,28 @@ func quickIf(fault string) func(o *oauth.Options) {
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	for fault, want := range map[oauthtest.Fault]wantedError{
-		oauthtest.IssuerSlash: issuerError, oauthtest.IssuerCase: issuerError,
-		oauthtest.IssuerPort: issuerError, oauthtest.IssuerForeign: issuerError,
-		oauthtest.NoPKCE: metadataError, oauthtest.PlainPKCE: metadataError,
-		oauthtest.ScriptEndpoint: metadataError, oauthtest.FileEndpoint: metadataError,
-		oauthtest.PlainEndpoint: metadataError, oauthtest.LinkLocalEndpoint: metadataError,
-		oauthtest.UserinfoEndpoint: metadataError, oauthtest.FragmentEndpoint: metadataError,
-		oauthtest.NoAuthorize: metadataError, oauthtest.NoToken: metadataError,
-		oauthtest.MetadataRedirected: metadataError, oauthtest.MetadataOversize: metadataError,
-		oauthtest.MetadataDuplicate: metadataError, oauthtest.MetadataTypes: metadataError,
-		oauthtest.MetadataDeep: metadataError, oauthtest.MetadataHTML: metadataError,
-		oauthtest.MetadataFails: metadataError, oauthtest.MetadataHangs: metadataError,
+		"issuer with a slash more":                  issuerError,
+		"issuer in other letters":                   issuerError,
+		"issuer of another port":                    issuerError,
+		"issuer of somebody else":                   issuerError,
+		"no code challenge methods":                 metadataError,
+		"plain code challenges only":                metadataError,
+		"authorization endpoint is javascript":      metadataError,
+		"authorization endpoint is a file":          metadataError,
+		"token endpoint without TLS":                metadataError,
+		"token endpoint at a link-local address":    metadataError,
+		"token endpoint with a password in its URL": metadataError,
+		"authorization endpoint with a fragment":    metadataError,
+		"no authorization endpoint":                 metadataError,
+		"no token endpoint":                         metadataError,
+		"metadata redirects":                        metadataError,
+		"metadata too large":                        metadataError,
+		"metadata with a member twice":              metadataError,
+		"metadata of wrong types":                   metadataError,
+		"metadata nested too deep":                  metadataError,
+		"metadata is a page":                        metadataError,
+		"metadata fails with 503":                   metadataError,
+		"metadata does not answer":                  metadataError,
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
@@ -155,19 +166,31 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 }
 
 func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
-	for fault, want := range map[oauthtest.ResourceFault]wantedError{
-		oauthtest.ResourceForeign: resourceError, oauthtest.ResourceSlash: resourceError,
-		oauthtest.ResourceParent: resourceError, oauthtest.ResourceCase: resourceError,
-		oauthtest.ResourcePort: resourceError, oauthtest.ResourceMissing: resourceError,
-		oauthtest.ServersMissing: metadataError, oauthtest.ServersEmpty: metadataError,
-		oauthtest.ServersTypes: metadataError, oauthtest.ServersMany: metadataError,
-		oauthtest.ServerScript: metadataError, oauthtest.ServerPlain: metadataError,
-		oauthtest.ServerLinkLocal: metadataError, oauthtest.ServerQuery: metadataError,
-		oauthtest.ResourceRedirected: metadataError, oauthtest.ResourceOversize: metadataError,
-		oauthtest.ResourceDuplicate: metadataError, oauthtest.ResourceDeep: metadataError,
-		oauthtest.ResourceHTML: metadataError, oauthtest.ResourceUnavailable: metadataError,
-		oauthtest.ResourceHangs: metadataError, oauthtest.MetadataElsewhere: metadataError,
-		oauthtest.MetadataLinkLocal: metadataError, oauthtest.MetadataScript: metadataError,
+	for fault, want := range map[oauthtest.Fault]wantedError{
+		"resource of somebody else":                    resourceError,
+		"resource with a slash more":                   resourceError,
+		"resource is a parent path":                    resourceError,
+		"resource in other letters":                    resourceError,
+		"resource of another port":                     resourceError,
+		"no resource":                                  resourceError,
+		"no authorization servers":                     metadataError,
+		"empty list of authorization servers":          metadataError,
+		"authorization servers of a wrong type":        metadataError,
+		"a thousand authorization servers":             metadataError,
+		"authorization server is javascript":           metadataError,
+		"authorization server without TLS":             metadataError,
+		"authorization server at a link-local address": metadataError,
+		"authorization server with a query":            metadataError,
+		"resource metadata redirects":                  metadataError,
+		"resource metadata too large":                  metadataError,
+		"resource metadata with a member twice":        metadataError,
+		"resource metadata nested too deep":            metadataError,
+		"resource metadata is a page":                  metadataError,
+		"resource metadata fails with 503":             metadataError,
+		"resource metadata does not answer":            metadataError,
+		"metadata of another origin":                   metadataError,
+		"metadata at a link-local address":             metadataError,
+		"metadata address is javascript":               metadataError,
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
@@ -188,10 +211,10 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 // TestCallbackThatIsNotTheAnswer: a page that is not the answer to the login is refused, and its
 // code is never sent to the authorization server.
 func TestCallbackThatIsNotTheAnswer(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{oauthtest.IssMissing, oauthtest.IssForeign,
-		oauthtest.IssSlash, oauthtest.IssTwice, oauthtest.IssUnexpected, oauthtest.StateMissing,
-		oauthtest.StateWrong, oauthtest.StateTwice, oauthtest.CodeMissing, oauthtest.CodeTwice,
-		oauthtest.CodeAndError, oauthtest.ErrorForeign} {
+	for _, fault := range []oauthtest.Fault{"advertised iss missing", "iss of somebody else",
+		"iss with a slash more", "iss twice", "foreign iss and not advertised", "state missing",
+		"state wrong", "state twice", "code missing", "code twice",
+		"code and error", "error with foreign iss"} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
 			s.as.Misbehave(fault)
@@ -214,11 +237,13 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 
 // TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept.
 func TestTokenAnswerThatIsRefused(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{oauthtest.TokenTypeOther, oauthtest.NoTokenType,
-		oauthtest.ExpiryText, oauthtest.ExpiryNegative, oauthtest.NoAccessToken,
-		oauthtest.TokenControl, oauthtest.TokenOversize, oauthtest.TokenDuplicate,
-		oauthtest.TokenHTML, oauthtest.TokenFails, oauthtest.TokenHangs, oauthtest.TokenRedirects,
-		oauthtest.InvalidClient} {
+	for _, fault := range []oauthtest.Fault{"token of another type", "token without a type",
+		"expires_in is a text", "expires_in is negative", "no access token",
+		"access token with a line break", "token answer too large",
+		"token answer with a member twice",
+		"token answer is a page", "token endpoint fails with 503", "token endpoint does not answer",
+		"token endpoint redirects",
+		"invalid_client"} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
 			s.as.Misbehave(fault)
@@ -234,7 +259,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			s.as.Behave()
 			noError.check(t, s.call(t.Context(), source, "search"))
 			registered := 1 // a registration is forgotten when it is not known any more
-			if fault == oauthtest.InvalidClient {
+			if fault == "invalid_client" {
 				registered = 2
 			}
 			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: registered})
@@ -243,8 +268,8 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 }
 
 func TestWhatIsLegalLogsIn(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{oauthtest.QueryEndpoint, oauthtest.UnadvertisedIss,
-		oauthtest.NoExpiry, oauthtest.NoScope} {
+	for _, fault := range []oauthtest.Fault{"authorization endpoint with a query (legal)", "iss is sent and not advertised (legal)",
+		"token without expires_in (legal)", "token without scope (legal)"} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
 			s.as.Misbehave(fault)
@@ -254,9 +279,9 @@ func TestWhatIsLegalLogsIn(t *testing.T) {
 }
 
 func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{oauthtest.RegistrationRefused,
-		oauthtest.RegistrationFails, oauthtest.RegistrationHTML, oauthtest.RegistrationNoID,
-		oauthtest.RegistrationMethod} {
+	for _, fault := range []oauthtest.Fault{"registration: invalid_client_metadata",
+		"registration: 503", "registration: a page", "registration: no client_id",
+		"registration: unknown authentication method"} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
 			s.as.Misbehave(fault)
@@ -278,15 +303,15 @@ func TestRefreshThatFails(t *testing.T) {
 		first, later wantedError
 		logins       int
 	}{
-		oauthtest.RefreshInvalidGrant: {noError, noError, 2},
-		oauthtest.RefreshOtherError:   {retryable, noError, 1},
-		oauthtest.RefreshFails:        {retryable, noError, 1},
-		oauthtest.RefreshLimited:      {retryable, noError, 1},
-		oauthtest.RefreshHTML:         {retryable, noError, 1},
-		oauthtest.RefreshHangs:        {retryable, noError, 1},
-		oauthtest.RefreshLost:         {retryable, noError, 2}, // the old token is used up
-		oauthtest.TokenFails:          {retryable, noError, 1},
-		oauthtest.TokenDuplicate:      {retryable, noError, 2}, // the same
+		"refresh: invalid_grant":                   {noError, noError, 2},
+		"refresh: an error of no standard":         {retryable, noError, 1},
+		"refresh: 503":                             {retryable, noError, 1},
+		"refresh: 429 with Retry-After":            {retryable, noError, 1},
+		"refresh: a page with 200":                 {retryable, noError, 1},
+		"refresh: no answer":                       {retryable, noError, 1},
+		"refresh: answer lost once after rotation": {retryable, noError, 2}, // the old token is used up
+		"token endpoint fails with 503":            {retryable, noError, 1},
+		"token answer with a member twice":         {retryable, noError, 2}, // the same
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
@@ -298,7 +323,7 @@ func TestRefreshThatFails(t *testing.T) {
 			want.first.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
 			failed, ok := errors.AsType[*oauth.TokenError](err)
-			if fault == oauthtest.RefreshLimited && (!ok ||
+			if fault == "refresh: 429 with Retry-After" && (!ok ||
 				failed.RetryAfter != oauthtest.RetryAfter*time.Second) {
 				t.Errorf("got %v, want a time to try again", err)
 			}
@@ -323,8 +348,8 @@ func TestRegistrationThatIsForgotten(t *testing.T) {
 }
 
 func TestChallengesOfAllShapesStepUp(t *testing.T) {
-	for _, fault := range []oauthtest.ResourceFault{oauthtest.SeveralSchemes,
-		oauthtest.SeveralHeaders, oauthtest.QuotedCommas} {
+	for _, fault := range []oauthtest.Fault{"several schemes in one header (legal)",
+		"several headers (legal)", "commas in quotes (legal)"} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, nil)
 			s.resource.Misbehave(fault)
@@ -336,7 +361,7 @@ func TestChallengesOfAllShapesStepUp(t *testing.T) {
 // TestServerThatWantsMoreForEver: after the login and one for more scopes there is no other.
 func TestServerThatWantsMoreForEver(t *testing.T) {
 	s := newSite(t, nil, nil)
-	s.resource.Misbehave(oauthtest.InsufficientForEver)
+	s.resource.Misbehave("insufficient_scope for ever")
 	source := s.person(t, nil)
 	for range 3 {
 		wantedError{"a ScopeError", isA[*oauth.ScopeError]}.check(t,
@@ -351,7 +376,7 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 	source := s.person(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	n := 0
-	s.resource.Misbehave(oauthtest.InsufficientForEver)
+	s.resource.Misbehave("insufficient_scope for ever")
 	s.resource.Challenge(func(_ int, right string) []string {
 		n++
 		return []string{`Bearer error="insufficient_scope", scope="more` + strings.Repeat("!", n) +

@@ -31,7 +31,7 @@ func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
 // TestServerThatRefusesEveryToken: there is one login, and then an error without one.
 func TestServerThatRefusesEveryToken(t *testing.T) {
 	s := newSite(t, nil, nil)
-	s.resource.Misbehave(oauthtest.UnauthorizedForEver)
+	s.resource.Misbehave("401 for ever")
 	source := s.source(t, nil)
 	for range 3 {
 		err := s.call(t.Context(), source, "search")
@@ -114,8 +114,8 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 // TestChallengesThatSayNothing: the metadata is where it is without them, and a 403 is no reason
 // for a login.
 func TestChallengesThatSayNothing(t *testing.T) {
-	for _, fault := range []oauthtest.ResourceFault{oauthtest.NoChallenge,
-		oauthtest.BrokenChallenge} {
+	for _, fault := range []oauthtest.Fault{"no challenge",
+		"challenge that ends in a quote"} {
 		t.Run(string(fault), func(t *testing.T) {
 			s := newSite(t, nil, &oauthtest.ResourceOptions{Supported: []string{"read"},
 				Scopes: []string{"read"}, Need: func(_, target string) []string {
@@ -139,7 +139,7 @@ func TestChallengesThatSayNothing(t *testing.T) {
 // TestForbiddenWithoutACode: the error says that the code is missing, and nobody has to log in.
 func TestForbiddenWithoutACode(t *testing.T) {
 	s := newSite(t, nil, nil)
-	s.resource.Misbehave(oauthtest.ForbiddenWithoutCode)
+	s.resource.Misbehave("403 without an error code")
 	source := s.person(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	err := s.call(t.Context(), source, "write")

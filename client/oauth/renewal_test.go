@@ -198,7 +198,7 @@ func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 		shared(o)
 		o.Observe = func(e oauth.Event) { refreshed <- e.Err }
 	})
-	s.as.Misbehave(oauthtest.RefreshLimited)
+	s.as.Misbehave("refresh: 429 with Retry-After")
 	noError.check(t, s.call(t.Context(), source, "search"))
 	retryable.check(t, <-refreshed)
 	for source.Waiters() > 0 {

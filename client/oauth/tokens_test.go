@@ -18,7 +18,7 @@ func TestRefreshThatNarrowsTheScopes(t *testing.T) {
 	source := s.source(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	noError.check(t, s.call(t.Context(), source, "write"))
-	s.as.Misbehave(oauthtest.RefreshNarrows)
+	s.as.Misbehave("refresh: fewer scopes")
 	for range 2 {
 		s.as.Expire()
 		noError.check(t, s.call(t.Context(), source, "search"))

@@ -69,8 +69,7 @@
 // [Options].Replicas several gateways serve one endpoint behind any balancer: a gateway that
 // gets a request for a session of another, or an answer, passes it on. The session ids that
 // clients see are sealed under the keys that the gateways share. The other way are sticky
-// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Neither needs
-// an [elicitation.Bus].
+// sessions: a balancer that selects the gateway by the header Mcp-Session-Id.
 //
 // # Progress
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/listsync"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
@@ -30,10 +30,9 @@ type Options struct {
 	// Replicas let several gateways serve the clients of one endpoint behind a balancer that
 	// knows nothing of sessions: [Downstream.Handler] passes requests for a session, answers
 	// among them, on to the gateway that has it. Each session, its calls and its questions
-	// then are at one gateway, and the routers need no Bus. The other way are sticky
-	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
-	// is one gateway, or the balancer does.
-	Replicas *serverhttp.Replicas
+	// then are at one gateway. The other way are sticky sessions: a balancer that selects the
+	// gateway by the header Mcp-Session-Id. Nil: there is one gateway, or the balancer does.
+	Replicas *replicas.Options
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
@@ -41,8 +40,8 @@ type Options struct {
 type Downstream struct {
 	router    *elicitation.Router
 	opts      Options
-	forwarder *replicahttp.Forwarder // nil: nothing is passed on
-	names     listsync.Names         // under which upstreams have published
+	forwarder *hophttp.Forwarder // nil: nothing is passed on
+	names     listsync.Names     // under which upstreams have published
 
 	mu       sync.Mutex
 	sessions map[*mcp.ServerSession]*attachedSession
@@ -84,11 +83,10 @@ func NewDownstream(
 	if d.opts.Principal == nil {
 		d.opts.Principal = tokenUser
 	}
-	forwarder, err := newForwarder(d.opts.Replicas)
-	if err != nil {
+	var err error
+	if d.forwarder, err = hophttp.New(d.opts.Replicas); err != nil {
 		return nil, fmt.Errorf("elicitation options: Replicas: %w", err)
 	}
-	d.forwarder = forwarder
 	server.AddSendingMiddleware(keepClientReply)
 	server.AddReceivingMiddleware(encodeRefusals, d.recordClient, d.receiveProgress)
 	return d, nil

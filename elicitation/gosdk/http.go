@@ -1,12 +1,12 @@
 package gosdk
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 )
 
 // Handler returns a handler around that of the SDK ([mcp.NewStreamableHTTPHandler]):
@@ -16,12 +16,14 @@ import (
 //     for its handlers, and so for the answer.
 //   - A request for a session that another user, or one of another issuer, has opened is
 //     refused. The SDK compares the ids of users alone.
-//   - With [Options].Replicas requests for a session reach the replica that has it.
+//   - With [Options].Replicas requests for a session reach the replica that has it. An answer to a
+//     question is accepted within a second, and sent on until that replica has it: see
+//     [elicitation.Router.ForwardReply].
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := d.findSession(r.Header.Get(replicahttp.HeaderSession))
+		session := d.findSession(r.Header.Get(hophttp.HeaderSession))
 		if session != nil && !session.opener.Anonymous() &&
 			session.opener != tokenPrincipal(auth.TokenInfoFromContext(r.Context())) {
 			http.Error(w, "the session is that of another user", http.StatusForbidden)
@@ -32,10 +34,15 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-	if d.forwarder == nil {
-		return guarded
-	}
-	return d.forwarder.Wrap(guarded, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{
+		MaxBody: maxForwardedBody, ForwardAnswer: d.forwardAnswer})
+}
+
+// forwardAnswer has send bring an answer to the replica that has its session.
+func (d *Downstream) forwardAnswer(r *http.Request, size int,
+	send func(context.Context) error) (ended bool, err error) {
+	from := tokenPrincipal(auth.TokenInfoFromContext(r.Context()))
+	return d.router.ForwardReply(r.Context(), from, size, send)
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of
@@ -53,18 +60,5 @@ func (d *Downstream) findSession(id string) *attachedSession {
 // make sure of this one, and leaves all else to next. It goes around the handler that
 // authenticates, which would refuse them.
 func (d *Downstream) AnswerChallenges(next http.Handler) http.Handler {
-	if d.forwarder == nil {
-		return next
-	}
 	return d.forwarder.AnswerChallenges(next)
-}
-
-// newForwarder returns the forwarder of the replicas, nil where nothing is passed on.
-func newForwarder(r *serverhttp.Replicas) (*replicahttp.Forwarder, error) {
-	if r == nil {
-		return nil, nil
-	}
-	return replicahttp.NewFromConfig(&replicahttp.Config{
-		Name: r.Name, Keys: r.Keys, Locate: r.Locate, TLS: r.TLS,
-	})
 }

@@ -20,7 +20,7 @@ const progressTimeout = time.Second
 // to the router, which extends their timeout. All other progress is passed on.
 func (d *Downstream) receiveProgress(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method == protocol.NotifyProgress && d.extendQuestion(ctx, req) {
+		if method == protocol.NotifyProgress && d.extendQuestion(req) {
 			return nil, nil
 		}
 		return next(ctx, method, req)
@@ -28,7 +28,7 @@ func (d *Downstream) receiveProgress(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // extendQuestion reports whether req was progress on a question.
-func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
+func (d *Downstream) extendQuestion(req mcp.Request) bool {
 	ss, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok {
 		return false
@@ -48,8 +48,7 @@ func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
 		from.Principal = principal
 	}
 	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
-	disposition, err := d.router.HandleProgress(ctx, from, n)
-	return err == nil && disposition != elicitation.Unknown
+	return d.router.HandleProgress(from, n) != elicitation.Unknown
 }
 
 // newProgressReporter returns a function that sends progress on a question to the upstream

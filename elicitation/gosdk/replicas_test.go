@@ -9,12 +9,12 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
 	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 	gatewaytest.AcceptReplicas(t, func(t *testing.T, router *elicitation.Router,
-		up *gatewaytest.Upstream, replicas *serverhttp.Replicas) http.Handler {
+		up *gatewaytest.Upstream, replicas *replicas.Options) http.Handler {
 		server := mcp.NewServer(impl, nil)
 		clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{Replicas: replicas})
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
+	"github.com/rondo-mcp/rondo/internal/gatewaytest"
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -31,6 +32,9 @@ import (
 const asUpstream = "RONDO_TEST_UPSTREAM"
 
 func TestMain(m *testing.M) {
+	if gatewaytest.ServeGateway(newFleetGateway) {
+		return
+	}
 	if os.Getenv(asUpstream) != "" {
 		if err := childUpstream().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 			os.Exit(1)

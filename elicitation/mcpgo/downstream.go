@@ -12,11 +12,11 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/listsync"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
@@ -37,10 +37,9 @@ type Options struct {
 	// Replicas let several gateways serve the clients of one endpoint behind a balancer that
 	// knows nothing of sessions: [Downstream.Handler] passes requests for a session, answers
 	// among them, on to the gateway that has it. Each session, its calls and its questions
-	// then are at one gateway, and the routers need no Bus. The other way are sticky
-	// sessions: a balancer that selects the gateway by the header Mcp-Session-Id. Nil: there
-	// is one gateway, or the balancer does.
-	Replicas *serverhttp.Replicas
+	// then are at one gateway. The other way are sticky sessions: a balancer that selects the
+	// gateway by the header Mcp-Session-Id. Nil: there is one gateway, or the balancer does.
+	Replicas *replicas.Options
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
@@ -49,8 +48,8 @@ type Downstream struct {
 	router    *elicitation.Router
 	server    *server.MCPServer
 	opts      Options
-	forwarder *replicahttp.Forwarder // nil: nothing is passed on
-	names     listsync.Names         // under which upstreams have published
+	forwarder *hophttp.Forwarder // nil: nothing is passed on
+	names     listsync.Names     // under which upstreams have published
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -75,11 +74,10 @@ func NewDownstream(
 	if opts != nil {
 		d.opts = *opts
 	}
-	forwarder, err := newForwarder(d.opts.Replicas)
-	if err != nil {
+	var err error
+	if d.forwarder, err = hophttp.New(d.opts.Replicas); err != nil {
 		return nil, fmt.Errorf("elicitation options: Replicas: %w", err)
 	}
-	d.forwarder = forwarder
 	if s.GetHooks() == nil {
 		server.WithHooks(&server.Hooks{})(s)
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes.
@@ -19,13 +18,15 @@ const maxForwardedBody = 4 << 20
 //   - A request for a session that another principal has opened is refused, where
 //     [Options].Principal knows both from the context of the HTTP request: mcp-go leaves a session
 //     to whoever knows its id.
-//   - With [Options].Replicas requests for a session reach the replica that has it.
+//   - With [Options].Replicas requests for a session reach the replica that has it. An answer to a
+//     question is accepted within a second, and sent on until that replica has it: see
+//     [elicitation.Router.ForwardReply].
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := d.principalOf(r.Context())
-		opener := d.findOpener(r.Header.Get(replicahttp.HeaderSession))
+		opener := d.findOpener(r.Header.Get(hophttp.HeaderSession))
 		if !opener.Anonymous() && opener != from {
 			http.Error(w, "the session is that of another user", http.StatusForbidden)
 			return
@@ -38,10 +39,14 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 		ctx, refusals := d.withRefusals(ctx)
 		next.ServeHTTP(newRefusalWriter(w, refusals), r.WithContext(ctx))
 	})
-	if d.forwarder == nil {
-		return guarded
-	}
-	return d.forwarder.Wrap(guarded, replicahttp.WrapOptions{MaxBody: maxForwardedBody})
+	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{
+		MaxBody: maxForwardedBody, ForwardAnswer: d.forwardAnswer})
+}
+
+// forwardAnswer has send bring an answer to the replica that has its session.
+func (d *Downstream) forwardAnswer(r *http.Request, size int,
+	send func(context.Context) error) (ended bool, err error) {
+	return d.router.ForwardReply(r.Context(), d.principalOf(r.Context()), size, send)
 }
 
 // openerKey is the context key of the principal of an HTTP request to a Downstream.
@@ -58,18 +63,5 @@ func (d *Downstream) findOpener(id string) protocol.Principal {
 // make sure of this one, and leaves all else to next. It goes around the handler that
 // authenticates, which would refuse them.
 func (d *Downstream) AnswerChallenges(next http.Handler) http.Handler {
-	if d.forwarder == nil {
-		return next
-	}
 	return d.forwarder.AnswerChallenges(next)
-}
-
-// newForwarder returns the forwarder of the replicas, nil where nothing is passed on.
-func newForwarder(r *serverhttp.Replicas) (*replicahttp.Forwarder, error) {
-	if r == nil {
-		return nil, nil
-	}
-	return replicahttp.NewFromConfig(&replicahttp.Config{
-		Name: r.Name, Keys: r.Keys, Locate: r.Locate, TLS: r.TLS,
-	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// progressTimeout bounds the sending of progress on a question to another replica or to
+// progressTimeout bounds the sending of progress on a question to
 // the upstream: on standard input and output mcp-go reads nothing else of the client
 // meanwhile.
 const progressTimeout = time.Second
@@ -47,11 +47,8 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	if principal := d.principalOf(ctx); !principal.Anonymous() {
 		from.Principal = principal
 	}
-	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
-	defer cancel()
-	disposition, err := d.router.HandleProgress(ctx, from,
-		&protocol.Notification{Method: protocol.NotifyProgress, Params: params})
-	return err == nil && disposition != elicitation.Unknown
+	progress := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
+	return d.router.HandleProgress(from, progress) != elicitation.Unknown
 }
 
 // transportKey is the context key of the connection on which [Transport] received a

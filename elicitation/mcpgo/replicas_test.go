@@ -10,12 +10,12 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
 	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 	gatewaytest.AcceptReplicas(t, func(t *testing.T, router *elicitation.Router,
-		up *gatewaytest.Upstream, replicas *serverhttp.Replicas) http.Handler {
+		up *gatewaytest.Upstream, replicas *replicas.Options) http.Handler {
 		s := server.NewMCPServer("gateway", "1", server.WithElicitation())
 		clients, err := mcpgo.NewDownstream(router, s, &mcpgo.Options{Replicas: replicas})
 		if err != nil {

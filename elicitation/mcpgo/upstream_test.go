@@ -31,6 +31,9 @@ import (
 const asUpstream = "RONDO_TEST_UPSTREAM"
 
 func TestMain(m *testing.M) {
+	if gatewaytest.ServeGateway(newFleetGateway) {
+		return
+	}
 	if os.Getenv(asUpstream) != "" {
 		s := newUpstream(setting{})
 		s.AddTool(mcp.NewTool("die"), func(context.Context,

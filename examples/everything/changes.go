@@ -22,12 +22,10 @@ const watchedURI = "test://watched-resource"
 // the changes.
 func addChanges(srv *server.Server) {
 	c := &changes{srv: srv}
-	server.AddTool(srv, server.Tool{
-		Name: "test_trigger_tool_change", Description: "Adds a tool to the list, or takes it away again.",
-	}, c.changeTools)
-	server.AddTool(srv, server.Tool{
-		Name: "test_trigger_prompt_change", Description: "Adds a prompt to the list, or takes it away again.",
-	}, c.changePrompts)
+	add(srv, "test_trigger_tool_change",
+		"Adds a tool to the list, or takes it away again.", c.changeTools)
+	add(srv, "test_trigger_prompt_change",
+		"Adds a prompt to the list, or takes it away again.", c.changePrompts)
 	server.AddResource(srv, server.Resource{
 		URI: watchedURI, Name: "Watched", Description: "Counts how often the lists of tools and prompts changed.", MIMEType: "text/plain",
 	}, c.read)
@@ -35,8 +33,7 @@ func addChanges(srv *server.Server) {
 
 // changeTools need not announce anything: the server tells those who subscribed
 // to the list.
-func (c *changes) changeTools(context.Context, *server.ToolCall,
-	nothing) (protocol.CallToolOutcome, error) {
+func (c *changes) changeTools(context.Context, *server.ToolCall, nothing) (outcome, error) {
 	const name = "test_occasional_tool"
 	return c.change(func() string {
 		if c.srv.RemoveTool(name) {
@@ -47,8 +44,7 @@ func (c *changes) changeTools(context.Context, *server.ToolCall,
 	}), nil
 }
 
-func (c *changes) changePrompts(context.Context, *server.ToolCall,
-	nothing) (protocol.CallToolOutcome, error) {
+func (c *changes) changePrompts(context.Context, *server.ToolCall, nothing) (outcome, error) {
 	const name = "test_occasional_prompt"
 	return c.change(func() string {
 		if c.srv.RemovePrompt(name) {

@@ -46,42 +46,36 @@ const choices = `{"type":"object","properties":{
 // that ask they serve clients of either era: those that retry with the answers
 // and those that are asked while the call runs.
 func addForms(srv *server.Server) {
-	server.AddTool(srv, server.Tool{
-		Name: "test_elicitation", Description: "Asks the person for a name and an email address.",
-	}, reachable)
-	server.AddTool(srv, server.Tool{
-		Name:        "test_elicitation_sep1034_defaults",
-		Description: "Asks with a form that has defaults.",
-	}, func(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
-		return shown(askProfile.Answer(ctx), askProfile.Elicit("Please check your profile."))
-	})
-	server.AddTool(srv, server.Tool{
-		Name: "test_elicitation_sep1330_enums", Description: "Asks with a form that has every way to choose.",
-	}, func(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
-		return shown(roundtrip.RawAnswer(ctx, "choices"),
-			roundtrip.ElicitSchema("choices", "Please choose.", json.RawMessage(choices)))
-	})
-	server.AddTool(srv, server.Tool{Name: "test_sampling", Description: "Has the client's model answer a prompt."}, sample)
-	server.AddTool(srv, server.Tool{
-		Name: "test_tool_with_logging", Description: "Sends log messages while it works.",
-	}, chatter)
-	server.AddTool(srv, server.Tool{
-		Name: "test_reconnection", Description: "Hangs up while it works, where the client can come back for the result.",
-	}, hangUp)
+	add(srv, "test_elicitation",
+		"Asks the person for a name and an email address.", reachable)
+	add(srv, "test_elicitation_sep1034_defaults",
+		"Asks with a form that has defaults.",
+		func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+			return shown(askProfile.Answer(ctx), askProfile.Elicit("Please check your profile."))
+		})
+	add(srv, "test_elicitation_sep1330_enums",
+		"Asks with a form that has every way to choose.",
+		func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+			return shown(roundtrip.RawAnswer(ctx, "choices"),
+				roundtrip.ElicitSchema("choices", "Please choose.", json.RawMessage(choices)))
+		})
+	add(srv, "test_sampling", "Has the client's model answer a prompt.", sample)
+	add(srv, "test_tool_with_logging", "Sends log messages while it works.", chatter)
+	add(srv, "test_reconnection",
+		"Hangs up while it works, where the client can come back for the result.", hangUp)
 }
 
 type message struct {
 	Message string `json:"message" jsonschema:"what to tell the person"`
 }
 
-func reachable(ctx context.Context, _ *server.ToolCall,
-	in message) (protocol.CallToolOutcome, error) {
+func reachable(ctx context.Context, _ *server.ToolCall, in message) (outcome, error) {
 	return shown(askContact.Answer(ctx), askContact.Elicit(in.Message))
 }
 
 // shown says what the answer is, and asks for it where there is none.
 func shown[T any](reply roundtrip.Reply[T],
-	question roundtrip.Question) (protocol.CallToolOutcome, error) {
+	question roundtrip.Question) (outcome, error) {
 	switch reply.Outcome {
 	case roundtrip.Accepted:
 		content, err := json.Marshal(reply.Content)
@@ -101,20 +95,18 @@ type samplingPrompt struct {
 	Prompt string `json:"prompt" jsonschema:"what to ask the model"`
 }
 
-func sample(ctx context.Context, _ *server.ToolCall,
-	in samplingPrompt) (protocol.CallToolOutcome, error) {
+func sample(ctx context.Context, _ *server.ToolCall, in samplingPrompt) (outcome, error) {
 	said, ok := roundtrip.Sampled(ctx, "sample")
 	if !ok {
 		return roundtrip.InputRequired(
 			roundtrip.CreateMessage("sample", prompt(in.Prompt, 100))), nil
 	}
-	content := []protocol.Content{&protocol.TextContent{Text: "LLM response:"}}
-	return &protocol.CallToolResult{Content: append(content, said.Content...)}, nil
+	return blocks(append([]protocol.Content{&protocol.TextContent{Text: "LLM response:"}},
+		said.Content...)...)
 }
 
 // chatter logs a little, with pauses in between.
-func chatter(ctx context.Context, call *server.ToolCall,
-	_ nothing) (protocol.CallToolOutcome, error) {
+func chatter(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
 	for _, text := range []string{"Tool execution started", "Tool processing data",
 		"Tool execution completed"} {
 		if err := call.Log(ctx, protocol.LevelInfo, "everything", text); err != nil {
@@ -128,8 +120,7 @@ func chatter(ctx context.Context, call *server.ToolCall,
 }
 
 // hangUp closes its stream. Where that is not possible the client simply waits.
-func hangUp(ctx context.Context, call *server.ToolCall,
-	_ nothing) (protocol.CallToolOutcome, error) {
+func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
 	if err := call.CloseStream(ctx,
 		100*time.Millisecond); err != nil && !errors.Is(err, server.ErrCannotClose) {
 		return nil, err

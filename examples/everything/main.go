@@ -29,6 +29,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -101,7 +102,7 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 // take new clients the sessions that are open may finish, subscriptions are ended and
 // running requests waited for, then connections are closed.
 func serveHTTP(ctx context.Context, srv *server.Server, addr string,
-	replicas *serverhttp.Replicas) error {
+	replicas *replicas.Options) error {
 	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})
 	if err != nil {
 		return err

@@ -13,15 +13,13 @@ import (
 
 // addNotifying registers tools that talk to the client while they work.
 func addNotifying(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "test_tool_with_progress",
-		Description: "Reports progress while it works."}, progress)
+	add(srv, "test_tool_with_progress", "Reports progress while it works.", progress)
 	server.AddTool(srv, server.Tool{
 		Name: "test_slow_tool", Description: "Takes as many seconds as it is told, and reports progress every second.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":600,"default":5}},"additionalProperties":false}`),
 	}, workSlowly)
-	server.AddTool(srv, server.Tool{
-		Name: "test_logging_tool", Description: "Sends log messages, if the client asks for them.",
-	}, logs)
+	add(srv, "test_logging_tool",
+		"Sends log messages, if the client asks for them.", logs)
 }
 
 // stepTime is how long one step of the work takes.
@@ -29,8 +27,7 @@ const stepTime = 50 * time.Millisecond
 
 // progress works in steps. A client that sends no progress token gets the
 // result alone; the handler need not know.
-func progress(ctx context.Context, call *server.ToolCall,
-	_ nothing) (protocol.CallToolOutcome, error) {
+func progress(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
 	for done := 0.0; ; done += 50 {
 		if err := call.Progress(ctx, done, 100, ""); err != nil {
 			return nil, err
@@ -50,8 +47,7 @@ type slowWork struct {
 
 // workSlowly is for trying out what clients and everything on the way to them
 // make of a call that takes its time: timeouts, progress, cancelling.
-func workSlowly(ctx context.Context, call *server.ToolCall,
-	in slowWork) (protocol.CallToolOutcome, error) {
+func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (outcome, error) {
 	seconds := cmp.Or(in.Seconds, 5)
 	for done := range seconds {
 		message := fmt.Sprintf("%d of %d seconds", done, seconds)
@@ -67,7 +63,7 @@ func workSlowly(ctx context.Context, call *server.ToolCall,
 
 // logs says three things, of which the client gets those that are at least as
 // severe as the level it named in the request, and nothing without one.
-func logs(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func logs(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
 	for _, message := range []struct {
 		level protocol.LoggingLevel
 		text  string

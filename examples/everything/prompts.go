@@ -86,11 +86,7 @@ func promptWithResource(_ context.Context,
 }
 
 func promptWithImage(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
-	image, err := picture()
-	if err != nil {
-		return nil, err
-	}
-	return messages(image, &protocol.TextContent{Text: "Please analyze the image above."}), nil
+	return messages(picture(), &protocol.TextContent{Text: "Please analyze the image above."}), nil
 }
 
 // promptThatAsks shows that prompts, and resources too, ask as tools do.

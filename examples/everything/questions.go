@@ -35,21 +35,16 @@ func addQuestions(srv *server.Server) {
 		// is input like any other, and no consent, may take them all the same.
 		AcceptUnsolicited: true,
 	}, greet)
-	server.AddTool(srv, server.Tool{
-		Name: "test_streaming_elicitation", Description: "Reports progress, then asks the person for a name.",
-	}, greetSlowly)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_sampling", Description: "Asks the client's model for a capital.",
-	}, capital)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_list_roots", Description: "Asks for the directories that the client exposes.",
-	}, directories)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_capabilities", Description: "Asks whatever this client can be asked.",
-	}, whatever)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_url", Description: "Asks the person to visit a page.",
-	}, visitPage)
+	add(srv, "test_streaming_elicitation",
+		"Reports progress, then asks the person for a name.", greetSlowly)
+	add(srv, "test_input_required_result_sampling",
+		"Asks the client's model for a capital.", capital)
+	add(srv, "test_input_required_result_list_roots",
+		"Asks for the directories that the client exposes.", directories)
+	add(srv, "test_input_required_result_capabilities",
+		"Asks whatever this client can be asked.", whatever)
+	add(srv, "test_input_required_result_url",
+		"Asks the person to visit a page.", visitPage)
 	server.AddTool(srv, server.Tool{
 		Name: "test_missing_capability", Description: "Is of no use without a model.",
 		// Refused before the handler runs. Questions need no such declaration:
@@ -61,7 +56,7 @@ func addQuestions(srv *server.Server) {
 // greet runs once a round, from its start. What is missing, or does not fit the
 // form, is asked for; an answer that is read was accepted and is valid. Who
 // declines is not asked again: the flow ends with an error result that says so.
-func greet(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func greet(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := askName.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(askName.Elicit("What is your name?")), nil
@@ -69,21 +64,20 @@ func greet(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToo
 	return server.Text("Hello, " + who.Name + "!"), nil
 }
 
-func greetSlowly(ctx context.Context, call *server.ToolCall,
-	in nothing) (protocol.CallToolOutcome, error) {
+func greetSlowly(ctx context.Context, call *server.ToolCall, in nothing) (outcome, error) {
 	if err := call.Progress(ctx, 1, 2, "thinking of a question"); err != nil {
 		return nil, err
 	}
 	return greet(ctx, call, in)
 }
 
-func capital(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func capital(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	said, ok := roundtrip.Sampled(ctx, "capital_question")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.CreateMessage("capital_question",
 			prompt("What is the capital of France?", 100))), nil
 	}
-	return &protocol.CallToolResult{Content: said.Content}, nil
+	return blocks(said.Content...)
 }
 
 // prompt is a request to the client's model with a single message.
@@ -96,8 +90,7 @@ func prompt(text string, maxTokens int64) *protocol.CreateMessage {
 	}
 }
 
-func directories(ctx context.Context, _ *server.ToolCall,
-	_ nothing) (protocol.CallToolOutcome, error) {
+func directories(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	roots, ok := roundtrip.Roots(ctx, "client_roots")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.ListRoots("client_roots")), nil
@@ -116,8 +109,7 @@ const pageURL = "https://example.com/"
 // visitPage sends the person to a page, for what must not pass through the
 // client. That they agreed to go there does not say what they did there: a real
 // tool looks that up before it goes on.
-func visitPage(ctx context.Context, _ *server.ToolCall,
-	_ nothing) (protocol.CallToolOutcome, error) {
+func visitPage(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	if roundtrip.Visited(ctx, "visit") != roundtrip.Accepted {
 		return roundtrip.InputRequired(
 			roundtrip.ElicitURL("visit", "Please have a look at this page:", pageURL)), nil
@@ -126,8 +118,7 @@ func visitPage(ctx context.Context, _ *server.ToolCall,
 }
 
 // whatever looks at what the client declares before it chooses a question.
-func whatever(ctx context.Context, call *server.ToolCall,
-	in nothing) (protocol.CallToolOutcome, error) {
+func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, error) {
 	declared := call.Capabilities()
 	switch {
 	case declared.Missing(&protocol.ElicitForm{}).IsZero():

@@ -6,10 +6,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // The environment of a process that is one of several replicas. Without the key each process
@@ -33,7 +32,7 @@ func keysFromEnv() (*keys.Keyring, error) {
 }
 
 // replicasFromEnv returns what this process knows of the other replicas, nil: there are none.
-func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
+func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
 	if name == "" && where == "" {
 		return nil, nil
@@ -41,10 +40,10 @@ func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
 	if name == "" || where == "" || ring == nil {
 		return nil, errors.New(envReplica + ", " + envReplicas + " and " + envKeys + " go together")
 	}
-	r := &serverhttp.Replicas{Name: name, Keys: ring}
+	r := &replicas.Options{Name: name, Keys: ring}
 	var err error
 	if strings.Contains(where, "{name}") {
-		r.Locate, err = serverhttp.LocateByPattern(where)
+		r.Locate, err = replicas.LocateByPattern(where)
 		return r, err
 	}
 	urls := map[string]string{}
@@ -52,16 +51,16 @@ func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
 		name, url, _ := strings.Cut(strings.TrimSpace(entry), "=")
 		urls[name] = url
 	}
-	r.Locate, err = serverhttp.LocateByList(urls)
+	r.Locate, err = replicas.LocateByList(urls)
 	return r, err
 }
 
 // addReplica registers a tool that says which replica runs it: in a session it is always the
 // same one.
 func addReplica(srv *server.Server, name string) {
-	server.AddTool(srv, server.Tool{
-		Name: "test_replica", Description: "Answers with the name of the replica that runs it.",
-	}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
-		return server.Text(name), nil
-	})
+	add(srv, "test_replica",
+		"Answers with the name of the replica that runs it.",
+		func(context.Context, *server.ToolCall, nothing) (outcome, error) {
+			return server.Text(name), nil
+		})
 }

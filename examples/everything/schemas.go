@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -58,8 +57,7 @@ type contact struct {
 	Email         string `json:"email"`
 }
 
-func takeContact(_ context.Context, _ *server.ToolCall,
-	in contact) (protocol.CallToolOutcome, error) {
+func takeContact(_ context.Context, _ *server.ToolCall, in contact) (outcome, error) {
 	return server.Text(fmt.Sprintf("%s of %s can be reached: %s%s", in.Name, in.Address.City,
 		in.Phone, in.Email)), nil
 }
@@ -79,6 +77,6 @@ type place struct {
 	Level  int    `json:"level"`
 }
 
-func takeRegion(_ context.Context, _ *server.ToolCall, in place) (protocol.CallToolOutcome, error) {
+func takeRegion(_ context.Context, _ *server.ToolCall, in place) (outcome, error) {
 	return server.Text(fmt.Sprintf("ran in region %q at level %d", in.Region, in.Level)), nil
 }

@@ -27,24 +27,19 @@ var (
 // addWizards registers tools that need more than one answer, or remember
 // something between the question and the answer.
 func addWizards(srv *server.Server) {
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_request_state", Description: "Keeps something in mind while it asks.",
-	}, remember)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_tampered_state", Description: "Asks, and refuses a state that was changed.",
-	}, guarded)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_multiple_inputs", Description: "Asks person, model and client at once.",
-	}, several)
-	server.AddTool(srv, server.Tool{
-		Name: "test_input_required_result_multi_round", Description: "Asks one thing after the other.",
-	}, steps)
+	add(srv, "test_input_required_result_request_state",
+		"Keeps something in mind while it asks.", remember)
+	add(srv, "test_input_required_result_tampered_state",
+		"Asks, and refuses a state that was changed.", guarded)
+	add(srv, "test_input_required_result_multiple_inputs",
+		"Asks person, model and client at once.", several)
+	add(srv, "test_input_required_result_multi_round",
+		"Asks one thing after the other.", steps)
 }
 
 // remember sends what it keeps with the question and gets it back with the
 // answer. The client carries it and can neither read nor change it.
-func remember(ctx context.Context, _ *server.ToolCall,
-	_ nothing) (protocol.CallToolOutcome, error) {
+func remember(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	answer, ok := confirm.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(confirm.Elicit("Please confirm"),
@@ -57,7 +52,7 @@ func remember(ctx context.Context, _ *server.ToolCall,
 // guarded has nothing to do with what it is named for: a state that is not
 // exactly one that was sent to this caller, for this tool and these arguments,
 // is refused before the handler runs.
-func guarded(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func guarded(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	answer, ok := confirm.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(confirm.Elicit("Please confirm")), nil
@@ -67,7 +62,7 @@ func guarded(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallT
 
 // several asks three questions in one round, of which the client may answer
 // some first; those that were answered are not asked again.
-func several(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	var missing []roundtrip.Item
 	who, ok := askName.AcceptedContent(ctx)
 	if !ok {
@@ -86,13 +81,13 @@ func several(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallT
 		return roundtrip.InputRequired(missing...), nil
 	}
 	said := fmt.Sprintf("%s has %d directories, and %s says:", who.Name, len(roots), greeting.Model)
-	content := append([]protocol.Content{&protocol.TextContent{Text: said}}, greeting.Content...)
-	return &protocol.CallToolResult{Content: content}, nil
+	return blocks(append([]protocol.Content{&protocol.TextContent{Text: said}},
+		greeting.Content...)...)
 }
 
 // steps asks a question that depends on the answer before. The first answer
 // is still there in the third round.
-func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := step1.AcceptedContent(ctx)
 	if !ok {
 		return roundtrip.InputRequired(step1.Elicit("Step 1: What is your name?")), nil

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -21,34 +19,68 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// demo starts everything as processes and has two users call through the
-// gateway at the same time.
-func demo(ctx context.Context, stdout io.Writer) (err error) {
+// demo starts two upstreams and a gateway, and has two users call through the gateway at the same
+// time.
+func demo(ctx context.Context, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var processes processes
-	defer func() { err = errors.Join(err, processes.stop()) }()
-	official, err := processes.start(ctx, "-official", "127.0.0.1:0")
+	ship, stop, err := serve(officialUpstream())
 	if err != nil {
 		return err
 	}
-	rondo, err := processes.start(ctx, "-rondo", "127.0.0.1:0")
+	defer stop()
+	handler, err := rondoUpstream()
 	if err != nil {
 		return err
 	}
-	gateway, err := processes.start(ctx, "-serve", "127.0.0.1:0",
-		"-user", "alice=alice", "-user", "bob=bob",
-		"-upstream", "ship="+official.address, "-upstream", "data="+rondo.address+"/mcp")
+	data, stop, err := serve(handler)
 	if err != nil {
 		return err
 	}
+	defer stop()
+	var logs bytes.Buffer
+	g, err := newGateway(ctx, config{
+		upstreams: map[string]string{"ship": ship, "data": data + "/mcp"},
+		users:     map[string]string{"alice": "alice", "bob": "bob"}}, &logs)
+	if err != nil {
+		return err
+	}
+	gateway, stop, err := serve(g.handler())
+	if err != nil {
+		g.shutdown()
+		return err
+	}
+	err = callTogether(ctx, gateway, stdout)
+	g.shutdown()
+	stop()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "\n== its log")
+	return printLog(&logs, stdout)
+}
 
+// serve serves on a port that is free, and returns what ends that.
+func serve(handler http.Handler) (url string, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = srv.Serve(listener) }()
+	return "http://" + listener.Addr().String(), func() { srv.Close() }, nil
+}
+
+// callTogether has two users call, and prints the metrics of the gateway then.
+func callTogether(ctx context.Context, gateway string, stdout io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	table := &table{out: stdout, seats: 2, next: make(chan struct{})}
 	var users sync.WaitGroup
 	failures := make([]error, 2)
 	for n, name := range []string{"alice", "bob"} {
 		users.Go(func() {
-			if failures[n] = user(ctx, gateway.address+"/mcp", name, table); failures[n] != nil {
+			if failures[n] = user(ctx, gateway+"/mcp", name, table); failures[n] != nil {
 				cancel() // the other one waits at the table
 			}
 		})
@@ -58,11 +90,7 @@ func demo(ctx context.Context, stdout io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintln(stdout, "\n== /metrics of the gateway")
-	if err := metrics(ctx, gateway.address+"/metrics", stdout); err != nil {
-		return err
-	}
-	fmt.Fprintln(stdout, "\n== its log")
-	return processes.log(gateway, stdout)
+	return metrics(ctx, gateway+"/metrics", stdout)
 }
 
 // user calls a tool of each upstream and answers what it is asked.
@@ -171,45 +199,9 @@ func metrics(ctx context.Context, url string, stdout io.Writer) error {
 	return lines.Err()
 }
 
-// processes are children that run this program.
-type processes struct{ running []*process }
-
-type process struct {
-	cmd     *exec.Cmd
-	address string
-	stderr  bytes.Buffer
-}
-
-// start runs this program with args and waits for its address.
-func (ps *processes) start(ctx context.Context, args ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	p := &process{cmd: exec.CommandContext(ctx, self, args...)}
-	p.cmd.Stderr = &p.stderr
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	ps.running = append(ps.running, p)
-	p.address, err = bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("%s did not start: %w", strings.Join(args, " "), err)
-	}
-	p.address = strings.TrimSpace(p.address)
-	return p, nil
-}
-
-// log stops a process and prints what it logged about questions.
-func (ps *processes) log(p *process, stdout io.Writer) error {
-	if err := ps.stop(); err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(&p.stderr)
+// printLog prints what was logged about questions.
+func printLog(logs io.Reader, stdout io.Writer) error {
+	lines := bufio.NewScanner(logs)
 	for lines.Scan() {
 		var entry struct {
 			Msg        string  `json:"msg"`
@@ -227,18 +219,4 @@ func (ps *processes) log(p *process, stdout io.Writer) error {
 			entry.Message, entry.Action)
 	}
 	return lines.Err()
-}
-
-// stop ends what is still running.
-func (ps *processes) stop() error {
-	var errs []error
-	for _, p := range ps.running {
-		_ = p.cmd.Process.Signal(syscall.SIGINT)
-		if err := p.cmd.Wait(); err != nil {
-			errs = append(errs,
-				fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, &p.stderr))
-		}
-	}
-	ps.running = nil
-	return errors.Join(errs...)
 }

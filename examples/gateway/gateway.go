@@ -43,7 +43,8 @@ type gateway struct {
 
 func newGateway(ctx context.Context, c config, logs io.Writer) (*gateway, error) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	c.routing.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(logs), zap.InfoLevel))
+	c.routing.Logger = zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(logs)),
+		zap.InfoLevel))
 	g := &gateway{config: c, server: mcp.NewServer(self, nil), registry: prometheus.NewRegistry()}
 	g.routing.Registerer = g.registry
 	var err error

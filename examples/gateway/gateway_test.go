@@ -18,12 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
 
-// TestMain is the program itself when the demonstration starts it as a child.
+// TestMain is an upstream on standard input and output when a test starts it as a child.
 func TestMain(m *testing.M) {
-	if os.Getenv("GATEWAY_IS_PROGRAM") != "" {
-		main()
-		return
-	}
 	if os.Getenv("GATEWAY_IS_CHILD") != "" {
 		_ = officialServer().Run(context.Background(), &mcp.StdioTransport{})
 		return
@@ -33,7 +29,6 @@ func TestMain(m *testing.M) {
 
 // TestDemo runs what a reader is told to run.
 func TestDemo(t *testing.T) {
-	t.Setenv("GATEWAY_IS_PROGRAM", "1")
 	var out strings.Builder
 	if err := run(t.Context(), nil, &out, os.Stderr); err != nil {
 		t.Fatalf("%v\n%s", err, &out)

@@ -35,6 +35,9 @@ require (
 	go.uber.org/zap v1.28.0
 )
 
-require github.com/google/uuid v1.6.0 // indirect
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+)
 
 replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk

@@ -6,9 +6,9 @@
 //	go run . -serve 127.0.0.1:8080 -user s3cret=alice \
 //		-upstream deploy=http://127.0.0.1:9001/mcp -upstream files=stdio:./files-server
 //
-// Without flags it starts two upstream servers and a gateway as processes of
-// their own, one upstream built on the official Go SDK and one on rondo, and
-// has two users call through the gateway so that their questions interleave.
+// Without flags it starts two upstream servers and a gateway, one upstream built on
+// the official Go SDK and one on rondo, and has two users call through the gateway so
+// that their questions interleave.
 // It fails if one of them sees anything that is the other's.
 //
 // The gateway reads ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and
@@ -45,9 +45,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	serve := flags.String("serve", "", "run a gateway at this `address`")
-	official := flags.String("official", "", "run the upstream that is built on the official Go SDK at this `address`")
-	rondo := flags.String("rondo", "", "run the upstream that is built on rondo at this `address`")
+	address := flags.String("serve", "", "run a gateway at this `address`")
 	upstreams, users := pairsFlag{}, pairsFlag{}
 	flags.Var(upstreams, "upstream", "pass calls of NAME_tool on to the server at this `NAME=URL`, "+
 		"or to children that run NAME=stdio:COMMAND; may be repeated")
@@ -57,27 +55,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	} else if err != nil {
 		return err
 	}
-	switch {
-	case *official != "":
-		return listen(ctx, *official, officialUpstream(), func() {}, stdout)
-	case *rondo != "":
-		handler, err := rondoUpstream()
-		if err != nil {
-			return err
-		}
-		return listen(ctx, *rondo, handler, func() {}, stdout)
-	case *serve != "":
-		routing, err := elicitation.OptionsFromEnv(os.LookupEnv)
-		if err != nil {
-			return err
-		}
-		g, err := newGateway(ctx, config{routing, upstreams, users}, stderr)
-		if err != nil {
-			return err
-		}
-		return listen(ctx, *serve, g.handler(), g.shutdown, stdout)
+	if *address == "" {
+		return demo(ctx, stdout)
 	}
-	return demo(ctx, stdout)
+	routing, err := elicitation.OptionsFromEnv(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	g, err := newGateway(ctx, config{routing, upstreams, users}, stderr)
+	if err != nil {
+		return err
+	}
+	return listen(ctx, *address, g.handler(), g.shutdown, stdout)
 }
 
 // pairsFlag holds the values of a flag that may be repeated.

@@ -138,7 +138,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 		},
 		Roundtrip: roundtrip.Options{
 			Sealer:     set.keys,
-			Guard:      store.NewMemoryGuard(0), // several replicas: roundtrip/natsguard
+			Guard:      store.NewMemoryGuard(0), // of this process alone
 			HideErrors: true,
 		},
 	})

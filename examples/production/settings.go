@@ -9,7 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server/bearer"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // The environment. Nothing has a default that is unsafe: what is missing is an error.
@@ -31,7 +31,7 @@ type settings struct {
 	origins  []string
 	keys     keys.Sealer
 	guard    *bearer.Guard
-	replicas *serverhttp.Replicas
+	replicas *replicas.Options
 }
 
 // publicURL is where browsers reach the server.
@@ -75,7 +75,7 @@ func settingsFromEnv(stdio bool) (*settings, error) {
 }
 
 // replicasFromEnv returns where the replicas are, this one among them. Nil: there is one process.
-func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
+func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
 	if name == "" && where == "" {
 		return nil, nil
@@ -88,12 +88,12 @@ func replicasFromEnv(ring *keys.Keyring) (*serverhttp.Replicas, error) {
 		name, url, _ := strings.Cut(strings.TrimSpace(entry), "=")
 		urls[name] = url
 	}
-	locate, err := serverhttp.LocateByList(urls)
+	locate, err := replicas.LocateByList(urls)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", envReplicas, err)
 	}
 	if _, ok := urls[name]; !ok { // the others would end its sessions
 		return nil, fmt.Errorf("%s does not name %s=%q itself", envReplicas, envReplica, name)
 	}
-	return &serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}, nil
+	return &replicas.Options{Name: name, Keys: ring, Locate: locate}, nil
 }

@@ -32,7 +32,6 @@ type authServer struct {
 	mu      sync.Mutex
 	clients map[string][]string // redirect URIs by client id
 	codes   map[string]consent
-	renewal map[string]consent // by refresh token
 }
 
 // A consent is what the person has agreed to.
@@ -53,7 +52,6 @@ func newAuthServer(issuer string, out io.Writer) (*authServer, error) {
 			Use: "sig"},
 		clients: make(map[string][]string),
 		codes:   make(map[string]consent),
-		renewal: make(map[string]consent),
 	}, nil
 }
 
@@ -76,7 +74,7 @@ func (a *authServer) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 		"registration_endpoint":                 a.issuer + "/register",
 		"jwks_uri":                              a.issuer + "/keys",
 		"response_types_supported":              []string{"code"},
-		"grant_types_supported":                 []string{"authorization_code", "refresh_token"},
+		"grant_types_supported":                 []string{"authorization_code"},
 		"code_challenge_methods_supported":      []string{"S256"},
 		"token_endpoint_auth_methods_supported": []string{"none"},
 
@@ -107,7 +105,7 @@ func (a *authServer) serveRegister(w http.ResponseWriter, r *http.Request) {
 		"client_id":                  id,
 		"redirect_uris":              asked.RedirectURIs,
 		"token_endpoint_auth_method": "none",
-		"grant_types":                []string{"authorization_code", "refresh_token"},
+		"grant_types":                []string{"authorization_code"},
 	})
 }
 
@@ -136,36 +134,22 @@ func (a *authServer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, redirect.String(), http.StatusFound)
 }
 
-// serveToken exchanges a code, or a refresh token, for an access token. Both work
-// once.
+// serveToken exchanges a code for an access token. A code works once. A real server gives a refresh
+// token as well, so that alice is not sent here again every few minutes.
 func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	if r.ParseForm() != nil {
-		refuse(w, "invalid_request")
+	if r.ParseForm() != nil || r.PostForm.Get("grant_type") != "authorization_code" {
+		refuse(w, "unsupported_grant_type")
 		return
 	}
 	form := r.PostForm
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	var given consent
-	switch form.Get("grant_type") {
-	case "authorization_code":
-		given = a.codes[form.Get("code")]
-		delete(a.codes, form.Get("code"))
-		if !fits(given.challenge, form.Get("code_verifier")) ||
-			given.redirect != form.Get("redirect_uri") {
-			refuse(w, "invalid_grant")
-			return
-		}
-	case "refresh_token":
-		given = a.renewal[form.Get("refresh_token")]
-		delete(a.renewal, form.Get("refresh_token"))
-	default:
-		refuse(w, "unsupported_grant_type")
-		return
-	}
+	given := a.codes[form.Get("code")]
+	delete(a.codes, form.Get("code"))
+	a.mu.Unlock()
 	if given.client == "" || given.client != form.Get("client_id") ||
-		given.resource != form.Get("resource") {
+		given.redirect != form.Get("redirect_uri") || given.resource != form.Get("resource") ||
+		!fits(given.challenge, form.Get("code_verifier")) {
 		refuse(w, "invalid_grant")
 		return
 	}
@@ -174,11 +158,9 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no token", http.StatusInternalServerError)
 		return
 	}
-	renewal := rand.Text()
-	a.renewal[renewal] = given
 	sendJSON(w, http.StatusOK, map[string]any{
 		"access_token": token, "token_type": "Bearer", "scope": given.scope,
-		"expires_in": int(tokenLifetime / time.Second), "refresh_token": renewal,
+		"expires_in": int(tokenLifetime / time.Second),
 	})
 }
 

@@ -1,13 +1,13 @@
 // Quickstart: a server whose tool asks before it acts, and a client that is
 // asked. Both run in this process and speak HTTP over loopback.
 //
-//	go run ./examples/quickstart         # answers by itself
-//	go run ./examples/quickstart -ask    # asks you
+//	go run ./examples/quickstart         # answers by itself; examples/first asks you
 //	go run ./examples/quickstart -wire   # prints the messages, too
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,39 +24,28 @@ import (
 )
 
 func main() {
-	ask := flag.Bool("ask", false, "ask the person at the terminal instead of answering automatically")
 	show := flag.Bool("wire", false, "print everything that client and server send")
 	flag.Parse()
-	if err := run(context.Background(), *ask, *show); err != nil {
+	if err := run(context.Background(), *show); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, ask, show bool) error {
+func run(ctx context.Context, show bool) error {
 	url, stop, err := serve()
 	if err != nil {
 		return err
 	}
 	defer stop()
-
-	answer := func(action protocol.ElicitAction, content string) elicit {
-		if ask {
-			return askAtTerminal
-		}
-		return answerWith(action, content)
-	}
-	first, second := "The person accepts", "The person declines"
-	if ask {
-		first, second = "You are asked", "You are asked again"
-	}
-	fmt.Println("==", first)
-	tested := answer(protocol.ActionAccept, `{"reason":"the fix is tested"}`)
-	if err := call(ctx, url, &wire{show: show}, tested); err != nil {
+	fmt.Println("== The person accepts")
+	err = call(ctx, url, &wire{show: show},
+		answerWith(protocol.ActionAccept, `{"reason":"the fix is tested"}`))
+	if err != nil {
 		return err
 	}
-	fmt.Println("\n==", second)
-	err = call(ctx, url, &wire{show: show}, answer(protocol.ActionDecline, ""))
+	fmt.Println("\n== The person declines")
+	err = call(ctx, url, &wire{show: show}, answerWith(protocol.ActionDecline, ""))
 	if err != nil {
 		return err
 	}
@@ -69,6 +58,18 @@ func run(ctx context.Context, ask, show bool) error {
 	}
 	fmt.Printf("refused: %v\n", refused)
 	return nil
+}
+
+// elicit is what a client does when a server asks the person for a form.
+type elicit = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
+
+// answerWith stands in for a person who always gives the same answer.
+func answerWith(action protocol.ElicitAction, content string) elicit {
+	return func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		fmt.Printf("   asked: %s -> %s %s\n", q.Message, action, content)
+		time.Sleep(time.Second / 2) // as people do: a refusal at once is no person's
+		return &protocol.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
+	}
 }
 
 // newServer is the whole server: one tool, written once.

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
@@ -32,7 +30,7 @@ refused: Invalid or expired requestState (code -32602)
 `
 	traffic := regexp.MustCompile(`(?m)^(->|<-) .*\n`)
 	for show, messages := range map[bool]int{false: 0, true: 18} { // 6 in each of 3 calls
-		out := printed(t, func() error { return run(context.Background(), false, show) })
+		out := printed(t, func() error { return run(context.Background(), show) })
 		if n := len(traffic.FindAllString(out, -1)); n != messages {
 			t.Errorf("-wire=%t: %d messages, want %d", show, n, messages)
 		}
@@ -41,30 +39,6 @@ refused: Invalid or expired requestState (code -32602)
 			t.Errorf("-wire=%t: got\n%s\nwant\n%s", show, got, want)
 		}
 	}
-}
-
-// TestPersonIsAskedAgain types an answer that is too short for the form, and then a longer one.
-func TestPersonIsAskedAgain(t *testing.T) {
-	typed := terminal
-	t.Cleanup(func() { terminal = typed })
-	terminal = bufio.NewReader(&typist{"ok", "it is tested", "no"})
-	out := printed(t, func() error { return run(context.Background(), true, false) })
-	for _, want := range []string{"must have at least 3 characters",
-		"result: deployed to production: it is tested", "result: left production alone"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is not in\n%s", want, out)
-		}
-	}
-}
-
-// A typist needs time for what there is to read.
-type typist []string
-
-func (p *typist) Read(b []byte) (int, error) {
-	time.Sleep(time.Second / 2)
-	line := (*p)[0]
-	*p = (*p)[1:]
-	return copy(b, line+"\n"), nil
 }
 
 // printed runs f and returns what it wrote to standard output.

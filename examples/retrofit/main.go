@@ -2,15 +2,13 @@
 // question and waits, before and after rondo is installed on it. Clients of
 // both eras call both, over HTTP on loopback.
 //
-//	go run .                 # in this directory
-//	go run . -serve :8080    # serves the server of after.go instead
+//	go run .    # in this directory
 //
 // The two servers are before.go and after.go; compare them.
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -22,28 +20,10 @@ import (
 )
 
 func main() {
-	addr := flag.String("serve", "", "serve the retrofitted server on this address instead of showing both")
-	flag.Parse()
-	err := error(nil)
-	if *addr != "" {
-		err = serveForever(*addr)
-	} else {
-		err = show(context.Background(), os.Stdout)
-	}
-	if err != nil {
+	if err := show(context.Background(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "retrofit:", err)
 		os.Exit(1)
 	}
-}
-
-func serveForever(addr string) error {
-	handler, err := after(newFiles("draft.txt", "report.txt"))
-	if err != nil {
-		return err
-	}
-	fmt.Println("serving on", addr)
-	s := &http.Server{Addr: addr, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	return s.ListenAndServe()
 }
 
 // show calls both servers as clients of both eras, and prints what comes of it.

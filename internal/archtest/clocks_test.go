@@ -31,10 +31,8 @@ var notAboutPeople = map[string]string{
 	"clienthttp.MaxBackoff":              "the pause before a broken stream is resumed",
 	"clienthttp.MaxRetry":                "the pause before a broken stream is resumed",
 	"clienthttp.MinRetry":                "the pause before a broken stream is resumed",
-	"elicitation.Bus.Claim":              "given by the router",
 	"elicitation.Store.Put":              "given by the router",
 	"redisstore.Store.Put":               "given by the router",
-	"natsbus.DefaultOpenTimeout":         "the start of a replica",
 	"elicitation.Options.RetryAfter":     "what a refused upstream is told",
 	"elicitation.Options.SweepInterval":  "a report about hosts",
 	"gosdk.DefaultIdleTimeout":           "the end of a connection that no call uses",
@@ -42,8 +40,6 @@ var notAboutPeople = map[string]string{
 	"mcpgo.DefaultIdleTimeout":           "the end of a connection that no call uses",
 	"mcpgo.UpstreamOptions.IdleTimeout":  "the end of a connection that no call uses",
 	"middleware.LimitOptions.RetryAfter": "what a refused client is told",
-	"natsbus.Bus.Claim":                  "given by the router",
-	"natsbus.MinLease":                   "the lower bound of Options.Lease",
 	"roundtrip.CleanupTime":              "work after the end of a handler",
 	"server.Call.CloseStream":            "the pause before a client comes back for a stream",
 	"server.DefaultStreamGrace":          "work after the end of the input: nobody can answer then",
@@ -58,7 +54,7 @@ var clocksWithoutSetting = map[string]string{
 	"idle sessions at a limit of serverhttp":               "serverhttp.minEvictIdle",
 	"events of a finished stream":                          "serverhttp.eventLife",
 	"a visit that the router remembers":                    "elicitation.urlTTL",
-	"reaching another replica":                             "elicitation.busTotalTime",
+	"reaching the store of questions":                      "elicitation.storeTotalTime",
 	"an answer to a server of an older revision over HTTP": "clienthttp.answerLimit",
 }
 
@@ -80,7 +76,7 @@ func TestEveryClockOfPeopleIsListed(t *testing.T) {
 			checkDefault(t, name, listed[name], found[name])
 		}
 	}
-	ours := regexp.MustCompile(`^(client|elicitation|middleware|nats\w+|roundtrip|serverhttp)\.`)
+	ours := regexp.MustCompile(`^(client|elicitation|middleware|roundtrip|serverhttp)\.`)
 	for name := range listed {
 		if _, ok := found[name]; !ok && ours.MatchString(name) {
 			t.Errorf("the table of clocks in roundtrip/doc.go names %s, which does not exist", name)
@@ -282,7 +278,7 @@ func publicFiles(t *testing.T, dir string) []*ast.File {
 		name := entry.Name()
 		if entry.IsDir() {
 			switch name {
-			case "internal", "examples", "testdata", "roundtriptest", "bustest":
+			case "internal", "examples", "testdata", "roundtriptest":
 				return filepath.SkipDir
 			}
 			return nil

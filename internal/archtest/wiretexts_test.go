@@ -18,7 +18,7 @@ var speakers = []string{
 	"protocol", "roundtrip", "roundtrip/gosdk", "roundtrip/mcpgo", "server", "server/middleware",
 	"server/serverhttp", "server/bearer", "elicitation", "elicitation/gosdk", "elicitation/mcpgo",
 	"internal/urlrule", "internal/publicerror", "internal/linestream", "internal/quota",
-	"internal/replicahttp", "internal/waiting", "internal/form",
+	"internal/fleet/hophttp", "internal/waiting", "internal/form",
 }
 
 // speaking are the functions that take a text for a client.

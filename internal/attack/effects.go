@@ -16,11 +16,11 @@ type Effects struct {
 	rounds [][]Effect
 }
 
-// An Effect is something that left a handler: an effect that it marked, a request, a statement.
+// An Effect is something that left a handler: an effect that it marked, or a request.
 type Effect struct {
 	// Text is what a person reads.
 	Text string
-	// Identity tells it from others with the same text: a digest of a body, or of arguments.
+	// Identity tells it from others with the same text: a digest of a body.
 	Identity string
 	// Repeatable says that it may happen again in a later round without harm: it changes nothing,
 	// or who receives it can tell that it was repeated.
@@ -139,7 +139,7 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 }
 
 // findRepeated returns what happened twice: a mark anywhere in the flow, and what was recorded if
-// it is the same in two rounds. Within a round the same statement or request may be a loop.
+// it is the same in two rounds. Within a round the same request may be a loop.
 func (e *Effects) findRepeated() (found []string) {
 	if e == nil {
 		return nil

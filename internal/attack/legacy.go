@@ -9,76 +9,126 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // PlayLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys
 // there; they are matched with those of modern by their words and their order.
 func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
-	arguments, err := flow.Request.encodeArguments()
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
-	person := &person{effects: s.Effects, expected: append([]askedQuestion(nil), modern.asked...)}
 	peer, err := s.Connect("")
 	if err != nil {
 		return nil, err
 	}
-	if legacy, ok := peer.(protocol.LegacyPeer); ok {
-		peer = uncheckedPeer{legacy, person}
-	}
-	c, err := client.New(peer, person.clientOptions(flow.clientCapabilities()))
+	defer peer.Close() // the connection is of no more use
+	person := &person{effects: s.Effects, expected: slices.Clone(modern.asked)}
+	session, err := openSession(ctx, peer, person, flow.clientCapabilities())
 	if err != nil {
-		return nil, errors.Join(err, peer.Close())
+		return nil, err
 	}
-	defer c.Close() // the connection is of no more use
+	defer session.Close() // likewise
 	s.startFlow()
 	s.Effects.startRound()
 	p := &Played{request: flow.Request, legs: 1}
-	var result protocol.Result
-	switch r := flow.Request; r.Method {
-	case protocol.MethodCallTool:
-		result, err = resultOrError(c.CallToolParams(ctx,
-			&protocol.CallToolParams{Name: r.Target, Arguments: arguments}))
-	case protocol.MethodGetPrompt:
-		result, err = resultOrError(c.GetPromptParams(ctx,
-			&protocol.GetPromptParams{Name: r.Target, Arguments: arguments}))
-	case protocol.MethodReadResource:
-		result, err = resultOrError(c.ReadResource(ctx, r.Target))
-	}
+	p.out, err = flow.Request.sendInSession(ctx, session, person)
 	person.mu.Lock()
 	defer person.mu.Unlock()
 	if person.problem != nil {
 		return nil, person.problem
 	}
-	if err != nil {
-		refused, ok := errors.AsType[*protocol.Error](err)
-		if !ok {
-			return nil, err
-		}
-		p.out.err, p.out.reason = refused, joinReasons(s.TakeReasons)
+	if refused, ok := errors.AsType[*protocol.Error](err); ok { // with an HTTP status
+		p.out, err = outcome{err: refused}, nil
 	}
-	p.out.result, p.asked, p.reworded = result, person.asked, person.reworded
-	p.unasked = person.expected
+	if err != nil {
+		return nil, err
+	}
+	if p.out.err != nil {
+		p.out.reason = joinReasons(s.TakeReasons)
+	}
+	p.asked, p.reworded, p.unasked = person.asked, person.reworded, person.expected
 	p.effects = s.Effects.findProblems(flow)
 	return p, nil
 }
 
-// resultOrError keeps a nil pointer from becoming a result.
-func resultOrError[R any, P interface {
-	*R
-	protocol.Result
-}](r P, err error) (protocol.Result, error) {
-	if err != nil || r == nil {
-		return nil, err
+// sendInSession makes the request in a session. The error is that of the connection.
+func (r Request) sendInSession(ctx context.Context, session protocol.LegacySession,
+	back protocol.BackCaller) (outcome, error) {
+	arguments, err := r.encodeArguments()
+	if err != nil {
+		return outcome{}, err
 	}
-	return r, nil
+	l := leg{request: r, arguments: arguments}
+	params, err := l.encodeWithoutAnswers(protocol.RequestMeta{})
+	if err != nil {
+		return outcome{}, err
+	}
+	resp, err := session.Handle(ctx,
+		&protocol.Request{ID: protocol.IntID(2), Method: r.Method, Params: params}, back)
+	if err != nil {
+		return outcome{}, err
+	}
+	if resp.Error != nil {
+		return outcome{err: resp.Error}, nil
+	}
+	result, err := protocol.DecodeResult(protocol.V20251125, r.Method, resp.Result)
+	return outcome{result: result}, err
 }
 
-// A person answers the questions of a client as those of the modern flow were answered.
+// openSession opens a session of revision 2025-11-25, or of an older one that the server chooses.
+func openSession(ctx context.Context, peer protocol.Peer, back protocol.BackCaller,
+	caps *protocol.ClientCapabilities) (protocol.LegacySession, error) {
+	legacy, ok := peer.(protocol.LegacyPeer)
+	if !ok {
+		return nil, errors.New("the connection has no sessions: reach the server over HTTP or a " +
+			"stream (client.NewStream)")
+	}
+	params, err := protocol.EncodeParams(&protocol.InitializeParams{
+		ProtocolVersion: protocol.V20251125, Capabilities: *caps,
+		ClientInfo: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	session, resp, err := legacy.OpenSession(ctx, &protocol.Request{ID: protocol.IntID(1),
+		Method: protocol.MethodInitialize, Params: params}, back)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp != nil && resp.Error != nil:
+		return nil, resp.Error
+	case session == nil:
+		return nil, errors.New("initialize opened no session")
+	}
+	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
+	if err := session.Notify(ctx, ready); err != nil {
+		return nil, errors.Join(err, session.Close())
+	}
+	return session, nil
+}
+
+// replyInSession replies to a request of the server: to a question with what answer returns, be it
+// valid or not.
+func replyInSession(req *protocol.Request,
+	answer func(protocol.InputRequest) (json.RawMessage, error)) *protocol.Response {
+	refuse := func(code int64, text string) *protocol.Response {
+		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(code, "%s", text)}
+	}
+	if req.Method == protocol.MethodPing {
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}
+	}
+	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
+	if err != nil {
+		return refuse(protocol.CodeInvalidParams, "this is not a question that a client knows")
+	}
+	result, err := answer(q)
+	if err != nil {
+		return refuse(protocol.CodeInternalError, err.Error())
+	}
+	return &protocol.Response{ID: req.ID, Result: result}
+}
+
+// A person answers the questions of a session as those of the modern flow were answered.
 type person struct {
 	mu       sync.Mutex
 	expected []askedQuestion
@@ -88,8 +138,15 @@ type person struct {
 	effects  *Effects
 }
 
-func (p *person) answerQuestion(ctx context.Context, question protocol.InputRequest) (
-	[]byte, error) {
+// Notify ignores progress, logs and changes of lists.
+func (*person) Notify(context.Context, *protocol.Notification) error { return nil }
+
+// Call answers a question. The answer is sent as it is: clients need not look whether it fits.
+func (p *person) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
+	return replyInSession(req, p.answerQuestion), nil
+}
+
+func (p *person) answerQuestion(question protocol.InputRequest) (json.RawMessage, error) {
 	words, err := describeQuestion(question)
 	if err != nil {
 		return nil, err
@@ -110,9 +167,6 @@ func (p *person) answerQuestion(ctx context.Context, question protocol.InputRequ
 	a.question = question
 	p.asked = append(p.asked, a)
 	p.effects.startRound()
-	if answer, ok := ctx.Value(answerKey{}).(*json.RawMessage); ok {
-		*answer = a.answer.Result
-	}
 	return a.answer.Result, nil
 }
 
@@ -129,105 +183,4 @@ func (p *person) findExpected(question protocol.InputRequest, words string) int 
 	return slices.IndexFunc(p.expected, func(a askedQuestion) bool {
 		return reflect.TypeOf(a.question) == reflect.TypeOf(question)
 	})
-}
-
-// clientOptions returns options with a handler for each kind of question that the client
-// declares.
-func (p *person) clientOptions(caps *protocol.ClientCapabilities) *client.Options {
-	opts := &client.Options{Era: protocol.Legacy,
-		Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"}}
-	if e := caps.Elicitation; e != nil && e.Form {
-		opts.ElicitForm = func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
-			error) {
-			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(ctx,
-				&protocol.ElicitForm{Message: q.Message, Schema: q.Schema}))
-		}
-	}
-	if e := caps.Elicitation; e != nil && e.URL {
-		opts.ElicitURL = func(ctx context.Context, q *client.URLQuestion) (*protocol.ElicitResult,
-			error) {
-			return decodeWith(protocol.DecodeElicitResult)(p.answerQuestion(ctx,
-				&protocol.ElicitURL{Message: q.Message, URL: q.URL}))
-		}
-	}
-	if caps.Sampling != nil {
-		opts.SamplingTools, opts.SamplingContext = caps.Sampling.Tools, caps.Sampling.Context
-		opts.CreateMessage = func(ctx context.Context,
-			q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-			return decodeWith(protocol.DecodeCreateMessageResult)(p.answerQuestion(ctx,
-				&q.Request))
-		}
-	}
-	if caps.Roots != nil {
-		opts.ListRoots = func(ctx context.Context, _ *client.RootsQuestion) ([]protocol.Root,
-			error) {
-			list, err := decodeWith(protocol.DecodeListRootsResult)(
-				p.answerQuestion(ctx, &protocol.ListRoots{}))
-			if err != nil {
-				return nil, err
-			}
-			return list.Roots, nil
-		}
-	}
-	return opts
-}
-
-func decodeWith[T any](decode func([]byte) (*T, error)) func([]byte, error) (*T, error) {
-	return func(raw []byte, err error) (*T, error) {
-		if err != nil {
-			return nil, err
-		}
-		return decode(raw)
-	}
-}
-
-// An uncheckedPeer sends the answers of a person as they are. The client completes answers, and
-// does not send one that does not fit its form; other clients send what they have.
-type uncheckedPeer struct {
-	protocol.LegacyPeer
-	person *person
-}
-
-func (p uncheckedPeer) OpenSession(ctx context.Context, initialize *protocol.Request,
-	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
-	session, response, err := p.LegacyPeer.OpenSession(ctx, initialize,
-		uncheckedBack{back, p.person})
-	if session == nil {
-		return nil, response, err
-	}
-	return uncheckedSession{session, p.person}, response, err
-}
-
-type uncheckedSession struct {
-	protocol.LegacySession
-	person *person
-}
-
-func (s uncheckedSession) Handle(ctx context.Context, request *protocol.Request,
-	back protocol.Back) (*protocol.Response, error) {
-	if caller, ok := back.(protocol.BackCaller); ok {
-		back = uncheckedBack{caller, s.person}
-	}
-	return s.LegacySession.Handle(ctx, request, back)
-}
-
-type uncheckedBack struct {
-	protocol.BackCaller
-	person *person
-}
-
-// answerKey is the key under which the context of a question carries a *json.RawMessage, for the
-// person's answer.
-type answerKey struct{}
-
-func (b uncheckedBack) Call(ctx context.Context, request *protocol.Request) (*protocol.Response,
-	error) {
-	answer := new(json.RawMessage)
-	response, err := b.BackCaller.Call(context.WithValue(ctx, answerKey{}, answer), request)
-	b.person.mu.Lock()
-	defer b.person.mu.Unlock()
-	if err == nil && *answer != nil {
-		response = &protocol.Response{ID: request.ID, Result: *answer}
-	}
-	return response, err
 }

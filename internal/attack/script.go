@@ -156,16 +156,12 @@ func (s *Target) playScript(ctx context.Context, era protocol.Era, script *scrip
 		return nil, err
 	}
 	defer peer.Close() // the connection is of no more use
-	arguments, err := script.request.encodeArguments()
-	if err != nil {
-		return nil, err
-	}
 	p := newPrompter(script)
 	if era == protocol.Modern {
 		c := &connection{peer: peer, caps: script.caps}
-		err = p.playLegs(ctx, c, leg{request: script.request, arguments: arguments})
+		err = p.playLegs(ctx, c)
 	} else {
-		err = p.playSession(ctx, peer, arguments)
+		err = p.playSession(ctx, peer)
 	}
 	p.mu.Lock() // a question of a session may still be under way
 	defer p.mu.Unlock()
@@ -177,7 +173,12 @@ func (s *Target) playScript(ctx context.Context, era protocol.Era, script *scrip
 }
 
 // playLegs plays the script in revision 2026-07-28.
-func (p *prompter) playLegs(ctx context.Context, c *connection, l leg) (err error) {
+func (p *prompter) playLegs(ctx context.Context, c *connection) error {
+	arguments, err := p.request.encodeArguments()
+	if err != nil {
+		return err
+	}
+	l := leg{request: p.request, arguments: arguments}
 	for p.take.legs < maxLegs {
 		if p.forge != nil {
 			p.forge(p.take.legs, &l)
@@ -207,65 +208,18 @@ func (p *prompter) playLegs(ctx context.Context, c *connection, l leg) (err erro
 }
 
 // playSession plays the script in a session of revision 2025-11-25.
-func (p *prompter) playSession(ctx context.Context, peer protocol.Peer,
-	arguments json.RawMessage) error {
-	legacy, ok := peer.(protocol.LegacyPeer)
-	if !ok {
-		return errors.New("the connection has no sessions")
-	}
+func (p *prompter) playSession(ctx context.Context, peer protocol.Peer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	back := &sessionBack{prompter: p, giveUp: cancel}
-	session, err := openSession(ctx, legacy, back, p.caps)
+	session, err := openSession(ctx, peer, back, p.caps)
 	if err != nil {
 		return err
 	}
 	defer session.Close() // the connection is of no more use
-	params, err := protocol.EncodeParams(&protocol.CallToolParams{Name: p.request.Target,
-		Arguments: arguments})
-	if err != nil {
-		return err
-	}
 	p.take.legs = 1
-	resp, err := session.Handle(ctx, &protocol.Request{ID: protocol.IntID(2),
-		Method: p.request.Method, Params: params}, back)
-	switch {
-	case err != nil:
-		return err
-	case resp.Error != nil:
-		p.take.out = outcome{err: resp.Error}
-		return nil
-	}
-	p.take.out.result, err = protocol.DecodeResult(protocol.V20251125, p.request.Method,
-		resp.Result)
+	p.take.out, err = p.request.sendInSession(ctx, session, back)
 	return err
-}
-
-// openSession opens a session of revision 2025-11-25, or of an older one that the server chooses.
-func openSession(ctx context.Context, peer protocol.LegacyPeer, back protocol.BackCaller,
-	caps *protocol.ClientCapabilities) (protocol.LegacySession, error) {
-	params, err := protocol.EncodeParams(&protocol.InitializeParams{
-		ProtocolVersion: protocol.V20251125, Capabilities: *caps,
-		ClientInfo: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	session, resp, err := peer.OpenSession(ctx, &protocol.Request{ID: protocol.IntID(1),
-		Method: protocol.MethodInitialize, Params: params}, back)
-	switch {
-	case err != nil:
-		return nil, err
-	case resp != nil && resp.Error != nil:
-		return nil, resp.Error
-	case session == nil:
-		return nil, errors.New("initialize opened no session")
-	}
-	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
-	if err := session.Notify(ctx, ready); err != nil {
-		return nil, errors.Join(err, session.Close())
-	}
-	return session, nil
 }
 
 // sessionBack answers what the server asks in a session.
@@ -279,25 +233,17 @@ func (*sessionBack) Notify(context.Context, *protocol.Notification) error { retu
 
 // Call answers a question as the script says, be it valid or not.
 func (b *sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
-	if req.Method == protocol.MethodPing {
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
-	}
-	refuse := func(code int64, text string) (*protocol.Response, error) {
-		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(code, "%s", text)}, nil
-	}
-	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
-	if err != nil {
-		return refuse(protocol.CodeInvalidParams, "this is not a question that a client knows")
-	}
-	r, more, err := b.replyTo("", q)
-	switch {
-	case err != nil:
-		return refuse(protocol.CodeInvalidParams, "the question cannot be answered")
-	case !more:
-		b.giveUp()
-		return refuse(protocol.CodeInternalError, "the client gives up")
-	case r.none:
-		return refuse(protocol.CodeInternalError, "nobody answered")
-	}
-	return &protocol.Response{ID: req.ID, Result: r.result}, nil
+	return replyInSession(req, func(q protocol.InputRequest) (json.RawMessage, error) {
+		r, more, err := b.replyTo("", q)
+		switch {
+		case err != nil:
+			return nil, errors.New("the question cannot be answered")
+		case !more:
+			b.giveUp()
+			return nil, errors.New("the client gives up")
+		case r.none:
+			return nil, errors.New("nobody answered")
+		}
+		return r.result, nil
+	}), nil
 }

@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -54,11 +55,6 @@ type Check struct {
 	Open []string
 }
 
-// FailsOpen reports whether any check did.
-func (v *Verdict) FailsOpen() bool {
-	return slices.ContainsFunc(v.Checks[:], func(c Check) bool { return len(c.Open) > 0 })
-}
-
 // ListTools returns the tools of the server in an era. It calls none. An error means that the
 // server does not serve the era, or cannot be reached.
 func (s *Survey) ListTools(era protocol.Era) (tools []protocol.Tool, err error) {
@@ -69,8 +65,7 @@ func (s *Survey) ListTools(era protocol.Era) (tools []protocol.Tool, err error) 
 		return nil, err
 	}
 	defer peer.Close() // a client that could not be made leaves it open
-	// Servers may hide tools that ask from clients that cannot be asked.
-	c, err := client.New(peer, (&person{}).clientOptionsOf(era))
+	c, err := client.New(peer, listingOptions(era))
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +79,26 @@ func (s *Survey) ListTools(era protocol.Era) (tools []protocol.Tool, err error) 
 	return tools, nil
 }
 
-// clientOptionsOf returns options of a client of one era.
-func (p *person) clientOptionsOf(era protocol.Era) *client.Options {
-	opts := p.clientOptions(allCapabilities())
-	opts.Era = era
-	return opts
+// listingOptions are those of a client that can be asked everything, and is not: servers may hide
+// tools that ask from other clients.
+func listingOptions(era protocol.Era) *client.Options {
+	unasked := errors.New("nobody answers while tools are listed")
+	return &client.Options{Era: era, SamplingTools: true,
+		Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return nil, unasked
+		},
+		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return nil, unasked
+		},
+		CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return nil, unasked
+		},
+		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			return nil, unasked
+		},
+	}
 }
 
 // Judge calls a tool in an era, again and again: each call has effects.

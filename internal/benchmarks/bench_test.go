@@ -11,12 +11,15 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 )
 
+// allOps are the operations that are compared, and those that only we are measured by.
+func allOps() []measure.Op { return slices.Concat(cases.Ops(), clientOps(), routerOps()) }
+
 // Benchmark repeats each operation, for profiles and for tools that compare two
 // versions; cmd/bench compares peers. A name is group/row/peer:
 //
 //	go test -run '^$' -bench 'Benchmark/handler/leg_2/rondo' -cpuprofile cpu.out .
 func Benchmark(b *testing.B) {
-	for _, op := range cases.Ops() {
+	for _, op := range allOps() {
 		b.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(b *testing.B) {
 			do, stop, err := op.Start()
 			if err != nil {
@@ -35,7 +38,7 @@ func Benchmark(b *testing.B) {
 
 // TestOps holds that every operation can be repeated for every peer.
 func TestOps(t *testing.T) {
-	for _, op := range cases.Ops() {
+	for _, op := range allOps() {
 		t.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(t *testing.T) {
 			do, stop, err := op.Start()
 			if err != nil {
@@ -53,8 +56,7 @@ func TestOps(t *testing.T) {
 
 // TestMemory measures once what is not an operation.
 func TestMemory(t *testing.T) {
-	for _, c := range slices.Concat(cases.Waiting(), cases.Pending(), cases.Sessions(),
-		cases.CachedTokens()) {
+	for _, c := range cases.CachedTokens() {
 		t.Run(strings.Join([]string{c.Group, c.Row, c.Peer}, "/"), func(t *testing.T) {
 			if _, err := c.Run(0); err != nil {
 				t.Fatal(err)
@@ -67,20 +69,23 @@ func TestMemory(t *testing.T) {
 // thinks. The runtime may grow meanwhile, but not every time.
 func TestWaitingTakesNoMemory(t *testing.T) {
 	const noise, attempts = 16, 5
-	for _, c := range cases.Waiting() {
-		if c.Peer != peers.Rondo {
-			continue
+	leg1 := slices.IndexFunc(cases.Handler(), func(op measure.Op) bool {
+		return op.Row == cases.Leg1Row && op.Peer == peers.Rondo
+	})
+	least := math.Inf(1)
+	for range attempts {
+		ask, stop, err := cases.Handler()[leg1].Start()
+		if err != nil {
+			t.Fatal(err)
 		}
-		least := math.Inf(1)
-		for range attempts {
-			sample, err := c.Run(0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			least = min(least, sample[measure.Memory])
+		sample, err := measure.Kept(1000, ask)
+		stop()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if least > noise {
-			t.Errorf("a flow that waits takes %.0f bytes at least, want none", least)
-		}
+		least = min(least, sample[measure.Memory])
+	}
+	if least > noise {
+		t.Errorf("a flow that waits takes %.0f bytes at least, want none", least)
 	}
 }

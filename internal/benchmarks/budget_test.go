@@ -33,20 +33,16 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 // budgeted are the operations that have a budget: what this library does for
 // every call.
 func budgeted() []measure.Op {
-	var ops []measure.Op
 	rows := []string{
 		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow,
 		cases.ProductionEchoRow, cases.ProductionFlowRow,
-		cases.TwoLegsRow,
-		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow, cases.ElicitationRow,
+		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow,
 		cases.OpenEchoRow, cases.CachedEchoRow,
 	}
-	for _, op := range cases.Ops() {
-		if op.Peer == peers.Rondo && slices.Contains(rows, op.Row) {
-			ops = append(ops, op)
-		}
-	}
-	return ops
+	ops := slices.DeleteFunc(cases.Ops(), func(op measure.Op) bool {
+		return op.Peer != peers.Rondo || !slices.Contains(rows, op.Row)
+	})
+	return slices.Concat(ops, clientOps(), routerOps())
 }
 
 // TestAllocationBudget counts allocations, which do not depend on how busy a

@@ -7,7 +7,7 @@
 //   - wire: the tools, messages and answers that all peers share
 //   - peers: the programs that are compared
 //   - drive: calling a handler without a socket, sessions, load over loopback
-//   - cases: what is measured, one file for each group of rows
+//   - cases: what is compared, one file for each group of rows
 //   - measure: rounds, medians, ratios, the table
 //   - cmd/bench: the command
 package benchmarks

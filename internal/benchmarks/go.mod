@@ -7,8 +7,6 @@ require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rondo-mcp/rondo v0.0.0
-	github.com/rondo-mcp/rondo/roundtrip/gosdk v0.0.0
-	github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.0.0
 	go.uber.org/zap v1.28.0
 )
 
@@ -37,8 +35,4 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace (
-	github.com/rondo-mcp/rondo => ../..
-	github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk
-	github.com/rondo-mcp/rondo/roundtrip/mcpgo => ../../roundtrip/mcpgo
-)
+replace github.com/rondo-mcp/rondo => ../..

@@ -13,15 +13,18 @@ import (
 
 // A Client is a client of revision 2025-11-25 that writes each message itself.
 type Client struct {
-	// Asked is how many questions it got.
-	Asked atomic.Int32
-
+	asked        atomic.Int32 // how many questions it got
 	lastCall     atomic.Int64 // its id
 	url, session string
 	header       http.Header
 	reply        string
 	http         *http.Client
 }
+
+// initialize is the first message of a client, without its capabilities.
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{` +
+	`"protocolVersion":"2025-11-25","capabilities":%s,` +
+	`"clientInfo":{"name":"raw","version":"1"}}}`
 
 // Connect opens a session with the gateway at url. declared are its capabilities. reply are
 // the members of its response to each question, such as `"result":{"action":"decline"}`;
@@ -34,13 +37,11 @@ func Connect(t testing.TB, url, declared, reply string, header http.Header) *Cli
 
 func connect(t testing.TB, c *Client, declared string) *Client {
 	t.Helper()
-	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{`+
-		`"protocolVersion":"2025-11-25","capabilities":%s,`+
-		`"clientInfo":{"name":"raw","version":"1"}}}`, declared))
+	response := c.send(t, http.MethodPost, initialize, declared)
 	_, _ = io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 	c.session = response.Header.Get("Mcp-Session-Id")
-	c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).Body.Close()
+	c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c
 }
 
@@ -57,33 +58,26 @@ func (c *Client) Call(t testing.TB, tool, question string) string {
 			t.Error("the stream ended without a result")
 			return ""
 		case m.Method == "elicitation/create":
-			c.answer(t, m)
+			c.Send(t, m)
 		case m.Method == "":
 			return resultText(m)
 		}
 	}
 }
 
-// answer sends the client's reply to a question, if it has one.
-func (c *Client) answer(t testing.TB, m envelope) {
+// Send sends the client's reply to a question of [Stream.WaitForQuestion], if it has one.
+func (c *Client) Send(t testing.TB, question envelope) {
 	t.Helper()
-	c.Asked.Add(1)
+	c.asked.Add(1)
 	if c.reply != "" {
-		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, c.reply)
-		c.post(t, answer).Body.Close()
+		c.post(t, `{"jsonrpc":"2.0","id":%s,%s}`, question.ID, c.reply)
 	}
 }
 
 // Answer waits for the question of a call and answers it.
 func (c *Client) Answer(t testing.TB, s *Stream) {
 	t.Helper()
-	c.answer(t, s.WaitForQuestion(t))
-}
-
-// Send answers a question of [Stream.WaitForQuestion].
-func (c *Client) Send(t testing.TB, question envelope) {
-	t.Helper()
-	c.answer(t, question)
+	c.Send(t, s.WaitForQuestion(t))
 }
 
 // A Stream is the response to a call.
@@ -101,8 +95,8 @@ func (c *Client) StartCall(t testing.TB, tool, question string) *Stream {
 
 func (c *Client) startCall(t testing.TB, id int64, tool, question string) *Stream {
 	t.Helper()
-	response := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{`+
-		`"name":%q,"arguments":{"question":%s}}}`, id, tool, question))
+	response := c.send(t, http.MethodPost, `{"jsonrpc":"2.0","id":%d,"method":"tools/call",`+
+		`"params":{"name":%q,"arguments":{"question":%s}}}`, id, tool, question)
 	return &Stream{id, response, bufio.NewReader(response.Body)}
 }
 
@@ -126,8 +120,8 @@ func (c *Client) startGivingUp(t testing.TB, tool, question string) (giveUp func
 // cancel cancels a call that is in flight.
 func (c *Client) cancel(t testing.TB, id int64) {
 	t.Helper()
-	c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled",`+
-		`"params":{"requestId":%d,"reason":"too slow"}}`, id)).Body.Close()
+	c.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+		`"params":{"requestId":%d,"reason":"too slow"}}`, id)
 }
 
 // Close gives the call up, if it has not ended.
@@ -196,14 +190,16 @@ func (c *Client) Delete(t testing.TB) (status int) {
 	return response.StatusCode
 }
 
-func (c *Client) post(t testing.TB, body string) *http.Response {
+// post sends a message to which there is no response.
+func (c *Client) post(t testing.TB, format string, args ...any) {
 	t.Helper()
-	return c.send(t, http.MethodPost, body)
+	c.send(t, http.MethodPost, format, args...).Body.Close()
 }
 
-func (c *Client) send(t testing.TB, method, body string) *http.Response {
+func (c *Client) send(t testing.TB, method, format string, args ...any) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, c.url, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, c.url,
+		strings.NewReader(fmt.Sprintf(format, args...)))
 	if err != nil {
 		t.Fatal(err)
 	}

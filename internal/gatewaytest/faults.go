@@ -1,6 +1,7 @@
 package gatewaytest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,94 +16,71 @@ import (
 // ToolFault is a tool whose calls an upstream serves as a fault says.
 const ToolFault = "fault"
 
+// ManyLines is the fault that an event of many lines is too large.
+const ManyLines = "an event has too many lines"
+
 // A fault is what becomes of one user's call over HTTP, by an upstream that serves all others.
 type fault struct {
-	name  string
-	serve func(w http.ResponseWriter, r *http.Request, m *Message)
-	// impatient has the client give its call up, once serve has closed began.
-	impatient bool
-	// refused is a notification that the upstream refuses afterwards, "": none.
-	refused string
+	name    string
+	status  int    // zero: 200
+	kind    string // of the content
+	body    string // with ID for the id of the call
+	padding string // of a body that is larger than any client needs to read: comes for each KiB
+	end     ending
+	refused string // a notification that the upstream refuses afterwards, "": none
 }
 
-func faults(began chan<- struct{}) []fault {
-	status := func(code int, kind, body string) func(http.ResponseWriter, *http.Request, *Message) {
-		return func(w http.ResponseWriter, _ *http.Request, _ *Message) {
-			w.Header().Set("Content-Type", kind)
-			w.WriteHeader(code)
-			_, _ = io.WriteString(w, body)
-		}
+// An ending is what comes after the body.
+type ending int
+
+const (
+	ends     ending = iota // nothing
+	breaksUp               // the connection is closed in the middle
+	hangs                  // until the client gives its call up
+	mute                   // the same, before there is a response at all
+)
+
+const (
+	text, page, asJSON, stream = "text/plain", "text/html", "application/json", "text/event-stream"
+
+	failure = `data: {"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"no"}}` + "\n\n"
+	halfOf  = `{"jsonrpc":"2.0",`
+	large   = `data: {"jsonrpc":"2.0","id":ID,"result":`
+)
+
+func faults() []fault {
+	many := ""
+	for n := range 200 {
+		many += elicit(fmt.Sprint(1000 + n))
 	}
-	const plain, page, stream = "text/plain", "text/html", "text/event-stream"
-	const asJSON = "application/json"
+	lost, kib := elicit(`"lost"`), strings.Repeat(" ", 1<<10)
 	return []fault{
-		{name: "it is too large for a proxy",
-			serve: status(http.StatusRequestEntityTooLarge, page, "<html>too large</html>")},
-		{name: "the upstream fails", serve: status(http.StatusInternalServerError, plain, "oops")},
-		{name: "its user is not known", serve: status(http.StatusUnauthorized, plain, "")},
-		{name: "its user may not", serve: status(http.StatusForbidden, plain, "no")},
-		{name: "the upstream is busy", serve: status(http.StatusServiceUnavailable, plain, "")},
-		{name: "a page says so", serve: status(http.StatusOK, page, "<html>hello</html>")},
-		{name: "nothing is said", serve: status(http.StatusAccepted, "", "")},
-		{name: "the result is not JSON", serve: status(http.StatusOK, asJSON, "{")},
-		{name: "the result is no message", serve: status(http.StatusOK, asJSON, `{"a":1}`)},
-		{name: "an event is not JSON", serve: status(http.StatusOK, stream, "data: {\n\n")},
-		{name: "an event is no message", serve: status(http.StatusOK, stream, "data: [1]\n\n")},
-		{name: "a line of a stream is malformed", serve: status(http.StatusOK, stream, "what\n\n")},
-		{name: "the stream ends", serve: status(http.StatusOK, stream, "")},
-		{name: "a line of an event is too large", serve: largeEvent("")},
-		{name: ManyLines, serve: largeEvent("\ndata: ")},
-		{name: "the result breaks off",
-			serve: func(w http.ResponseWriter, _ *http.Request, _ *Message) {
-				w.Header().Set("Content-Type", asJSON)
-				_, _ = io.WriteString(w, `{"jsonrpc":"2.0",`)
-				w.(http.Flusher).Flush()
-				panic(http.ErrAbortHandler)
-			}},
-		{name: "the stream breaks off in the middle of a question",
-			serve: func(w http.ResponseWriter, _ *http.Request, _ *Message) {
-				w.Header().Set("Content-Type", stream)
-				_, _ = io.WriteString(w, elicit(`"lost"`))
-				w.(http.Flusher).Flush()
-				panic(http.ErrAbortHandler)
-			}},
-		{name: "the stream ends in the middle of a question",
-			serve: status(http.StatusOK, stream, elicit(`"lost"`))},
-		{name: "it fails in the middle of a question",
-			serve: func(w http.ResponseWriter, _ *http.Request, m *Message) {
-				w.Header().Set("Content-Type", stream)
-				fmt.Fprintf(w, `%sdata: {"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no"}}`+
-					"\n\n", elicit(`"lost"`), m.ID)
-			}},
-		{name: "it asks without an end",
-			serve: func(w http.ResponseWriter, _ *http.Request, m *Message) {
-				w.Header().Set("Content-Type", stream)
-				for n := range 200 {
-					_, _ = io.WriteString(w, elicit(fmt.Sprint(1000+n)))
-				}
-				fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no"}}`+
-					"\n\n", m.ID)
-			}},
-		{name: "it is cancelled before there is a response", impatient: true,
-			serve: func(_ http.ResponseWriter, r *http.Request, _ *Message) {
-				close(began)
-				<-r.Context().Done()
-			}},
-		{name: "it is cancelled while the result comes", impatient: true,
-			serve: func(w http.ResponseWriter, r *http.Request, _ *Message) {
-				w.Header().Set("Content-Type", asJSON)
-				_, _ = io.WriteString(w, `{"jsonrpc":"2.0",`)
-				w.(http.Flusher).Flush()
-				close(began)
-				<-r.Context().Done()
-			}},
-		{name: "its cancellation is refused", impatient: true, refused: "notifications/cancelled",
-			serve: func(w http.ResponseWriter, r *http.Request, _ *Message) {
-				w.Header().Set("Content-Type", stream)
-				w.(http.Flusher).Flush()
-				close(began)
-				<-r.Context().Done()
-			}},
+		{name: "it is too large for a proxy", status: http.StatusRequestEntityTooLarge, kind: page,
+			body: "<html>too large</html>"},
+		{name: "the upstream fails", status: http.StatusInternalServerError, kind: text},
+		{name: "its user is not known", status: http.StatusUnauthorized, kind: text},
+		{name: "its user may not", status: http.StatusForbidden, kind: text, body: "no"},
+		{name: "the upstream is busy", status: http.StatusServiceUnavailable, kind: text},
+		{name: "a page says so", kind: page, body: "<html>hello</html>"},
+		{name: "nothing is said", status: http.StatusAccepted},
+		{name: "the result is not JSON", kind: asJSON, body: "{"},
+		{name: "the result is no message", kind: asJSON, body: `{"a":1}`},
+		{name: "an event is not JSON", kind: stream, body: "data: {\n\n"},
+		{name: "an event is no message", kind: stream, body: "data: [1]\n\n"},
+		{name: "a line of a stream is malformed", kind: stream, body: "what\n\n"},
+		{name: "the stream ends", kind: stream},
+		{name: "a line of an event is too large", kind: stream, body: large, padding: kib},
+		{name: ManyLines, kind: stream, body: large, padding: "\ndata: " + kib},
+		{name: "the result breaks off", kind: asJSON, body: halfOf, end: breaksUp},
+		{name: "the stream breaks off in the middle of a question", kind: stream, body: lost,
+			end: breaksUp},
+		{name: "the stream ends in the middle of a question", kind: stream, body: lost},
+		{name: "it fails in the middle of a question", kind: stream, body: lost + failure},
+		{name: "it asks without an end", kind: stream, body: many + failure},
+		{name: "it is cancelled before there is a response", end: mute},
+		{name: "it is cancelled while the result comes", kind: asJSON, body: halfOf, end: hangs},
+		{name: "its cancellation is refused", kind: stream, end: hangs,
+			refused: "notifications/cancelled"},
 	}
 }
 
@@ -112,22 +90,31 @@ func elicit(id string) string {
 		plain + "}\n\n"
 }
 
-// ManyLines is the fault that an event of many lines is too large.
-const ManyLines = "an event has too many lines"
-
-// largeEvent writes an event of more data than any client needs to read, with a separator after
-// each KiB.
-func largeEvent(separator string) func(http.ResponseWriter, *http.Request, *Message) {
-	return func(w http.ResponseWriter, _ *http.Request, m *Message) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"result":`, m.ID)
-		part := separator + strings.Repeat(" ", 1<<10)
+// serve answers a call, and closes began when it waits for the client.
+func (f *fault) serve(w http.ResponseWriter, r *http.Request, m *Message, began chan<- struct{}) {
+	if f.end != mute {
+		w.Header().Set("Content-Type", f.kind)
+		w.WriteHeader(cmp.Or(f.status, http.StatusOK))
+		_, _ = io.WriteString(w, strings.ReplaceAll(f.body, "ID", string(m.ID)))
+	}
+	if f.padding != "" {
 		for range 20 << 10 { // 20 MiB
-			if _, err := io.WriteString(w, part); err != nil {
+			if _, err := io.WriteString(w, f.padding); err != nil {
 				return
 			}
 		}
 		_, _ = io.WriteString(w, "{}}\n\n")
+	}
+	switch f.end {
+	case breaksUp:
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	case hangs:
+		w.(http.Flusher).Flush()
+		fallthrough
+	case mute:
+		close(began)
+		<-r.Context().Done()
 	}
 }
 
@@ -135,26 +122,20 @@ func largeEvent(separator string) func(http.ResponseWriter, *http.Request, *Mess
 // same connection. build serves ToolFault as it serves ToolAsk. Faults that are named in except
 // are left out.
 func AcceptFaults(t *testing.T, build Gateway, except ...string) {
-	for i := range faults(nil) {
-		began := make(chan struct{})
-		f := faults(began)[i]
+	for _, f := range faults() {
 		if !slices.Contains(except, f.name) {
-			t.Run(f.name, func(t *testing.T) { f.check(t, build, began) })
+			t.Run(f.name, func(t *testing.T) { f.check(t, build) })
 		}
 	}
 }
 
-func (f *fault) check(t *testing.T, build Gateway, began <-chan struct{}) {
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := NewUpstream(t)
-	refused := make(chan struct{}, 8)
+func (f *fault) check(t *testing.T, build Gateway) {
+	router, up := newRouter(t, nil), NewUpstream(t)
+	began, refused := make(chan struct{}), make(chan struct{}, 8)
 	up.Intercept = func(w http.ResponseWriter, r *http.Request, m *Message) bool {
 		switch {
 		case m.Method == "tools/call" && strings.Contains(string(m.Params), `"`+ToolFault+`"`):
-			f.serve(w, r, m)
+			f.serve(w, r, m, began)
 			return true
 		case f.refused != "" && m.Method == f.refused:
 			http.Error(w, "I do not know that", http.StatusBadRequest)
@@ -164,14 +145,13 @@ func (f *fault) check(t *testing.T, build Gateway, began <-chan struct{}) {
 		return false
 	}
 	url := build(t, router, up, SharedHTTP)
-	const answer = `{"action":"accept","content":{"why":"because"}}`
-	bob := Connect(t, url, forms, `"result":`+answer, nil)
+	bob := Connect(t, url, forms, `"result":`+because, nil)
 	pending := bob.StartCall(t, ToolAsk, plain)
 	defer pending.Close()
 	question := pending.WaitForQuestion(t)
 
 	alice := Connect(t, url, forms, "", nil)
-	if !f.impatient {
+	if f.end < hangs {
 		if got := alice.Call(t, ToolFault, plain); !strings.Contains(got, `"code":`) {
 			t.Errorf("alice gets %s, want an error", got)
 		}
@@ -187,18 +167,23 @@ func (f *fault) check(t *testing.T, build Gateway, began <-chan struct{}) {
 			t.Fatal("the upstream was not told")
 		}
 	}
-	bob.answer(t, question)
-	if m, ok := pending.next(); !ok || resultText(m) != answer {
-		t.Errorf("the upstream reads %s for the question that was open, want %s", resultText(m), answer)
+	bob.Send(t, question)
+	if got := pending.Result(t); got != because {
+		t.Errorf("the upstream reads %s for the question that was open, want %s", got, because)
 	}
 	for range 3 {
-		if got := bob.Call(t, ToolAsk, plain); got != answer {
-			t.Errorf("the upstream reads %s afterwards, want %s", got, answer)
+		if got := bob.Call(t, ToolAsk, plain); got != because {
+			t.Errorf("the upstream reads %s afterwards, want %s", got, because)
 		}
 	}
-	if n := router.Pending(); n != 0 {
-		t.Errorf("%d questions are pending", n)
-	}
+	expectPending(t, router, 0)
 	alice.Delete(t)
 	bob.Delete(t)
+}
+
+func expectPending(t *testing.T, router *elicitation.Router, want int) {
+	t.Helper()
+	if n := router.Pending(); n != want {
+		t.Errorf("%d questions are pending, want %d", n, want)
+	}
 }

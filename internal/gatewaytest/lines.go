@@ -20,13 +20,9 @@ type LineGateway func(t *testing.T, router *elicitation.Router, up *Upstream, mo
 // AcceptLines holds that what the person of a client on standard input and output answers reaches
 // the upstream, and that no question outlives the client.
 func AcceptLines(t *testing.T, build LineGateway) {
-	for _, mode := range Modes() {
+	for _, mode := range modes() {
 		t.Run(string(mode), func(t *testing.T) {
-			router, err := elicitation.New(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			up := NewUpstream(t)
+			router, up := newRouter(t, nil), NewUpstream(t)
 			c := connectLines(t, build(t, router, up, mode))
 			for _, reply := range []string{`{"action":"accept","content":{"why":"tested"}}`,
 				`{"action":"decline"}`, `{"action":"cancel"}`} {
@@ -35,7 +31,7 @@ func AcceptLines(t *testing.T, build LineGateway) {
 				if got := resultText(c.readMessage()); !matchesJSON(got, reply) {
 					t.Errorf("the upstream reads %s, want %s", got, reply)
 				}
-				if got := <-up.Answered; !matchesJSON(got, reply) {
+				if got := <-up.answered; !matchesJSON(got, reply) {
 					t.Errorf("the upstream was answered %s, want %s", got, reply)
 				}
 			}
@@ -64,9 +60,7 @@ func connectLines(t *testing.T,
 	t.Helper()
 	r, w := linetest.Serve(t, serve)
 	c := &lineClient{t: t, w: w, lines: bufio.NewScanner(r)}
-	c.writeLine(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{`+
-		`"protocolVersion":"2025-11-25","capabilities":%s,`+
-		`"clientInfo":{"name":"raw","version":"1"}}}`, forms)
+	c.writeLine(initialize, forms)
 	c.readMessage()
 	c.writeLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c

@@ -17,11 +17,7 @@ type Endpoint func(t *testing.T, router *elicitation.Router, up *Upstream) (url 
 // AcceptOwners holds that who knows the id of another user's session, and authenticates as
 // somebody else, can do nothing with it: above all not answer.
 func AcceptOwners(t *testing.T, build Endpoint, owner, other http.Header) {
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := NewUpstream(t)
+	router, up := newRouter(t, nil), NewUpstream(t)
 	alice := Connect(t, build(t, router, up), forms, `"result":`+because, owner)
 	stream := alice.StartCall(t, ToolAsk, plain)
 	defer stream.Close()
@@ -37,18 +33,16 @@ func AcceptOwners(t *testing.T, build Endpoint, owner, other http.Header) {
 		"stream": {http.MethodGet, ""},
 		"delete": {http.MethodDelete, ""},
 	} {
-		response := mallory.send(t, message.method, message.body)
+		response := mallory.send(t, message.method, "%s", message.body)
 		response.Body.Close()
 		if response.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: mallory gets %d", name, response.StatusCode)
 		}
 	}
-	if n := router.Pending(); n != 1 {
-		t.Errorf("%d questions are pending, want alice's", n)
-	}
-	alice.answer(t, question)
-	if m, ok := stream.next(); !ok || resultText(m) != because {
-		t.Errorf("the upstream reads %s, want %s", resultText(m), because)
+	expectPending(t, router, 1) // alice's
+	alice.Send(t, question)
+	if got := stream.Result(t); got != because {
+		t.Errorf("the upstream reads %s, want %s", got, because)
 	}
 	if got := alice.Delete(t); got >= http.StatusMultipleChoices {
 		t.Errorf("alice gets %d", got)
@@ -58,18 +52,14 @@ func AcceptOwners(t *testing.T, build Endpoint, owner, other http.Header) {
 // AcceptPerPrincipal holds that what a server asks over lines, after the end of one user's call, is
 // not put to another whose call is in flight. The gateway's connections are PerPrincipal.
 func AcceptPerPrincipal(t *testing.T, build Endpoint, one, other http.Header) {
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := NewUpstream(t)
+	router, up := newRouter(t, nil), NewUpstream(t)
 	url := build(t, router, up)
 	alice := Connect(t, url, forms, `"result":`+because, one)
 	bob := Connect(t, url, forms, `"result":`+because, other)
 	defer alice.Delete(t)
 	defer bob.Delete(t)
 	alice.Call(t, ToolPlain, plain)
-	askLate := up.Outside()
+	askLate := up.lateAsker()
 	stream := bob.StartCall(t, ToolAsk, plain)
 	defer stream.Close()
 	question := stream.WaitForQuestion(t)
@@ -79,7 +69,7 @@ func AcceptPerPrincipal(t *testing.T, build Endpoint, one, other http.Header) {
 	if got := askLate(ctx, plain); !matchesJSON(got, want) {
 		t.Errorf("the late question gets %s, want %s", got, want)
 	}
-	bob.answer(t, question)
+	bob.Send(t, question)
 	if got := stream.Result(t); got != because {
 		t.Errorf("bob's upstream reads %s", got)
 	}

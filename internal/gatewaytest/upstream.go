@@ -33,20 +33,20 @@ type Upstream struct {
 	// URL is the endpoint over HTTP, and HTTPClient what reaches it.
 	URL        string
 	HTTPClient *http.Client
-	// Answered gets the response to each question, if somebody receives it.
-	Answered chan string
 	// RefuseAnswers has answers over HTTP refused with status 500.
 	RefuseAnswers atomic.Bool
 	// Intercept reports whether it has served a message over HTTP in place of the upstream.
 	// Nil: it has not. It is set before the first connection.
 	Intercept func(w http.ResponseWriter, r *http.Request, m *Message) bool
 
+	sessions atomic.Int32
+	answered chan string // gets the response to each question, if somebody receives it
+
 	mu      sync.Mutex
 	outside func(string) // writes to the connection of the last call what belongs to no call
 	asked   int
 	waiting map[string]chan string  // responses by the id of the question, decoded
 	streams map[string]chan message // standing streams, by session
-	last    int                     // session
 }
 
 // A Message is one that an [Upstream] has received.
@@ -70,8 +70,8 @@ func NewUpstream(t testing.TB) *Upstream {
 	return u
 }
 
-// NewPipeUpstream returns an upstream in fake time, over HTTP within the process.
-func NewPipeUpstream(t testing.TB) *Upstream {
+// newPipeUpstream returns an upstream in fake time, over HTTP within the process.
+func newPipeUpstream(t testing.TB) *Upstream {
 	u := newUpstream()
 	served := pipehttp.Serve(t, http.HandlerFunc(u.serveHTTP))
 	u.URL, u.HTTPClient = pipehttp.URL, served.Client()
@@ -80,7 +80,7 @@ func NewPipeUpstream(t testing.TB) *Upstream {
 
 func newUpstream() *Upstream {
 	return &Upstream{
-		Answered: make(chan string, 1), waiting: map[string]chan string{},
+		answered: make(chan string, 1), waiting: map[string]chan string{},
 		streams: map[string]chan message{},
 	}
 }
@@ -132,13 +132,6 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case u.Intercept != nil && u.Intercept(w, r, &Message{m.Method, m.ID, m.Params}):
-	case m.Method == "initialize":
-		u.mu.Lock()
-		u.last++
-		w.Header().Set("Mcp-Session-Id", fmt.Sprint("session-", u.last))
-		u.mu.Unlock()
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, initialized(m.ID))
 	case m.Method == "tools/call":
 		w.Header().Set("Content-Type", "text/event-stream")
 		write := func(text string) {
@@ -148,15 +141,32 @@ func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		u.call(r.Context(), &m, write, func(text string) { u.writeStanding(session, text) })
 	case m.Method == "" && m.ID != nil && u.RefuseAnswers.Load():
 		http.Error(w, "not now", http.StatusInternalServerError)
-	case m.Method == "" && m.ID != nil:
-		u.receive(&m)
-		w.WriteHeader(http.StatusAccepted)
-	case m.ID == nil:
+	case m.ID == nil || m.Method == "":
+		u.answer(&m)
 		w.WriteHeader(http.StatusAccepted)
 	default:
+		if m.Method == "initialize" {
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint("session-", u.sessions.Add(1)))
+		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+		_, _ = io.WriteString(w, u.answer(&m))
 	}
+}
+
+// answer serves what is no call, and returns the response, "" if there is none.
+func (u *Upstream) answer(m *envelope) string {
+	result := "{}"
+	switch {
+	case m.Method == "" && m.ID != nil:
+		u.receive(m)
+		return ""
+	case m.ID == nil:
+		return ""
+	case m.Method == "initialize":
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
+			`"serverInfo":{"name":"upstream","version":"1"}}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
 // Serve serves one connection over lines until in ends.
@@ -175,22 +185,12 @@ func (u *Upstream) Serve(ctx context.Context, in io.Reader, out io.Writer) {
 		if json.Unmarshal(lines.Bytes(), &m) != nil {
 			continue
 		}
-		switch {
-		case m.Method == "initialize":
-			write(initialized(m.ID))
-		case m.Method == "tools/call":
+		if m.Method == "tools/call" {
 			go u.call(ctx, &m, write, write)
-		case m.Method == "" && m.ID != nil:
-			u.receive(&m)
-		case m.ID != nil:
-			write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID))
+		} else if response := u.answer(&m); response != "" {
+			write(response)
 		}
 	}
-}
-
-func initialized(id json.RawMessage) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25",`+
-		`"capabilities":{"tools":{}},"serverInfo":{"name":"upstream","version":"1"}}}`, id)
 }
 
 // call runs a tool. write writes on the stream of the call, outside where messages go that
@@ -208,14 +208,8 @@ func (u *Upstream) call(ctx context.Context, m *envelope, write, outside func(st
 	write(textResult(m.ID, u.ask(ctx, call.Arguments.Question, write)))
 }
 
-// AskOutside asks on the connection of the last call, which must have ended, and returns the
-// response.
-func (u *Upstream) AskOutside(ctx context.Context, question string) string {
-	return u.Outside()(ctx, question)
-}
-
-// Outside returns what asks on the connection of the last call so far.
-func (u *Upstream) Outside() func(ctx context.Context, question string) string {
+// lateAsker returns what asks on the connection of the last call so far, also after its end.
+func (u *Upstream) lateAsker() func(ctx context.Context, question string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	write := u.outside
@@ -256,7 +250,7 @@ func (u *Upstream) receive(m *envelope) {
 		delete(u.waiting, id)
 		response <- m.outcome()
 		select {
-		case u.Answered <- m.outcome():
+		case u.answered <- m.outcome():
 		default:
 		}
 	}

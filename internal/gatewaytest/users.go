@@ -17,8 +17,6 @@ import (
 // over HTTP on one connection, or over lines on a pool of several.
 type Build func(t *testing.T, router *elicitation.Router, up *Upstream, lines bool) http.Handler
 
-const because = `{"action":"accept","content":{"why":"because"}}`
-
 // AcceptImpatience holds that a user who cancels every call harms no other on the connections
 // that they share: the other's questions come at once, and still do so a minute later, and an hour.
 func AcceptImpatience(t *testing.T, build Build) {
@@ -30,11 +28,7 @@ func AcceptImpatience(t *testing.T, build Build) {
 }
 
 func acceptImpatience(t *testing.T, build Build, lines bool) {
-	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := NewPipeUpstream(t)
+	router, up := newRouter(t, nil), newPipeUpstream(t)
 	served := pipehttp.Serve(t, build(t, router, up, lines))
 	open := func() *Client {
 		return connect(t, &Client{url: pipehttp.URL, reply: `"result":` + because,
@@ -63,9 +57,7 @@ func acceptImpatience(t *testing.T, build Build, lines bool) {
 	time.Sleep(time.Hour)
 	ask("an hour later", bob)
 	ask("alice herself", alice)
-	if n := router.Pending(); n != 0 {
-		t.Errorf("%d questions are pending", n)
-	}
+	expectPending(t, router, 0)
 	alice.Delete(t)
 	bob.Delete(t)
 }
@@ -102,16 +94,11 @@ func measure() usage {
 }
 
 // AcceptPending holds that calls which wait for a person at once, all on one connection over HTTP
-// to the upstream, get the answers to their own questions, and that nothing is left of them. It
-// logs what each of them uses, with what the test itself does for it: a client, and an upstream.
+// to the upstream, get the answers to their own questions, and that nothing is left of them.
 func AcceptPending(t *testing.T, build Build) {
-	router, err := elicitation.New(&elicitation.Options{
+	router, up := newRouter(t, &elicitation.Options{
 		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := NewUpstream(t)
+	}), NewUpstream(t)
 	down := httptest.NewServer(build(t, router, up, false))
 	t.Cleanup(down.Close)
 	c := connect(t, &Client{url: down.URL, reply: `"result":` + because, http: newHTTPClient(t)},
@@ -124,33 +111,23 @@ func AcceptPending(t *testing.T, build Build) {
 	}
 	answerTogether(t, router, c) // which fills pools and makes maps large
 	before := idle()
-	waiting := answerTogether(t, router, c)
-	n := pendingCalls()
-	t.Logf("each of %d calls uses %.1f KiB and %.1f goroutines", n,
-		float64(waiting.bytes-before.bytes)/1024/float64(n),
-		float64(waiting.goroutines-before.goroutines)/float64(n))
-
-	var after usage
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	answerTogether(t, router, c)
+	after, limit := idle(), time.Now().Add(10*time.Second)
+	for after.goroutines > before.goroutines+maxGoroutinesLeft && time.Now().Before(limit) {
+		time.Sleep(10 * time.Millisecond)
 		after = idle()
-		if after.goroutines <= before.goroutines+maxGoroutinesLeft || time.Now().After(limit) {
-			break
-		}
 	}
 	if after.goroutines > before.goroutines+maxGoroutinesLeft {
 		t.Errorf("there are %d goroutines, %d before", after.goroutines, before.goroutines)
 	}
-	left, most := after.bytes-before.bytes, int64(maxLeft+n*maxLeftEach)
-	t.Logf("they have left %d bytes; there are %d goroutines, %d before", left, after.goroutines,
-		before.goroutines)
+	left, most := after.bytes-before.bytes, int64(maxLeft+pendingCalls()*maxLeftEach)
 	if left > most && !testmode.Race {
-		t.Errorf("%d calls have left %d bytes, want %d at most", n, left, most)
+		t.Errorf("%d calls have left %d bytes, want %d at most", pendingCalls(), left, most)
 	}
 }
 
-// answerTogether makes calls whose questions are all pending before the first is answered, and
-// returns what the process uses then.
-func answerTogether(t *testing.T, router *elicitation.Router, c *Client) (waiting usage) {
+// answerTogether makes calls whose questions are all pending before the first is answered.
+func answerTogether(t *testing.T, router *elicitation.Router, c *Client) {
 	t.Helper()
 	streams := make([]*Stream, pendingCalls())
 	questions := make([]envelope, len(streams))
@@ -158,16 +135,12 @@ func answerTogether(t *testing.T, router *elicitation.Router, c *Client) (waitin
 		streams[i] = c.StartCall(t, ToolAsk, plain)
 		questions[i] = streams[i].WaitForQuestion(t)
 	}
-	if n := router.Pending(); n != len(streams) {
-		t.Errorf("%d questions are pending, want %d", n, len(streams))
-	}
-	waiting = measure()
+	expectPending(t, router, len(streams))
 	for i, s := range streams {
-		c.answer(t, questions[i])
-		if m, ok := s.next(); !ok || resultText(m) != because {
-			t.Fatalf("call %d: the upstream reads %s", i, resultText(m))
+		c.Send(t, questions[i])
+		if got := s.Result(t); got != because {
+			t.Fatalf("call %d: the upstream reads %s", i, got)
 		}
 		s.Close()
 	}
-	return waiting
 }

@@ -42,16 +42,3 @@ func TestCheckReportsAGoroutineThatStays(t *testing.T) {
 		t.Errorf("failures = %q, want one that names what was left over", f.failures)
 	}
 }
-
-func TestLeftCounts(t *testing.T) {
-	base := leaktest.Left(50 * time.Millisecond)
-	stop := make(chan struct{})
-	go func() { <-stop }()
-	if got := leaktest.Left(time.Millisecond); got != base+1 {
-		t.Errorf("with one goroutine waiting Left = %d, want %d", got, base+1)
-	}
-	close(stop)
-	if got := leaktest.Left(5 * time.Second); got != base {
-		t.Errorf("after it ended Left = %d, want %d", got, base)
-	}
-}

@@ -1,7 +1,6 @@
 package oauthtest
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 
 // A code is an authorization code and what it stands for.
 type code struct {
-	client    string
 	redirect  string
 	challenge string
 	grant     Grant
@@ -32,30 +30,21 @@ type Grant struct {
 // are sent back to the client (RFC 6749 section 4.1.2.1).
 func (s *Server) serveAuthorize(w http.ResponseWriter, r Request) {
 	query := r.URL.Query()
-	for name, values := range query {
-		if len(values) > 1 {
-			http.Error(w, "parameter twice: "+name, http.StatusBadRequest)
-			return
-		}
-	}
-	client, err := s.findClient(context.Background(), query.Get("client_id"))
-	if err != nil {
-		http.Error(w, "client: "+err.Error(), http.StatusBadRequest)
-		return
-	}
+	s.mu.Lock()
+	client := s.clients[query.Get("client_id")]
+	s.mu.Unlock()
 	redirect, err := url.Parse(query.Get("redirect_uri"))
-	if err != nil || !s.mayRedirect(client, query.Get("redirect_uri")) {
-		http.Error(w, "redirect URI", http.StatusBadRequest)
+	if hasRepeated(query) || client == nil || err != nil ||
+		!s.mayRedirect(client, query.Get("redirect_uri")) {
+		http.Error(w, "client or redirect URI", http.StatusBadRequest)
 		return
 	}
 	d := s.consent(client, query)
 	if query.Has("state") {
 		d.Add("state", query.Get("state"))
 	}
-	if !s.opts.NoIss {
-		d.Add("iss", s.URL)
-	}
-	s.log.apply(Authorize, &d)
+	d.Add("iss", s.URL)
+	s.applyEdits(Authorize, &d)
 	parameters := d.encodeQuery()
 	if redirect.RawQuery != "" {
 		parameters = redirect.RawQuery + "&" + parameters
@@ -65,11 +54,17 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
+func hasRepeated(values url.Values) bool {
+	for _, v := range values {
+		if len(v) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // consent returns the parameters of the redirect except state and iss.
 func (s *Server) consent(client *Client, query url.Values) Document {
-	failed := func(code string) Document {
-		return Document{{"error", code}, {"error_description", "refused: " + code}}
-	}
 	challenge := query.Get("code_challenge")
 	resource := query.Get("resource")
 	switch {
@@ -79,7 +74,7 @@ func (s *Server) consent(client *Client, query url.Values) Document {
 		return failed("invalid_request")
 	case !client.mayUse("authorization_code"):
 		return failed("unauthorized_client")
-	case !s.isResource(resource):
+	case !isResource(resource):
 		return failed("invalid_target")
 	case query.Has("scope") && query.Get("scope") == "":
 		return failed("invalid_scope")
@@ -90,27 +85,25 @@ func (s *Server) consent(client *Client, query url.Values) Document {
 		return failed("access_denied")
 	}
 	made := "code-" + rand.Text()
-	s.keepSecretLocked(made)
-	s.codes[made] = &code{client: client.ID, redirect: query.Get("redirect_uri"),
-		challenge: challenge, grant: Grant{Client: client.ID, Subject: s.subject,
-			Resource: resource, Scopes: s.grantableLocked(strings.Fields(query.Get("scope")))}}
+	s.secrets = append(s.secrets, made)
+	s.codes[made] = &code{redirect: query.Get("redirect_uri"), challenge: challenge,
+		grant: Grant{Client: client.ID, Subject: s.subject, Resource: resource,
+			Scopes: s.grantableLocked(strings.Fields(query.Get("scope")))}}
 	return Document{{"code", made}}
 }
 
-// isResource reports whether a resource indicator is one that the server accepts. It must be there:
-// the specification wants one in every request.
-func (s *Server) isResource(resource string) bool {
+// isResource reports whether a resource indicator can be one. It must be there: the specification
+// wants one in every request.
+func isResource(resource string) bool {
 	u, err := url.Parse(resource)
-	return err == nil && u.IsAbs() && u.Host != "" && !strings.Contains(resource, "#") &&
-		(s.opts.Resources == nil || slices.Contains(s.opts.Resources, resource))
+	return err == nil && u.IsAbs() && u.Host != "" && !strings.Contains(resource, "#")
 }
 
 // grantableLocked returns those of the requested scopes that are granted.
 func (s *Server) grantableLocked(requested []string) []string {
 	granted := []string{}
 	for _, scope := range requested {
-		if (s.opts.Scopes == nil || slices.Contains(s.opts.Scopes, scope)) &&
-			(!s.narrowed || slices.Contains(s.narrow, scope)) &&
+		if (s.narrow == nil || slices.Contains(s.narrow, scope)) &&
 			!slices.Contains(granted, scope) {
 			granted = append(granted, scope)
 		}

@@ -39,7 +39,6 @@ type Browser struct {
 	mu     sync.Mutex
 	opened []string
 	pages  []Page
-	errs   []error
 }
 
 // NewBrowser returns a browser that is closed when the test ends.
@@ -61,12 +60,11 @@ func (b *Browser) Open(_ context.Context, address string) error {
 	b.running.Go(func() {
 		callback, err := b.follow(b.ctx, address)
 		switch {
-		case err != nil:
-			b.fail(err)
+		case err != nil: // the login ends by its own time
 		case b.Deliver != nil:
 			b.Deliver(b.ctx, callback)
 		default:
-			_, _ = b.Load(b.ctx, callback.String()) // in Errors
+			_, _ = b.Load(b.ctx, callback.String()) // likewise
 		}
 	})
 	return nil
@@ -96,19 +94,6 @@ func (b *Browser) Pages() []Page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Page(nil), b.pages...)
-}
-
-// Err returns what went wrong, nil if nothing did.
-func (b *Browser) Err() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return errors.Join(b.errs...)
-}
-
-func (b *Browser) fail(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.errs = append(b.errs, err)
 }
 
 // follow loads pages until one redirects to the redirect URI of the request, and returns where.
@@ -146,7 +131,6 @@ func (b *Browser) follow(ctx context.Context, address string) (*url.URL, error) 
 func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		b.fail(err)
 		return Page{URL: address}, err
 	}
 	return b.Do(request)
@@ -155,18 +139,6 @@ func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 // Do is Load with a request that a browser does not make by itself: with another method, another
 // Host, or another site behind it.
 func (b *Browser) Do(request *http.Request) (Page, error) {
-	page, err := b.do(request)
-	if err != nil {
-		b.fail(err)
-		return page, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pages = append(b.pages, page)
-	return page, nil
-}
-
-func (b *Browser) do(request *http.Request) (Page, error) {
 	page := Page{URL: request.URL.String()}
 	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
 		return page, fmt.Errorf("oauthtest: the browser was told to open %q", page.URL)
@@ -183,6 +155,12 @@ func (b *Browser) do(request *http.Request) (Page, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return page, err
+	}
 	page.Status, page.Header, page.Body = response.StatusCode, response.Header, string(body)
-	return page, err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pages = append(b.pages, page)
+	return page, nil
 }

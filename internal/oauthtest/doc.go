@@ -19,16 +19,7 @@
 // resource indicator, without S256, with two ways to authenticate or with a parameter twice is
 // refused. Only a client without these mistakes can log in.
 //
-// # Misbehaviour
-//
-// Three switches make a server or a resource misbehave. [Server.Misbehave] turns on one [Fault]
-// with a name. [Server.Edit] changes the members of what an endpoint answers. [Server.Answer] has
-// an endpoint answer something else altogether: an HTML page, an error, too much, or nothing at
-// all. [Server.Hold] keeps requests waiting, so that a test can have many in flight.
-//
-// # What is recorded
-//
-// Every request is counted by its [Endpoint] and kept with its headers and parameters, see
-// [Server.Requests]. [Server.Secrets] lists all tokens, codes, verifiers and client secrets that
-// the server has seen or made, for tests that look for them in logs.
+// Misbehave turns on a [Fault] of a server or a resource, Edit changes the members of what an
+// endpoint answers, and Hold keeps requests waiting, so that a test can have many in flight. Every
+// request is counted by its [Endpoint] and kept with its headers and parameters.
 package oauthtest

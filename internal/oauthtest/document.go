@@ -2,6 +2,7 @@ package oauthtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -33,47 +34,31 @@ func (d *Document) Get(name string) any {
 
 // Set changes the first member with a name, or adds one.
 func (d *Document) Set(name string, value any) {
-	for i := range *d {
-		if (*d)[i].Name == name {
-			(*d)[i].Value = value
-			return
-		}
+	i := slices.IndexFunc(*d, func(m Member) bool { return m.Name == name })
+	if i < 0 {
+		d.Add(name, value)
+		return
 	}
-	d.Add(name, value)
+	(*d)[i].Value = value
 }
 
 // Add adds a member, also when there is one with the name.
 func (d *Document) Add(name string, value any) { *d = append(*d, Member{name, value}) }
-
-// Delete removes all members with a name.
-func (d *Document) Delete(name string) {
-	*d = slices.DeleteFunc(*d, func(m Member) bool { return m.Name == name })
-}
 
 // Set returns an edit that sets a member.
 func Set(name string, value any) func(*Document) {
 	return func(d *Document) { d.Set(name, value) }
 }
 
-// Add returns an edit that adds a member, also when there is one with the name.
-func Add(name string, value any) func(*Document) {
+// add returns an edit that adds a member, also when there is one with the name.
+func add(name string, value any) func(*Document) {
 	return func(d *Document) { d.Add(name, value) }
 }
 
-// Delete returns an edit that removes a member.
-func Delete(name string) func(*Document) {
-	return func(d *Document) { d.Delete(name) }
-}
-
-// Pad returns an edit that makes a document larger than size bytes, and leaves it valid.
-func Pad(size int) func(*Document) {
-	return func(d *Document) { d.Add("padding", strings.Repeat("x", size)) }
-}
-
-// Nest returns an edit that adds a member with depth arrays in one another.
-func Nest(depth int) func(*Document) {
+// remove returns an edit that removes all members with a name.
+func remove(name string) func(*Document) {
 	return func(d *Document) {
-		d.Add("nested", json.RawMessage(strings.Repeat("[", depth)+strings.Repeat("]", depth)))
+		*d = slices.DeleteFunc(*d, func(m Member) bool { return m.Name == name })
 	}
 }
 
@@ -109,10 +94,21 @@ func (d Document) encodeQuery() string {
 	return strings.Join(parts, "&")
 }
 
-// send writes the document as the answer of an endpoint, after the edits.
-func (l *recorder) send(w http.ResponseWriter, e Endpoint, status int, d Document) {
-	l.apply(e, &d)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(d.encode()) // the client may be gone
+// A reply is what an endpoint answers. A fault may have it hang as long as the client waits, or get
+// lost: the work is done, and the connection closed without an answer.
+type reply struct {
+	status      int
+	header      http.Header // beside the type of the content
+	contentType string      // empty: application/json
+	body        string
+	hangs, lost bool
+}
+
+func (r reply) send(w http.ResponseWriter) {
+	for name, values := range r.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", cmp.Or(r.contentType, "application/json"))
+	w.WriteHeader(r.status)
+	_, _ = w.Write([]byte(r.body)) // the client may be gone
 }

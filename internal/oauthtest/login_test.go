@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -201,44 +199,38 @@ func TestLoginWithEachAuthenticationMethod(t *testing.T) {
 }
 
 func TestTokensAreJWTsOfThePublishedKey(t *testing.T) {
-	for _, algorithm := range []string{"ES256", "RS256", "PS256", "EdDSA"} {
-		t.Run(algorithm, func(t *testing.T) {
-			as := oauthtest.NewServer(t, &oauthtest.Options{Algorithm: algorithm})
-			p := newParty(t, as)
-			first := p.login("read").Access
-			as.RotateKeys()
-			second := p.login("read").Access
-			check := func(token string, want bool) {
-				t.Helper()
-				a := p.send(http.MethodGet, "/jwks", "", nil)
-				var set jose.JSONWebKeySet
-				if err := json.Unmarshal([]byte(`{"keys":`+string(a.Keys)+`}`), &set); err != nil {
-					t.Fatal(err)
-				}
-				parsed, err := jwt.ParseSigned(token,
-					[]jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				var claims jwt.Claims
-				err = parsed.Claims(&set, &claims)
-				if (err == nil) != want {
-					t.Errorf("verified: %v, want %v", err, want)
-				}
-				if err == nil && (claims.Issuer != as.URL || claims.Subject != "alice" ||
-					!claims.Audience.Contains(p.resource) || claims.Expiry == nil ||
-					parsed.Headers[0].ExtraHeaders["typ"] != "at+jwt") {
-					t.Errorf("claims %+v, headers %+v", claims, parsed.Headers)
-				}
-			}
-			check(first, true)
-			check(second, true)
-			as.RetireKeys()
-			check(first, false)
-			check(second, true)
-			check(as.Mint(oauthtest.Grant{Resource: p.resource}, oauthtest.SignedByStranger), false)
-		})
+	as := oauthtest.NewServer(t, nil)
+	p := newParty(t, as)
+	first := p.login("read").Access
+	as.RotateKeys()
+	second := p.login("read").Access
+	check := func(token string, want bool) {
+		t.Helper()
+		a := p.send(http.MethodGet, "/jwks", "", nil)
+		var set jose.JSONWebKeySet
+		if err := json.Unmarshal([]byte(`{"keys":`+string(a.Keys)+`}`), &set); err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var claims jwt.Claims
+		err = parsed.Claims(&set, &claims)
+		if (err == nil) != want {
+			t.Errorf("verified: %v, want %v", err, want)
+		}
+		if err == nil && (claims.Issuer != as.URL || claims.Subject != "alice" ||
+			!claims.Audience.Contains(p.resource) || claims.Expiry == nil ||
+			parsed.Headers[0].ExtraHeaders["typ"] != "at+jwt") {
+			t.Errorf("claims %+v, headers %+v", claims, parsed.Headers)
+		}
 	}
+	check(first, true)
+	check(second, true)
+	as.RetireKeys()
+	check(first, false)
+	check(second, true)
 }
 
 func TestRefreshRotatesAndReuseRevokesTheFamily(t *testing.T) {
@@ -267,7 +259,7 @@ func TestAnswerThatIsLostHasRotated(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as)
 	first := p.login("read")
-	as.Misbehave(oauthtest.RefreshLost)
+	as.Misbehave("refresh: answer lost once after rotation")
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {first.Refresh},
 		"resource": {p.resource}, "client_id": {p.id}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, as.URL+"/token",
@@ -286,7 +278,7 @@ func TestAnswerThatIsLostHasRotated(t *testing.T) {
 }
 
 func TestStrictRequests(t *testing.T) {
-	as := oauthtest.NewServer(t, &oauthtest.Options{Resources: []string{"https://api.example/mcp"}})
+	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as)
 	p.login("read")
 	set := func(name, value string) func(url.Values) {
@@ -301,7 +293,7 @@ func TestStrictRequests(t *testing.T) {
 		{"plain", set("code_challenge_method", "plain"), "invalid_request"},
 		{"no challenge", drop("code_challenge"), "invalid_request"},
 		{"no resource", drop("resource"), "invalid_target"},
-		{"other resource", set("resource", "https://other.example/mcp"), "invalid_target"},
+		{"resource with a fragment", set("resource", p.resource+"#a"), "invalid_target"},
 		{"empty scope", set("scope", ""), "invalid_scope"},
 		{"implicit", set("response_type", "token"), "unsupported_response_type"},
 		{"other port", set("redirect_uri", "http://127.0.0.1:8/callback"), "none"},
@@ -365,26 +357,6 @@ func TestRegistrationOfLoopbackRedirectNeedsNativeType(t *testing.T) {
 	}
 }
 
-func TestClientIDMetadataDocument(t *testing.T) {
-	var document string
-	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, document)
-	}))
-	t.Cleanup(host.Close)
-	as := oauthtest.NewServer(t, &oauthtest.Options{HTTPClient: host.Client()})
-	p := newParty(t, as)
-	p.id = host.URL + "/client.json"
-	document = `{"client_id":"` + p.id + `","client_name":"x","redirect_uris":["` + p.redirect +
-		`"],"grant_types":["authorization_code","refresh_token"],"token_endpoint_auth_method":"none"}`
-	if a := p.login("read"); a.Refresh == "" {
-		t.Error("no refresh token")
-	}
-	document = strings.Replace(document, p.id, p.id+"x", 1)
-	if _, _, err := p.authorize("read", nil); err == nil {
-		t.Error("a document with another client id is accepted")
-	}
-}
-
 func TestPersonSaysNo(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as)
@@ -398,25 +370,19 @@ func TestPersonSaysNo(t *testing.T) {
 }
 
 func TestScopesAreNarrowed(t *testing.T) {
-	as := oauthtest.NewServer(t, &oauthtest.Options{Scopes: []string{"read", "write"}})
+	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as)
-	if a := p.login("read write admin"); a.Scope != "read write" {
+	if a := p.login("read write"); a.Scope != "read write" {
 		t.Errorf("scope %q", a.Scope)
 	}
 	as.Narrow("read")
 	if a := p.login("read write"); a.Scope != "read" {
 		t.Errorf("scope %q", a.Scope)
 	}
-	as.Widen()
-	if a := p.login("read write"); a.Scope != "read write" {
-		t.Errorf("scope %q", a.Scope)
-	}
 }
 
 func TestIntrospectionAndRevocation(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
 	as := oauthtest.NewServer(t, &oauthtest.Options{Opaque: true,
-		Now:     func() time.Time { return now },
 		Clients: []oauthtest.Client{{ID: "api", Secret: "the secret of the API"}}})
 	p := newParty(t, as)
 	api := newParty(t, as)
@@ -434,7 +400,7 @@ func TestIntrospectionAndRevocation(t *testing.T) {
 	if strings.Contains(first.Access, ".") || !active(first.Access) || active("another") {
 		t.Error("introspection of an opaque token")
 	}
-	now = now.Add(time.Hour)
+	as.Expire()
 	if active(first.Access) {
 		t.Error("an expired token is active")
 	}

@@ -2,11 +2,13 @@ package oauthtest
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
-	"time"
 )
 
 // An Endpoint is a part of a server or a resource that is counted by itself.
@@ -33,14 +35,12 @@ type Request struct {
 	Endpoint Endpoint
 	Method   string
 	URL      url.URL
-	Host     string
 	Header   http.Header
 	Form     url.Values // parameters of the body or, without a form in the body, of the URL
 	Body     []byte
-	Time     time.Time
 }
 
-// A Gate keeps requests for an endpoint waiting. See [Server.Hold].
+// A Gate keeps requests for an endpoint waiting. See Hold.
 type Gate struct {
 	// Arrived has an element for each request that waits or has waited.
 	Arrived chan struct{}
@@ -61,7 +61,86 @@ type recorder struct {
 	all     []Request
 	gates   map[Endpoint]*Gate
 	edits   map[Endpoint][]func(*Document)
-	replies map[Endpoint]*Reply
+	replies map[Endpoint]reply
+}
+
+func newRecorder() *recorder {
+	l := &recorder{gates: make(map[Endpoint]*Gate)}
+	l.Behave()
+	return l
+}
+
+// Count returns how many requests an endpoint has received.
+func (l *recorder) Count(e Endpoint) int { return len(l.Requests(e)) }
+
+// Requests returns what an endpoint has received, oldest first.
+func (l *recorder) Requests(e Endpoint) []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.all), func(r Request) bool { return r.Endpoint != e })
+}
+
+// Hold keeps requests for an endpoint waiting, after they were recorded and before they are looked
+// at, until the gate is released.
+func (l *recorder) Hold(e Endpoint) *Gate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gates[e] = &Gate{Arrived: make(chan struct{}, maxArrived), open: make(chan struct{})}
+	return l.gates[e]
+}
+
+// releaseAll opens all gates, so that a server can be closed.
+func (l *recorder) releaseAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, gate := range l.gates {
+		gate.Release()
+	}
+}
+
+// Edit has f change what an endpoint answers, each time and after earlier edits. For Authorize the
+// members are the parameters of the redirect. f must not call the server.
+func (l *recorder) Edit(e Endpoint, f func(*Document)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.edits[e] = append(l.edits[e], f)
+}
+
+// Behave ends what Edit and Misbehave began. Gates stay.
+func (l *recorder) Behave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.edits, l.replies = make(map[Endpoint][]func(*Document)), make(map[Endpoint]reply)
+}
+
+// receive records a request and waits where a gate says so. Then answer is called, or a fault
+// replies instead.
+func (l *recorder) receive(w http.ResponseWriter, r *http.Request,
+	endpointOf func(Request) Endpoint, answer func(http.ResponseWriter, Request)) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
+	if err != nil {
+		return // the client is gone
+	}
+	request := Request{Method: r.Method, URL: *r.URL, Header: r.Header.Clone(), Body: body,
+		Form: r.URL.Query()}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		request.Form, _ = url.ParseQuery(string(body)) // what cannot be parsed is missing
+	}
+	request.Endpoint = endpointOf(request)
+	if !l.record(r.Context(), request) {
+		return
+	}
+	switch reply, replaced := l.replyFor(request.Endpoint); {
+	case !replaced:
+		answer(w, request)
+	case reply.lost:
+		answer(httptest.NewRecorder(), request)
+		panic(http.ErrAbortHandler) // net/http closes the connection and logs nothing
+	case reply.hangs:
+		<-r.Context().Done()
+	default:
+		reply.send(w)
+	}
 }
 
 // record keeps a request, and waits where a gate says so. It reports false when the client has gone
@@ -86,55 +165,20 @@ func (l *recorder) record(ctx context.Context, r Request) bool {
 	}
 }
 
-func (l *recorder) requests(e Endpoint) []Request {
+// replyFor returns what an endpoint replies instead of its own answer, if anything. An answer is
+// lost once.
+func (l *recorder) replyFor(e Endpoint) (reply, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found []Request
-	for _, r := range l.all {
-		if r.Endpoint == e {
-			found = append(found, r)
-		}
+	found, ok := l.replies[e]
+	if found.lost {
+		delete(l.replies, e)
 	}
-	return found
+	return found, ok
 }
 
-func (l *recorder) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = nil
-}
-
-func (l *recorder) hold(e Endpoint) *Gate {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gates == nil {
-		l.gates = make(map[Endpoint]*Gate)
-	}
-	gate := &Gate{Arrived: make(chan struct{}, maxArrived), open: make(chan struct{})}
-	l.gates[e] = gate
-	return gate
-}
-
-// releaseAll opens all gates, so that a server can be closed.
-func (l *recorder) releaseAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, gate := range l.gates {
-		gate.Release()
-	}
-}
-
-func (l *recorder) edit(e Endpoint, f func(*Document)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.edits == nil {
-		l.edits = make(map[Endpoint][]func(*Document))
-	}
-	l.edits[e] = append(l.edits[e], f)
-}
-
-// apply edits what an endpoint is about to answer.
-func (l *recorder) apply(e Endpoint, d *Document) {
+// applyEdits edits what an endpoint is about to answer.
+func (l *recorder) applyEdits(e Endpoint, d *Document) {
 	l.mu.Lock()
 	edits := slices.Clone(l.edits[e])
 	l.mu.Unlock()
@@ -143,33 +187,8 @@ func (l *recorder) apply(e Endpoint, d *Document) {
 	}
 }
 
-func (l *recorder) answer(e Endpoint, reply Reply) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.replies == nil {
-		l.replies = make(map[Endpoint]*Reply)
-	}
-	l.replies[e] = &reply
-}
-
-// replyFor returns what an endpoint answers instead of its own answer, if anything.
-func (l *recorder) replyFor(e Endpoint) (Reply, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	reply := l.replies[e]
-	if reply == nil {
-		return Reply{}, false
-	}
-	if reply.Times > 0 {
-		if reply.Times--; reply.Times == 0 {
-			delete(l.replies, e)
-		}
-	}
-	return *reply, true
-}
-
-func (l *recorder) behave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.edits, l.replies = nil, nil
+// send writes the document as the answer of an endpoint, after the edits.
+func (l *recorder) send(w http.ResponseWriter, e Endpoint, status int, d Document) {
+	l.applyEdits(e, &d)
+	reply{status: status, body: string(d.encode())}.send(w)
 }

@@ -1,81 +1,66 @@
 package oauthtest
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 )
 
-// A refreshToken belongs to a family: the tokens that were made from one login. When a token is
-// used a second time somebody has stolen it, and the whole family is revoked.
-type refreshToken struct {
-	grant  Grant
-	family int
-	used   bool
-}
-
-// An accessToken is what the server knows of a token that it has issued.
-type accessToken struct {
+// A token is a refresh token or an access token that the server has issued. Those that were made
+// from one login are a family. When a refresh token is used a second time somebody has stolen it,
+// and the whole family is revoked.
+type token struct {
 	grant   Grant
 	family  int
-	issued  time.Time
-	expires time.Time
-	jwtID   string
+	refresh bool
+	used    bool // a refresh token
+
+	issued, expires time.Time // an access token
 }
 
+// isValid reports whether a token, which may be nil, is an access token that is valid now.
+func (t *token) isValid() bool { return t != nil && !t.refresh && time.Now().Before(t.expires) }
+
 func (s *Server) serveToken(w http.ResponseWriter, r Request) {
-	if r.Method != http.MethodPost || r.URL.RawQuery != "" ||
+	if r.Method != http.MethodPost || r.URL.RawQuery != "" || hasRepeated(r.Form) ||
 		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		s.refuse(w, r.Endpoint, http.StatusBadRequest, "invalid_request")
+		s.refuse(w, r.Endpoint, "invalid_request")
 		return
 	}
-	for _, values := range r.Form {
-		if len(values) > 1 {
-			s.refuse(w, r.Endpoint, http.StatusBadRequest, "invalid_request")
-			return
-		}
-	}
-	client, err := s.authenticate(context.Background(), r)
-	if err != nil {
-		s.refuse(w, r.Endpoint, http.StatusUnauthorized, "invalid_client")
+	client, ok := s.authenticate(r)
+	if !ok {
+		s.refuse(w, r.Endpoint, "invalid_client")
 		return
 	}
-	grant := r.Form.Get("grant_type")
-	if !client.mayUse(grant) {
-		s.refuse(w, r.Endpoint, http.StatusBadRequest, "unauthorized_client")
+	if !client.mayUse(r.Form.Get("grant_type")) {
+		s.refuse(w, r.Endpoint, "unauthorized_client")
 		return
+	}
+	exchange := s.redeemLocked
+	if r.Endpoint == Refresh {
+		exchange = s.refreshLocked
 	}
 	s.mu.Lock()
-	var d Document
-	var failure string
-	switch grant {
-	case "authorization_code":
-		d, failure = s.redeemLocked(client, r)
-	case "refresh_token":
-		d, failure = s.refreshLocked(client, r)
-	default:
-		failure = "unsupported_grant_type"
-	}
+	d, failure := exchange(client, r)
 	s.mu.Unlock()
 	if failure != "" {
-		s.refuse(w, r.Endpoint, http.StatusBadRequest, failure)
+		s.refuse(w, r.Endpoint, failure)
 		return
 	}
-	s.log.send(w, r.Endpoint, http.StatusOK, d)
+	s.send(w, r.Endpoint, http.StatusOK, d)
 }
 
 // redeemLocked exchanges a code for tokens, or returns the code of an error.
 func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
 	found := s.codes[r.Form.Get("code")]
 	verifier := r.Form.Get("code_verifier")
-	s.keepSecretLocked(verifier)
-	if found == nil || found.client != client.ID {
+	s.secrets = append(s.secrets, verifier)
+	if found == nil || found.grant.Client != client.ID {
 		return nil, "invalid_grant"
 	}
 	if found.used {
@@ -83,12 +68,9 @@ func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
 		return nil, "invalid_grant"
 	}
 	sum := sha256.Sum256([]byte(verifier))
-	challenge := base64.RawURLEncoding.EncodeToString(sum[:])
 	if len(verifier) < 43 || len(verifier) > 128 ||
-		subtle.ConstantTimeCompare([]byte(challenge), []byte(found.challenge)) != 1 {
-		return nil, "invalid_grant"
-	}
-	if r.Form.Get("redirect_uri") != found.redirect {
+		base64.RawURLEncoding.EncodeToString(sum[:]) != found.challenge ||
+		r.Form.Get("redirect_uri") != found.redirect {
 		return nil, "invalid_grant"
 	}
 	if r.Form.Get("resource") != found.grant.Resource {
@@ -101,8 +83,8 @@ func (s *Server) redeemLocked(client *Client, r Request) (Document, string) {
 
 // refreshLocked exchanges a refresh token for new tokens, or returns the code of an error.
 func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
-	found := s.refreshes[r.Form.Get("refresh_token")]
-	if found == nil || found.grant.Client != client.ID {
+	found := s.tokens[r.Form.Get("refresh_token")]
+	if found == nil || !found.refresh || found.grant.Client != client.ID {
 		return nil, "invalid_grant"
 	}
 	if found.used {
@@ -115,15 +97,13 @@ func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
 	scopes := found.grant.Scopes
 	if r.Form.Has("scope") {
 		scopes = strings.Fields(r.Form.Get("scope"))
-		for _, scope := range scopes {
-			if !slices.Contains(found.grant.Scopes, scope) {
-				return nil, "invalid_scope"
-			}
+		if slices.ContainsFunc(scopes, func(scope string) bool {
+			return !slices.Contains(found.grant.Scopes, scope)
+		}) {
+			return nil, "invalid_scope"
 		}
 	}
-	if !s.opts.NoRotation {
-		found.used = true
-	}
+	found.used = true
 	return s.issueLocked(client, found.grant, scopes, found.family), ""
 }
 
@@ -132,69 +112,49 @@ func (s *Server) refreshLocked(client *Client, r Request) (Document, string) {
 func (s *Server) issueLocked(client *Client, grant Grant, scopes []string, family int) Document {
 	narrow := grant
 	narrow.Scopes = scopes
-	access := s.makeAccessLocked(narrow, family, s.opts.Lifetime)
 	d := Document{
-		{"access_token", access},
+		{"access_token", s.makeAccessLocked(narrow, family)},
 		{"token_type", "Bearer"},
 		{"expires_in", int(s.opts.Lifetime / time.Second)},
 		{"scope", strings.Join(scopes, " ")},
 	}
-	offline := !s.opts.OfflineOnly || slices.Contains(grant.Scopes, "offline_access")
-	if !s.opts.NoRefresh && client.mayUse("refresh_token") && offline {
-		refresh := "refresh-" + rand.Text()
-		s.keepSecretLocked(refresh)
-		s.refreshes[refresh] = &refreshToken{grant: grant, family: family}
-		d.Add("refresh_token", refresh)
+	if !s.opts.NoRefresh && client.mayUse("refresh_token") {
+		text := "refresh-" + rand.Text()
+		s.secrets = append(s.secrets, text)
+		s.tokens[text] = &token{grant: grant, family: family, refresh: true}
+		d.Add("refresh_token", text)
 	}
 	return d
 }
 
 // makeAccessLocked makes and remembers an access token.
-func (s *Server) makeAccessLocked(grant Grant, family int, lifetime time.Duration) string {
-	now := s.opts.Now()
-	known := &accessToken{grant: grant, family: family, issued: now, expires: now.Add(lifetime),
-		jwtID: rand.Text()}
+func (s *Server) makeAccessLocked(grant Grant, family int) string {
+	now := time.Now()
+	made := &token{grant: grant, family: family, issued: now, expires: now.Add(s.opts.Lifetime)}
 	text := "access-" + rand.Text()
 	if !s.opts.Opaque {
-		jwt := s.newJWT(known)
-		text = jwt.sign(s.keys.current())
+		text = s.signLocked(made)
 	}
-	s.keepSecretLocked(text)
-	s.accesses[text] = known
+	s.secrets = append(s.secrets, text)
+	s.tokens[text] = made
 	return text
 }
 
-// Issue makes an access token as if a person had logged in. Empty fields of grant have defaults:
-// the first of Options.Resources, and alice.
-func (s *Server) Issue(grant Grant) string { return s.IssueFor(grant, s.opts.Lifetime) }
-
-// IssueFor is Issue with a lifetime, which may be negative.
-func (s *Server) IssueFor(grant Grant, lifetime time.Duration) string {
+// Issue makes an access token as if alice had logged in with a client.
+func (s *Server) Issue(grant Grant) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.families++
-	return s.makeAccessLocked(s.withDefaultsLocked(grant), s.families, lifetime)
-}
-
-func (s *Server) withDefaultsLocked(grant Grant) Grant {
-	if grant.Resource == "" && len(s.opts.Resources) > 0 {
-		grant.Resource = s.opts.Resources[0]
-	}
-	if grant.Subject == "" {
-		grant.Subject = s.subject
-	}
-	if grant.Client == "" {
-		grant.Client = "client"
-	}
-	return grant
+	grant.Client, grant.Subject = "client", s.subject
+	return s.makeAccessLocked(grant, s.families)
 }
 
 // Check returns what a token grants, and false unless it is one of the server's that is valid now.
-func (s *Server) Check(token string) (Grant, bool) {
+func (s *Server) Check(text string) (Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.accesses[token]
-	if found == nil || !s.opts.Now().Before(found.expires) {
+	found := s.tokens[text]
+	if !found.isValid() {
 		return Grant{}, false
 	}
 	return found.grant, true
@@ -204,7 +164,7 @@ func (s *Server) Check(token string) (Grant, bool) {
 func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, token := range s.accesses {
+	for _, token := range s.tokens {
 		token.expires = token.issued
 	}
 }
@@ -213,22 +173,12 @@ func (s *Server) Expire() {
 func (s *Server) RevokeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.accesses)
-	clear(s.refreshes)
+	clear(s.tokens)
 }
 
 // revokeLocked makes all tokens of a family invalid.
 func (s *Server) revokeLocked(family int) {
-	for text, token := range s.accesses {
-		if token.family == family {
-			delete(s.accesses, text)
-		}
-	}
-	for text, token := range s.refreshes {
-		if token.family == family {
-			delete(s.refreshes, text)
-		}
-	}
+	maps.DeleteFunc(s.tokens, func(_ string, t *token) bool { return t.family == family })
 }
 
 // Families returns how many logins have a refresh token that is still of use.
@@ -236,10 +186,47 @@ func (s *Server) Families() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	alive := make(map[int]bool)
-	for _, token := range s.refreshes {
-		if !token.used {
+	for _, token := range s.tokens {
+		if token.refresh && !token.used {
 			alive[token.family] = true
 		}
 	}
 	return len(alive)
+}
+
+// serveIntrospect answers as RFC 7662 says. Only confidential clients may ask.
+func (s *Server) serveIntrospect(w http.ResponseWriter, r Request) {
+	client, ok := s.authenticate(r)
+	if !ok || client.Secret == "" {
+		s.refuse(w, r.Endpoint, "invalid_client")
+		return
+	}
+	s.mu.Lock()
+	found := s.tokens[r.Form.Get("token")]
+	d := Document{{"active", found.isValid()}}
+	if found.isValid() {
+		d = append(d, s.claims(found)...)
+		d.Add("token_type", "Bearer")
+	}
+	s.mu.Unlock()
+	s.send(w, r.Endpoint, http.StatusOK, d)
+}
+
+// serveRevoke answers as RFC 7009 says: 200 also for a token that nobody knows.
+func (s *Server) serveRevoke(w http.ResponseWriter, r Request) {
+	client, ok := s.authenticate(r)
+	if !ok {
+		s.refuse(w, r.Endpoint, "invalid_client")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := r.Form.Get("token")
+	if found := s.tokens[text]; found != nil && found.grant.Client == client.ID {
+		delete(s.tokens, text)
+		if found.refresh {
+			s.revokeLocked(found.family)
+		}
+	}
+	w.WriteHeader(http.StatusOK)
 }

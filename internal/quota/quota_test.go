@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/quota"
@@ -93,5 +94,37 @@ func TestForcedUnitsHoldOthersOff(t *testing.T) {
 	p.Give("bob", 1)
 	if limit := p.Take("carol", 1); limit != quota.None {
 		t.Errorf("carol, with room: refused by %q", limit)
+	}
+}
+
+// A lateContext has ended, and calls atEnd when somebody begins to wait for that.
+type lateContext struct {
+	context.Context
+	atEnd func()
+}
+
+func (c lateContext) Done() <-chan struct{} {
+	c.atEnd()
+	return c.Context.Done()
+}
+
+// Who is given units at the moment at which the context ends either has them or does not.
+func TestUnitsThatComeAtTheEndAreNotLost(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	kept := 0
+	for range 100 {
+		p := quota.New(quota.Options[string]{Total: 1, Share: 1})
+		p.Take("ann", 1)
+		if p.Await(lateContext{ctx, func() { p.Give("ann", 1) }}, "ann", 1) == nil {
+			kept++
+			p.Give("ann", 1)
+		}
+		if used := p.Used(); used != 0 {
+			t.Fatalf("%d units are lost", used)
+		}
+	}
+	if kept == 0 || kept == 100 {
+		t.Errorf("%d of 100 got the units, want some and not all", kept)
 	}
 }

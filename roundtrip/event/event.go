@@ -218,15 +218,16 @@ type ServerBug struct {
 }
 
 // QuotaExceeded: a request was refused for want of room. The client may send it
-// again after RetryAfter. Refusals before any middleware are [RequestRefused].
+// again after RetryAfter. Refusals before any middleware are [RequestRefused]. A request whose
+// _meta is too long is not refused: it loses what the protocol does not define of it.
 type QuotaExceeded struct {
 	Where
-	// Resource is what has no room: "guard", "store", "subscriptions", or
-	// "waiting" for one more call that waits for a person.
+	// Resource is what has no room: "guard", "store", "subscriptions",
+	// "waiting" for one more call that waits for a person, or "meta" for a long _meta.
 	Resource string
 	// Limit is "principal" when the caller has used up its share, "server" when
-	// all callers together have used up everything, and "session" when calls of
-	// one session that wait have.
+	// all callers together have used up everything, "session" when calls of
+	// one session that wait have, and "request" for what one request may bring.
 	Limit      string
 	RetryAfter time.Duration
 }
@@ -278,7 +279,7 @@ type CutOff struct {
 type StoreFailed struct {
 	Where
 	Resource  string // "guard" or "store"
-	Operation string // "claim", "commit" or "release"; "read" or "write"
+	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"
 	Err       error  // its text may name hosts
 }
 

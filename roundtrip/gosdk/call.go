@@ -73,11 +73,19 @@ type call struct {
 	returnsQuestions bool
 }
 
+// principalOf returns the principal of a request.
+func (a *Adapter) principalOf(req mcp.Request) protocol.Principal {
+	if a.opts.Principal != nil {
+		return a.opts.Principal(req)
+	}
+	return PrincipalOf(req)
+}
+
 // newCall reads a request. Its errors are the client's mistakes.
 func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler) (*call, error) {
 	c := &call{adapter: a, method: method, request: req, next: next}
 	c.Method, c.EmptyStateIsAbsent = method, true
-	c.Principal = a.opts.Principal(req)
+	c.Principal, c.Authenticates = a.principalOf(req), a.opts.Principal != nil
 	if extra := req.GetExtra(); extra != nil {
 		c.Credential = extra.Header.Get("Authorization")
 	}

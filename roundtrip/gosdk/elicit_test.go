@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -432,14 +433,7 @@ func TestNotInstalled(t *testing.T) {
 	if _, err := gosdk.New(&gosdk.Options{Options: contradiction}); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}
-	key, err := keys.NewKey("k1", make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := fleettest.NewKeyring("k1")
 	if _, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil ||
 		!strings.Contains(err.Error(), "set Audience") {
 		t.Errorf("a shared key without an audience: %v", err)

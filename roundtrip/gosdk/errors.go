@@ -5,7 +5,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -86,6 +85,3 @@ func isForClient(err error) bool {
 	urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err)
 	return ok && urls != nil
 }
-
-// ErrUnknownReplica is what [Replicas].Locate returns for a name that no replica has.
-var ErrUnknownReplica = replicahttp.ErrUnknownReplica

@@ -3,14 +3,11 @@ package gosdk_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -21,13 +18,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/balancerhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // askTwice returns a new server with a tool that asks twice, and one that does not ask.
@@ -178,50 +176,20 @@ func postInitialize(h http.Handler, version string) *httptest.ResponseRecorder {
 	return w
 }
 
-func sharedRing(t testing.TB) *keys.Keyring {
-	t.Helper()
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
-}
-
 // Without sessions any replica serves any request. Whoever cannot be asked is told why.
 func TestStatelessReplicas(t *testing.T) {
-	ring := sharedRing(t)
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprintf("JSONResponse=%t", json), func(t *testing.T) {
 			overHTTP(t, func(t *testing.T, revision string,
 				dial func(*testing.T, http.Handler, *person) (peer, *wiretest.Recorder)) {
-				var backends []*httputil.ReverseProxy
-				for range 2 {
-					a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Sealer: ring,
+				f := fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
+					a := newAdapter(t, &gosdk.Options{Options: roundtrip.Options{Sealer: r.Keys,
 						Audience: "asker"}})
 					server := askTwice()
-					endpoint, _ := serve(t, newHandler(t, a,
-						func(*http.Request) *mcp.Server { return server },
-						&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: json}))
-					u, err := url.Parse(endpoint)
-					if err != nil {
-						t.Fatal(err)
-					}
-					proxy := httputil.NewSingleHostReverseProxy(u)
-					proxy.FlushInterval = -1
-					proxy.Transport = &http.Transport{DisableKeepAlives: true}
-					backends = append(backends, proxy)
-				}
-				var turn atomic.Uint32
-				who := sure(t)
-				c, recorder := dial(t,
-					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						balancerhttp.FullDuplex(backends[turn.Add(1)%2]).ServeHTTP(w, r)
-					}), who)
+					return newHandler(t, a, func(*http.Request) *mcp.Server { return server },
+						&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: json})
+				})
+				c, recorder := dial(t, f.Balancer(), sure(t))
 				for range 4 {
 					if got, err := c.do(within(t), "plain"); err != nil || got != "plain" {
 						t.Fatalf("got %q, %v", got, err)
@@ -257,8 +225,8 @@ func TestStatelessNeedsASharedKey(t *testing.T) {
 		"a key of this process": {gosdk.Options{}, true, 1},
 		"a keyring of this process": {gosdk.Options{Options: roundtrip.Options{
 			Sealer: keys.EphemeralKeyring()}}, true, 1},
-		"a shared key": {gosdk.Options{Options: roundtrip.Options{Sealer: sharedRing(t),
-			Audience: "a"}}, true, 0},
+		"a shared key": {gosdk.Options{Options: roundtrip.Options{
+			Sealer: fleettest.NewKeyring("k1"), Audience: "a"}}, true, 0},
 		"sessions": {gosdk.Options{}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -320,10 +288,10 @@ func TestOptionsOfTheSDK(t *testing.T) {
 
 // What cannot be honored is an error that names the field.
 func TestOptionsThatContradict(t *testing.T) {
-	ring := sharedRing(t)
+	ring := fleettest.NewKeyring("k1")
 	a := newAdapter(t, &gosdk.Options{
 		Options:  roundtrip.Options{Sealer: ring, Audience: "a"},
-		Replicas: &gosdk.Replicas{Name: "a", Keys: ring},
+		Replicas: &replicas.Options{Name: "a", Keys: ring},
 	})
 	_, err := a.Handler(func(*http.Request) *mcp.Server { return nil },
 		&mcp.StreamableHTTPOptions{Stateless: true})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -71,9 +72,17 @@ func (a *Adapter) Handler(getServer func(*http.Request) *mcp.Server,
 	}
 	legacy.JSONResponse = false
 	h.legacy = mcp.NewStreamableHTTPHandler(h.findServer, &legacy)
-	h.legacy = a.forwardSessions(h.legacy, o.MaxRequestBodyBytes)
+	h.legacy = a.forwarder.Wrap(h.legacy,
+		hophttp.WrapOptions{MaxBody: o.MaxRequestBodyBytes, Observer: a.opts.Observer})
 	h.prefersJSON = o.JSONResponse
 	return h, nil
+}
+
+// AnswerChallenges returns a handler that answers the challenges by which other replicas
+// make sure of this one, and leaves all else to next. It goes around the handler that
+// authenticates, which goes around [Adapter.Handler].
+func (a *Adapter) AnswerChallenges(next http.Handler) http.Handler {
+	return a.forwarder.AnswerChallenges(next)
 }
 
 type httpHandler struct {

@@ -13,12 +13,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/humantime"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // Options configure an [Adapter]. The zero value is safe: states are sealed with a key of
@@ -52,8 +53,10 @@ type Options struct {
 	// Handlers that check the capabilities before they ask can use [roundtrip.CanAsk].
 	MustAsk bool
 	// Replicas lets any replica take the requests of sessions of older revisions, over
-	// HTTP. Nil: those of other replicas are unknown.
-	Replicas *Replicas
+	// HTTP: their ids name the owner of the session, with the id that the SDK made inside.
+	// Authentication goes around [Adapter.Handler], so that both replicas ask for it, and
+	// [Adapter.AnswerChallenges] around that. Nil: sessions of other replicas are unknown.
+	Replicas *replicas.Options
 }
 
 // An Adapter puts the handlers of servers of the SDK behind a [roundtrip.Funnel]. One Adapter
@@ -63,7 +66,7 @@ type Adapter struct {
 	opts   Options
 	funnel *roundtrip.Funnel
 	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
-	forwarder *replicahttp.Forwarder
+	forwarder *hophttp.Forwarder
 	// installed has the servers that have the middleware. It does not keep them alive.
 	installed sync.Map // weak.Pointer[mcp.Server] → *sync.Once
 	// shadows has the runs of handlers that see a shadow session.
@@ -89,14 +92,11 @@ func New(opts *Options) (*Adapter, error) {
 	if opts != nil {
 		a.opts = *opts
 	}
-	if a.opts.Principal == nil {
-		a.opts.Principal = PrincipalOf
-	}
 	if a.opts.Observer == nil {
 		a.opts.Observer = warnlog.Observer{}
 	}
 	var err error
-	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
+	a.forwarder, err = hophttp.New(a.opts.Replicas)
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: Replicas: %w", err)
 	}

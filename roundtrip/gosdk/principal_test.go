@@ -14,6 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 func TestPrincipalOf(t *testing.T) {
@@ -155,5 +156,25 @@ func TestWithPrincipal(t *testing.T) {
 	w.call("t", `,"requestState":"x"`)
 	if asked != 1 {
 		t.Errorf("the principal was asked for %d times", asked)
+	}
+}
+
+// TestAnonymousCallersLeaveRoomWherePrincipalsAreTold: the guard has four places. Where the host
+// tells principals, anonymous callers get three of them.
+func TestAnonymousCallersLeaveRoomWherePrincipalsAreTold(t *testing.T) {
+	nobody := withPrincipal(func(mcp.Request) protocol.Principal { return protocol.Principal{} })
+	for want, options := range map[int][]option{3: {nobody}, 4: nil} {
+		guard := withFunnel(roundtrip.Options{Guard: store.NewMemoryGuard(4)})
+		w := dialWire(t, single(t, asks(&mcp.CallToolResult{
+			InputRequests: mcp.InputRequestMap{"q": formQuestion()}}), append(options, guard)...))
+		served := 0
+		for range 4 {
+			if w.retry("t", w.call("t", ""), accepts("q")).Error == nil {
+				served++
+			}
+		}
+		if served != want {
+			t.Errorf("%d anonymous callers are served, want %d", served, want)
+		}
 	}
 }

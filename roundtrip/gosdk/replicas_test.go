@@ -2,46 +2,25 @@ package gosdk_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
-	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/balancerhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // fleet starts three replicas, and returns the endpoint of a balancer that takes them in turn,
 // and their observers. authenticate goes around each, nil: nobody authenticates.
 func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, []*observer) {
 	t.Helper()
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	urls := map[string]*url.URL{}
-	locate := func(_ context.Context, name string) (*url.URL, error) {
-		if u := urls[name]; u != nil {
-			return u, nil
-		}
-		return nil, gosdk.ErrUnknownReplica
-	}
 	var observers []*observer
-	var backends []*httputil.ReverseProxy
-	for _, name := range []string{"a", "b", "c"} {
+	f := fleettest.Start(t, 3, func(r *replicas.Options) http.Handler {
 		server := mcp.NewServer(&mcp.Implementation{Name: "fleet", Version: "1.0.0"}, nil)
 		server.AddTool(&mcp.Tool{Name: "ask", InputSchema: raw(`{"type":"object"}`)},
 			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -58,32 +37,21 @@ func fleet(t *testing.T, authenticate func(http.Handler) http.Handler) (string, 
 			})
 		o := &observer{}
 		a, err := gosdk.New(&gosdk.Options{
-			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
-			Replicas: &gosdk.Replicas{Name: name, Keys: ring, Locate: locate},
+			Options:  roundtrip.Options{Sealer: r.Keys, Audience: "fleet", Observer: o},
+			Replicas: r,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { gosdk.CloseIdle(a) })
+		observers = append(observers, o)
 		h := newHandler(t, a, func(*http.Request) *mcp.Server { return server }, nil)
 		if authenticate != nil {
 			h = a.AnswerChallenges(authenticate(h))
 		}
-		endpoint, _ := serve(t, h)
-		u, err := url.Parse(endpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { gosdk.CloseIdle(a) })
-		urls[name], observers = u, append(observers, o)
-		proxy := httputil.NewSingleHostReverseProxy(u)
-		proxy.FlushInterval = -1
-		proxy.Transport = &http.Transport{DisableKeepAlives: true}
-		backends = append(backends, proxy)
-	}
-	var turn atomic.Uint32
-	endpoint, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		balancerhttp.FullDuplex(backends[turn.Add(1)%3]).ServeHTTP(w, r)
-	}))
+		return h
+	})
+	endpoint, _ := serve(t, f.Balancer())
 	return endpoint, observers
 }
 

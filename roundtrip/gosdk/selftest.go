@@ -32,36 +32,41 @@ func checks() []selftest.Check {
 	}
 }
 
+// emptyResults has a result of each kind, by the JSON with which one is marked as asking.
+func emptyResults() map[string]mcp.Result {
+	return map[string]mcp.Result{askingToolJSON: &mcp.CallToolResult{},
+		askingPromptJSON: &mcp.GetPromptResult{}, askingResourceJSON: &mcp.ReadResourceResult{}}
+}
+
+// expectWritten encodes a result and looks for a text in it.
+func expectWritten(r mcp.Result, text string, want bool) error {
+	written, err := json.Marshal(r)
+	if err != nil || strings.Contains(string(written), text) != want {
+		return fmt.Errorf("%T is written as %s, %v", r, written, err)
+	}
+	return nil
+}
+
 // checkResultTypes: decoding sets the result type, and encoding writes it.
 func checkResultTypes(context.Context) error {
-	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{},
-		&mcp.ReadResourceResult{}} {
+	for asking, r := range emptyResults() {
 		for _, modern := range []bool{true, false} {
 			stamped, err := withResultType(r, modern)
 			if err != nil {
 				return err
 			}
-			written, err := json.Marshal(stamped)
-			if err != nil ||
-				strings.Contains(string(written), `"resultType":"complete"`) != modern {
-				return fmt.Errorf("a complete %T is written as %s, %v", r, written, err)
+			if err := expectWritten(stamped, `"resultType":"complete"`, modern); err != nil {
+				return err
 			}
 		}
-	}
-	for text, r := range map[string]interface {
-		mcp.Result
-		NeedsInput() bool
-	}{askingToolJSON: &mcp.CallToolResult{}, askingPromptJSON: &mcp.GetPromptResult{},
-		askingResourceJSON: &mcp.ReadResourceResult{}} {
-		if err := json.Unmarshal([]byte(text), r); err != nil {
+		if err := json.Unmarshal([]byte(asking), r); err != nil {
 			return err
 		}
-		written, err := json.Marshal(r)
-		if err != nil {
-			return err
+		if !r.(interface{ NeedsInput() bool }).NeedsInput() {
+			return fmt.Errorf("a %T does not ask", r)
 		}
-		if !r.NeedsInput() || !strings.Contains(string(written), `"resultType":"input_required"`) {
-			return fmt.Errorf("%T is written as %s", r, written)
+		if err := expectWritten(r, `"resultType":"input_required"`, true); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -70,11 +75,9 @@ func checkResultTypes(context.Context) error {
 // checkEmbedding: a type that embeds a result is one, and its own encoding is sent.
 func checkEmbedding(context.Context) error {
 	const text = `{"resultType":"input_required"}`
-	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{},
-		&mcp.ReadResourceResult{}} {
-		written, err := json.Marshal(&exactResult{r, json.RawMessage(text)})
-		if err != nil || string(written) != text {
-			return fmt.Errorf("%T is written as %s, %v", r, written, err)
+	for _, r := range emptyResults() {
+		if err := expectWritten(&exactResult{r, json.RawMessage(text)}, text, true); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -86,7 +89,15 @@ type probe struct {
 	adapter *Adapter
 	result  *mcp.CallToolResult
 	pushes  int // questions that reached the client
-	request *mcp.CallToolRequest
+
+	next    mcp.MethodHandler    // of the middleware
+	arrived *mcp.CallToolRequest // at the middleware
+	handled *mcp.CallToolRequest // by the tool
+}
+
+// passOn calls the tool.
+func (p *probe) passOn(ctx context.Context, r *mcp.CallToolRequest) (mcp.Result, error) {
+	return p.next(ctx, protocol.MethodCallTool, r)
 }
 
 // probeForm is the form that probes ask.
@@ -95,22 +106,23 @@ const probeForm = `{"type":"object","properties":{"n":{"type":"integer"}},"requi
 // runProbe calls the tool in a revision, behind the given middleware and the
 // sending middleware of this package.
 func runProbe(ctx context.Context, version protocol.Version, tool mcp.ToolHandler,
-	middleware func(*probe) mcp.Middleware) (*probe, error) {
+	middleware func(context.Context, *probe) (mcp.Result, error)) (*probe, error) {
 	p := &probe{server: mcp.NewServer(&mcp.Implementation{Name: "probe", Version: "1"}, nil)}
 	p.adapter = &Adapter{opts: Options{Options: roundtrip.Options{Observer: event.Discard}}}
 	p.server.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			p.request = req
+			p.handled = req
 			return tool(ctx, req)
 		})
 	p.server.AddSendingMiddleware(p.adapter.sendToClient)
 	p.server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		wrapped := middleware(p)(next)
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == protocol.MethodCallTool {
-				return wrapped(ctx, method, req)
+			r, ok := req.(*mcp.CallToolRequest)
+			if !ok {
+				return next(ctx, method, req)
 			}
-			return next(ctx, method, req)
+			p.next, p.arrived = next, r
+			return middleware(ctx, p)
 		}
 	})
 	ours, theirs := mcp.NewInMemoryTransports()
@@ -169,38 +181,31 @@ func checkReplacing(ctx context.Context) error {
 	var shown *mcp.ServerSession
 	var pushed bool
 	p, err := runProbe(ctx, protocol.V20260728,
-		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			_, err := req.Session.Elicit(ctx, probeQuestion())
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, err := r.Session.Elicit(ctx, probeQuestion())
 			pushed = errors.Is(err, roundtrip.ErrNoRound)
-			return returnDone(ctx, req)
-		}, func(p *probe) mcp.Middleware {
-			return func(next mcp.MethodHandler) mcp.MethodHandler {
-				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result,
-					error) {
-					r := req.(*mcp.CallToolRequest)
-					run := &handlerRun{ctx: ctx,
-						call: &call{adapter: p.adapter, server: p.server, session: r.Session,
-							client: r}}
-					session, err := p.adapter.connectShadow(run, protocol.V20251125)
-					if err != nil {
-						return nil, err
-					}
-					defer p.adapter.closeShadow(session)
-					shown = session
-					params := *r.Params
-					params.RequestState = "replaced"
-					params.InputResponses = mcp.InputResponseMap{
-						"k": &mcp.ElicitResult{Action: "decline"}}
-					return next(ctx, method, &mcp.CallToolRequest{Session: session, Params: &params,
-						Extra: r.Extra})
-				}
+			return returnDone(ctx, r)
+		},
+		func(ctx context.Context, p *probe) (mcp.Result, error) {
+			run := &handlerRun{ctx: ctx, call: &call{adapter: p.adapter, server: p.server,
+				session: p.arrived.Session, client: p.arrived}}
+			session, err := p.adapter.connectShadow(run, protocol.V20251125)
+			if err != nil {
+				return nil, err
 			}
+			defer p.adapter.closeShadow(session)
+			shown = session
+			params := *p.arrived.Params
+			params.RequestState = "replaced"
+			params.InputResponses = mcp.InputResponseMap{"k": &mcp.ElicitResult{Action: "decline"}}
+			return p.passOn(ctx, &mcp.CallToolRequest{Session: session, Params: &params,
+				Extra: p.arrived.Extra})
 		})
 	switch {
 	case err != nil:
 		return err
-	case p.request.Session != shown || p.request.Params.RequestState != "replaced" ||
-		p.request.Params.InputResponses["k"] == nil:
+	case p.handled.Session != shown || p.handled.Params.RequestState != "replaced" ||
+		p.handled.Params.InputResponses["k"] == nil:
 		return errors.New("the handler got something else")
 	case !pushed || p.pushes != 0:
 		return errors.New("a push over the session did not reach the sending middleware")
@@ -212,15 +217,12 @@ func checkReplacing(ctx context.Context) error {
 // and the state that the handler returned.
 func checkReturned(ctx context.Context) error {
 	var found *mcp.CallToolResult
-	_, err := runProbe(ctx, protocol.V20260728, returnQuestion, func(*probe) mcp.Middleware {
-		return func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				result, err := next(ctx, method, req)
-				found, _ = result.(*mcp.CallToolResult)
-				return result, err
-			}
-		}
-	})
+	_, err := runProbe(ctx, protocol.V20260728, returnQuestion,
+		func(ctx context.Context, p *probe) (mcp.Result, error) {
+			result, err := p.passOn(ctx, p.arrived)
+			found, _ = result.(*mcp.CallToolResult)
+			return result, err
+		})
 	if err != nil {
 		return err
 	}
@@ -230,68 +232,53 @@ func checkReturned(ctx context.Context) error {
 	return nil
 }
 
-// withRun returns middleware that calls the handler in a handlerRun, and keeps its error.
-func withRun(run *handlerRun, failure *error) func(*probe) mcp.Middleware {
-	return func(p *probe) mcp.Middleware {
-		return func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				run.ctx, run.call = ctx, &call{adapter: p.adapter}
-				result, err := next(context.WithValue(ctx, handlerRunKey{}, run), method, req)
-				if *failure = err; err != nil {
-					return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
-				}
-				return result, nil
+// runInSession calls a tool in a session, in a handlerRun of the adapter's. It returns an error
+// unless the bridge was stopped as wanted, and the client got the wanted number of questions.
+func runInSession(ctx context.Context, tool mcp.ToolHandler, bridged bool, pushes int) error {
+	var run handlerRun
+	var failure error
+	p, err := runProbe(ctx, protocol.V20251125, tool,
+		func(ctx context.Context, p *probe) (mcp.Result, error) {
+			run.ctx, run.call = ctx, &call{adapter: p.adapter}
+			var result mcp.Result
+			result, failure = p.passOn(context.WithValue(ctx, handlerRunKey{}, &run), p.arrived)
+			if failure != nil {
+				return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
 			}
-		}
+			return result, nil
+		})
+	if err != nil {
+		return err
 	}
+	stopped := failure != nil && run.call.isBridgeError(failure)
+	if run.wasBridged() != bridged || stopped != bridged || (failure != nil) != bridged ||
+		p.pushes != pushes {
+		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure,
+			p.pushes)
+	}
+	return nil
 }
 
 // checkBridge: in a session the SDK's bridge sends returned questions through the sending
 // middleware, which recognizes and stops it.
-func checkBridge(ctx context.Context) error {
-	var run handlerRun
-	var failure error
-	p, err := runProbe(ctx, protocol.V20251125, returnQuestion, withRun(&run, &failure))
-	if err != nil {
-		return err
-	}
-	if !run.wasBridged() || !run.call.isBridgeError(failure) || p.pushes != 0 {
-		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure,
-			p.pushes)
-	}
-	return nil
-}
+func checkBridge(ctx context.Context) error { return runInSession(ctx, returnQuestion, true, 0) }
 
 // checkPush: a question that the handler pushes itself is not taken for the bridge's.
 func checkPush(ctx context.Context) error {
-	var run handlerRun
-	var failure error
-	p, err := runProbe(ctx, protocol.V20251125,
-		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			_, _ = req.Session.Elicit(ctx, probeQuestion())
-			return returnDone(ctx, req)
-		}, withRun(&run, &failure))
-	if err != nil {
-		return err
-	}
-	if run.wasBridged() || failure != nil || p.pushes != 1 {
-		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure,
-			p.pushes)
-	}
-	return nil
+	return runInSession(ctx,
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, _ = r.Session.Elicit(ctx, probeQuestion())
+			return returnDone(ctx, r)
+		}, false, 1)
 }
 
 // checkErrors: the client gets the code and the data of an error that middleware returns.
 func checkErrors(ctx context.Context) error {
-	_, err := runProbe(ctx, protocol.V20260728, returnDone, func(*probe) mcp.Middleware {
-		return func(mcp.MethodHandler) mcp.MethodHandler {
-			return func(context.Context, string, mcp.Request) (mcp.Result, error) {
-				return nil,
-					encodeError(protocol.MissingCapabilities(
-						protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}))
-			}
-		}
-	})
+	_, err := runProbe(ctx, protocol.V20260728, returnDone,
+		func(context.Context, *probe) (mcp.Result, error) {
+			return nil, encodeError(protocol.MissingCapabilities(
+				protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}))
+		})
 	e, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || e.Code != protocol.CodeMissingRequiredClientCapability || len(e.Data) == 0 {
 		return fmt.Errorf("the client got %v", err)
@@ -303,25 +290,17 @@ func checkErrors(ctx context.Context) error {
 // SDK does not validate the answer under the schema of the replacement.
 func checkUnvalidated(ctx context.Context) error {
 	var answer json.RawMessage
-	p, err := runProbe(ctx, protocol.V20251125,
-		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return returnDone(ctx, req)
-		}, func(p *probe) mcp.Middleware {
-			return func(next mcp.MethodHandler) mcp.MethodHandler {
-				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result,
-					error) {
-					c := &call{adapter: p.adapter, session: req.(*mcp.CallToolRequest).Session}
-					c.Version = protocol.V20251125
-					var err error
-					answer, err = pusher{c}.Push(ctx,
-						&protocol.ElicitForm{Message: "probe", Schema: json.RawMessage(probeForm)},
-						func() {})
-					if err != nil {
-						return nil, err
-					}
-					return next(ctx, method, req)
-				}
+	p, err := runProbe(ctx, protocol.V20251125, returnDone,
+		func(ctx context.Context, p *probe) (mcp.Result, error) {
+			c := &call{adapter: p.adapter, session: p.arrived.Session}
+			c.Version = protocol.V20251125
+			var err error
+			answer, err = pusher{c}.Push(ctx, &protocol.ElicitForm{Message: "probe",
+				Schema: json.RawMessage(probeForm)}, func() {})
+			if err != nil {
+				return nil, err
 			}
+			return p.passOn(ctx, p.arrived)
 		})
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -126,6 +125,3 @@ func (m *markedError) Unwrap() error {
 // newMarker returns a marker that cannot be guessed: the text of an error may quote what
 // a client sent.
 func newMarker() string { return "rondo-" + rand.Text() }
-
-// ErrUnknownReplica is what [Replicas].Locate returns for a name that no replica has.
-var ErrUnknownReplica = replicahttp.ErrUnknownReplica

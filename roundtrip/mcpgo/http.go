@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -45,7 +46,8 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 	if h.server != nil {
 		a.ensureInstalled(h.server)
 	}
-	forwarding := a.forwardSessions(h, int64(a.opts.MaxMessageBytes))
+	forwarding := a.forwarder.Wrap(h,
+		hophttp.WrapOptions{MaxBody: int64(a.opts.MaxMessageBytes), Observer: a.opts.Observer})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
 			h.ServeHTTP(w, r)
@@ -53,6 +55,13 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		}
 		forwarding.ServeHTTP(w, r)
 	})
+}
+
+// AnswerChallenges returns a handler that answers the challenges by which other replicas
+// make sure of this one, and leaves all else to next. It goes around the handler that
+// authenticates, which goes around [Adapter.Handler].
+func (a *Adapter) AnswerChallenges(next http.Handler) http.Handler {
+	return a.forwarder.AnswerChallenges(next)
 }
 
 // httpHandler serves the requests of this process.

@@ -12,10 +12,11 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // DefaultMaxMessageBytes is the default limit on messages that [Adapter.Handler] and
@@ -51,8 +52,10 @@ type Options struct {
 	// DefaultMaxMessageBytes.
 	MaxMessageBytes int
 	// Replicas lets any replica take the requests of sessions of older revisions, over
-	// HTTP. Nil: those of other replicas are unknown.
-	Replicas *Replicas
+	// HTTP: their ids name the owner of the session, with the id that mcp-go made inside.
+	// Authentication goes around [Adapter.Handler], so that both replicas ask for it, and
+	// [Adapter.AnswerChallenges] around that. Nil: sessions of other replicas are unknown.
+	Replicas *replicas.Options
 }
 
 // An Adapter puts the handlers of servers of mcp-go behind a [roundtrip.Funnel]. One Adapter
@@ -62,7 +65,7 @@ type Adapter struct {
 	opts   Options
 	funnel *roundtrip.Funnel
 	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
-	forwarder *replicahttp.Forwarder
+	forwarder *hophttp.Forwarder
 	// installed has the servers that have the middleware. It does not keep them alive.
 	installed sync.Map    // weak.Pointer[server.MCPServer] → *sync.Once
 	used      atomic.Bool // a server was installed
@@ -91,7 +94,7 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts.MaxMessageBytes = DefaultMaxMessageBytes
 	}
 	var err error
-	a.forwarder, err = replicahttp.NewFromConfig((*replicahttp.Config)(a.opts.Replicas))
+	a.forwarder, err = hophttp.New(a.opts.Replicas)
 	if err != nil {
 		return nil, fmt.Errorf("mcpgo: Replicas: %w", err)
 	}

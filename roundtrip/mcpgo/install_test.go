@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -420,21 +421,12 @@ func TestStatelessMustAsk(t *testing.T) {
 // TestStatelessReplicas: without sessions any replica that has the key serves any request,
 // and a question is answered on another replica than asked it.
 func TestStatelessReplicas(t *testing.T) {
-	secret := []byte(strings.Repeat("s", 32))
 	var replicas []http.Handler
 	for range 2 {
-		key, err := keys.NewKey("k1", secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ring, err := keys.NewKeyring(key)
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := newHostServer()
 		addDelete(s)
 		a := install(t, s, &mcpgo.Options{
-			Options: roundtrip.Options{Sealer: ring, Audience: "files"}})
+			Options: roundtrip.Options{Sealer: fleettest.NewKeyring("k1"), Audience: "files"}})
 		replicas = append(replicas, a.Handler(server.NewStreamableHTTPServer(s, quiet(),
 			server.WithStateLess(true))))
 	}
@@ -465,17 +457,7 @@ func TestStatelessReplicas(t *testing.T) {
 // TestReplicas: a state that one process has sealed is opened by another with
 // the same key.
 func TestReplicas(t *testing.T) {
-	ring := func() keys.Sealer {
-		key, err := keys.NewKey("k1", []byte(strings.Repeat("s", 32)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ring, err := keys.NewKeyring(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ring
-	}
+	ring := func() keys.Sealer { return fleettest.NewKeyring("k1") }
 	serving := func(sealer keys.Sealer, audience string) sender {
 		s := newHostServer()
 		addFlow(s, changed())
@@ -565,5 +547,34 @@ func TestWriterAbilities(t *testing.T) {
 	sse := server.NewSSEServer(newHostServer())
 	if got := a.Handler(sse); got != http.Handler(sse) {
 		t.Errorf("an SSE server was wrapped: %T", got)
+	}
+}
+
+// TestAnonymousCallersLeaveRoomWherePrincipalsAreTold: the guard has four places. Where the host
+// tells principals, anonymous callers get three of them.
+func TestAnonymousCallersLeaveRoomWherePrincipalsAreTold(t *testing.T) {
+	nobody := func(context.Context, http.Header) protocol.Principal { return protocol.Principal{} }
+	for want, principal := range map[int]func(context.Context, http.Header) protocol.Principal{
+		3: nobody, 4: nil} {
+		s := newHostServer()
+		s.AddTool(mcp.NewTool("pay"),
+			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if _, ok := confirm.AcceptedContent(ctx); ok {
+					return mcp.NewToolResultText("paid"), nil
+				}
+				return mcpgo.ToolInput(confirm.Elicit("Pay?")), nil
+			})
+		send := senders(t, install(t, s, &mcpgo.Options{Principal: principal,
+			Options: roundtrip.Options{Guard: store.NewMemoryGuard(4)}}), s)["http"](t)
+		served := 0
+		for range 4 {
+			r := request{method: protocol.MethodCallTool, target: "pay"}
+			if send(r.retry(send(r.message()), yes).message()).text() == "paid" {
+				served++
+			}
+		}
+		if served != want {
+			t.Errorf("%d anonymous callers are served, want %d", served, want)
+		}
 	}
 }

@@ -2,47 +2,27 @@ package mcpgo_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"sync/atomic"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/balancerhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // fleet starts three replicas, and returns the endpoint of a balancer that takes them in turn,
 // and their observers.
 func fleet(t *testing.T) (string, []*hopCounter) {
 	t.Helper()
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	urls := map[string]*url.URL{}
-	locate := func(_ context.Context, name string) (*url.URL, error) {
-		if u := urls[name]; u != nil {
-			return u, nil
-		}
-		return nil, mcpgo.ErrUnknownReplica
-	}
 	var observers []*hopCounter
-	var backends []*httputil.ReverseProxy
-	for _, name := range []string{"a", "b", "c"} {
+	f := fleettest.Start(t, 3, func(r *replicas.Options) http.Handler {
 		s := newHostServer()
 		s.AddTool(mcp.NewTool("ask"),
 			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -58,27 +38,16 @@ func fleet(t *testing.T) (string, []*hopCounter) {
 			})
 		o := &hopCounter{}
 		a := install(t, s, &mcpgo.Options{
-			Options:  roundtrip.Options{Sealer: ring, Audience: "fleet", Observer: o},
-			Replicas: &mcpgo.Replicas{Name: name, Keys: ring, Locate: locate},
+			Options:  roundtrip.Options{Sealer: r.Keys, Audience: "fleet", Observer: o},
+			Replicas: r,
 		})
-		h := a.Handler(server.NewStreamableHTTPServer(s))
-		endpoint := serveReplica(t, h)
-		u, err := url.Parse(endpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
 		t.Cleanup(func() { mcpgo.CloseIdle(a) })
-		urls[name], observers = u, append(observers, o)
-		proxy := httputil.NewSingleHostReverseProxy(u)
-		proxy.FlushInterval = -1
-		proxy.Transport = &http.Transport{DisableKeepAlives: true}
-		backends = append(backends, proxy)
-	}
-	var turn atomic.Uint32
-	endpoint := serveReplica(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		balancerhttp.FullDuplex(backends[turn.Add(1)%3]).ServeHTTP(w, r)
-	}))
-	return endpoint, observers
+		observers = append(observers, o)
+		return a.Handler(server.NewStreamableHTTPServer(s))
+	})
+	balancer := httptest.NewServer(f.Balancer())
+	t.Cleanup(func() { balancer.CloseClientConnections(); balancer.Close() })
+	return balancer.URL, observers
 }
 
 // A hopCounter counts the requests that a replica has passed on.
@@ -88,13 +57,6 @@ func (c *hopCounter) Observe(_ context.Context, e event.Event) {
 	if f, ok := e.(event.RequestForwarded); ok && f.Outcome == event.ForwardAnswered {
 		c.n.Add(1)
 	}
-}
-
-func serveReplica(t *testing.T, h http.Handler) (endpoint string) {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return s.URL
 }
 
 func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {

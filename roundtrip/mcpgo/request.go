@@ -82,7 +82,7 @@ func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, 
 		encoded, _ := json.Marshal(in.meta.AdditionalFields)
 		call.KeptBytes = int32(len(encoded))
 	}
-	call.Principal = a.principalOf(ctx, in.header)
+	call.Principal, call.Authenticates = a.principalOf(ctx, in.header), a.opts.Principal != nil
 	call.Credential = in.header.Get("Authorization")
 	if call.Version.Era() == protocol.Legacy {
 		if p := newPusher(ctx, call.Version); p != nil {

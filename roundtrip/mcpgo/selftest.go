@@ -66,10 +66,7 @@ func (h host) checks() []selftest.Check {
 func (h host) checkAnswers(context.Context) error {
 	const want = `{"b":9007199254740993,"a":1,"A":2}`
 	got, err := h.answer(json.RawMessage(want))
-	if err != nil {
-		return err
-	}
-	return selftest.Equal(string(got), want)
+	return errors.Join(err, selftest.Equal(string(got), want))
 }
 
 type probeKey struct{}
@@ -101,19 +98,11 @@ func (h host) checkTool(ctx context.Context) error {
 				return result, err
 			}
 		}))
-	s.AddTool(mcp.NewTool("probe"),
-		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return nil, errors.New("the middleware was left out")
-		})
+	s.AddTool(mcp.NewTool("probe"), nil) // a middleware that is left out is a panic, and fails
 	reply, err := h.sendMessage(s, context.WithValue(ctx, probeKey{}, true), probeTool)
-	if err != nil || seen != nil {
-		return errors.Join(seen, err)
-	}
-	if err := selftest.Equal(reply.Result.Type+" "+reply.Result.State,
-		"input_required next"); err != nil {
-		return err
-	}
-	return selftest.Equal(string(reply.Result.Requests["k"].Params.Schema), probeSchema)
+	return errors.Join(seen, err,
+		selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required next"),
+		selftest.Equal(string(reply.Result.Requests["k"].Params.Schema), probeSchema))
 }
 
 // checkPrompt: the same holds for prompts.
@@ -126,15 +115,10 @@ func (h host) checkPrompt(ctx context.Context) error {
 				return result, err
 			}
 		}))
-	s.AddPrompt(mcp.NewPrompt("probe"),
-		func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			return nil, errors.New("the middleware was left out")
-		})
+	s.AddPrompt(mcp.NewPrompt("probe"), nil)
 	reply, err := h.sendMessage(s, ctx, probePrompt)
-	if err != nil {
-		return err
-	}
-	return selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required state")
+	return errors.Join(err,
+		selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required state"))
 }
 
 // checkError: the text of an error of a resource's handler is sent. Resources ask with it.
@@ -148,15 +132,9 @@ func (h host) checkError(ctx context.Context) error {
 					return nil, errors.New(want)
 				}
 			}))
-	s.AddResource(mcp.NewResource("probe://1", "probe"),
-		func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-			return nil, nil
-		})
+	s.AddResource(mcp.NewResource("probe://1", "probe"), nil)
 	reply, err := h.sendMessage(s, ctx, probeRead)
-	if err != nil {
-		return err
-	}
-	return selftest.Equal(reply.Error.Message, want)
+	return errors.Join(err, selftest.Equal(reply.Error.Message, want))
 }
 
 // probeClient is the client of a session.
@@ -189,10 +167,8 @@ func (h host) checkPush(ctx context.Context) error {
 				err
 		})
 	reply, err := h.sendMessage(s, s.WithContext(ctx, session), probeLegacy)
-	if err != nil {
-		return err
-	}
-	return selftest.Equal(reply.resultText(), mcp.ProtocolVersion20251125+` ? {"action":"decline"}`)
+	return errors.Join(err, selftest.Equal(reply.resultText(),
+		mcp.ProtocolVersion20251125+` ? {"action":"decline"}`))
 }
 
 // checkShadow: in a modern revision, in which mcp-go refuses to ask over other sessions, a
@@ -212,10 +188,7 @@ func (h host) checkShadow(ctx context.Context) error {
 		})
 	reply, err := h.sendMessage(s,
 		s.WithContext(ctx, outsideSession{server.NewInProcessSession("probe", nil)}), probeTool)
-	if err != nil {
-		return err
-	}
-	return selftest.Equal(reply.resultText(), "asked")
+	return errors.Join(err, selftest.Equal(reply.resultText(), "asked"))
 }
 
 // checkTransports: the server of a transport is found, so that one which is not installed is

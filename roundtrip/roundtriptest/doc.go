@@ -34,14 +34,13 @@
 // # Effects
 //
 // Such a handler runs in every round, from its start, and repeats what it does before it
-// has all answers. [Effects] finds what must not be repeated. What goes over net/http or
-// database/sql is counted by itself:
+// has all answers. [Effects] finds what must not be repeated. Requests over net/http are counted by
+// themselves:
 //
 //	effects := &roundtriptest.Effects{}
 //	bank := &http.Client{Transport: effects.Transport(nil)}
-//	db := sql.OpenDB(effects.Connector(driver, "file:test.db"))
 //
-// The rest is marked where it happens:
+// The rest, statements to a database too, is marked where it happens:
 //
 //	effects.Mark("charge")
 //	charge(in.Card)

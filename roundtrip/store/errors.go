@@ -17,11 +17,12 @@ type SpentError struct {
 	// running or when the answers presented now differ from those then.
 	Outcome []byte
 	// Running says that the answers are those of the first claim and that its leg
-	// has not ended, as far as the guard knows. The client is told to come back
-	// soon, instead of that the state is spent.
+	// has not ended, as far as the guard knows: its [Lease] has not run out. The client
+	// is told to come back soon, instead of that the state is spent.
 	Running bool
-	// Unknown says that the answers are those of the first claim, that its leg has
-	// ended, and that no outcome is kept. The client is told so.
+	// Unknown says that the answers are those of the first claim, and that no outcome is
+	// known: its leg has ended without one, or nobody has renewed its [Lease]. The client
+	// is told to find out what happened and to start anew.
 	Unknown bool
 }
 

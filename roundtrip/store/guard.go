@@ -25,11 +25,13 @@ import (
 //
 // Implementations shared between replicas must claim atomically. All methods
 // may be called concurrently. An error refuses the request: a guard that
-// cannot be asked must not let anything through.
+// cannot be asked must not let anything through. Package storetest checks an
+// implementation against this contract.
 type Guard interface {
-	// Claim takes the state id for the caller until it is committed or
-	// released. fingerprint identifies the answers presented with it. The
-	// claim must be remembered until the time given, committed or not.
+	// Claim takes the state id for the caller, who holds it until the claim that is
+	// returned is committed or released. fingerprint identifies the answers presented
+	// with it. The claim must be remembered until the time given, whatever becomes
+	// of its holder.
 	//
 	// owner is a digest of the principal, "" for all anonymous callers: a client
 	// can spend states as fast as it can send requests, so each owner gets a
@@ -38,14 +40,36 @@ type Guard interface {
 	// It returns a [*SpentError] when the id was claimed before, whatever room
 	// there is, unless that claim was released and had the same fingerprint, and a
 	// [*QuotaError] when there is no room for another claim.
-	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
-	// Commit records the outcome of the claim, to be handed out again to an
-	// exact replay. A nil outcome says that the request ended without
-	// one.
-	Commit(ctx context.Context, id string, outcome []byte) error
-	// Release gives the claim up to whoever presents the same answers: Claim with
-	// its fingerprint succeeds once more, and any other stays refused.
-	Release(ctx context.Context, id string) error
+	//
+	// ctx may end while the guard is being asked. A claim that was stored all the same
+	// must not be held by nobody while the guard could know better: either Claim
+	// returns it, or the next Claim with the same answers at this guard does.
+	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) (
+		Claim, error)
+}
+
+// Lease is how long a claim counts as held, by the clock of the store, from [Guard.Claim]
+// or from the last [Claim.Renew]. A lease that runs out changes only the answer to others:
+// [SpentError.Unknown] instead of [SpentError.Running]. It never makes the state claimable
+// again, because nobody knows what the holder did before it died.
+const Lease = 2 * time.Minute
+
+// A Claim is a state that one request holds, by a token that no other claim has. Its methods
+// may overlap and may be repeated: a guard on a network cannot always tell whether a call took
+// effect. They outlive the request: when its context has ended they still work.
+type Claim interface {
+	// Renew begins the lease anew, also of a claim whose lease has run out. It fails when the
+	// claim is not held any more. The funnel calls it while the handler runs.
+	Renew(ctx context.Context) error
+	// Commit records the outcome, to be handed out again to an exact replay, whether the
+	// lease has run out or not. A nil outcome says that the request ended without one. It
+	// fails when the claim is not held any more, and changes nothing after a first Commit.
+	Commit(ctx context.Context, outcome []byte) error
+	// Release gives the claim up to whoever presents the same answers: [Guard.Claim] with
+	// their fingerprint succeeds once more, and any other stays refused. Nothing else makes a
+	// claimed state claimable. It changes nothing, and returns no error, when the claim was
+	// committed or is not held any more.
+	Release(ctx context.Context) error
 }
 
 // MaxGuardEntries is how many unexpired states a [MemoryGuard] remembers by
@@ -75,15 +99,21 @@ type claimEntry = quota.Entry[claim]
 // A claim is an entry of the store. Its size there is that of the outcome.
 type claim struct {
 	fingerprint [32]byte
-	outcome     []byte // nil: none
-	made        int64  // when, in nanoseconds since 1970
-	ended       bool   // its request has, with an outcome or without
-	released    bool   // the same answers may claim it again
+	outcome     []byte       // nil: none
+	holder      *memoryClaim // the last one
+	lease       int64        // when it runs out, in nanoseconds since 1970
+	ended       bool         // its request has, with an outcome or without
+	released    bool         // the same answers may claim it again
 }
 
-// runningFor is how long a claim that has not been ended counts as one whose request
-// is being served. That takes less, even where Await holds the request for a visit.
-const runningFor = 2 * time.Minute
+// A memoryClaim implements [Claim]. Its address is its token.
+type memoryClaim struct {
+	guard *MemoryGuard
+	id    string
+}
+
+// errNotHeld is returned to holders of claims that were released or have expired.
+var errNotHeld = errors.New("guard: the claim is not held any more")
 
 // NewMemoryGuard returns a guard that remembers at most max unexpired states,
 // or [MaxGuardEntries] if max is 0.
@@ -99,28 +129,31 @@ func NewMemoryGuard(max int) *MemoryGuard {
 
 // Claim implements [Guard].
 func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32]byte,
-	until time.Time) error {
+	until time.Time) (Claim, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := time.Now()
+	holder, lease := &memoryClaim{g, id}, now.Add(Lease).UnixNano()
 	if e := g.claims.Get(id); e != nil {
-		switch {
-		case e.Value.fingerprint != fingerprint:
-			return &SpentError{}
-		case e.Value.released:
-			e.Value.released, e.Value.made = false, time.Now().UnixNano()
-			return nil
-		case e.Value.outcome == nil:
-			running := !e.Value.ended && time.Since(time.Unix(0, e.Value.made)) < runningFor
-			return &SpentError{Running: running, Unknown: !running}
+		switch c := &e.Value; {
+		case c.fingerprint != fingerprint:
+			return nil, &SpentError{}
+		case c.released:
+			c.released, c.holder, c.lease = false, holder, lease
+			return holder, nil
+		case c.outcome == nil:
+			running := !c.ended && now.UnixNano() < c.lease
+			return nil, &SpentError{Running: running, Unknown: !running}
+		default:
+			return nil, &SpentError{Outcome: c.outcome}
 		}
-		return &SpentError{Outcome: e.Value.outcome}
 	}
-	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint,
-		made: time.Now().UnixNano()}, 0, until); limit != quota.None {
-		return &QuotaError{Resource: "guard", Limit: string(limit),
+	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint, holder: holder,
+		lease: lease}, 0, until); limit != quota.None {
+		return nil, &QuotaError{Resource: "guard", Limit: string(limit),
 			RetryAfter: g.claims.RetryAfter()}
 	}
-	return nil
+	return holder, nil
 }
 
 // ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
@@ -131,30 +164,50 @@ func (g *MemoryGuard) ReserveForAuthenticated() {
 	g.claims.ReserveForAuthenticated()
 }
 
-// Commit implements [Guard].
-func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := g.claims.Get(id)
-	if e == nil {
-		return errors.New("guard: commit without a claim")
+// Renew implements [Claim].
+func (c *memoryClaim) Renew(context.Context) error {
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	e := c.guard.heldLocked(c)
+	if e == nil || e.Value.ended {
+		return errNotHeld
+	}
+	e.Value.lease = time.Now().Add(Lease).UnixNano()
+	return nil
+}
+
+// Commit implements [Claim].
+func (c *memoryClaim) Commit(_ context.Context, outcome []byte) error {
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	e := c.guard.heldLocked(c)
+	switch {
+	case e == nil:
+		return errNotHeld
+	case e.Value.ended:
+		return nil
 	}
 	e.Value.ended = true
-	if e.Value.outcome != nil { // a second commit replaces the first
-		g.dropOutcomeLocked(e)
-	}
-	if len(outcome) > 0 && g.makeRoomLocked(e, int64(len(outcome))) {
+	if len(outcome) > 0 && c.guard.makeRoomLocked(e, int64(len(outcome))) {
 		e.Value.outcome = bytes.Clone(outcome)
 	}
 	return nil
 }
 
-// Release implements [Guard].
-func (g *MemoryGuard) Release(_ context.Context, id string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := g.claims.Get(id); e != nil && !e.Value.ended {
+// Release implements [Claim].
+func (c *memoryClaim) Release(context.Context) error {
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	if e := c.guard.heldLocked(c); e != nil && !e.Value.ended {
 		e.Value.released = true
+	}
+	return nil
+}
+
+// heldLocked returns the entry of a claim, nil unless it is the claim's still.
+func (g *MemoryGuard) heldLocked(c *memoryClaim) *claimEntry {
+	if e := g.claims.Get(c.id); e != nil && e.Value.holder == c && !e.Value.released {
+		return e
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,12 +15,13 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/bearer"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -40,52 +40,25 @@ type confirmation struct {
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	b := &house{issuer: newFakeIssuer(t)}
-	key, err := keys.NewKey("k1", bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	used := store.NewMemoryGuard(0)
-	for name := range 2 {
-		b.start(t, fmt.Sprint("replica-", name), ring, used)
-	}
-	return b
-}
-
-func (b *house) start(t *testing.T, name string, ring *keys.Keyring, used store.Guard) {
-	t.Helper()
-	srv, err := server.New(&server.Options{
-		Info: protocol.Implementation{Name: "house", Version: "1"},
-		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true,
-			Guard: used},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.addWrite(srv)
-	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: newGuard(t, b.issuer, nil),
-		Replicas: &serverhttp.Replicas{Name: name, Keys: ring, Locate: b.locate}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ts := httptest.NewServer(h)
-	t.Cleanup(func() {
-		ts.CloseClientConnections()
-		ts.Close()
-	})
-	b.replicas = append(b.replicas, ts)
-}
-
-func (b *house) locate(_ context.Context, name string) (*url.URL, error) {
-	for n, ts := range b.replicas {
-		if name == fmt.Sprint("replica-", n) {
-			return url.Parse(ts.URL)
+	b.replicas = fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
+		srv, err := server.New(&server.Options{
+			Info: protocol.Implementation{Name: "house", Version: "1"},
+			Roundtrip: roundtrip.Options{Sealer: r.Keys, RequireSharedKey: true,
+				Guard: used},
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	return nil, serverhttp.ErrUnknownReplica
+		b.addWrite(srv)
+		h, err := serverhttp.New(srv,
+			&serverhttp.Options{Authority: newGuard(t, b.issuer, nil), Replicas: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}).Servers
+	return b
 }
 
 // addWrite adds the tool. Writing needs another scope when it is urgent, which the tool finds out

@@ -78,7 +78,7 @@
 //	mcp.push_failed         warn   a question was put to a client while a call ran, in vain
 //	mcp.wait_began          debug  a call waits for a person
 //	mcp.wait_ended          debug  it goes on
-//	mcp.quota_exceeded      warn   a request was refused for want of room
+//	mcp.quota_exceeded      warn   a request was refused for want of room, or lost a long _meta
 //	mcp.session_evicted     info   an idle session made room for another
 //	mcp.request_forwarded   info   the replica of its session answered; debug: no response
 //	mcp.handler_failed      warn   a handler returned an error; info: its client had gone

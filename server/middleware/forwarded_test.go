@@ -2,21 +2,19 @@ package middleware_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -25,17 +23,6 @@ const traceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // TestAForwardedRequestIsCountedAtItsOwner: limits, metrics, logs and traces are those of the
 // owner of the session, and the hop is counted at the other replica.
 func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
-	secret := sha256.Sum256([]byte("secret"))
-	key, err := keys.NewKey("k1", secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	urls := map[string]*url.URL{}
-	locate := func(_ context.Context, name string) (*url.URL, error) { return urls[name], nil }
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	var traced atomic.Int32
 	gate := func(next server.Handler) server.Handler {
@@ -50,25 +37,18 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 			return next(ctx, request)
 		}
 	}
-	rigs, endpoints := map[string]*rig{}, map[string]*httptest.Server{}
-	for _, name := range []string{"owner", "other"} {
+	var rigs []*rig
+	endpoints := fleettest.Start(t, 2, func(o *replicas.Options) http.Handler {
 		r := newRig(t, middleware.Limit(&middleware.LimitOptions{Calls: 1}), gate)
-		h := servertest.NewHandler(t, r.Server, &serverhttp.Options{
-			Replicas: &serverhttp.Replicas{Name: name, Keys: ring, Locate: locate}})
-		ts := httptest.NewServer(h)
-		t.Cleanup(func() {
-			ts.Close()
-			_ = h.Shutdown(context.Background()) // closes the connections between replicas
-		})
-		u, err := url.Parse(ts.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rigs[name], endpoints[name], urls[name] = r, ts, u
-	}
+		rigs = append(rigs, r)
+		h := servertest.NewHandler(t, r.Server, &serverhttp.Options{Replicas: o})
+		t.Cleanup(func() { _ = h.Shutdown(context.Background()) }) // closes its connections
+		return h
+	}).Servers
+	const atOwner, atOther = 0, 1
 	session := ""
-	post := func(name, body string) (string, http.Header) {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", endpoints[name].URL,
+	post := func(at int, body string) (string, http.Header) {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", endpoints[at].URL,
 			strings.NewReader(body))
 		if err != nil {
 			t.Error(err)
@@ -79,7 +59,7 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 		if session != "" {
 			r.Header["Mcp-Session-Id"] = []string{session}
 		}
-		response, err := endpoints[name].Client().Do(r)
+		response, err := endpoints[at].Client().Do(r)
 		if err != nil {
 			t.Error(err)
 			return "", nil
@@ -88,20 +68,20 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 		text, _ := io.ReadAll(response.Body)
 		return string(text), response.Header
 	}
-	_, header := post("owner", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":`+
+	_, header := post(atOwner, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":`+
 		`{"protocolVersion":"2025-11-25","capabilities":{},`+
 		`"clientInfo":{"name":"c","version":"1"}}}`)
 	session = header.Get("Mcp-Session-Id")
-	post("owner", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	post(atOwner, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 
 	const call = `,"method":"tools/call","params":{"name":"echo","arguments":{"note":"hi"}}}`
 	first := make(chan string, 1)
 	go func() {
-		text, _ := post("other", `{"jsonrpc":"2.0","id":1`+call)
+		text, _ := post(atOther, `{"jsonrpc":"2.0","id":1`+call)
 		first <- text
 	}()
 	<-entered
-	second, _ := post("other", `{"jsonrpc":"2.0","id":2`+call)
+	second, _ := post(atOther, `{"jsonrpc":"2.0","id":2`+call)
 	if !strings.Contains(second, "too many requests") {
 		t.Errorf("the limit of the owner does not hold: %s", second)
 	}
@@ -111,9 +91,9 @@ func TestAForwardedRequestIsCountedAtItsOwner(t *testing.T) {
 	}
 
 	// A request is counted when its handler returns: its client may have the response before.
-	endpoints["other"].Close()
-	endpoints["owner"].Close()
-	owner, other := rigs["owner"], rigs["other"]
+	endpoints[atOther].Close()
+	endpoints[atOwner].Close()
+	owner, other := rigs[atOwner], rigs[atOther]
 	owner.wantValue(1, "rondo_requests_total", "method", "tools/call", "outcome", "complete")
 	owner.wantValue(2, "rondo_requests_total", "method", "tools/call")
 	if n := other.series("rondo_requests_total"); n != 0 {

@@ -248,7 +248,7 @@ func TestRefusalsForWantOfRoomAreSeen(t *testing.T) {
 			t.Errorf("%s is %v, want 1", name, sum)
 		}
 	}
-	if n := testutil.CollectAndCount(registry, "rondo_quota_refusals_total"); n != 5 {
+	if n := testutil.CollectAndCount(registry, "rondo_quota_refusals_total"); n != 6 {
 		t.Errorf("%d series, want one for each resource from the start, and one for others", n)
 	}
 }

@@ -69,7 +69,7 @@ type MetricsOptions struct {
 //	rondo_dropped_answers_total{reason}
 //	rondo_http_refusals_total{status,reason}   before any middleware
 //	rondo_line_refusals_total{reason}          the same on stdio and the like
-//	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting
+//	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting, meta
 //	rondo_cut_off_total{retriable}             requests that ended without a result
 //	rondo_store_failures_total{operation}      of a guard or a store
 //	rondo_reworded_questions_total             by another version of the application

@@ -2,8 +2,10 @@ package serverhttp_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,8 +14,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -48,18 +53,23 @@ func (c *cutter) reach(ctx context.Context, moment string) {
 }
 
 func (c *cutter) Claim(ctx context.Context, id, owner string, print [32]byte,
-	until time.Time) error {
+	until time.Time) (store.Claim, error) {
 	c.reach(ctx, "claim")
-	err := c.Guard.Claim(ctx, id, owner, print, until)
+	claim, err := c.Guard.Claim(ctx, id, owner, print, until)
 	c.reach(ctx, "claimed")
-	return err
+	return cutClaim{claim, c}, err
 }
 
-func (c *cutter) Commit(ctx context.Context, id string, outcome []byte) error {
-	if cancel := c.cancel.Load(); c.moment == "commit" && cancel != nil {
-		c.once.Do(*cancel) // ctx does not end with the call
+type cutClaim struct {
+	store.Claim
+	cutter *cutter
+}
+
+func (c cutClaim) Commit(ctx context.Context, outcome []byte) error {
+	if cancel := c.cutter.cancel.Load(); c.cutter.moment == "commit" && cancel != nil {
+		c.cutter.once.Do(*cancel) // ctx does not end with the call
 	}
-	return c.Guard.Commit(ctx, id, outcome)
+	return c.Claim.Commit(ctx, outcome)
 }
 
 // TestFlowsSurviveACutConnection: whenever the connection is cut in the round in which Await waits,
@@ -179,4 +189,156 @@ func (c *cutter) post(t *testing.T, url string, ctx context.Context, more string
 		return nil
 	}
 	return message.Result
+}
+
+// sessionMoments are the moments of a call in a session at which its stream is cut.
+var sessionMoments = []string{"middleware", "handler", "asked", "answered", "first look", "hold",
+	"second look", "third look", "finished", "never"}
+
+// A stopper holds a call at one moment until its stream has been cut.
+type stopper struct {
+	moment  string
+	once    sync.Once
+	reached chan struct{}
+	cut     chan struct{}
+}
+
+func (s *stopper) reach(moment string) {
+	if moment == s.moment {
+		s.once.Do(func() { close(s.reached); <-s.cut })
+	}
+}
+
+// TestSessionsSurviveACutConnection: whenever the stream of a call is cut, the client that comes
+// back to it gets what it missed and then the result, and the effect happens once. Before the
+// stream has begun there is nothing to come back to: the client calls again, and the first call
+// waits for an answer that nobody gives.
+func TestSessionsSurviveACutConnection(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		for _, moment := range sessionMoments {
+			t.Run(fmt.Sprintf("guarded %v/%s", guarded, moment), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testCutSession(t, moment, guarded) })
+			})
+		}
+	}
+}
+
+func testCutSession(t *testing.T, moment string, guarded bool) {
+	s := &stopper{moment: moment, reached: make(chan struct{}), cut: make(chan struct{})}
+	opts := &server.Options{}
+	opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler {
+		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
+			if r.Message.Method == protocol.MethodCallTool {
+				s.reach("middleware")
+			}
+			return next(ctx, r)
+		}
+	}}
+	opts.Roundtrip.MinHumanTime = -1 // who answers here is a test, at once
+	if guarded {
+		opts.Roundtrip.Guard = store.NewMemoryGuard(0)
+	}
+	srv := newServer(t, opts)
+	var effects, looks atomic.Int32
+	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context,
+		_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		s.reach("handler")
+		if err := roundtrip.AskURL(ctx, "login", "Sign in.", "https://id.example/"); err != nil {
+			return nil, err
+		}
+		err := roundtrip.Await(ctx, "login", func(ctx context.Context) (bool, error) {
+			n := looks.Add(1)
+			s.reach(map[int32]string{1: "first look", 2: "second look", 3: "third look"}[n])
+			if n == 1 {
+				time.AfterFunc(100*time.Millisecond, func() { s.reach("hold") })
+			}
+			return n >= 4, ctx.Err()
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.reach("finished")
+		effects.Add(1)
+		return server.Text("signed in"), nil
+	})
+	c := openSession(t, pipehttp.Start(t, servertest.NewHandler(t, srv, nil)), "2025-11-25")
+	id := 1
+	if moment == "middleware" || moment == "handler" {
+		c.abandonCall(id, s)
+		id++
+	}
+	f := c.callFlow(id, "t")
+	last := f.readFirstID() // which the client can come back to, whatever comes
+	cut := func() {
+		f.drop()
+		f = c.listen(cmp.Or(f.LastEventID(), last))
+	}
+	if moment == "asked" { // what was missed comes, as often as one comes back
+		cut()
+		cut()
+	}
+	question := f.expect("elicitation/create")
+	c.answer(question.ID, `{"action":"accept"}`)
+	switch moment {
+	case "answered":
+		cut()
+	case "first look", "second look", "third look", "hold", "finished":
+		<-s.reached
+		cut()
+		close(s.cut)
+	}
+	for {
+		m := f.next()
+		if m.Method != "" { // a notification
+			continue
+		}
+		if n := effects.Load(); string(m.ID) != fmt.Sprint(id) || n != 1 ||
+			!strings.Contains(m.raw, "signed in") {
+			t.Errorf("got %s, %d effects", m.raw, n)
+		}
+		break
+	}
+	read(t, c.do(t.Context(), "DELETE", "")) // ends the call that was left
+	if n := effects.Load(); n != 1 {
+		t.Errorf("%d effects after the end of the session", n)
+	}
+}
+
+// readFirstID reads the event without data with which a stream begins, and returns its id.
+func (f *flow) readFirstID() string {
+	f.Helper()
+	var text []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(text, []byte("\n\n")); {
+		if _, err := io.ReadFull(f.response.Body, one); err != nil {
+			f.Fatalf("the stream begins with %q, %v", text, err)
+		}
+		text = append(text, one...)
+	}
+	id, _, ok := strings.Cut(strings.TrimPrefix(string(text), "id: "), "\ndata: \n")
+	if !ok {
+		f.Fatalf("the stream begins with %q", text)
+	}
+	return id
+}
+
+// abandonCall makes a call and leaves when it has come to the moment of s.
+func (c *legacyClient) abandonCall(id int, s *stopper) {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	left := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.ts.URL,
+			strings.NewReader(toolCall(id, "t")))
+		if err == nil {
+			r.Header = c.header()
+			_, err = c.client.Do(r)
+		}
+		left <- err
+	}()
+	<-s.reached
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		c.Errorf("the call that was left ended with %v", err)
+	}
+	close(s.cut)
 }

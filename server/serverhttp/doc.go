@@ -120,21 +120,16 @@
 //
 // # Several replicas
 //
-// A legacy session lives in one process. With [Options].Replicas its id names that
-// process, its owner, sealed, and any other replica passes requests on:
+// With [Options].Replicas any replica takes the requests of a legacy session, see package
+// replicas. One that does not own the session answers for the owner where that does not:
 //
-//	owner      serves the request
-//	another    authenticates the caller, and passes the request on, once
-//	           404  the owner is gone, and has surely not received the request
-//	           502  the owner may have received it, and died or hangs: "outcome unknown"
-//	           503  Replicas.Locate failed, or the owner hangs; the request was not delivered
-//	           508  it was passed on already, to who does not own the session
+//	404  the owner is gone, and has surely not received the request
+//	502  the owner may have received it, and died or hangs: "outcome unknown"
+//	503  Replicas.Locate failed, or the owner hangs; the request was not delivered
+//	508  it was passed on already, to who does not own the session
 //
-// Before that a replica has the owner prove that it is the process that opened the
-// session, by a POST without a body; what is wrapped around the handler must let it through.
-// The owner sees the headers of the client and its address in RemoteAddr, and
-// authenticates the caller again. It alone counts the request; the other replica reports
-// [event.RequestForwarded]. Requests of revision 2026-07-28 are never passed on.
+// The owner sees the headers of the client and its address in RemoteAddr. It alone counts the
+// request; the other replica reports [event.RequestForwarded].
 //
 // # Contexts
 //

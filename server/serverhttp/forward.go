@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/replica"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -27,14 +26,14 @@ func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.
 	if f.reason == event.RefusedSessionGone && h.forwarder == nil {
 		f.cause = errUnknownSession
 	} else if f.reason == event.RefusedSessionGone {
-		owner, _, whose := h.forwarder.FindOwner(ids[0])
-		switch {
-		case whose == replicahttp.Foreign:
+		owner, _ := h.forwarder.FindOwner(ids[0])
+		switch self := h.forwarder.Self(); {
+		case owner.Name == "":
+			f.cause = errUnreadableSession
+		case owner.Name != self.Name:
 			h.forwardRequest(rw, r, owner, d)
 			return nil
-		case whose == replicahttp.Nobody && owner == replica.Owner{}:
-			f.cause = errUnreadableSession
-		case whose == replicahttp.Nobody:
+		case owner != self:
 			f.cause = errFormerSession
 		}
 	}
@@ -49,7 +48,7 @@ var (
 		"somebody else, or to another replica, which serverhttp.Options.Replicas is not set to " +
 		"reach; the client initializes again")
 	errUnreadableSession = errors.New("no key of this process opens Mcp-Session-Id: another " +
-		"replica has other keys (serverhttp.Replicas.Keys), the key is not there any more, " +
+		"replica has other keys (replicas.Options.Keys), the key is not there any more, " +
 		"or the client made the id up; the client initializes again")
 	errFormerSession = errors.New("Mcp-Session-Id is from before this replica started again; " +
 		"the client initializes again")
@@ -57,7 +56,7 @@ var (
 
 // forwardRequest passes a request on to the owner of its session. A request that was passed on
 // to this replica is not passed on again.
-func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner replica.Owner,
+func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner hophttp.Owner,
 	d *legacyPost) {
 	if rw.received != nil {
 		rw.refuseRequest(misdirectedFault(http.StatusLoopDetected).withRequestID(d))
@@ -72,27 +71,17 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, owner repl
 		return
 	}
 	defer h.endRequest(&rw.task)
-	began := time.Now()
-	var result replicahttp.Result
-	h.forwarder.Forward(&forwardWriter{rw: rw}, r.WithContext(ctx), owner, d.body,
-		func(got replicahttp.Result) {
-			result = got
-			h.reportForward(r, owner, got, time.Since(began))
-		})
-	if result.Status != 0 {
-		return
-	}
-	if errors.Is(r.Context().Err(), context.Canceled) {
+	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r.WithContext(ctx), owner, d.body)
+	h.srv.ReportForward(r.Context(), e) // the owner reports the request
+	switch {
+	case broken:
+		panic(http.ErrAbortHandler)
+	case e.Status != 0:
+	case errors.Is(r.Context().Err(), context.Canceled):
 		rw.abandonClient()
-		return
+	default:
+		rw.refuseRequest(forwardFault(e).withRequestID(d))
 	}
-	rw.refuseRequest(forwardFault(owner, result.Err).withRequestID(d))
-}
-
-// reportForward tells the observer of a hop. The owner tells its own of the request.
-func (h *Handler) reportForward(r *http.Request, owner replica.Owner, result replicahttp.Result,
-	took time.Duration) {
-	h.srv.ReportForward(r.Context(), replicahttp.NewEvent(r, owner, result, took))
 }
 
 // unreachableRetry is when a client may come back whose owner cannot be reached.
@@ -101,30 +90,29 @@ const unreachableRetry = 2 * time.Second
 // forwardFault is what a client gets in the place of the owner's response. 404 makes it
 // start anew, so it is sent only where the owner has surely not received the request:
 // what it asked for could be done twice otherwise.
-func forwardFault(owner replica.Owner, err error) *fault {
+func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
-	switch {
-	case errors.Is(err, replicahttp.ErrOwnerGone):
+	switch e.Outcome {
+	case event.ForwardGone:
 		f = sessionGoneFault()
-	case errors.Is(err, replicahttp.ErrOutcomeUnknown):
+	case event.ForwardUnknown:
 		f = &fault{status: http.StatusBadGateway, reason: event.RefusedOutcomeUnknown,
-			err: replicahttp.ErrorOutcomeUnknown()}
-	case errors.Is(err, replicahttp.ErrUnreachable):
+			err: hophttp.ErrorOutcomeUnknown()}
+	case event.ForwardUnreachable:
 		f = busyFault(http.StatusServiceUnavailable, event.RefusedUnreachable, quota.None,
 			unreachableRetry, "the replica that serves this session cannot be reached, and has not "+
 				"received the request")
 	default:
 		return shutdownFault()
 	}
-	f.cause = fmt.Errorf("replica %q: %w", owner.Name, err)
+	f.cause = fmt.Errorf("replica %q: %w", e.Owner, e.Err)
 	return f
 }
 
 // misdirectedFault is the fault of a replica that passed on what is not for this one.
 func misdirectedFault(status int) *fault {
 	return &fault{status: status, reason: event.RefusedMisdirected, cause: errMisdirected,
-		err: protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
-			"and the replica that it was passed on to does not own the session")}
+		err: hophttp.ErrorMisdirected()}
 }
 
 // changedBodyFault is the fault of a body that was changed between two replicas.
@@ -136,30 +124,28 @@ func changedBodyFault() *fault {
 
 // A forwardWriter passes the response of the owner on. The client must take each piece
 // within the write timeout.
-type forwardWriter struct{ rw *responseWriter }
-
-// Header implements [http.ResponseWriter].
-func (w *forwardWriter) Header() http.Header { return w.rw.w.Header() }
+type forwardWriter struct {
+	http.ResponseWriter
+	rw *responseWriter
+}
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *forwardWriter) WriteHeader(status int) {
-	if status >= http.StatusOK {
-		w.rw.mu.Lock()
-		w.rw.streaming = true // the response has begun
-		w.rw.mu.Unlock()
-	}
+	w.rw.mu.Lock()
+	w.rw.streaming = true // the response has begun
+	w.rw.mu.Unlock()
 	w.rw.extendWriteDeadline()
-	w.rw.w.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
 func (w *forwardWriter) Write(p []byte) (int, error) {
 	w.rw.extendWriteDeadline()
-	return w.rw.w.Write(p)
+	return w.ResponseWriter.Write(p)
 }
 
 // FlushError serves [http.ResponseController].
 func (w *forwardWriter) FlushError() error {
 	w.rw.extendWriteDeadline()
-	return http.NewResponseController(w.rw.w).Flush()
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -121,12 +122,12 @@ func TestNothingOfASessionIsForAnotherPrincipalThroughAnyReplica(t *testing.T) {
 // All replicas get a newer key, one after the other, while a call waits for a person.
 func TestKeysRotateWhileAPersonIsAsked(t *testing.T) {
 	f := newFleet(t, nil)
-	f.start("a", keyring(t, "k1", "k2"), nil)
-	before := f.start("b", keyring(t, "k1", "k2"), nil)
+	f.start("a", fleettest.NewKeyring("k1", "k2"), nil)
+	before := f.start("b", fleettest.NewKeyring("k1", "k2"), nil)
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(before)
 	asked := c.callFlow(1, "elicit")
 	question := asked.expect("elicitation/create")
-	after := f.start("b", keyring(t, "k2", "k1"), nil)
+	after := f.start("b", fleettest.NewKeyring("k2", "k1"), nil)
 	before.ts.CloseClientConnections()
 	if _, err := asked.Next(); err == nil || err == io.EOF {
 		t.Errorf("the stream ends with %v", err)

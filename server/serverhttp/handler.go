@@ -3,14 +3,15 @@ package serverhttp
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/expiry"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -32,7 +33,7 @@ type Handler struct {
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
 
-	forwarder *replicahttp.Forwarder // nil: sessions of other replicas are unknown here
+	forwarder *hophttp.Forwarder // nil: sessions of other replicas are unknown here
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -58,12 +59,14 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if h.hosts, err = hostSet(o.AllowedHosts); err != nil {
 		return nil, err
 	}
-	forwarder, err := o.Replicas.newForwarder()
+	forwarder, err := hophttp.New(o.Replicas)
 	if err != nil {
 		return nil, errPrefix.Errorf("Replicas: %w", err)
 	}
 	if h.hasSessions() && forwarder != nil {
-		h.forwarder, h.sessions.newID = forwarder, func() string { return newSessionID(forwarder) }
+		h.forwarder, h.sessions.newID = forwarder, func() string {
+			return forwarder.SealSession(rand.Text()) // 130 bits
+		}
 	}
 	return h, nil
 }

@@ -2,6 +2,7 @@ package serverhttp_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -299,6 +300,30 @@ func TestRawHeaders(t *testing.T) {
 			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
 		}
 	})
+}
+
+// A revision in a header is that revision in one spelling alone, in both eras.
+func TestRevisionHeadersAreStrict(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	session := openSession(t, ts, "2025-11-25")
+	for _, spelling := range []string{"v%s", "%s.0", `"%s"`, "%s,%[1]s", "%s; q=1", "%sT00:00:00Z",
+		"=?base64?%s?=", "%%20%s", "0%s", "%s\u00a0"} {
+		modern := fmt.Sprintf(spelling, "2026-07-28")
+		got := do(t, ts, "POST", headers("tools/list", "", "Mcp-Protocol-Version", modern),
+			body("tools/list", ""))
+		if got.status != 400 || got.Error == nil {
+			t.Errorf("%s: got status %d: %s", modern, got.status, got.body)
+		}
+		legacy := fmt.Sprintf(spelling, "2025-11-25")
+		got = read(t, session.post(toolsList, "MCP-Protocol-Version", legacy))
+		if got.status != 400 || got.Error == nil {
+			t.Errorf("%s: got status %d: %s", legacy, got.status, got.body)
+		}
+	}
+	if got := read(t, session.post(toolsList)); got.status != 200 {
+		t.Errorf("got status %d: %s", got.status, got.body)
+	}
 }
 
 // TestMiddlewareSeesRefusals covers refusals of the body and of the headers.

@@ -654,3 +654,33 @@ func TestBatchPush(t *testing.T) {
 		t.Errorf("got %d responses, want 2", results)
 	}
 }
+
+// Spellings of one number are one id in a session over HTTP, too: of two calls in flight the second
+// is a duplicate, and one is cancelled by the other's spelling. An id goes back as it came.
+func TestLegacyIDsHaveValues(t *testing.T) {
+	srv, s := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	call := func(id, tool string) string {
+		return strings.Replace(toolCall(7, tool), `"id":7`, `"id":`+id, 1)
+	}
+	waiting := c.flow("POST", call("1e2", "elicit"))
+	waiting.expect("elicitation/create")
+	got := read(t, c.post(call("100", "echo")))
+	if string(got.ID) != "100" || !strings.Contains(got.body, "a request with this id is running") {
+		t.Errorf("100 beside 1e2: got %s", got.body)
+	}
+	for _, id := range []string{`"100"`, "9007199254740993", "9007199254740992.0", "-0", "7.0"} {
+		if got := read(t, c.post(call(id, "echo"))); string(got.ID) != id || got.Error != nil {
+			t.Errorf("%s: got %s", id, got.body)
+		}
+	}
+	got = read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+		`"params":{"requestId":100.0}}`))
+	if got.status != 202 {
+		t.Errorf("cancelled: got status %d", got.status)
+	}
+	if err := <-s.ended; err == nil {
+		t.Error("the call was not cancelled")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // The defaults of [Options].
@@ -105,9 +106,9 @@ type Options struct {
 	KeepAlive time.Duration
 
 	// Replicas lets any replica take the requests of legacy sessions: one that is not the
-	// owner of a session passes them on. Nil: a session is served by its own replica
-	// alone, and others answer 404.
-	Replicas *Replicas
+	// owner of a session passes them on; see "Several replicas" above. Nil: a session is
+	// served by its own replica alone, and others answer 404.
+	Replicas *replicas.Options
 
 	// StatelessLegacy serves clients of legacy revisions without sessions, so
 	// that any replica can take any request: initialize is answered without a

@@ -14,14 +14,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/replica"
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -44,6 +45,7 @@ type member struct {
 	events *eventList
 
 	running sync.WaitGroup // the requests that the handler works on
+	breaks  atomic.Bool    // the connection of the next request that is passed on to it
 
 	mu  sync.Mutex
 	got []*http.Request // that arrived, headers included
@@ -54,7 +56,7 @@ func newFleet(t testing.TB, opts *serverhttp.Options, names ...string) *fleet {
 	t.Helper()
 	f := &fleet{TB: t, urls: map[string]string{}, all: map[string]*member{}}
 	for _, name := range names {
-		f.start(name, keyring(t, "k1"), opts)
+		f.start(name, fleettest.NewKeyring("k1"), opts)
 	}
 	return f
 }
@@ -69,7 +71,7 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 	if opts != nil {
 		o = *opts
 	}
-	o.Replicas = &serverhttp.Replicas{Name: name, Keys: ring, Locate: f.locate}
+	o.Replicas = &replicas.Options{Name: name, Keys: ring, Locate: f.locate}
 	h, err := serverhttp.New(srv, &o)
 	if err != nil {
 		f.Fatal(err)
@@ -81,6 +83,9 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 		m.mu.Lock()
 		m.got = append(m.got, r.Clone(context.Background()))
 		m.mu.Unlock()
+		if r.Header.Get("Rondo-Replica-Hop") != "" && m.breaks.Swap(false) {
+			panic(http.ErrAbortHandler)
+		}
 		m.h.ServeHTTP(w, r)
 	}))
 	f.Cleanup(func() { serverhttp.CloseIdle(m.h) })
@@ -96,7 +101,7 @@ func (f *fleet) locate(_ context.Context, name string) (*url.URL, error) {
 	defer f.mu.Unlock()
 	switch text := f.urls[name]; text {
 	case "":
-		return nil, serverhttp.ErrUnknownReplica
+		return nil, replicas.ErrUnknown
 	case "broken":
 		return nil, errors.New("the directory is down")
 	default:
@@ -121,24 +126,6 @@ func (m *member) requests(header string) (n int) {
 		}
 	}
 	return n
-}
-
-func keyring(t testing.TB, ids ...string) *keys.Keyring {
-	t.Helper()
-	list := make([]keys.Key, len(ids))
-	for i, id := range ids {
-		secret := sha256.Sum256([]byte(id))
-		key, err := keys.NewKey(id, secret[:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		list[i] = key
-	}
-	ring, err := keys.NewKeyring(list[0], list[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
 }
 
 // through has a client send its requests to another replica from now on.
@@ -320,10 +307,10 @@ func TestModernRequestsAreNotForwarded(t *testing.T) {
 }
 
 func TestWithoutASharedKeyNothingIsForwarded(t *testing.T) {
-	for name, o := range map[string]*serverhttp.Replicas{
+	for name, o := range map[string]*replicas.Options{
 		"no key":        {Name: "a", Locate: (&fleet{}).locate},
 		"ephemeral key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: (&fleet{}).locate},
-		"no function":   {Name: "a", Keys: keyring(t, "k1")},
+		"no function":   {Name: "a", Keys: fleettest.NewKeyring("k1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, _ := legacyServer(t, nil)
@@ -339,7 +326,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	other := newFleet(t, nil)
-	foreign := openSession(t, other.start("a", keyring(t, "k2"), nil).ts, "2025-11-25")
+	foreign := openSession(t, other.start("a", fleettest.NewKeyring("k2"), nil).ts, "2025-11-25")
 	sameKey := openSession(t, newFleet(t, nil, "a").all["a"].ts, "2025-11-25")
 	state := func(ring *keys.Keyring, text string) string {
 		token, _ := ring.Seal(t.Context(), []byte(text))
@@ -353,7 +340,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		"extended":            c.session + "A",
 		"another key":         foreign.session,
 		"another start":       sameKey.session,
-		"the state of a flow": state(keyring(t, "k1"), "\x01 anything"),
+		"the state of a flow": state(fleettest.NewKeyring("k1"), "\x01 anything"),
 		"long":                strings.Repeat("A", 8<<10),
 		"a name":              "a",
 		"a URL":               "http://127.0.0.1:1/mcp",
@@ -377,10 +364,10 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 		says string
 	}{
 		{"another key", func(f *fleet) *member {
-			return f.start("b", keyring(t, "k2"), nil)
+			return f.start("b", fleettest.NewKeyring("k2"), nil)
 		}, "no key of this process opens"},
 		{"another start", func(f *fleet) *member {
-			return f.start("a", keyring(t, "k1"), nil)
+			return f.start("a", fleettest.NewKeyring("k1"), nil)
 		}, "before this replica started again"},
 		{"an unknown name", func(f *fleet) *member {
 			f.move("a", "")
@@ -459,71 +446,57 @@ func TestAReplicaWhoseNameLeadsElsewhereIsNotTheOwner(t *testing.T) {
 	}
 }
 
-// openChannel has a replica prove that it is owner, and open a channel.
-func (f *fleet) openChannel(m *member, owner replica.Owner) replica.Proof {
+// getTicket has a replica prove that it is the owner of a session, and returns its ticket.
+func (f *fleet) getTicket(m *member, c *legacyClient) string {
 	f.Helper()
-	codec := replica.Codec{Keys: keyring(f.TB, "k1").Derive(replica.Purpose)}
-	challenge, err := codec.SealChallenge(replica.Challenge{Owner: owner})
-	if err != nil {
-		f.Fatal(err)
-	}
+	owner, _ := codec().Open(hophttp.KindSession, c.session)
 	r, err := http.NewRequest("POST", m.ts.URL, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	r.Header.Set("Rondo-Replica-Challenge", challenge)
+	r.Header.Set("Rondo-Replica-Challenge",
+		codec().Seal(hophttp.KindChallenge, owner[0], owner[1], "nonce"))
 	response, err := m.ts.Client().Do(r)
 	if err != nil {
 		f.Fatal(err)
 	}
 	response.Body.Close()
-	proof, ok := codec.OpenProof(response.Header.Get("Rondo-Replica-Proof"))
+	proof, ok := codec().Open(hophttp.KindProof, response.Header.Get("Rondo-Replica-Proof"))
 	if !ok {
 		f.Fatalf("no proof, status %d", response.StatusCode)
 	}
-	return proof
+	return proof[1]
 }
 
-// forgetChannels has a replica forget the channels that others have to it.
-func (f *fleet) forgetChannels(m *member, owner replica.Owner) {
+// forgetTicket has the replica that c calls forget the ticket of an owner.
+func (f *fleet) forgetTicket(owner *member, c *legacyClient) {
 	f.Helper()
-	for range replica.MaxChannels {
-		f.openChannel(m, owner)
-	}
+	owner.breaks.Store(true)
+	wantStatus(f, "broken", c.call(1, "echo"), 502)
 }
 
-// forge sends a request to a replica as another replica with the key would.
-func (f *fleet) forge(to string, owner replica.Owner, c *legacyClient, text string,
-	change func(*replica.Hop)) *http.Response {
+// codec seals what the replicas of a fleet say to each other.
+func codec() hophttp.Codec {
+	return hophttp.NewCodec(fleettest.NewKeyring("k1"))
+}
+
+// forge sends a request to a replica as another replica with the key would that has a ticket.
+func (f *fleet) forge(to, ticket string, c *legacyClient, text string,
+	change func(hop []string)) *http.Response {
 	f.Helper()
-	codec := replica.Codec{Keys: keyring(f.TB, "k1").Derive(replica.Purpose)}
-	proof := f.openChannel(f.all[to], owner)
-	hop := &replica.Hop{Channel: proof.Channel, Sequence: 1, Method: "POST",
-		Session: sha256.Sum256([]byte(c.session)), Body: sha256.Sum256([]byte(text))}
+	session, body := sha256.Sum256([]byte(c.session)), sha256.Sum256([]byte(text))
+	hop := []string{ticket, string(session[:]), string(body[:]), "POST", ""}
 	change(hop)
-	token, err := codec.SealHop(hop)
-	if err != nil {
-		f.Fatal(err)
-	}
-	return c.through(f.all[to]).post(text, "Rondo-Replica-Hop", token)
-}
-
-// ownerOf opens the id of a session.
-func ownerOf(t testing.TB, c *legacyClient) replica.Owner {
-	t.Helper()
-	codec := replica.Codec{Keys: keyring(t, "k1").Derive(replica.Purpose)}
-	owner, _, ok := codec.OpenSession(c.session)
-	if !ok {
-		t.Fatalf("the session id %q does not open", c.session)
-	}
-	return owner
+	return c.through(f.all[to]).post(text, "Rondo-Replica-Hop",
+		codec().Seal(hophttp.KindHop, hop...))
 }
 
 func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	ofA, ofB := openSession(t, f.all["a"].ts, "2025-11-25"),
 		openSession(t, f.all["b"].ts, "2025-11-25")
-	got := read(t, f.forge("b", ownerOf(t, ofB), ofA, toolCall(1, "echo"), func(*replica.Hop) {}))
+	ticket := f.getTicket(f.all["b"], ofB)
+	got := read(t, f.forge("b", ticket, ofA, toolCall(1, "echo"), func([]string) {}))
 	wantStatus(t, "forwarded to who does not own it", got, 508)
 	if got.Error == nil || !strings.Contains(got.Error.Message, "passed on once already") {
 		t.Errorf("the error is not clear: %s", got.body)
@@ -533,34 +506,22 @@ func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
 	}
 }
 
-func TestAHopFitsOneRequestOnce(t *testing.T) {
+func TestAHopFitsOneRequest(t *testing.T) {
 	f := newFleet(t, nil, "a")
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
-	text := toolCall(1, "echo")
-	none := func(*replica.Hop) {}
-	wantStatus(t, "as it should be",
-		read(t, f.forge("a", ownerOf(t, c), c, text, none)), 200)
+	ticket := f.getTicket(f.all["a"], c)
 	for name, test := range map[string]struct {
-		change func(*replica.Hop)
+		field  int // of the hop that is changed; -1: none
 		status int
-	}{
-		"another session": {func(h *replica.Hop) { h.Session[0]++ }, 421},
-		"another method":  {func(h *replica.Hop) { h.Method = "DELETE" }, 421},
-		"another body":    {func(h *replica.Hop) { h.Body[0]++ }, 400},
-		"another channel": {func(h *replica.Hop) { h.Channel[0]++ }, 421},
-		"no number":       {func(h *replica.Hop) { h.Sequence = 0 }, 421},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wantStatus(t, name, read(t, f.forge("a", ownerOf(t, c), c, text, test.change)),
-				test.status)
-		})
+	}{"as it should be": {-1, 200}, "another ticket": {0, 421}, "another session": {1, 421},
+		"another body": {2, 400}, "another method": {3, 421}} {
+		got := read(t, f.forge("a", ticket, c, toolCall(1, "echo"), func(hop []string) {
+			if test.field >= 0 {
+				hop[test.field] = "DELETE"
+			}
+		}))
+		wantStatus(t, name, got, test.status)
 	}
-	// Replayed by who has seen it pass.
-	f.forge("a", ownerOf(t, c), c, text, none).Body.Close()
-	f.all["a"].mu.Lock()
-	seen := f.all["a"].got[len(f.all["a"].got)-1].Header.Get("Rondo-Replica-Hop")
-	f.all["a"].mu.Unlock()
-	wantStatus(t, "replayed", read(t, c.post(text, "Rondo-Replica-Hop", seen)), 421)
 }
 
 func TestHopHeadersOfClientsAreDropped(t *testing.T) {
@@ -580,7 +541,7 @@ func TestAnOwnerThatStartedAnewGetsNoCredentials(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 	c.bearer = "Bearer secret"
-	second := f.start("a", keyring(t, "k1"), nil)
+	second := f.start("a", fleettest.NewKeyring("k1"), nil)
 	wantStatus(t, "the name belongs to another start", c.call(1, "echo"), 404)
 	wantStatus(t, "and so does the replica", c.through(second).call(1, "echo"), 404)
 	second.mu.Lock()
@@ -717,9 +678,9 @@ func TestALargeBodyIsForwarded(t *testing.T) {
 
 func TestKeysRotateUnderASession(t *testing.T) {
 	f := newFleet(t, nil)
-	f.start("a", keyring(t, "k1", "k2"), nil)
-	f.start("b", keyring(t, "k2", "k1"), nil) // rotated already
-	f.start("c", keyring(t, "k2"), nil)       // has dropped the old key
+	f.start("a", fleettest.NewKeyring("k1", "k2"), nil)
+	f.start("b", fleettest.NewKeyring("k2", "k1"), nil) // rotated already
+	f.start("c", fleettest.NewKeyring("k2"), nil)       // has dropped the old key
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 200)
 	wantStatus(t, "through c", c.through(f.all["c"]).call(1, "echo"), 404)
@@ -808,10 +769,10 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 	}
 	f.move("a", "") // as directories forget who is about to end
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)
-	f.forgetChannels(owner, ownerOf(t, c))
-	wantStatus(t, "on another channel", c.call(1, "echo"), 200)
-	f.start("a", keyring(t, "k1"), nil) // another process takes the name
-	f.forgetChannels(owner, ownerOf(t, c))
+	f.forgetTicket(owner, c)
+	wantStatus(t, "on another ticket", c.call(1, "echo"), 200)
+	f.start("a", fleettest.NewKeyring("k1"), nil) // another process takes the name
+	f.forgetTicket(owner, c)
 	wantStatus(t, "with a successor", c.call(1, "echo"), 200)
 	select {
 	case err := <-drained:
@@ -834,77 +795,13 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestClocksOfReplicasMayDiffer has no replica look at a clock for what another sealed: a
-// session that is opened two minutes in the future of the forwarder, or long before.
-func TestClocksOfReplicasMayDiffer(t *testing.T) {
-	codec := replica.Codec{Keys: keyring(t, "k1").Derive(replica.Purpose)}
-	owner, err := replica.NewOwner("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var id, hop string
-	synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
-		id, _ = codec.SealSession(owner, "x")
-		hop, _ = codec.SealHop(&replica.Hop{Sequence: 1})
-	})
-	if _, _, ok := codec.OpenSession(id); !ok {
-		t.Error("a session id of another clock is refused")
-	}
-	if _, ok := codec.OpenHop(hop); !ok {
-		t.Error("a hop of another clock is refused")
-	}
-}
-
 func TestReplicasRefuseWhatCannotWork(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	for _, name := range []string{"", "A", "a.b", "a/b", strings.Repeat("a", 64)} {
 		_, err := serverhttp.New(srv, &serverhttp.Options{
-			Replicas: &serverhttp.Replicas{Name: name}})
+			Replicas: &replicas.Options{Name: name}})
 		if err == nil || !strings.Contains(err.Error(), "Replicas") {
 			t.Errorf("the name %q: got %v", name, err)
-		}
-	}
-}
-
-func TestLocateByList(t *testing.T) {
-	locate, err := serverhttp.LocateByList(map[string]string{"a": "http://10.0.0.1:8080/mcp"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u, err := locate(t.Context(), "a"); err != nil || u.Host != "10.0.0.1:8080" {
-		t.Errorf("got %v, %v", u, err)
-	}
-	if _, err := locate(t.Context(), "b"); !errors.Is(err, serverhttp.ErrUnknownReplica) {
-		t.Errorf("an unknown name: got %v", err)
-	}
-	for name, bad := range map[string]map[string]string{
-		"capital": {"A": "http://h/mcp"}, "another scheme": {"a": "ftp://h/"},
-		"no address": {"a": ""}, "password": {"a": "http://u:p@h/mcp"},
-		"path alone": {"a": "/mcp"}, "no name": {"": "http://h/mcp"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := serverhttp.LocateByList(bad); err == nil {
-				t.Error("it is accepted")
-			} else if strings.Contains(err.Error(), "u:p") {
-				t.Errorf("the error quotes a password: %v", err)
-			}
-		})
-	}
-}
-
-func TestLocateByPattern(t *testing.T) {
-	locate, err := serverhttp.LocateByPattern("http://{name}.mcp.default.svc:8080/mcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u, err := locate(t.Context(), "mcp-0"); err != nil ||
-		u.String() != "http://mcp-0.mcp.default.svc:8080/mcp" {
-		t.Errorf("got %v, %v", u, err)
-	}
-	for _, bad := range []string{"", "http://mcp/", "http://h/{name}", "http://{name}.{name}/",
-		"{name}://h/", "http://h:8080/?x={name}", "http://{name}@h/"} {
-		if _, err := serverhttp.LocateByPattern(bad); err == nil {
-			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

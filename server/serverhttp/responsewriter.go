@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/envelope"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/replicahttp"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/internal/transport"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -44,12 +44,12 @@ type responseWriter struct {
 	h            *Handler
 	r            *http.Request // that it answers
 	deadline     connDeadlines
-	body         bodyDeadline          // of the request
-	task         inflight.Request      // the request that it answers
-	jsonOnly     bool                  // the client takes no stream
-	eventsOnly   bool                  // the client takes a stream alone
-	received     *replicahttp.Received // not nil: a replica passed the request on
-	streamWriter *streamWriter         // that writes it instead, of legacy clients; nil: none
+	body         bodyDeadline      // of the request
+	task         inflight.Request  // the request that it answers
+	jsonOnly     bool              // the client takes no stream
+	eventsOnly   bool              // the client takes a stream alone
+	received     *hophttp.Received // not nil: a replica passed the request on
+	streamWriter *streamWriter     // that writes it instead, of legacy clients; nil: none
 	loan
 
 	// What the authority says of the request; nil: nothing.

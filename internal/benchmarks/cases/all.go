@@ -1,47 +1,67 @@
+// Package cases says what is measured: one file for each group of rows.
 package cases
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+)
+
+// The groups of rows.
+const (
+	HandlerGroup   = "handler"
+	LegacyGroup    = "legacy"
+	AuthorityGroup = "authority" // what it costs to know who is calling
+	LoadGroup      = "load"
 )
 
 // Groups are the names of all groups.
 func Groups() []string {
-	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, SessionsGroup,
-		WaitingGroup, RouterGroup, RetrofitGroup, ReplicasGroup, AuthorityGroup, LoadGroup,
-		StartGroup}
+	return []string{HandlerGroup, LegacyGroup, AuthorityGroup, LoadGroup}
 }
 
 // Ops are the operations of all groups that have any.
-func Ops() []measure.Op {
-	return concat(Handler(), Growth(), Client(), Legacy(), Router(),
-		Retrofit(), Authority())
-}
+func Ops() []measure.Op { return slices.Concat(Handler(), Legacy(), Authority()) }
 
-// All returns the cases of some groups, in the order of [Groups]. Cleanup
-// removes what they need.
-func All(groups []string) (list []measure.Case, cleanup func(), err error) {
+// All returns the cases of some groups, in the order of [Groups].
+func All(groups []string) (list []measure.Case, err error) {
 	for _, group := range groups {
 		if !slices.Contains(Groups(), group) {
-			return nil, nil, fmt.Errorf("no such group: %q; there are %q", group, Groups())
+			return nil, fmt.Errorf("no such group: %q; there are %q", group, Groups())
 		}
 	}
 	for _, op := range Ops() {
 		list = append(list, op.Case())
 	}
-	list = slices.Concat(list, Sessions(), Waiting(), Pending(), Replicas(), CachedTokens(),
-		Load())
-	cleanup = func() {}
-	if slices.Contains(groups, StartGroup) {
-		var programs []measure.Case
-		if programs, cleanup, err = Start(); err != nil {
-			return nil, nil, err
-		}
-		list = append(list, programs...)
+	list = slices.Concat(list, CachedTokens(), Load())
+	return slices.DeleteFunc(list,
+		func(c measure.Case) bool { return !slices.Contains(groups, c.Group) }), nil
+}
+
+// A workload makes something to repeat, and a function to stop, of a server.
+type workload func(http.Handler) (do func() error, stop func(), err error)
+
+// each is a workload for some servers.
+func each(servers []peers.Server, group, row string, work workload) (ops []measure.Op) {
+	for _, s := range servers {
+		ops = append(ops, newOp(group, row, s.Name, s.New, work))
 	}
-	list = slices.DeleteFunc(list,
-		func(c measure.Case) bool { return !slices.Contains(groups, c.Group) })
-	return list, cleanup, nil
+	return ops
+}
+
+func newOp(group, row, peer string, newServer func() http.Handler, work workload) measure.Op {
+	return measure.Op{Group: group, Row: row, Peer: peer,
+		Start: func() (func() error, func(), error) { return work(newServer()) }}
+}
+
+// onHandler is a workload that needs no more than a driver.
+func onHandler(start func(*drive.Handler) (func() error, error)) workload {
+	return func(h http.Handler) (func() error, func(), error) {
+		do, err := start(drive.NewHandler(h))
+		return do, func() {}, err
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // connections is how many clients a server has at once: enough to keep one
@@ -32,14 +31,14 @@ func loadOne(peer string, d time.Duration) (measure.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	load, err := drive.Flows(process.Addr, connections, d, wire.DeployCall(), wire.DeployAnswer(0))
+	load, err := drive.Flows(process.Addr, connections, d)
 	cpu, stopped := process.Stop()
 	if err != nil {
 		return nil, err
 	}
 	return measure.Sample{
 		measure.CPU:  float64(cpu) / float64(load.Flows),
-		measure.Rate: float64(len(load.Took)) / load.Duration.Seconds(),
+		measure.Rate: float64(len(load.Took)) / d.Seconds(),
 		measure.P50:  float64(load.Quantile(.50)),
 		measure.P99:  float64(load.Quantile(.99)),
 	}, stopped

@@ -4,9 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
-	"slices"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -16,14 +15,14 @@ import (
 // patience is how long a server may take over one response.
 const patience = time.Minute
 
-// A Conn is a connection of HTTP/1.1 that does as little as it can, so that
-// many leave the processor to the server. It is not for concurrent use.
+// A Conn is a connection of HTTP/1.1 that does little, so that many leave the
+// processor to the server. It is not for concurrent use.
 type Conn struct {
 	conn  net.Conn
 	in    *bufio.Reader
 	heads map[string][]byte // by tool
 	out   []byte
-	body  []byte
+	body  bytes.Buffer
 	text  []byte
 }
 
@@ -58,66 +57,11 @@ func (c *Conn) Do(call wire.Call, state []byte) (status int, response []byte, er
 	if _, err := c.conn.Write(c.out); err != nil {
 		return 0, nil, err
 	}
-	return c.read()
-}
-
-// read reads a response, whose body has a length or comes in chunks.
-func (c *Conn) read() (int, []byte, error) {
-	line, err := c.in.ReadSlice('\n')
+	r, err := http.ReadResponse(c.in, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	if len(line) < len("HTTP/1.1 200") {
-		return 0, nil, fmt.Errorf("a response that starts with %q", line)
-	}
-	status, err := strconv.Atoi(string(line[9:12]))
-	length, chunked := 0, false
-	for err == nil {
-		if line, err = c.in.ReadSlice('\n'); err != nil || len(line) <= len("\r\n") {
-			break
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		switch {
-		case bytes.EqualFold(name, []byte("Content-Length")):
-			length, err = strconv.Atoi(string(bytes.TrimSpace(value)))
-		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			chunked = true
-		}
-	}
-	c.body = c.body[:0]
-	switch {
-	case err != nil:
-	case chunked:
-		err = c.chunks()
-	default:
-		err = c.take(length)
-	}
-	return status, c.body, err
-}
-
-func (c *Conn) chunks() error {
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
-		if err != nil {
-			return err
-		}
-		if err := c.take(int(n)); err != nil {
-			return err
-		}
-		if _, err := c.in.Discard(len("\r\n")); err != nil || n == 0 {
-			return err
-		}
-	}
-}
-
-// take appends n bytes to the body.
-func (c *Conn) take(n int) error {
-	at := len(c.body)
-	c.body = slices.Grow(c.body, n)[:at+n]
-	_, err := io.ReadFull(c.in, c.body[at:])
-	return err
+	c.body.Reset()
+	_, err = c.body.ReadFrom(r.Body)
+	return r.StatusCode, c.body.Bytes(), err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
@@ -13,42 +12,32 @@ import (
 
 // A Load is what many connections have seen of a server.
 type Load struct {
-	Flows    int             // all, those before the measurement included
-	Took     []time.Duration // each flow of the measurement, sorted
-	Duration time.Duration   // of the measurement
+	Flows int             // all, those before the measurement included
+	Took  []time.Duration // each flow of the measurement, sorted
 }
 
 // Flows has n connections do flows of two legs, one after the other, for d,
 // and for a quarter of that before anything is measured.
-func Flows(addr string, n int, d time.Duration, first, second wire.Call) (*Load, error) {
-	var (
-		phase   atomic.Int32 // before, measuring, over
-		workers = make([]worker, n)
-		errs    = make([]error, n)
-		running sync.WaitGroup
-	)
+func Flows(addr string, n int, d time.Duration) (*Load, error) {
+	workers, errs := make([]worker, n), make([]error, n)
 	for i := range workers {
 		conn, err := Dial(addr)
 		if err != nil {
 			return nil, err
 		}
 		defer conn.Close()
-		workers[i] = worker{conn: conn, first: first, second: second,
-			took: make([]time.Duration, 0, 1<<14)}
+		workers[i] = worker{conn: conn, first: wire.DeployCall(), second: wire.DeployAnswer()}
 	}
+	var running sync.WaitGroup
+	begin := time.Now().Add(d / 4)
 	for i := range workers {
-		running.Go(func() { errs[i] = workers[i].run(&phase) })
+		running.Go(func() { errs[i] = workers[i].run(begin, begin.Add(d)) })
 	}
-	time.Sleep(d / 4)
-	phase.Store(measuring)
-	began := time.Now()
-	time.Sleep(d)
-	phase.Store(over)
-	load := &Load{Duration: time.Since(began)}
 	running.Wait()
-	for i := range workers {
-		load.Flows += workers[i].flows
-		load.Took = append(load.Took, workers[i].took...)
+	load := &Load{}
+	for _, w := range workers {
+		load.Flows += w.flows
+		load.Took = append(load.Took, w.took...)
 	}
 	slices.Sort(load.Took)
 	if err := errors.Join(errs...); err != nil {
@@ -60,11 +49,6 @@ func Flows(addr string, n int, d time.Duration, first, second wire.Call) (*Load,
 	return load, nil
 }
 
-const (
-	measuring = 1
-	over      = 2
-)
-
 type worker struct {
 	conn          *Conn
 	first, second wire.Call
@@ -73,15 +57,16 @@ type worker struct {
 	took          []time.Duration
 }
 
-func (w *worker) run(phase *atomic.Int32) error {
-	for phase.Load() != over {
-		began := time.Now()
+// run does flows until end, and keeps how long those took that ended after begin.
+func (w *worker) run(begin, end time.Time) error {
+	for now := time.Now(); now.Before(end); {
 		if err := w.flow(); err != nil {
 			return err
 		}
 		w.flows++
-		if phase.Load() == measuring {
-			w.took = append(w.took, time.Since(began))
+		began := now
+		if now = time.Now(); now.After(begin) && now.Before(end) {
+			w.took = append(w.took, now.Sub(began))
 		}
 	}
 	return nil

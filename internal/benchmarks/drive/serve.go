@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 )
 
@@ -58,13 +57,10 @@ func Start(args ...string) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{cmd: cmd, in: in}
-	var line [64]byte
-	n, err := out.Read(line[:])
-	if err != nil {
+	if _, err := fmt.Fscanln(out, &p.Addr); err != nil {
 		_, _ = p.Stop()
 		return nil, fmt.Errorf("the server says no address: %w", err)
 	}
-	p.Addr = strings.TrimSpace(string(line[:n]))
 	return p, nil
 }
 

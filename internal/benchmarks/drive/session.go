@@ -10,8 +10,20 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// LegacyVersion is the revision that sessions are opened with.
-const LegacyVersion = "2025-11-25"
+// legacyVersion is the revision that sessions are opened with.
+const legacyVersion = "2025-11-25"
+
+// The messages of a session.
+const (
+	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` +
+		legacyVersion + `","capabilities":{"elicitation":{"form":{}}},` +
+		`"clientInfo":{"name":"bench","version":"1.0.0"}}}`
+	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	echoCall    = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + wire.Echo +
+		`","arguments":{"message":"` + wire.Hello + `"}}}`
+	deployCall = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + wire.Deploy +
+		`","arguments":` + wire.DeployArguments + `}}`
+)
 
 // A Session is a session of an older revision, without a socket. It is not for
 // concurrent use.
@@ -29,8 +41,7 @@ func (d *Handler) Open() (*Session, error) {
 	s := &Session{driver: d, header: http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 	}}
-	status, response := s.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + LegacyVersion +
-		`","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"bench","version":"1.0.0"}}}`)
+	status, response := s.post(initialize)
 	if status != 200 || !bytes.Contains(response, []byte(`"serverInfo"`)) {
 		return nil, fmt.Errorf("initialize: status %d: %.300s", status, response)
 	}
@@ -38,15 +49,12 @@ func (d *Handler) Open() (*Session, error) {
 	if len(id) != 1 {
 		return nil, fmt.Errorf("initialize: the session ids are %q", id)
 	}
-	s.header["Mcp-Session-Id"], s.header["Mcp-Protocol-Version"] = id, []string{LegacyVersion}
-	if status, response := s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); status != 202 {
+	s.header["Mcp-Session-Id"], s.header["Mcp-Protocol-Version"] = id, []string{legacyVersion}
+	if status, response = s.post(initialized); status != 202 {
 		return nil, fmt.Errorf("initialized: status %d: %.300s", status, response)
 	}
 	return s, nil
 }
-
-// Header returns the headers of requests of the session.
-func (s *Session) Header() http.Header { return s.header.Clone() }
 
 func (s *Session) post(message string) (int, []byte) {
 	return s.driver.do("POST", s.header, []byte(message))
@@ -54,7 +62,7 @@ func (s *Session) post(message string) (int, []byte) {
 
 // Echo makes a plain call.
 func (s *Session) Echo() error {
-	status, response := s.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + wire.Echo + `","arguments":{"message":"` + wire.Hello + `"}}}`)
+	status, response := s.post(echoCall)
 	if status != 200 || !bytes.Contains(response, []byte(wire.Hello)) {
 		return fmt.Errorf("%s: status %d: %.300s", wire.Echo, status, response)
 	}
@@ -68,21 +76,21 @@ func (s *Session) Push() error {
 	defer cancel()
 	w, call := &s.stream, &s.call
 	w.reset()
-	call.Reset([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + wire.Deploy +
-		`","arguments":{"environment":"` + wire.Environment +
-		`","version":"` + wire.Release + `"}}}`))
+	call.Reset([]byte(deployCall))
 	w.request = s.driver.request(ctx, "POST", s.header, call)
 	s.start(w)
-	if !<-w.asked {
-		<-w.ended
+	select {
+	case <-w.asked:
+	case <-w.ended:
 		return fmt.Errorf("%s: nothing is asked: %.300s", wire.Deploy, w.Bytes())
 	}
-	s.answer = append(append(append(s.answer[:0], `{"jsonrpc":"2.0","id":`...), w.id...), `,"result":{"action":"accept","content":{"approve":true}}}`...)
+	s.answer = append(append(s.answer[:0], `{"jsonrpc":"2.0","id":`...), w.id...)
+	s.answer = append(s.answer, `,"result":`+wire.Accept+`}`...)
 	if status, response := s.driver.do("POST", s.header, s.answer); status != 202 {
 		return fmt.Errorf("answer: status %d: %.300s", status, response)
 	}
 	<-w.ended
-	if !bytes.Contains(w.Bytes(), []byte(wire.Deployed(wire.Environment, wire.Release))) {
+	if !bytes.Contains(w.Bytes(), []byte(wire.Deployment().Deployed())) {
 		return fmt.Errorf("%s: %.600s", wire.Deploy, w.Bytes())
 	}
 	return nil
@@ -96,7 +104,7 @@ func (s *Session) start(w *stream) {
 		go func() {
 			for w := range s.calls {
 				s.driver.handler.ServeHTTP(w, w.request)
-				w.end()
+				w.ended <- struct{}{}
 			}
 		}()
 	}
@@ -119,26 +127,15 @@ type stream struct {
 	request *http.Request
 	told    bool
 	id      []byte        // of the question, once asked has said that there is one
-	asked   chan bool     // has room for one
+	asked   chan struct{} // has room for one
 	ended   chan struct{} // likewise
-}
-
-// end tells that the handler has returned.
-func (w *stream) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.told {
-		w.told = true
-		w.asked <- false
-	}
-	w.ended <- struct{}{}
 }
 
 // reset makes the stream ready for another call. Only what net/http makes for
 // each request is made anew.
 func (w *stream) reset() {
 	if w.asked == nil {
-		w.asked, w.ended = make(chan bool, 1), make(chan struct{}, 1)
+		w.asked, w.ended = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,16 +150,12 @@ func (w *stream) Write(p []byte) (int, error) {
 	if w.told || !bytes.HasSuffix(w.Bytes(), []byte("\n\n")) {
 		return n, err
 	}
-	_, event, found := bytes.Cut(w.Bytes(), []byte(`data:`))
-	if !found || !bytes.Contains(event, []byte(`"elicitation/create"`)) {
-		return n, err
-	}
-	if _, id, found := bytes.Cut(event, []byte(`"id":`)); found {
-		if end := bytes.IndexAny(id, ",}"); end > 0 {
-			w.told = true
-			w.id = append(w.id[:0], id[:end]...)
-			w.asked <- true
-		}
+	_, event, _ := bytes.Cut(w.Bytes(), []byte(`data:`))
+	_, id, _ := bytes.Cut(event, []byte(`"id":`))
+	end := bytes.IndexAny(id, ",}")
+	if end > 0 && bytes.Contains(event, []byte(`"elicitation/create"`)) {
+		w.told, w.id = true, append(w.id[:0], id[:end]...)
+		w.asked <- struct{}{}
 	}
 	return n, err
 }

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
+	"github.com/rondo-mcp/rondo/internal/cputime"
 )
 
 // A Metric is what is measured of a case.
@@ -21,13 +21,11 @@ const (
 	Rate   Metric = "flows/s" // over all connections; the one metric of which more is better
 	P50    Metric = "p50"
 	P99    Metric = "p99"
-	Memory Metric = "memory" // kept for each session or flow
-	Time   Metric = "time"
-	Size   Metric = "size"
+	Memory Metric = "memory" // kept for each of many things
 )
 
 // noisy tells metrics that differ from run to run from those that are counted.
-func (m Metric) noisy() bool { return m != Allocs && m != Bytes && m != Size }
+func (m Metric) noisy() bool { return m != Allocs && m != Bytes }
 
 // A Sample is what one run of a case found.
 type Sample map[Metric]float64
@@ -69,12 +67,12 @@ func loop(do func() error, d time.Duration) (Sample, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu := drive.CPU()
+	cpu := cputime.Process()
 	n, err := repeat(do, d)
 	if err != nil {
 		return nil, err
 	}
-	cpu = drive.CPU() - cpu
+	cpu = cputime.Process() - cpu
 	runtime.ReadMemStats(&after)
 	each := func(total float64) float64 { return total / float64(n) }
 	return Sample{
@@ -121,4 +119,27 @@ func Run(cases []Case, rounds int, d time.Duration,
 		}
 	}
 	return t, nil
+}
+
+// Kept is the memory, in objects and stacks, that is in use after n more calls of do, for each.
+func Kept(n int, do func() error) (Sample, error) {
+	before := int64(0)
+	for i := range 10 + n { // ten for what is made once
+		if i == 10 {
+			before = inUse()
+		}
+		if err := do(); err != nil {
+			return nil, err
+		}
+	}
+	// Less than one byte each is what other things did meanwhile.
+	return Sample{Memory: max(0, float64((inUse()-before)/int64(n)))}, nil
+}
+
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC() // twice, for what pools hold
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }

@@ -35,7 +35,7 @@ func (t *Table) add(c Case, s Sample) {
 		t.peers[c.Group] = append(t.peers[c.Group], c.Peer)
 	}
 	// in this order
-	for _, m := range []Metric{CPU, Allocs, Bytes, Rate, P50, P99, Memory, Time, Size} {
+	for _, m := range []Metric{CPU, Allocs, Bytes, Rate, P50, P99, Memory} {
 		if value, ok := s[m]; ok {
 			l := t.line(c.Group, c.Row, m)
 			l.values[c.Peer] = append(l.values[c.Peer], value)
@@ -59,23 +59,25 @@ func (t *Table) line(group, row string, m Metric) *line {
 // lines whose spread is too large to be quoted.
 func (t *Table) Print(w io.Writer) (unsteady []string) {
 	for _, group := range t.groups {
-		lines := slices.DeleteFunc(slices.Clone(t.lines),
-			func(l *line) bool { return l.group != group })
 		columns := t.peers[group]
 		fmt.Fprintf(w, "\n### %s\n\n| | | %s | spread |\n|---|---|%s---:|\n", group,
 			strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
-		for i, l := range lines {
+		last := ""
+		for _, l := range t.lines {
+			if l.group != group {
+				continue
+			}
 			row := l.row
-			if i > 0 && lines[i-1].row == row {
+			if row == last {
 				row = ""
 			}
+			last = l.row
 			fmt.Fprintf(w, "| %s | %s |", row, l.metric)
 			base := l.base(columns)
 			for _, peer := range columns {
 				fmt.Fprintf(w, " %s |", l.cell(peer, base))
 			}
-			spread := l.spread(columns, base)
-			mark := ""
+			spread, mark := l.spread(columns, base), ""
 			if spread > MaxSpread && l.metric.noisy() {
 				mark = " (!)"
 				unsteady = append(unsteady, fmt.Sprintf("%s: %s: %s: %.0f %%", group, l.row,
@@ -166,9 +168,9 @@ func (m Metric) format(v float64) string {
 		return significant(v) + " " + units[0]
 	}
 	switch m {
-	case CPU, P50, P99, Time:
+	case CPU, P50, P99:
 		return scaled(1000, "ns", "µs", "ms", "s")
-	case Bytes, Memory, Size:
+	case Bytes, Memory:
 		return scaled(1024, "B", "KiB", "MiB")
 	case Rate:
 		return scaled(1000, "/s", "k/s")

@@ -1,15 +1,13 @@
-// Package peers lists the programs that are compared.
+// Package peers lists the servers that are compared.
 package peers
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/gosdk"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/mcpgo"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/reference"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/rondo"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // The names of peers, which are the columns of the table.
@@ -33,67 +31,17 @@ type Server struct {
 
 // Servers are all servers, the reference first.
 func Servers() []Server {
+	return append(With(rondo.New),
+		Server{GoSDK, true, gosdk.New, gosdk.NewLegacy, gosdk.NewLegacy},
+		Server{MCPGo, true, mcpgo.New, mcpgo.NewLegacy, mcpgo.NewLegacy})
+}
+
+// With are the references, which log, count and limit nothing, and a server of this library that
+// may.
+func With(server func() http.Handler) []Server {
 	return []Server{
 		{Reference, false, reference.New, reference.NewLegacy, reference.NewLegacy},
 		{ReferenceSealed, true, reference.NewSealed, nil, nil},
-		{Rondo, true, rondo.New, rondo.New, rondo.NewInPlace},
-		{GoSDK, true, gosdk.New, gosdk.NewLegacy, gosdk.NewLegacy},
-		{MCPGo, true, mcpgo.New, mcpgo.NewLegacy, mcpgo.NewLegacy},
-	}
-}
-
-// Observed are the servers of the rows with logs and metrics. The references have
-// neither: they are what a request costs without.
-func Observed() []Server {
-	return []Server{
-		{Name: Reference, New: reference.New},
-		{Name: ReferenceSealed, Seals: true, New: reference.NewSealed},
-		{Name: Rondo, Seals: true, New: rondo.NewObserved},
-	}
-}
-
-// Production are the servers of the rows with all that examples/production has on. The references
-// are what a request costs without.
-func Production() []Server {
-	return []Server{
-		{Name: Reference, New: reference.New},
-		{Name: ReferenceSealed, Seals: true, New: reference.NewSealed},
-		{Name: Rondo, Seals: true, New: rondo.NewProduction},
-	}
-}
-
-// A Client is a client under comparison.
-type Client struct {
-	Name string
-	Dial func(ctx context.Context, endpoint string, hc *http.Client) (wire.Caller, error)
-}
-
-// Clients are all clients, the reference first.
-func Clients() []Client {
-	return []Client{
-		{Reference, reference.Dial},
-		{Rondo, rondo.Dial},
-		{GoSDK, gosdk.Dial},
-		{MCPGo, mcpgo.Dial},
-	}
-}
-
-// A Retrofit is a library with which servers were built before they were moved
-// to the round trips of this one.
-type Retrofit struct {
-	Name          string
-	Without, With func() http.Handler
-}
-
-// MaxRetrofitSurvey is how many questions they ask at once. The library does
-// not know their forms before they are asked, so the state has to hold them;
-// those of a hundred are more than it may be.
-const MaxRetrofitSurvey = 10
-
-// Retrofits are all of them.
-func Retrofits() []Retrofit {
-	return []Retrofit{
-		{GoSDK, gosdk.New, gosdk.Retrofit},
-		{MCPGo, mcpgo.New, mcpgo.Retrofit},
+		{Rondo, true, server, server, rondo.NewInPlace},
 	}
 }

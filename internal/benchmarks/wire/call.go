@@ -1,9 +1,9 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
-	"strings"
 )
 
 // Version is the revision of the protocol that is compared.
@@ -11,10 +11,14 @@ const Version = "2026-07-28"
 
 const (
 	prefix = "io.modelcontextprotocol/"
-	// Meta is the metadata of every request.
-	Meta = `{"` + prefix + `protocolVersion":"` + Version + `","` + prefix + `clientInfo":{"name":"bench","version":"1.0.0"},"` +
+	meta   = `{"` + prefix + `protocolVersion":"` + Version + `","` +
+		prefix + `clientInfo":{"name":"bench","version":"1.0.0"},"` +
 		prefix + `clientCapabilities":{"elicitation":{"form":{}}}}`
-	deployArgs = `{"environment":"` + Environment + `","version":"` + Release + `"}`
+
+	// DeployArguments are the arguments of Deploy in every measurement.
+	DeployArguments = `{"environment":"` + Environment + `","version":"` + Release + `"}`
+	// Accept is the answer to every question.
+	Accept = `{"action":"accept","content":{"approve":true}}`
 )
 
 // What is deployed, and where, in every measurement.
@@ -31,13 +35,22 @@ type Call struct {
 	before, after string
 }
 
-func call(tool, args, rest string) Call {
-	return Call{Tool: tool, before: fmt.Sprintf(
-		`{"jsonrpc":"2.0","id":1000000000,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s%s`, tool, args, Meta, rest), after: `}}`}
+func call(tool, args string) Call {
+	return Call{Tool: tool, after: `}}`, before: fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1000000000,"method":"tools/call","params":`+
+			`{"name":%q,"arguments":%s,"_meta":%s`, tool, args, meta)}
 }
 
-func answer(tool, args, answers string) Call {
-	c := call(tool, args, `,"inputResponses":`+answers+`,"requestState":"`)
+// EchoCall is a plain call.
+func EchoCall() Call { return call(Echo, `{"message":"`+Hello+`","upper":false}`) }
+
+// DeployCall is the first leg of Deploy.
+func DeployCall() Call { return call(Deploy, DeployArguments) }
+
+// DeployAnswer is the second leg.
+func DeployAnswer() Call {
+	c := DeployCall()
+	c.before += `,"inputResponses":{"` + ConfirmKey + `":` + Accept + `},"requestState":"`
 	c.after = `"` + c.after
 	return c
 }
@@ -60,54 +73,27 @@ func Header(tool string) http.Header {
 	}
 }
 
-// EchoCall is a plain call.
-func EchoCall() Call { return call(Echo, `{"message":"`+Hello+`","upper":false}`, "") }
-
-// DeployCall is the first leg of Deploy.
-func DeployCall() Call { return call(Deploy, deployArgs, "") }
-
-// DeployAnswer is the second leg, with a note of that many bytes in the answer.
-func DeployAnswer(note int) Call {
-	return answer(Deploy, deployArgs, `{"`+ConfirmKey+`":`+accept(note)+`}`)
-}
-
-// SurveyCall is the first leg of Survey.
-func SurveyCall(n int) Call { return call(Survey, surveyArgs(n), "") }
-
-// SurveyAnswer is the second leg of Survey: all n are accepted.
-func SurveyAnswer(n int) Call {
-	answers := make([]string, n)
-	for i := range answers {
-		answers[i] = fmt.Sprintf("%q:%s", SurveyKey(i), accept(0))
+// State finds the state in a response, still escaped as it came. It returns
+// nil if there is none.
+func State(response []byte) []byte {
+	_, rest, found := bytes.Cut(response, []byte(`"requestState":"`))
+	if !found {
+		return nil
 	}
-	return answer(Survey, surveyArgs(n), "{"+strings.Join(answers, ",")+"}")
-}
-
-func surveyArgs(n int) string { return fmt.Sprintf(`{"environment":%q,"n":%d}`, Environment, n) }
-
-func accept(note int) string {
-	if note == 0 {
-		return `{"action":"accept","content":{"approve":true}}`
+	state, _, found := bytes.Cut(rest, []byte(`"`)) // states of all peers are base64
+	if !found || len(state) == 0 {
+		return nil
 	}
-	return `{"action":"accept","content":{"approve":true,"note":"` + strings.Repeat("x", note) + `"}}`
+	return state
 }
 
-// SinkText is a call of Sink with a string of size bytes.
-func SinkText(size int) Call {
-	const text = "lorem ipsum dolor sit amet. "
-	return call(Sink, `{"message":"`+strings.Repeat(text, size/len(text)+1)[:size]+`"}`, "")
+// Complete is a cheap test, for loops that are timed, of what [Check] has
+// looked at closely.
+func Complete(response []byte) bool {
+	return bytes.Contains(response, []byte(`"resultType":"complete"`))
 }
 
-// SinkObjects is a call of Sink with about size bytes of small objects.
-func SinkObjects(size int) Call {
-	var b strings.Builder
-	b.WriteString(`{"message":"m","data":[`)
-	for i := 0; b.Len() < size; i++ {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"id":%d,"name":"item %d","price":%d.5,"tags":["a","b"],"ok":true}`, i, i, i)
-	}
-	b.WriteString(`]}`)
-	return call(Sink, b.String(), "")
+// Asks is the same for responses that ask.
+func Asks(response []byte) bool {
+	return bytes.Contains(response, []byte(`"resultType":"input_required"`))
 }

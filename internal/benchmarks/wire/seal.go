@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Sealer protects the state of Deploy and Survey in peers whose library
+// A Sealer protects the state of Deploy in peers whose library
 // leaves that to the handler: AES-256-GCM over what the specification
 // recommends to bind a state to (basic/patterns/mrtr), as a careful author
 // would write it with the standard library.

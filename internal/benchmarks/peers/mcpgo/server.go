@@ -1,5 +1,5 @@
-// Package mcpgo is a server and a client written with
-// github.com/mark3labs/mcp-go, with its defaults: arguments are not validated.
+// Package mcpgo is a server written with github.com/mark3labs/mcp-go, with its
+// defaults: arguments are not validated.
 package mcpgo
 
 import (
@@ -23,49 +23,48 @@ type (
 
 // New returns a server without sessions.
 func New() http.Handler {
-	return server.NewStreamableHTTPServer(newServer(nil), server.WithStateLess(true), quiet())
+	sealer := wire.NewSealer()
+	return serve(server.WithStateLess(true),
+		func(_ context.Context, _ *server.MCPServer, r request,
+			in wire.DeployArgs) (result, error) {
+			return deploy(sealer, r, in)
+		})
 }
 
 // NewLegacy returns a server with sessions, whose questions are requests.
-func NewLegacy() http.Handler {
-	var t tools
-	t.srv = newServer(t.push)
-	return server.NewStreamableHTTPServer(t.srv, server.WithStateful(true), quiet())
-}
+func NewLegacy() http.Handler { return serve(server.WithStateful(true), push) }
 
-func quiet() server.StreamableHTTPOption {
-	return server.WithStreamableHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-}
-
-// newServer returns a server whose Deploy is that function, or returns its
-// question if there is none.
-func newServer(deploy server.ToolHandlerFunc) *server.MCPServer {
+func serve(option server.StreamableHTTPOption,
+	deploy func(context.Context, *server.MCPServer, request, wire.DeployArgs) (result,
+		error)) http.Handler {
 	srv := server.NewMCPServer("bench", "1.0.0", server.WithToolCapabilities(true),
 		server.WithElicitation())
-	t := &tools{sealer: wire.NewSealer()}
-	if deploy == nil {
-		deploy = t.deploy
-	}
-	add(srv, wire.Echo, wire.EchoSchema, echo)
-	add(srv, wire.Sink, wire.SinkSchema, sink)
-	add(srv, wire.Deploy, wire.DeploySchema, deploy)
-	add(srv, wire.Survey, wire.SurveySchema, t.survey)
-	return srv
+	add(srv, wire.Echo, wire.EchoSchema, func(_ context.Context, r request) (result, error) {
+		message, err := r.RequireString("message")
+		return mcp.NewToolResultText(message), err
+	})
+	add(srv, wire.Deploy, wire.DeploySchema,
+		func(ctx context.Context, r request) (result, error) {
+			environment, err := r.RequireString("environment")
+			if err != nil {
+				return nil, err
+			}
+			version, err := r.RequireString("version")
+			if err != nil {
+				return nil, err
+			}
+			return deploy(ctx, srv, r, wire.DeployArgs{Environment: environment, Version: version})
+		})
+	quiet := server.WithStreamableHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return server.NewStreamableHTTPServer(srv, option, quiet)
 }
 
 func add(srv *server.MCPServer, name, schema string, f server.ToolHandlerFunc) {
 	srv.AddTool(mcp.NewToolWithRawSchema(name, name, json.RawMessage(schema)), f)
 }
 
-// tools are those that need more than their arguments: to leave something with
-// the client, or to ask it.
-type tools struct {
-	sealer *wire.Sealer
-	srv    *server.MCPServer
-}
-
-func ask(message string) mcp.ElicitationParams {
-	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: message,
+func ask(in wire.DeployArgs) mcp.ElicitationParams {
+	return mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: in.Question(),
 		RequestedSchema: json.RawMessage(wire.ConfirmSchema)}
 }
 
@@ -78,84 +77,32 @@ func approved(e *mcp.ElicitationResult) bool {
 	return yes
 }
 
-func echo(_ context.Context, r request) (result, error) {
-	message, err := r.RequireString("message")
-	return mcp.NewToolResultText(message), err
-}
-
-func sink(_ context.Context, r request) (result, error) {
-	_, err := r.RequireString("message")
-	return mcp.NewToolResultText("ok"), err
-}
-
-func where(r *request) (environment, version string, err error) {
-	if environment, err = r.RequireString("environment"); err == nil {
-		version, err = r.RequireString("version")
-	}
-	return environment, version, err
-}
-
-func (t *tools) deploy(_ context.Context, r request) (result, error) {
-	environment, version, err := where(&r)
-	if err != nil {
-		return nil, err
-	}
-	about := environment + "\x00" + version
+// deploy seals its state itself: the library passes states on as they are.
+func deploy(sealer *wire.Sealer, r request, in wire.DeployArgs) (result, error) {
+	about := in.Environment + "\x00" + in.Version
 	answer := server.ElicitationResponse(r.Params.InputResponses, wire.ConfirmKey)
 	if answer == nil {
-		return server.NewInputRequestBuilder(t.sealer.Seal(wire.Deploy, about)).
-			Elicit(wire.ConfirmKey, ask(wire.Question(environment, version))).ToolResult(), nil
+		return server.NewInputRequestBuilder(sealer.Seal(wire.Deploy, about)).
+			Elicit(wire.ConfirmKey, ask(in)).ToolResult(), nil
 	}
-	if err := t.sealer.Open(r.Params.RequestState, wire.Deploy, about); err != nil {
+	if err := sealer.Open(r.Params.RequestState, wire.Deploy, about); err != nil {
 		return nil, err
 	}
 	if !approved(answer) {
 		return mcp.NewToolResultText("not deployed"), nil
 	}
-	return mcp.NewToolResultText(wire.Deployed(environment, version)), nil
-}
-
-func (t *tools) survey(_ context.Context, r request) (result, error) {
-	environment, err := r.RequireString("environment")
-	if err != nil {
-		return nil, err
-	}
-	if answers := r.Params.InputResponses; len(answers) > 0 {
-		if err := t.sealer.Open(r.Params.RequestState, wire.Survey, environment); err != nil {
-			return nil, err
-		}
-		n := 0
-		for key := range answers {
-			if approved(server.ElicitationResponse(answers, key)) {
-				n++
-			}
-		}
-		return mcp.NewToolResultText(wire.Surveyed(environment, n)), nil
-	}
-	n, err := r.RequireInt("n")
-	if err != nil {
-		return nil, err
-	}
-	questions := server.NewInputRequestBuilder(t.sealer.Seal(wire.Survey, environment))
-	for i := range n {
-		questions.Elicit(wire.SurveyKey(i), ask(wire.Question(environment, "v")))
-	}
-	return questions.ToolResult(), nil
+	return mcp.NewToolResultText(in.Deployed()), nil
 }
 
 // push is Deploy in sessions of older revisions.
-func (t *tools) push(ctx context.Context, r request) (result, error) {
-	environment, version, err := where(&r)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := t.srv.RequestElicitation(ctx,
-		mcp.ElicitationRequest{Params: ask(wire.Question(environment, version))})
+func push(ctx context.Context, srv *server.MCPServer, _ request,
+	in wire.DeployArgs) (result, error) {
+	answer, err := srv.RequestElicitation(ctx, mcp.ElicitationRequest{Params: ask(in)})
 	if err != nil {
 		return nil, err
 	}
 	if !approved(answer) {
 		return nil, errors.New("not deployed")
 	}
-	return mcp.NewToolResultText(wire.Deployed(environment, version)), nil
+	return mcp.NewToolResultText(in.Deployed()), nil
 }

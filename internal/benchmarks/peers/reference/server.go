@@ -1,7 +1,7 @@
-// Package reference is the practical limit of a server and a client on
-// net/http and encoding/json: they read the message they are sent, keeping
-// payloads as they are, and write what was prepared beforehand. They check
-// nothing, validate nothing, and serve only what is measured.
+// Package reference is the practical limit of a server on net/http and
+// encoding/json: it reads the message it is sent, keeping payloads as they
+// are, and writes what was prepared beforehand. It checks nothing, validates
+// nothing, and serves only what is measured.
 package reference
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
@@ -27,8 +26,7 @@ type server struct {
 	seals  bool
 	json   []string // the value of Content-Type
 	// What follows the id in a response.
-	hello, ok, deployed, deploy []byte
-	survey, surveyed            map[int][]byte
+	hello, deployed, deploy []byte
 }
 
 // place is where a sealed state goes.
@@ -36,41 +34,29 @@ const place = "STATE"
 
 func newServer(seals bool) http.Handler {
 	s := &server{sealer: wire.NewSealer(), seals: seals, json: []string{"application/json"},
-		survey: map[int][]byte{}, surveyed: map[int][]byte{}}
-	s.hello, s.ok = complete(wire.Hello), complete("ok")
-	s.deployed = complete(wire.Deployed(wire.Environment, wire.Release))
-	state := s.sealer.Seal(wire.Deploy, wire.Environment+wire.Release)
+		hello: complete(wire.Hello), deployed: complete(wire.Deployment().Deployed())}
+	state := s.sealer.Seal(wire.Deploy, wire.DeployArguments)
 	if seals {
 		state = place
 	}
-	s.deploy = required(question(wire.ConfirmKey, wire.Question(wire.Environment, wire.Release)),
-		state)
-	for _, n := range []int{1, 10, 100} {
-		var b []byte
-		for i := range n {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, question(wire.SurveyKey(i), wire.Question(wire.Environment, "v"))...)
-		}
-		s.survey[n] = required(string(b), "n="+strconv.Itoa(n))
-		s.surveyed[n] = complete(wire.Surveyed(wire.Environment, n))
-	}
+	s.deploy = fmt.Appendf(nil, `,"result":{"resultType":"input_required","inputRequests":{%q:`+
+		`{"method":"elicitation/create","params":%s}},"requestState":%q,%s}}`,
+		wire.ConfirmKey, form(), state, serverInfo)
 	return s
 }
 
-const serverInfo = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"bench","version":"1.0.0"}}`
+const serverInfo = `"_meta":{"io.modelcontextprotocol/serverInfo":` +
+	`{"name":"bench","version":"1.0.0"}}`
 
 func complete(text string) []byte {
-	return fmt.Appendf(nil, `,"result":{"resultType":"complete","content":[{"type":"text","text":%q}],%s}}`, text, serverInfo)
+	return fmt.Appendf(nil, `,"result":{"resultType":"complete","content":[`+
+		`{"type":"text","text":%q}],%s}}`, text, serverInfo)
 }
 
-func question(key, message string) string {
-	return fmt.Sprintf(`%q:{"method":"elicitation/create","params":{"mode":"form","message":%q,"requestedSchema":%s}}`, key, message, wire.ConfirmSchema)
-}
-
-func required(questions, state string) []byte {
-	return fmt.Appendf(nil, `,"result":{"resultType":"input_required","inputRequests":{%s},"requestState":%q,%s}}`, questions, state, serverInfo)
+// form is the question of Deploy.
+func form() []byte {
+	return fmt.Appendf(nil, `{"mode":"form","message":%q,"requestedSchema":%s}`,
+		wire.Deployment().Question(), wire.ConfirmSchema)
 }
 
 type request struct {
@@ -111,40 +97,28 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := make([]byte, 0, len(`{"jsonrpc":"2.0","id":`)+len(q.ID)+len(rest))
-	out = append(append(append(out, `{"jsonrpc":"2.0","id":`...), q.ID...), rest...)
 	w.Header()["Content-Type"] = s.json
-	_, _ = w.Write(out)
+	_, _ = w.Write(withID(out, q.ID, rest))
+}
+
+func withID(dst []byte, id json.RawMessage, rest []byte) []byte {
+	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), id...), rest...)
 }
 
 func (s *server) answer(q *request) ([]byte, error) {
 	p := &q.Params
-	switch p.Name {
-	case wire.Echo:
-		return s.hello, nil
-	case wire.Sink:
-		return s.ok, nil
-	case wire.Deploy:
-		return s.answerDeploy(p.Arguments, p.RequestState)
-	case wire.Survey:
-		_, number, _ := bytes.Cut(p.Arguments, []byte(`"n":`))
-		n, err := strconv.Atoi(string(bytes.TrimSuffix(number, []byte("}"))))
-		if p.RequestState == "" {
-			return s.survey[n], err
-		}
-		return s.surveyed[n], err
-	}
-	return nil, fmt.Errorf("no such tool: %q", p.Name)
-}
-
-func (s *server) answerDeploy(arguments json.RawMessage, state string) ([]byte, error) {
 	switch {
-	case state == "" && s.seals:
+	case p.Name == wire.Echo:
+		return s.hello, nil
+	case p.Name != wire.Deploy:
+		return nil, fmt.Errorf("no such tool: %q", p.Name)
+	case p.RequestState == "" && s.seals:
 		return bytes.Replace(s.deploy, []byte(place),
-			[]byte(s.sealer.Seal(wire.Deploy, string(arguments))), 1), nil
-	case state == "":
+			[]byte(s.sealer.Seal(wire.Deploy, string(p.Arguments))), 1), nil
+	case p.RequestState == "":
 		return s.deploy, nil
 	case s.seals:
-		return s.deployed, s.sealer.Open(state, wire.Deploy, string(arguments))
+		return s.deployed, s.sealer.Open(p.RequestState, wire.Deploy, string(p.Arguments))
 	}
 	return s.deployed, nil
 }

@@ -11,19 +11,16 @@ import (
 )
 
 // NewLegacy returns a server with sessions of older revisions: Deploy asks on the
-// stream of its call and waits there. A session is what waits for answers, and
-// nothing outlives the request that began it.
+// stream of its call and waits there. Nothing outlives the request that began it.
 func NewLegacy() http.Handler {
-	s := &legacy{sessions: map[string]*session{}, json: []string{"application/json"},
-		events: []string{"text/event-stream"}}
-	s.hello, s.deployed = spoken(wire.Hello), spoken(wire.Deployed(wire.Environment, wire.Release))
-	s.question = fmt.Appendf(nil, `,"method":"elicitation/create","params":{"mode":"form","message":%q,"requestedSchema":%s}}`,
-		wire.Question(wire.Environment, wire.Release), wire.ConfirmSchema)
-	return s
+	return &legacy{sessions: map[string]bool{}, asked: map[string]chan json.RawMessage{},
+		json: []string{"application/json"}, events: []string{"text/event-stream"},
+		hello: legacyText(wire.Hello), deployed: legacyText(wire.Deployment().Deployed()),
+		question: fmt.Appendf(nil, `,"method":"elicitation/create","params":%s}`, form())}
 }
 
-// spoken is a result of an older revision.
-func spoken(text string) []byte {
+// legacyText is a result of an older revision.
+func legacyText(text string) []byte {
 	return fmt.Appendf(nil, `,"result":{"content":[{"type":"text","text":%q}]}}`, text)
 }
 
@@ -33,14 +30,9 @@ type legacy struct {
 	hello, deployed, question []byte
 
 	mu       sync.Mutex
-	sessions map[string]*session
-}
-
-// session is a client.
-type session struct {
-	mu    sync.Mutex
-	last  int
-	asked map[string]chan json.RawMessage // by the id of the question
+	sessions map[string]bool
+	last     int                             // question
+	asked    map[string]chan json.RawMessage // by the id of the question
 }
 
 // incoming is any message of a client.
@@ -56,11 +48,6 @@ type incoming struct {
 }
 
 func (s *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		s.stream(w)
-		<-r.Context().Done()
-		return
-	}
 	var m incoming
 	if !read(w, r, &m) {
 		return
@@ -69,52 +56,41 @@ func (s *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.open(w, &m)
 		return
 	}
-	x := s.session(r.Header)
+	s.mu.Lock()
+	known := s.sessions[r.Header.Get("Mcp-Session-Id")]
+	s.mu.Unlock()
 	switch {
-	case x == nil:
+	case !known:
 		http.Error(w, "no such session", http.StatusNotFound)
-	case m.Method == "" && !x.deliver(&m):
+	case m.Method == "" && !s.deliver(&m):
 		http.Error(w, "nothing was asked", http.StatusBadRequest)
 	case m.ID == nil || m.Method == "":
 		w.WriteHeader(http.StatusAccepted)
 	case m.Params.Name == wire.Deploy:
-		s.deploy(w, r, x, &m)
+		s.deploy(w, r, &m)
 	default:
 		w.Header()["Content-Type"] = s.json
 		_, _ = w.Write(withID(nil, m.ID, s.hello))
 	}
 }
 
-func withID(dst []byte, id json.RawMessage, rest []byte) []byte {
-	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), id...), rest...)
-}
-
 func (s *legacy) open(w http.ResponseWriter, m *incoming) {
 	s.mu.Lock()
 	id := strconv.Itoa(len(s.sessions))
-	s.sessions[id] = &session{asked: map[string]chan json.RawMessage{}}
+	s.sessions[id] = true
 	s.mu.Unlock()
 	w.Header()["Content-Type"], w.Header()["Mcp-Session-Id"] = s.json, []string{id}
-	_, _ = w.Write(withID(nil, m.ID, []byte(`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1.0.0"}}}`)))
-}
-
-func (s *legacy) session(header http.Header) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[header.Get("Mcp-Session-Id")]
-}
-
-func (s *legacy) stream(w http.ResponseWriter) {
-	w.Header()["Content-Type"] = s.events
-	w.WriteHeader(http.StatusOK)
-	w.(http.Flusher).Flush()
+	_, _ = w.Write(withID(nil, m.ID, []byte(`,"result":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1.0.0"}}}`)))
 }
 
 // deploy asks, waits and answers on one stream.
-func (s *legacy) deploy(w http.ResponseWriter, r *http.Request, x *session, m *incoming) {
-	id, answer := x.ask()
-	defer x.forget(id)
-	s.stream(w)
+func (s *legacy) deploy(w http.ResponseWriter, r *http.Request, m *incoming) {
+	id, answer := s.ask()
+	defer s.forget(id)
+	w.Header()["Content-Type"] = s.events
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
 	event := append(withID([]byte("data: "), json.RawMessage(id), s.question), "\n\n"...)
 	_, _ = w.Write(event)
 	w.(http.Flusher).Flush()
@@ -138,29 +114,29 @@ func (s *legacy) deploy(w http.ResponseWriter, r *http.Request, x *session, m *i
 	w.(http.Flusher).Flush()
 }
 
-func (x *session) ask() (id string, answer chan json.RawMessage) {
+func (s *legacy) ask() (id string, answer chan json.RawMessage) {
 	answer = make(chan json.RawMessage, 1)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.last++
-	id = strconv.Itoa(x.last)
-	x.asked[id] = answer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	id = strconv.Itoa(s.last)
+	s.asked[id] = answer
 	return id, answer
 }
 
-func (x *session) forget(id string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.asked, id)
+func (s *legacy) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, id)
 }
 
 // deliver hands an answer to whoever asked.
-func (x *session) deliver(m *incoming) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	answer, ok := x.asked[string(m.ID)]
+func (s *legacy) deliver(m *incoming) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer, ok := s.asked[string(m.ID)]
 	if ok {
-		delete(x.asked, string(m.ID))
+		delete(s.asked, string(m.ID))
 		answer <- m.Result
 	}
 	return ok

@@ -23,13 +23,16 @@ type Authority struct {
 
 // NewAuthority returns an authority that remembers a number of verified tokens, as
 // bearer.Options.MaxCachedTokens says.
-func NewAuthority(remembered int) (*Authority, error) {
+func NewAuthority(remembered int) *Authority {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
 		Resource: resource, Issuers: []bearer.Issuer{issuer.Trusted()},
 		Scopes: []string{scope}, MaxCachedTokens: remembered,
 	})
-	return &Authority{guard, issuer}, err
+	if err != nil {
+		panic(err) // internal error: the options are right
+	}
+	return &Authority{guard, issuer}
 }
 
 // Token issues a token with what issuers usually write into one: 850 bytes.
@@ -50,5 +53,5 @@ func (a *Authority) Token(subject string) string {
 
 // NewServer returns a server of both eras behind the authority.
 func (a *Authority) NewServer() http.Handler {
-	return newServerWith(deploy, &server.Options{}, &serverhttp.Options{Authority: a.Guard})
+	return newServer(deploy, &server.Options{}, &serverhttp.Options{Authority: a.Guard})
 }

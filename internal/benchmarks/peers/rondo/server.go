@@ -1,5 +1,5 @@
-// Package rondo is a server and a client written with this library, as its
-// documentation says, with everything switched on that is on by default.
+// Package rondo is a server written with this library, as its documentation
+// says, with everything switched on that is on by default.
 package rondo
 
 import (
@@ -32,16 +32,19 @@ type approval struct {
 type outcome = protocol.CallToolOutcome
 
 // New returns a server of both eras, whose handlers return their questions.
-func New() http.Handler { return newServer(deploy, &server.Options{}) }
+func New() http.Handler { return newServer(deploy, &server.Options{}, nil) }
 
-// NewObserved returns the same server with a log in JSON, which nobody reads, and
-// metrics.
+// NewInPlace returns a server of both eras whose Deploy asks as if it waited for
+// the answer. In sessions of older revisions it does.
+func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options{}, nil) }
+
+// NewObserved returns the same server as New with a log in JSON, which nobody reads, and metrics.
 func NewObserved() http.Handler {
 	log, metrics := newObservers(nil)
 	return newServer(deploy, &server.Options{
 		Observer:   event.Observers(log, metrics),
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap},
-	})
+	}, nil)
 }
 
 func newObservers(opts *middleware.LogOptions) (*middleware.Log, *middleware.Metrics) {
@@ -58,14 +61,11 @@ func newObservers(opts *middleware.LogOptions) (*middleware.Log, *middleware.Met
 // NewProduction returns the same server with all that examples/production has on, behind a token
 // that was verified before.
 func NewProduction() http.Handler {
-	authority, err := NewAuthority(0)
-	if err != nil {
-		panic(err) // internal error: the options are right
-	}
+	authority := NewAuthority(0)
 	token := authority.Token("ann")
 	log, metrics := newObservers(&middleware.LogOptions{TraceID: true})
 	observer := event.Observers(log, metrics)
-	h := newServerWith(deploy, &server.Options{
+	h := newServer(deploy, &server.Options{
 		Observer: observer,
 		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(observer),
 			middleware.Payload(nil), middleware.Limit(nil), middleware.Timeout(30 * time.Second)},
@@ -79,18 +79,9 @@ func NewProduction() http.Handler {
 	})
 }
 
-// NewInPlace returns a server of both eras whose Deploy asks as if it waited for
-// the answer. In sessions of older revisions it does.
-func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options{}) }
-
 type deployer func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome, error)
 
-func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer,
-	opts *server.Options) http.Handler {
-	return newServerWith(deploy, opts, nil)
-}
-
-func newServerWith(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts *server.Options,
+func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts *server.Options,
 	over *serverhttp.Options) http.Handler {
 	opts.Info = protocol.Implementation{Name: "bench", Version: "1.0.0"}
 	srv, err := server.New(opts)
@@ -98,10 +89,8 @@ func newServerWith(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts
 		panic(err) // internal error: the options are right
 	}
 	add(srv, wire.Echo, wire.EchoSchema, echo)
-	add(srv, wire.Sink, wire.SinkSchema, sink)
 	add(srv, wire.Deploy, wire.DeploySchema,
 		deploy(roundtrip.MustQuestion[approval](wire.ConfirmKey)))
-	add(srv, wire.Survey, wire.SurveySchema, survey)
 	handler, err := serverhttp.New(srv, over)
 	if err != nil {
 		panic(err) // internal error: the options are right
@@ -122,48 +111,27 @@ func echo(_ context.Context, _ *server.ToolCall, in wire.EchoArgs) (outcome, err
 	return server.Text(in.Message), nil
 }
 
-func sink(context.Context, *server.ToolCall, wire.SinkArgs) (outcome, error) {
-	return server.Text("ok"), nil
-}
-
 func deploy(confirm *roundtrip.FormQuestion[approval]) deployer {
 	return func(ctx context.Context, _ *server.ToolCall, in wire.DeployArgs) (outcome, error) {
 		switch a := confirm.Answer(ctx); {
 		case a.Outcome != roundtrip.Accepted:
-			return roundtrip.InputRequired(confirm.Elicit(wire.Question(in.Environment,
-				in.Version))), nil
+			return roundtrip.InputRequired(confirm.Elicit(in.Question())), nil
 		case !a.Content.Approve:
 			return server.Text("not deployed"), nil
 		}
-		return server.Text(wire.Deployed(in.Environment, in.Version)), nil
+		return server.Text(in.Deployed()), nil
 	}
 }
 
 func deployInPlace(confirm *roundtrip.FormQuestion[approval]) deployer {
 	return func(ctx context.Context, _ *server.ToolCall, in wire.DeployArgs) (outcome, error) {
-		answer, err := confirm.Ask(ctx, wire.Question(in.Environment, in.Version))
+		answer, err := confirm.Ask(ctx, in.Question())
 		switch {
 		case err != nil:
 			return nil, err
 		case !answer.Approve:
 			return server.Text("not deployed"), nil
 		}
-		return server.Text(wire.Deployed(in.Environment, in.Version)), nil
+		return server.Text(in.Deployed()), nil
 	}
-}
-
-func survey(ctx context.Context, _ *server.ToolCall, in wire.SurveyArgs) (outcome, error) {
-	missing := make([]roundtrip.Item, 0, in.N)
-	for i := range in.N {
-		key := wire.SurveyKey(i)
-		if a := roundtrip.Answer[approval](ctx, key); a.Outcome != roundtrip.Accepted ||
-			!a.Content.Approve {
-			missing = append(missing, roundtrip.Elicit[approval](key,
-				wire.Question(in.Environment, "v")))
-		}
-	}
-	if len(missing) > 0 {
-		return roundtrip.InputRequired(missing...), nil
-	}
-	return server.Text(wire.Surveyed(in.Environment, in.N)), nil
 }

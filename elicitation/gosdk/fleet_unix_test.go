@@ -1,0 +1,12 @@
+//go:build unix
+
+package gosdk_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+)
+
+// Three processes; answers arrive at another one than asked.
+func TestFleet(t *testing.T) { gatewaytest.AcceptFleet(t) }

@@ -1,0 +1,94 @@
+// Package fleettest lets tests run a server as several replicas behind a balancer.
+package fleettest
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
+)
+
+// NewKeyring returns a keyring whose secrets are made of the ids of its keys, the first of which
+// seals.
+func NewKeyring(ids ...string) *keys.Keyring {
+	list := make([]keys.Key, len(ids))
+	for i, id := range ids {
+		secret := sha256.Sum256([]byte(id))
+		key, err := keys.NewKey(id, secret[:])
+		if err != nil {
+			panic(err)
+		}
+		list[i] = key
+	}
+	ring, err := keys.NewKeyring(list[0], list[1:]...)
+	if err != nil {
+		panic(err)
+	}
+	return ring
+}
+
+// A Fleet is replicas that pass requests on to each other. Their names are a, b and so on.
+type Fleet struct{ Servers []*httptest.Server }
+
+// Start starts replicas, until the end of the test. build returns the handler of one.
+func Start(t testing.TB, count int, build func(o *replicas.Options) http.Handler) *Fleet {
+	f, urls, ring := &Fleet{}, &sync.Map{}, NewKeyring("shared")
+	locate := func(_ context.Context, name string) (*url.URL, error) {
+		if at, ok := urls.Load(name); ok {
+			return url.Parse(at.(string))
+		}
+		return nil, replicas.ErrUnknown
+	}
+	for i := range count {
+		name := string(rune('a' + i))
+		server := httptest.NewServer(build(&replicas.Options{Name: name, Keys: ring,
+			Locate: locate}))
+		t.Cleanup(func() {
+			server.CloseClientConnections()
+			server.Close()
+		})
+		urls.Store(name, server.URL+"/mcp")
+		f.Servers = append(f.Servers, server)
+	}
+	return f
+}
+
+// Balancer returns a handler that passes requests to the replicas in turn.
+func (f *Fleet) Balancer() http.Handler {
+	var turn atomic.Uint32
+	return FullDuplex(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			at, _ := url.Parse(f.Servers[int(turn.Add(1))%len(f.Servers)].URL)
+			r.SetURL(at)
+		},
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		FlushInterval: -1, // events pass at once
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
+			panic(http.ErrAbortHandler) // one end has hung up
+		},
+	})
+}
+
+// FullDuplex returns a handler that lets next, a [httputil.ReverseProxy], write a response before
+// it has read the end of the request. Otherwise net/http closes the body with the first write,
+// and where the proxy has not seen the end of it by then its transport takes that for an error
+// and closes the connection to the server in the middle of the response.
+func FullDuplex(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			panic("fleettest: " + err.Error())
+		}
+		next.ServeHTTP(w, r)
+	})
+}

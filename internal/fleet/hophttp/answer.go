@@ -1,0 +1,246 @@
+package hophttp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sleep"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// headerAttempt names the attempt to bring an answer to its owner: it is the same each time that
+// the answer is sent.
+const headerAttempt = "Rondo-Replica-Attempt"
+
+const (
+	// attemptTime is how long one sending of an answer may take. Owners only take it in; a
+	// connection that a partition has cut comes back later than a new one.
+	attemptTime = 5 * time.Second
+	// maxAnswerResponse is how much of an owner's response to an answer is kept, in bytes:
+	// more than an error needs.
+	maxAnswerResponse = 64 << 10
+	// maxAttempts is how many answers are remembered that other replicas have brought.
+	maxAttempts = 4096
+)
+
+// A ForwardAnswer runs send, which brings an answer of size bytes to its owner and returns when
+// the owner has it, or cannot get it, or ctx ends. When that is soon, ended is true and err is what
+// send returned. Otherwise send goes on in the background, or err says that there is no room.
+type ForwardAnswer func(r *http.Request, size int,
+	send func(ctx context.Context) error) (ended bool, err error)
+
+// forwardAnswer passes an answer on to its owner. The client does not wait for an owner that is
+// stopped, or cut off: it gets 202, and the answer is sent until the owner has it.
+func (h *wrapper) forwardAnswer(w http.ResponseWriter, r *http.Request, owner Owner,
+	body []byte) {
+	d := &answerDelivery{wrapper: h, owner: owner, body: body,
+		request: r.Clone(context.WithoutCancel(r.Context()))}
+	d.request.Header[headerAttempt] = []string{rand.Text()}
+	ended, err := h.opts.ForwardAnswer(r, len(body), d.send)
+	switch {
+	case ended && d.response != nil:
+		d.response.writeTo(w)
+	case ended:
+		writeFailure(w, nil, outcomeOf(r.Context(), err))
+	case err == nil:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		w.Header().Set("Retry-After", "2")
+		writeError(w, http.StatusServiceUnavailable, nil, protocol.Errorf(
+			protocol.CodeInternalError, "the replica that serves this session does not answer, "+
+				"and too many answers wait for it"))
+	}
+}
+
+// An answerDelivery is an answer on its way to the owner of its session.
+type answerDelivery struct {
+	wrapper   *wrapper
+	request   *http.Request
+	owner     Owner
+	body      []byte
+	uncertain bool            // the owner may have taken it
+	response  *answerResponse // of the owner; nil: there is none
+}
+
+// send sends the answer until the owner has taken or refused it, is gone for certain, or ctx
+// ends.
+func (d *answerDelivery) send(ctx context.Context) error {
+	for {
+		again, err := d.sendOnce(ctx)
+		if !again || sleep.For(ctx, failureLife) != nil {
+			return err
+		}
+	}
+}
+
+func (d *answerDelivery) sendOnce(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	response := &answerResponse{header: http.Header{}}
+	hop, _ := d.wrapper.forward(response, d.request.WithContext(ctx), d.owner, d.body)
+	switch status := hop.Status; {
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
+		return true, fmt.Errorf("the owner answered with status %d", status)
+	case status >= http.StatusMultipleChoices:
+		d.response = response
+		return false, fmt.Errorf("the owner answered with status %d", status)
+	case status != 0:
+		d.response = response
+		return false, nil
+	case errors.Is(hop.Err, ErrOutcomeUnknown):
+		d.uncertain = true
+	case isSurelyGone(hop.Err) && d.uncertain:
+		return false, fmt.Errorf("%w: %v", ErrOutcomeUnknown, hop.Err)
+	case isSurelyGone(hop.Err):
+		return false, hop.Err
+	}
+	return true, hop.Err
+}
+
+// isSurelyGone reports whether an owner cannot be alive. To a new connection a network that drops
+// packets looks like an owner that is gone, and its answers must not be thrown away.
+func isSurelyGone(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case !errors.Is(err, ErrOwnerGone), errors.Is(err, errSilent):
+		return false
+	case isDNS:
+		return dns.IsNotFound
+	case ok && timeout.Timeout():
+		return false
+	}
+	return !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH)
+}
+
+// An answerResponse keeps the response of an owner to an answer.
+type answerResponse struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+// Header implements [http.ResponseWriter].
+func (w *answerResponse) Header() http.Header { return w.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *answerResponse) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+}
+
+// Write implements [http.ResponseWriter]. It drops what is too long.
+func (w *answerResponse) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.body = append(w.body, p[:min(len(p), maxAnswerResponse-len(w.body))]...)
+	return len(p), nil
+}
+
+func (w *answerResponse) writeTo(to http.ResponseWriter) {
+	for key, values := range w.header {
+		to.Header()[key] = values
+	}
+	delete(to.Header(), "Content-Length") // the body may have been cut
+	to.WriteHeader(w.status)
+	_, _ = to.Write(w.body)
+}
+
+// An attemptKey names an attempt of another replica to bring an answer.
+type attemptKey struct{ session, attempt string }
+
+// A takenAnswer is an answer that another replica has brought.
+type takenAnswer struct {
+	done   chan struct{} // closed when it has been served
+	status int           // 0: it was not taken
+}
+
+// takeAttempt removes the name of an attempt from a request and returns it, "": there is none, or
+// a client made it up.
+func takeAttempt(r *http.Request, received *Received) string {
+	attempt := r.Header.Get(headerAttempt)
+	delete(r.Header, headerAttempt)
+	if received == nil || len(attempt) > 64 {
+		return ""
+	}
+	return attempt
+}
+
+// serveOnce serves a request, or an answer of another replica. When an answer has been taken, a
+// repetition of its attempt gets the same status, and is not served.
+func (h *wrapper) serveOnce(w http.ResponseWriter, r *http.Request, key attemptKey) {
+	if key.attempt == "" {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	for {
+		h.mu.Lock()
+		first, known := h.attempts.Get(key)
+		if !known {
+			first = &takenAnswer{done: make(chan struct{})}
+			h.attempts.Put(key, first)
+		}
+		h.mu.Unlock()
+		if !known {
+			h.serveFirst(w, r, key, first)
+			return
+		}
+		select {
+		case <-first.done:
+		case <-r.Context().Done():
+			return
+		}
+		if first.status != 0 {
+			w.WriteHeader(first.status)
+			return
+		}
+	}
+}
+
+// serveFirst serves an answer and notes whether it was taken.
+func (h *wrapper) serveFirst(w http.ResponseWriter, r *http.Request, key attemptKey,
+	a *takenAnswer) {
+	watched := &statusWriter{ResponseWriter: w}
+	defer func() {
+		if watched.status >= http.StatusOK && watched.status < http.StatusMultipleChoices {
+			a.status = watched.status
+		} else {
+			h.mu.Lock()
+			h.attempts.Delete(key)
+			h.mu.Unlock()
+		}
+		close(a.done)
+	}()
+	h.next.ServeHTTP(watched, r)
+}
+
+// A statusWriter notes the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status < http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *statusWriter) Write(p []byte) (int, error) {
+	if w.status < http.StatusOK {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap serves [http.ResponseController].
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

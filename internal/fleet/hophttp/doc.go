@@ -1,0 +1,24 @@
+// Package hophttp passes requests for a session on to the replica that owns it.
+//
+//	client ──→ Forwarder ── challenge ──────→ owner   every 20 s at most
+//	               │     ←── proof, ticket ──
+//	               └─────── request, hop ──→ owner ──→ handler
+//	client ←──────────────  response, reply ──┘
+//
+// An [Owner] is a name, by which a host finds the address of a replica, and a random start
+// number. A process that was restarted under the same name is another owner: it has none of the
+// sessions, and cannot prove the start number.
+//
+// Whoever serves clients calls [Forwarder.AnswerChallenge] and [Forwarder.Receive] for each
+// request, then [Forwarder.FindOwner] and [Forwarder.Forward], or [Forwarder.Send] for a request
+// that no client waits for; [Forwarder.Wrap] does all of that around a handler. A request is
+// passed on once. Its owner checks the hop, then serves it as it serves its own clients'
+// requests: it authenticates the caller again.
+//
+// # Replays
+//
+// A hop is bound to the session, the method and the digest of the body, and to a ticket of the
+// owner. The owner accepts a ticket for [TicketLife] by its own clock, so that the clocks of two
+// replicas are never compared, and remembers nothing. Whoever can read the network between
+// replicas can repeat a hop within that time, and the owner serves it again.
+package hophttp

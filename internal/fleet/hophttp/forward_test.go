@@ -1,0 +1,370 @@
+package hophttp_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/server/replicas"
+)
+
+// Transports send requests with such a header again when a connection breaks.
+func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
+	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		t.Run(header, func(t *testing.T) {
+			var served atomic.Int32
+			other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+				if served.Add(1) == 1 {
+					panic(http.ErrAbortHandler) // done, and then it dies
+				}
+			})
+			status, body := send(t, other,
+				newRequest(t, "POST", other.URL, id, ping, header, "1"))
+			if status != 502 || !strings.Contains(body, "outcome unknown") {
+				t.Errorf("got status %d: %s", status, body)
+			}
+			if n := served.Load(); n != 1 {
+				t.Errorf("the owner served the request %d times", n)
+			}
+		})
+	}
+}
+
+// A givenUp is a context that ends with an error that is not that of a client that is gone.
+type givenUp struct {
+	context.Context
+	end chan struct{}
+}
+
+func (c givenUp) Done() <-chan struct{} { return c.end }
+
+func (c givenUp) Err() error {
+	select {
+	case <-c.end:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+func TestAHopThatIsGivenUpHasNoKnownOutcome(t *testing.T) {
+	a := newForwarder(t, "a")
+	entered, release := make(chan struct{}), make(chan struct{})
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-release
+	}), hophttp.WrapOptions{}))
+	defer close(release)
+	o := &outcomes{}
+	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
+		hophttp.WrapOptions{Observer: o})
+	ctx := givenUp{t.Context(), make(chan struct{})}
+	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	go func() {
+		<-entered
+		close(ctx.end)
+	}()
+	status, body := send(t, other,
+		newRequest(t, "POST", other.URL, a.SealSession("x"), ping))
+	if status != 502 || !strings.Contains(body, "outcome unknown") {
+		t.Errorf("got status %d: %s", status, body)
+	}
+	if len(o.seen) != 1 || o.seen[0] != event.ForwardUnknown {
+		t.Errorf("reported as %v", o.seen)
+	}
+}
+
+func TestAClientThatLeavesEndsTheHop(t *testing.T) {
+	a := newForwarder(t, "a")
+	left := make(chan struct{})
+	entered := make(chan struct{})
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+		close(left)
+	}), hophttp.WrapOptions{}))
+	o, done := &outcomes{}, make(chan struct{})
+	b := newForwarder(t, "b", locatedAt(t, owner.URL)).Wrap(http.NotFoundHandler(),
+		hophttp.WrapOptions{Observer: o})
+	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		defer func() { // an empty response would mean success
+			if v := recover(); v != http.ErrAbortHandler {
+				t.Errorf("the response is complete: %v", v)
+			}
+			panic(http.ErrAbortHandler)
+		}()
+		b.ServeHTTP(w, r)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	r := newRequest(t, "POST", other.URL, a.SealSession("x"), ping).WithContext(ctx)
+	if response, err := other.Client().Do(r); err == nil {
+		response.Body.Close()
+		t.Errorf("got status %d", response.StatusCode)
+	}
+	<-left
+	<-done
+	if len(o.seen) != 1 || o.seen[0] != event.ForwardAbandoned {
+		t.Errorf("reported as %v", o.seen)
+	}
+}
+
+func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
+	var seen atomic.Pointer[http.Request]
+	other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r.Clone(context.Background()))
+		_, _ = io.Copy(w, r.Body)
+	})
+	for name, header := range map[string][]string{
+		"lower case":        {"rondo-replica-hop", "x"},
+		"upper case":        {"RONDO-REPLICA-HOP", id},
+		"twice":             {"Rondo-Replica-Hop", "x", "rondo-replica-hop", "y"},
+		"named as a hop":    {"Connection", "Rondo-Replica-Hop, Rondo-Replica-Reply"},
+		"session as a hop":  {"Connection", "Mcp-Session-Id"},
+		"lower-case as hop": {"connection", "mcp-session-id"},
+		"a reply":           {"rondo-replica-reply", "x", "Rondo-Replica-Proof", "x"},
+		"an upgrade":        {"Connection", "Upgrade", "Upgrade", "rondo"},
+		"a challenge":       {"rOnDo-replica-challenge", strings.Repeat("A", 4<<10)},
+		"two challenges":    {"Rondo-Replica-Challenge", "x", "Rondo-Replica-Challenge", "y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen.Store(nil)
+			r := newRequest(t, "POST", other.URL, id, ping)
+			for i := 0; i+1 < len(header); i += 2 { // as they are spelled
+				r.Header[header[i]] = append(r.Header[header[i]], header[i+1])
+			}
+			if status, body := send(t, other, r); status != 200 || body != ping {
+				t.Fatalf("got status %d: %s", status, body)
+			}
+			got := seen.Load()
+			if got.Header.Get("Mcp-Session-Id") != "x" {
+				t.Errorf("the owner was asked for session %q", got.Header["Mcp-Session-Id"])
+			}
+			for key := range got.Header {
+				if strings.HasPrefix(key, "Rondo-") || key == "Upgrade" {
+					t.Errorf("the owner's handler sees %s", key)
+				}
+			}
+		})
+	}
+}
+
+func TestARequestNamesOneSession(t *testing.T) {
+	var served atomic.Int32
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
+	a, o := newForwarder(t, "a"), &outcomes{}
+	owner := serve(t, a.Wrap(next, hophttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(next, hophttp.WrapOptions{Observer: o}))
+	id := a.SealSession("x")
+	for name, second := range map[string]string{"the same": id, "another": "y", "empty": ""} {
+		for _, ts := range []*httptest.Server{owner, other} {
+			r := newRequest(t, "POST", ts.URL, id, ping, "Mcp-Session-Id", second)
+			if status, body := send(t, ts, r); status != 404 {
+				t.Errorf("%s: got status %d: %s", name, status, body)
+			}
+		}
+	}
+	if served.Load() != 0 || len(o.seen) != 0 {
+		t.Errorf("%d requests were served, and %d forwarded", served.Load(), len(o.seen))
+	}
+}
+
+// What a GET asks for can be asked for again, so that its client hears what is the matter.
+func TestAGetIsSentAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		lives  bool
+		status int
+	}{"to an owner that lives": {true, 200}, "to a dead owner": {false, 404}} {
+		t.Run(name, func(t *testing.T) {
+			a := newForwarder(t, "a")
+			var asked atomic.Int32
+			var ts *httptest.Server
+			ts = serve(t, a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if asked.Add(1) > 1 {
+					return
+				}
+				if !test.lives {
+					ts.Listener.Close()
+				}
+				panic(http.ErrAbortHandler)
+			}), hophttp.WrapOptions{}))
+			b := newForwarder(t, "b", locatedAt(t, ts.URL))
+			other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+			status, body := send(t, other,
+				newRequest(t, "GET", other.URL, a.SealSession("x"), ""))
+			if status != test.status {
+				t.Errorf("got status %d: %s", status, body)
+			}
+		})
+	}
+}
+
+func TestBodiesPassBothWaysOverHTTP2(t *testing.T) {
+	a := newForwarder(t, "a")
+	var major atomic.Int32
+	owner := httptest.NewUnstartedServer(a.Wrap(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			major.Store(int32(r.ProtoMajor))
+			_, _ = io.Copy(w, r.Body)
+		}), hophttp.WrapOptions{}))
+	owner.EnableHTTP2 = true
+	owner.StartTLS()
+	t.Cleanup(owner.Close)
+	b := newForwarder(t, "b", locatedAt(t, owner.URL), func(o *replicas.Options) {
+		o.TLS = &tls.Config{
+			RootCAs: owner.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	})
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	text := strings.Repeat("x", 4<<20)
+	for _, chunked := range []bool{false, true} {
+		r := newRequest(t, "POST", other.URL, a.SealSession("x"), text)
+		if chunked {
+			r.ContentLength = -1
+			r.Trailer = http.Header{"X-Trailer": {"y"}}
+		}
+		if status, body := send(t, other, r); status != 200 || body != text {
+			t.Errorf("chunked %v: got status %d and %d bytes", chunked, status, len(body))
+		}
+	}
+	if major.Load() != 2 {
+		t.Errorf("the replicas speak HTTP/%d", major.Load())
+	}
+}
+
+func TestClientsGetSealedIDs(t *testing.T) {
+	for name, inner := range map[string]string{"short": "an id of an SDK",
+		"as long as may be": strings.Repeat("x", 255), "too long": strings.Repeat("x", 256)} {
+		f := newForwarder(t, "a")
+		h := f.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Mcp-Session-Id", inner)
+			_, _ = io.WriteString(w, "{}")
+		}), hophttp.WrapOptions{})
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+		got := recorder.Header().Get("Mcp-Session-Id")
+		owner, opened := f.FindOwner(got)
+		if sealed := owner == f.Self() && opened == inner; sealed != (len(inner) < 256) ||
+			strings.Contains(got, inner) {
+			t.Errorf("%s: got the id %q", name, got)
+		}
+	}
+}
+
+func TestAnEarlierStartOfAReplicaOwnsNothing(t *testing.T) {
+	first, second := newForwarder(t, "a"), newForwarder(t, "a")
+	ts := serve(t, second.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	status, body := send(t, ts, newRequest(t, "POST", ts.URL, first.SealSession("x"), ping))
+	if status != 404 || !strings.Contains(body, "Session not found") {
+		t.Errorf("got status %d: %s", status, body)
+	}
+}
+
+func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
+	for name, o := range map[string]*replicas.Options{
+		"options": nil, "keys": {Name: "a", Locate: nowhere},
+		"a shared key": {Name: "a", Keys: keys.EphemeralKeyring(), Locate: nowhere},
+		"locate":       {Name: "a", Keys: fleettest.NewKeyring("k1")},
+	} {
+		if f, err := hophttp.New(o); f != nil || err != nil {
+			t.Errorf("without %s: got %v, %v", name, f, err)
+		}
+	}
+	if _, err := hophttp.New(&replicas.Options{Name: "A"}); err == nil {
+		t.Error("a name that is none is accepted")
+	}
+}
+
+func isUnreachable(err error) bool { return errors.Is(err, hophttp.ErrUnreachable) }
+
+// A client that names a header in Connection asks proxies to remove it. What the owner reads
+// decides what it does, so that it reads the same through whichever replica.
+func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
+	var seen atomic.Pointer[http.Header]
+	a := newForwarder(t, "a")
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		header := r.Header.Clone()
+		header.Set("Host", r.Host)
+		seen.Store(&header)
+	}), hophttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	id := a.SealSession("x")
+	for name, value := range map[string]string{
+		"Accept": "application/json", "Authorization": "Bearer x", "Baggage": "x=1",
+		"Content-Type": "application/json", "Cookie": "x=1", "Dpop": "x", "Forwarded": "for=x",
+		"Host": "mcp.example", "Last-Event-Id": "7", "Mcp-Method": "ping", "Mcp-Name": "x",
+		"Mcp-Param-Region": "eu", "Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": "",
+		"Origin": "https://mcp.example", "Traceparent": "x", "User-Agent": "x",
+		"X-Api-Key": "x", "X-Forwarded-For": "192.0.2.1", "X-Forwarded-Host": "mcp.example",
+		"X-Forwarded-Proto": "https", "X-Real-Ip": "192.0.2.1",
+	} {
+		for _, connection := range []string{"", name, strings.ToLower(name) + ", close"} {
+			got := map[*httptest.Server][]string{}
+			for _, ts := range []*httptest.Server{owner, other} {
+				r := newRequest(t, "POST", ts.URL, id, ping)
+				if r.Host = "mcp.example"; value != "" {
+					r.Header.Set(name, value)
+				}
+				if connection != "" {
+					r.Header.Set("Connection", connection)
+				}
+				if status, body := send(t, ts, r); status != 200 {
+					t.Fatalf("%s: got status %d: %s", name, status, body)
+				}
+				got[ts] = (*seen.Load())[name]
+			}
+			if !slices.Equal(got[owner], got[other]) || len(got[other]) != 1 {
+				t.Errorf("%s with Connection %q: the owner reads %q from the client and %q from "+
+					"the other replica", name, connection, got[owner], got[other])
+			}
+		}
+	}
+}
+
+func TestHeadersOfOneConnectionStayThere(t *testing.T) {
+	var seen atomic.Pointer[http.Header]
+	other, id := startPair(t, func(w http.ResponseWriter, r *http.Request) {
+		header := r.Header.Clone()
+		seen.Store(&header)
+		w.Header().Set("Keep-Alive", "x")
+		w.Header().Set("Proxy-Authenticate", "x")
+	})
+	for _, name := range []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te",
+		"Proxy-Authorization", "Proxy-Authenticate", "Upgrade", "Expect"} {
+		r := newRequest(t, "POST", other.URL, id, ping, name,
+			map[string]string{"Te": "trailers", "Expect": "100-continue"}[name])
+		r.Header["User-Agent"] = []string{""} // which says that there is none
+		response, err := other.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != 200 || response.Header.Get("Keep-Alive") != "" ||
+			response.Header.Get("Proxy-Authenticate") != "" {
+			t.Fatalf("%s: got status %d and %v", name, response.StatusCode, response.Header)
+		}
+		for _, absent := range []string{name, "User-Agent"} {
+			if values, ok := (*seen.Load())[absent]; ok {
+				t.Errorf("the owner reads %s: %q", absent, values)
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+//go:build unix
+
+package hophttp_test
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/proctest"
+)
+
+// TestAFrozenOwnerEndsTheRequestsInFlight: the kernel goes on to accept connections and packets
+// for a process that is stopped.
+func TestAFrozenOwnerEndsTheRequestsInFlight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	owner := proctest.Start(t, proctest.Self(t, ownerVariable+"=1"))
+	url, id := owner.Line(), owner.Line()
+	b := newForwarder(t, "b", locatedAt(t, url))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	answers := make(chan answer, 1)
+	go func() {
+		status, body := send(t, other, newRequest(t, "POST", other.URL, id, ping))
+		answers <- answer{status, body}
+	}()
+	if line := owner.Line(); line != "entered" {
+		t.Fatal(line)
+	}
+	if err := owner.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = owner.Cmd.Process.Signal(syscall.SIGCONT) }()
+	began := time.Now()
+	got := awaitAnswer(answers)
+	t.Logf("ended after %v", time.Since(began))
+	if got.status != 502 || !strings.Contains(got.body, "outcome unknown") {
+		t.Errorf("got %d: %s", got.status, got.body)
+	}
+}
+
+type answer struct {
+	status int
+	body   string
+}
+
+// awaitAnswer waits for half a minute, in steps that leaktest does not take for one wait.
+func awaitAnswer(answers <-chan answer) answer {
+	select {
+	case got := <-answers:
+		return got
+	case <-time.After(5 * time.Second):
+		return awaitAnswer(answers)
+	}
+}

@@ -1,0 +1,112 @@
+package hophttp_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server/replicas"
+)
+
+// newForwarder returns a replica with a name and the key of the fleet.
+func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) (
+	f *hophttp.Forwarder) {
+	t.Helper()
+	o := replicas.Options{Name: name, Keys: fleettest.NewKeyring("k1"), Locate: nowhere}
+	for _, c := range change {
+		c(&o)
+	}
+	f, err := hophttp.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.CloseIdle)
+	return f
+}
+
+func nowhere(context.Context, string) (*url.URL, error) {
+	return nil, replicas.ErrUnknown
+}
+
+// locatedAt has all names lead to one URL.
+func locatedAt(t testing.TB, text string) func(*replicas.Options) {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(o *replicas.Options) {
+		o.Locate = func(context.Context, string) (*url.URL, error) { return u, nil }
+	}
+}
+
+func serve(t testing.TB, h http.Handler) *httptest.Server {
+	ts := httptest.NewServer(h)
+	t.Cleanup(ts.Close)
+	return ts
+}
+
+// startPair starts an owner whose sessions next serves, and another replica before it. It
+// returns the other, and the id of a session.
+func startPair(t testing.TB, next http.HandlerFunc) (other *httptest.Server, id string) {
+	t.Helper()
+	a := newForwarder(t, "a")
+	owner := serve(t, a.Wrap(next, hophttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other = serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	return other, a.SealSession("x")
+}
+
+const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+
+// newRequest returns a request for a session. header are names and values.
+func newRequest(t testing.TB, method, url, id, body string, header ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Mcp-Session-Id", id)
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// send sends a request and returns the status and the body of the response.
+func send(t testing.TB, ts *httptest.Server, r *http.Request) (status int, body string) {
+	t.Helper()
+	response, err := ts.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// outcomes is an observer of hops.
+type outcomes struct {
+	mu   sync.Mutex
+	seen []event.ForwardOutcome
+}
+
+func (o *outcomes) Observe(_ context.Context, e event.Event) {
+	if f, ok := e.(event.RequestForwarded); ok {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.seen = append(o.seen, f.Outcome)
+	}
+}

@@ -1,0 +1,220 @@
+package hophttp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+
+	"github.com/rondo-mcp/rondo/server/replicas"
+)
+
+const (
+	// proofUse is how long requests are sent with a proof. The rest of TicketLife is for their
+	// way to the owner.
+	proofUse = 20 * time.Second
+	// proofTimeout is how long the whole exchange with an owner may take.
+	proofTimeout = 3 * time.Second
+	// attemptTimeout is how long a request waits for the exchange: longer only than a
+	// function of the host that ignores its context.
+	attemptTimeout = proofTimeout + time.Second
+	// failureLife is how long a failure to reach an owner answers further requests for
+	// it, so that any number of them costs one attempt per second.
+	failureLife = time.Second
+	// addressLife is how long the address of an owner is used after something came from there.
+	addressLife = time.Minute
+)
+
+// A peer is what a forwarder knows of one owner. The mutex of the forwarder guards it.
+type peer struct {
+	owner   Owner
+	last    *proof        // the last that succeeded, nil: none
+	failed  error         // of the last attempt, nil: requests are sent with last
+	until   time.Time     // until when last or failed count
+	heard   time.Time     // when something came from the owner last
+	attempt chan struct{} // closed when the attempt under way ends; nil: there is none
+}
+
+// A proof is where an owner has proved itself, with the ticket that it gave.
+type proof struct {
+	peer     *peer
+	url      *url.URL
+	ticket   string
+	draining bool
+}
+
+// findProof returns a proof of an owner. Callers share one attempt to get it, and its failure for
+// failureLife. After a failure only the caller that begins the next attempt waits for it:
+// requests for an owner that stays dead do not pile up. The error wraps ErrOwnerGone or
+// ErrUnreachable, or is the cause of the end of ctx.
+func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) {
+	for {
+		f.mu.Lock()
+		p, ok := f.peers.Get(owner)
+		if !ok {
+			p = &peer{owner: owner}
+			f.peers.Put(owner, p)
+		}
+		if time.Now().Before(p.until) || p.attempt != nil && p.failed != nil {
+			defer f.mu.Unlock()
+			return p.last, p.failed
+		}
+		f.beginAttemptLocked(p)
+		attempt := p.attempt
+		f.mu.Unlock()
+		timer := time.NewTimer(attemptTimeout)
+		select {
+		case <-attempt:
+		case <-timer.C:
+			f.failAttempt(p, attempt)
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// failAttempt fails an attempt that does not end, since the function of the host ignores its
+// context, for those who wait and those who come later.
+func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.attempt == attempt && p.failed == nil { // it has not ended just now
+		p.failed = fmt.Errorf("%w: the attempt to locate the replica does not end", ErrUnreachable)
+	}
+}
+
+// beginAttemptLocked begins an attempt to get a proof of p unless one is under way. It has no
+// context of a caller, because others may wait for it.
+func (f *Forwarder) beginAttemptLocked(p *peer) {
+	if p.attempt == nil {
+		p.attempt = make(chan struct{})
+		go f.attemptProof(p)
+	}
+}
+
+// attemptProof gets a proof of p, or notes why there is none.
+func (f *Forwarder) attemptProof(p *peer) {
+	ctx, cancel := context.WithTimeout(context.Background(), proofTimeout)
+	defer cancel()
+	got, err := f.proveOwner(ctx, p)
+	if err != nil && !errors.Is(err, ErrUnreachable) {
+		err = fmt.Errorf("%w: %w", ErrOwnerGone, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.failed, p.until = err, time.Now().Add(failureLife)
+	if err == nil {
+		p.last, p.heard, p.until = got, time.Now(), time.Now().Add(proofUse)
+	}
+	close(p.attempt)
+	p.attempt = nil
+}
+
+// dropProof has the next request get another proof. A failure is remembered for failureLife;
+// nil: there was none.
+func (f *Forwarder) dropProof(used *proof, failed error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := used.peer
+	if p.last != used || p.failed != nil {
+		return // another has come meanwhile, or has not
+	}
+	p.failed, p.until = failed, time.Time{}
+	if failed != nil {
+		p.until = time.Now().Add(failureLife)
+	}
+}
+
+// findURL returns the address of an owner. One that drains may have been taken out of the
+// directory, and so may one that is about to: where it proved itself last is tried then. Nor is
+// the directory asked each time that an owner of requests in flight proves itself.
+func (f *Forwarder) findURL(ctx context.Context, p *peer) (*url.URL, error) {
+	f.mu.Lock()
+	last, recent := p.last, time.Since(p.heard) < addressLife
+	f.mu.Unlock()
+	if last != nil && (last.draining || recent) {
+		return last.url, nil
+	}
+	found, err := f.callLocate(ctx, p.owner.Name)
+	switch {
+	case err == nil:
+		return found, nil
+	case last != nil:
+		return last.url, nil
+	case errors.Is(err, replicas.ErrUnknown):
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: the replica cannot be located: %w", ErrUnreachable, err)
+}
+
+// callLocate calls the function of the host, which may panic.
+func (f *Forwarder) callLocate(ctx context.Context, name string) (u *url.URL, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			u, err = nil, errors.New("the function that locates replicas panicked")
+		}
+	}()
+	u, err = f.locate(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if u == nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the function that locates replicas returned no http or https URL")
+	}
+	return u, nil
+}
+
+// proveOwner asks who is at the address of an owner to prove its start number. Nothing of
+// a client's is sent.
+func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
+	at, err := f.findURL(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	connected, nonce := false, rand.Text()
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected = true },
+	}), http.MethodPost, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header[headerChallenge] = []string{
+		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
+	// The transport sends a challenge again whose connection the owner closes meanwhile, as
+	// an idle one: the owner is not gone. A nil value is not sent.
+	r.Header["Idempotency-Key"] = nil
+	response, err := f.transport.RoundTrip(r)
+	if err != nil {
+		return nil, classifyNoProof(ctx, connected, err)
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // so that the connection can be used again
+	response.Body.Close()
+	fields, ok := f.codec.Open(KindProof, response.Header.Get(headerProof))
+	if !ok || fields[0] != nonce {
+		return nil, fmt.Errorf("who answers at the address of the owner, with status %d, "+
+			"does not prove to be it", response.StatusCode)
+	}
+	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
+}
+
+// classifyNoProof says what it means that an owner was sent a challenge and there is no response.
+func classifyNoProof(ctx context.Context, connected bool, err error) error {
+	timeout, ok := errors.AsType[net.Error](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	switch {
+	case connected && ctx.Err() != nil:
+		return fmt.Errorf("%w: %w: %w", ErrUnreachable, errSilent, err)
+	case ctx.Err() == nil && ok && timeout.Timeout() && !dns:
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return fmt.Errorf("the owner cannot be reached: %w", err)
+}

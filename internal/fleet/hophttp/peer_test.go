@@ -1,0 +1,265 @@
+package hophttp_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
+)
+
+// forwardTo passes a request on to an owner, and returns why there was no response.
+func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) error {
+	r := httptest.NewRequest("POST", "/", strings.NewReader(ping))
+	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping))
+	return e.Err
+}
+
+func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
+	for name, locate := range map[string]func(context.Context){
+		"until its context ends": func(ctx context.Context) { <-ctx.Done() },
+		"ignoring its context":   nil, // replaced below by one that the test ends
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				if locate == nil {
+					locate = func(context.Context) { <-end }
+				}
+				var attempts atomic.Int32
+				f := newForwarder(t, "b", func(o *replicas.Options) {
+					o.Locate = func(ctx context.Context, _ string) (*url.URL, error) {
+						attempts.Add(1)
+						locate(ctx)
+						return nil, errors.New("the directory hangs")
+					}
+				})
+				owner := hophttp.NewOwner("a")
+				began := time.Now()
+				if err := forwardTo(f, owner); !isUnreachable(err) {
+					t.Errorf("the first request: got %v", err)
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("the first request took %v", took)
+				}
+				time.Sleep(time.Second) // in the bubble: another attempt is due
+				var wg sync.WaitGroup
+				wg.Go(func() { _ = forwardTo(f, owner) }) // waits for it
+				synctest.Wait()
+				began = time.Now()
+				for range 10_000 {
+					if err := forwardTo(f, owner); !isUnreachable(err) {
+						t.Fatalf("got %v", err)
+					}
+				}
+				if took := time.Since(began); took != 0 {
+					t.Errorf("later requests waited for %v", took)
+				}
+				if n := attempts.Load(); n > 2 {
+					t.Errorf("%d attempts", n)
+				}
+				close(end)
+				wg.Wait()
+			})
+		})
+	}
+}
+
+func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted atomic.Int32
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			c.Close()
+		}
+	})
+	defer wg.Wait()
+	defer listener.Close()
+	f := newForwarder(t, "b", locatedAt(t, "http://"+listener.Addr().String()))
+	owner := hophttp.NewOwner("a")
+	const requests, workers = 10_000, 50
+	before, began := runtime.NumGoroutine(), time.Now()
+	var next, most atomic.Int32
+	var senders sync.WaitGroup
+	for range workers {
+		senders.Go(func() {
+			for next.Add(1) <= requests {
+				if err := forwardTo(f, owner); !errors.Is(err, hophttp.ErrOwnerGone) {
+					t.Errorf("got %v", err)
+					return
+				}
+				if n := int32(runtime.NumGoroutine()); n > most.Load() {
+					most.Store(n)
+				}
+			}
+		})
+	}
+	senders.Wait()
+	if limit := int32(time.Since(began)/time.Second) + 2; accepted.Load() > limit {
+		t.Errorf("%d connections, want at most %d", accepted.Load(), limit)
+	}
+	// The attempt and the connection of the transport have some of their own.
+	if limit := int32(before + workers + 10); most.Load() > limit {
+		t.Errorf("%d goroutines, want at most %d", most.Load(), limit)
+	}
+}
+
+// An idle connection that the owner closes when a challenge is on its way says nothing of
+// the owner.
+func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
+	first, second := newForwarder(t, "a"), newForwarder(t, "c")
+	var current atomic.Pointer[hophttp.Forwarder]
+	current.Store(first)
+	var closed atomic.Int32
+	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	owner := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := current.Load()
+		if f == second && r.Header.Get("Rondo-Replica-Challenge") != "" && closed.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		f.Wrap(ok, hophttp.WrapOptions{}).ServeHTTP(w, r)
+	}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	status, _ := send(t, other, newRequest(t, "POST", other.URL, first.SealSession("x"), ping))
+	if status != 200 {
+		t.Fatalf("got status %d", status)
+	}
+	current.Store(second) // at the same address: its challenge takes the idle connection
+	status, body := send(t, other,
+		newRequest(t, "POST", other.URL, second.SealSession("x"), ping))
+	if status != 200 || closed.Load() != 2 {
+		t.Errorf("got status %d after %d challenges: %s", status, closed.Load(), body)
+	}
+}
+
+// The clock of a bubble begins in the year 2000, that of the owner outside is right.
+func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
+	var served atomic.Int32
+	a := newForwarder(t, "a")
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served.Add(1)
+		_, _ = w.Write([]byte("done"))
+	}), hophttp.WrapOptions{}))
+	id := a.SealSession("x")
+	real := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		if time.Until(real) < 2*time.Minute {
+			t.Fatal("the clocks do not differ")
+		}
+		b := newForwarder(t, "b", locatedAt(t, owner.URL))
+		defer b.CloseIdle()
+		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
+		for range 2 {
+			recorder := httptest.NewRecorder()
+			h.ServeHTTP(recorder, newRequest(t, "POST", "/", id, ping))
+			if recorder.Code != 200 || recorder.Body.String() != "done" {
+				t.Errorf("got status %d: %s", recorder.Code, recorder.Body)
+			}
+		}
+	})
+	if served.Load() != 2 {
+		t.Errorf("the owner served %d requests", served.Load())
+	}
+}
+
+// A stranger at the address of an owner that has seen one of its proofs shows it again.
+func TestAProofFitsOneChallenge(t *testing.T) {
+	proof := newCodec("k1").Seal(hophttp.KindProof, "nonce", "ticket", "")
+	var hops atomic.Int32
+	stranger := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Rondo-Replica-Hop") != "" {
+			hops.Add(1)
+		}
+		w.Header().Set("Rondo-Replica-Proof", proof)
+	}))
+	f := newForwarder(t, "b", locatedAt(t, stranger.URL))
+	owner := hophttp.NewOwner("a")
+	if err := forwardTo(f, owner); !errors.Is(err, hophttp.ErrOwnerGone) {
+		t.Errorf("got %v", err)
+	}
+	if hops.Load() != 0 {
+		t.Error("the stranger was sent a request")
+	}
+}
+
+// Who has seen the response to another hop cannot answer this one.
+func TestAReplyFitsOneHop(t *testing.T) {
+	a := newForwarder(t, "a")
+	owner := serve(t, a.AnswerChallenges(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Rondo-Replica-Hop") == "" {
+				t.Error("no hop")
+			}
+			w.Header().Set("Rondo-Replica-Reply", newCodec("k1").Seal(hophttp.KindReply,
+				digest("another hop"), hophttp.VerdictTaken))
+		})))
+	f := newForwarder(t, "b", locatedAt(t, owner.URL))
+	if err := forwardTo(f, a.Self()); !errors.Is(err, hophttp.ErrOutcomeUnknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A ticket is used for less time than its owner accepts it, and asked for again only then, or when
+// the owner does not accept it.
+func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newForwarder(t, "a")
+		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		owned := a.Wrap(ok, hophttp.WrapOptions{})
+		var challenges int
+		var delay time.Duration // of hops on their way
+		owner := pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Rondo-Replica-Challenge") != "" {
+				challenges++
+			} else {
+				time.Sleep(delay)
+				delay = 0
+			}
+			owned.ServeHTTP(w, r)
+		}))
+		b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+		b.DialWith(owner.DialContext)
+		defer b.CloseIdle()
+		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
+		for _, test := range []struct {
+			waits, delay time.Duration
+			challenges   int // after the request
+		}{
+			{0, 0, 1}, {19 * time.Second, 0, 1}, {2 * time.Second, 0, 2},
+			// Too late: the owner, which is watched meanwhile, refuses the hop, and the request is
+			// sent again with the last of the tickets that came.
+			{0, 35 * time.Second, 5},
+		} {
+			time.Sleep(test.waits)
+			delay = test.delay
+			recorder := httptest.NewRecorder()
+			h.ServeHTTP(recorder, newRequest(t, "POST", "/", a.SealSession("x"), ping))
+			if recorder.Code != 200 || challenges != test.challenges {
+				t.Errorf("%v: got status %d after %d challenges: %s", test, recorder.Code,
+					challenges, recorder.Body)
+			}
+		}
+	})
+}

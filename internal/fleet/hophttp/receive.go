@@ -1,0 +1,108 @@
+package hophttp
+
+import (
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// TicketLife is how long an owner accepts its ticket, and so how long a hop can be repeated by
+// whoever has read it.
+const TicketLife = 30 * time.Second
+
+// newTicket returns a ticket: the start number of this owner and the time since then. No other
+// replica reads it.
+func (f *Forwarder) newTicket() string {
+	age := uint64(time.Since(f.began))
+	return string(binary.BigEndian.AppendUint64([]byte(f.self.Start), age))
+}
+
+// acceptsTicket reports whether a ticket is this owner's and not older than TicketLife.
+func (f *Forwarder) acceptsTicket(ticket string) bool {
+	issued, ok := strings.CutPrefix(ticket, f.self.Start)
+	if !ok || len(issued) != 8 {
+		return false
+	}
+	age := time.Since(f.began) - time.Duration(binary.BigEndian.Uint64([]byte(issued)))
+	return 0 <= age && age < TicketLife
+}
+
+// AnswerChallenge answers a challenge of another replica. It reports false when r is none.
+// It is called before the caller is authenticated: whoever can seal a challenge has the
+// key, and a proof tells nothing to others.
+func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool {
+	tokens := r.Header[headerChallenge]
+	delete(r.Header, headerChallenge)
+	if len(tokens) != 1 {
+		return false
+	}
+	challenge, ok := f.codec.Open(KindChallenge, tokens[0])
+	if !ok {
+		return false // a client made it up
+	}
+	if (Owner{Name: challenge[0], Start: challenge[1]}) != f.self {
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return true
+	}
+	draining := ""
+	if f.draining.Load() {
+		draining = "1"
+	}
+	w.Header()[headerProof] = []string{
+		f.codec.Seal(KindProof, challenge[2], f.newTicket(), draining)}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// AnswerChallenges returns a handler that answers challenges of other replicas and leaves all
+// else to next. It goes around what would refuse a request without credentials. f may be nil.
+func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
+	if f == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !f.AnswerChallenge(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// A Received is a request that another replica has passed on.
+type Received struct{ body string }
+
+// Receive removes what replicas say to each other from r, and returns what is known of a
+// request that a replica passed on, nil: a client sent it. refused says that it must not be
+// served: the response to that has been sent. RemoteAddr of r becomes that of the client.
+func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received, refused bool) {
+	tokens := r.Header[headerHop]
+	for _, key := range [...]string{headerHop, headerChallenge, headerProof, headerReply} {
+		delete(r.Header, key)
+	}
+	if len(tokens) != 1 {
+		return nil, false
+	}
+	hop, ok := f.codec.Open(KindHop, tokens[0])
+	if !ok {
+		return nil, false // a client made it up: the request is served as one of a client
+	}
+	ticket, session, body, method, remoteAddr := hop[0], hop[1], hop[2], hop[3], hop[4]
+	verdict := VerdictTaken
+	switch ids := r.Header[HeaderSession]; {
+	case len(ids) != 1 || digest(ids[0]) != session || r.Method != method:
+		verdict = VerdictMisdirected
+	case !f.acceptsTicket(ticket):
+		verdict = VerdictStale
+	}
+	w.Header()[headerReply] = []string{f.codec.Seal(KindReply, digest(tokens[0]), verdict)}
+	if verdict != VerdictTaken {
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return nil, true
+	}
+	r.RemoteAddr = remoteAddr
+	return &Received{body}, false
+}
+
+// IsBody reports whether body is the one that the other replica has sent. Receive cannot tell,
+// since the body is read after it.
+func (p *Received) IsBody(body []byte) bool { return digest(body) == p.body }

@@ -1,0 +1,87 @@
+package hophttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// watchInterval is how often an owner proves itself while requests are in flight to it. A
+	// process that is stopped, or behind a network that drops packets, breaks no connection.
+	watchInterval = 10 * time.Second
+	// maxSilence is after which time without a sign of life requests in flight end. Quiet
+	// streams carry a comment before it is over.
+	maxSilence = 30 * time.Second
+)
+
+// errSilent says that nothing came from the address of an owner in time.
+var errSilent = errors.New("the owner does not answer")
+
+// A flight is one request to an owner, and the body of its response. What is read of it is a sign
+// of life of the owner, who is watched until it is closed.
+type flight struct {
+	io.ReadCloser // nil until there is a response
+	forwarder     *Forwarder
+	peer          *peer
+	ctx           context.Context // of the request
+	cut           context.CancelCauseFunc
+	began         time.Time
+	timer         *time.Timer // runs watchOwner
+}
+
+// watchFlight has the owner of a request watched until end or Close is called.
+func (f *Forwarder) watchFlight(ctx context.Context, p *peer) *flight {
+	x := &flight{forwarder: f, peer: p, began: time.Now()}
+	x.ctx, x.cut = context.WithCancelCause(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x.timer = time.AfterFunc(watchInterval, x.watchOwner)
+	return x
+}
+
+func (x *flight) end() {
+	x.cut(nil)
+	x.timer.Stop()
+}
+
+// watchOwner has the owner prove itself if nothing came from it lately, and runs again later. It
+// cuts the request when nothing has come for maxSilence. Only silence does that: who shuts down
+// refuses connections and finishes what it has begun, and connections to the dead break.
+func (x *flight) watchOwner() {
+	f := x.forwarder
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	silence := min(time.Since(x.peer.heard), time.Since(x.began))
+	wait := watchInterval - silence
+	switch {
+	case x.ctx.Err() != nil:
+		return
+	case silence >= maxSilence && errors.Is(x.peer.failed, errSilent):
+		x.cut(fmt.Errorf("%w: %w", ErrOutcomeUnknown, errSilent))
+		return
+	case wait <= 0:
+		f.beginAttemptLocked(x.peer)
+		wait = failureLife
+	}
+	x.timer.Reset(wait)
+}
+
+// Read implements [io.Reader].
+func (x *flight) Read(p []byte) (int, error) {
+	n, err := x.ReadCloser.Read(p)
+	if n > 0 {
+		x.forwarder.mu.Lock()
+		x.peer.heard = time.Now()
+		x.forwarder.mu.Unlock()
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (x *flight) Close() error {
+	defer x.end()
+	return x.ReadCloser.Close()
+}

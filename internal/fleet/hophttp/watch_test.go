@@ -1,0 +1,283 @@
+package hophttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/pipehttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
+)
+
+// A network can be cut: what is sent is lost, and nothing arrives, as where a router drops packets.
+type network struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu      sync.Mutex
+	lost    chan struct{} // closed while the network is cut
+	refuses bool          // connections: nobody listens any more
+}
+
+func newNetwork(owner *pipehttp.Server) *network {
+	return &network{dial: owner.DialContext, lost: make(chan struct{})}
+}
+
+func (n *network) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.lost)
+}
+
+func (n *network) mend() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = make(chan struct{})
+}
+
+func (n *network) refuse() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuses = true
+}
+
+// state returns what is closed when the network is cut, and how to dial.
+func (n *network) state() (lost <-chan struct{}, refuses bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost, n.refuses
+}
+
+func (n *network) isCut() bool {
+	lost, _ := n.state()
+	select {
+	case <-lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// DialContext returns a connection, or fails as the dialer of a forwarder does.
+func (n *network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if _, refuses := n.state(); refuses {
+		return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
+	}
+	if n.isCut() {
+		time.Sleep(2 * time.Second)
+		return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+	}
+	conn, err := n.dial(ctx, network, address)
+	return &lossyConn{Conn: conn, network: n, closed: make(chan struct{})}, err
+}
+
+type lossyConn struct {
+	net.Conn
+	network *network
+	once    sync.Once
+	closed  chan struct{}
+}
+
+func (c *lossyConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	for c.network.isCut() {
+		select {
+		case <-c.closed:
+			return 0, net.ErrClosed
+		case <-time.After(time.Second):
+		}
+	}
+	return n, err
+}
+
+func (c *lossyConn) Write(p []byte) (int, error) {
+	if c.network.isCut() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *lossyConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// A fakeFleet is an owner and another replica, with a network in between.
+type fakeFleet struct {
+	network *network
+	other   *pipehttp.Server
+	id      string
+}
+
+func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
+	a := newForwarder(t, "a")
+	n := newNetwork(pipehttp.Serve(t, a.Wrap(next, hophttp.WrapOptions{})))
+	b := newForwarder(t, "b", locatedAt(t, pipehttp.URL))
+	b.DialWith(n.DialContext)
+	other := pipehttp.Serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
+}
+
+// A sent is what came of a request: its status, and how its body ended.
+type sent struct {
+	status int
+	body   string
+	err    error
+	took   time.Duration
+}
+
+// send sends a request on a connection of its own.
+func (f *fakeFleet) send(t *testing.T, method string) sent {
+	client := f.other.Client()
+	defer time.Sleep(5 * time.Second) // a challenge may be under way, which the bubble waits for
+	defer client.CloseIdleConnections()
+	began := time.Now()
+	response, err := client.Do(newRequest(t, method, pipehttp.URL, f.id, ping))
+	if err != nil {
+		t.Error(err)
+		return sent{}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return sent{response.StatusCode, string(body), err, time.Since(began)}
+}
+
+// A stopped process and a network that drops packets break no connection: the requests that are
+// in flight end all the same, whether their response has begun or not.
+func TestRequestsInFlightEndWhenTheirOwnerIsSilent(t *testing.T) {
+	for _, method := range []string{"POST", "GET"} {
+		for name, begins := range map[string]bool{"before the response": false,
+			"in the middle of the response": true} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fleet := newFakeFleet(t, func(w http.ResponseWriter, r *http.Request) {
+						if begins {
+							w.Header().Set("Content-Type", "text/event-stream")
+							_, _ = io.WriteString(w, ": \n\n")
+							_ = http.NewResponseController(w).Flush()
+						}
+						<-r.Context().Done()
+					})
+					go func() {
+						time.Sleep(time.Minute)
+						fleet.network.cut()
+					}()
+					got := fleet.send(t, method)
+					if limit := time.Minute + 35*time.Second; got.took < time.Minute ||
+						got.took > limit {
+						t.Errorf("took %v, want at most %v", got.took, limit)
+					}
+					t.Logf("ended %v after the owner fell silent", got.took-time.Minute)
+					switch {
+					case begins:
+						if got.status != 200 || got.err == nil {
+							t.Errorf("got %d, %v: looks complete", got.status, got.err)
+						}
+					case got.status != 502 || !strings.Contains(got.body, "outcome unknown"):
+						t.Errorf("got %d: %s", got.status, got.body)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestRequestsInFlightToALivingOwnerAreNotEnded(t *testing.T) {
+	for name, during := range map[string]func(*fakeFleet){
+		"a person thinks": func(*fakeFleet) {},
+		"the owner is busy": func(f *fakeFleet) {
+			f.pause(15 * time.Second)
+			f.pause(15 * time.Second)
+		},
+		"the owner has stopped listening": func(f *fakeFleet) { f.network.refuse() },
+	} {
+		for _, method := range []string{"POST", "GET"} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fleet := newFakeFleet(t, func(w http.ResponseWriter, _ *http.Request) {
+						time.Sleep(time.Hour)
+						_, _ = io.WriteString(w, "answered")
+					})
+					go func() {
+						time.Sleep(time.Minute)
+						during(fleet)
+					}()
+					if got := fleet.send(t, method); got.status != 200 || got.body != "answered" {
+						t.Errorf("got %d: %s after %v", got.status, got.body, got.took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// pause cuts the network for some time, and waits as long again.
+func (f *fakeFleet) pause(d time.Duration) {
+	f.network.cut()
+	time.Sleep(d)
+	f.network.mend()
+	time.Sleep(d)
+}
+
+// An owner that cannot take another connection, and so no challenge, lives as long as something
+// comes from it.
+func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fleet := newFakeFleet(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 10 {
+				_, _ = io.WriteString(w, ": \n\n")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(25 * time.Second)
+			}
+		})
+		dial := fleet.network.dial
+		first := true
+		fleet.network.dial = func(ctx context.Context, network, at string) (net.Conn, error) {
+			if first { // of the challenge, which the request follows on
+				first = false
+				return dial(ctx, network, at)
+			}
+			<-ctx.Done()
+			return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+		}
+		if got := fleet.send(t, "GET"); got.err != nil || strings.Count(got.body, ":") != 10 {
+			t.Errorf("got %q, %v after %v", got.body, got.err, got.took)
+		}
+	})
+}
+
+// ownerVariable tells the test binary to be an owner.
+const ownerVariable = "RONDO_TEST_OWNER"
+
+// serveAsOwner is an owner in a process of its own. It writes its URL and the id of a session, and
+// ends with its standard input.
+func serveAsOwner() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	f, err := hophttp.New(&replicas.Options{Name: "a", Keys: fleettest.NewKeyring("k1"),
+		Locate: nowhere})
+	if err != nil {
+		panic(err)
+	}
+	server := &http.Server{Handler: f.Wrap(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) {
+			fmt.Println("entered")
+			<-r.Context().Done()
+		}), hophttp.WrapOptions{})}
+	fmt.Printf("http://%s\n%s\n", listener.Addr(), f.SealSession("x"))
+	go func() { _ = server.Serve(listener) }()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = server.Close()
+}

@@ -1,0 +1,74 @@
+package sharedguard
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+)
+
+// A reader of the store learns no ids, answers or outcomes. Ids have 128 bits that cannot be
+// guessed. A key is a digest of the id, the fingerprint is digested together with the id, and
+// the key that seals an outcome is derived from the id.
+
+// KeyOf returns the key under which the entry of an id is stored, 64 hexadecimal digits. Each
+// purpose has keys of its own.
+func KeyOf(purpose, id string) string {
+	sum := sha256.Sum256([]byte("rondo " + purpose + " v1\x00" + id))
+	return hex.EncodeToString(sum[:])
+}
+
+// OwnerOf returns the name under which the use of an owner is stored, empty for anonymous
+// callers.
+func OwnerOf(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	return KeyOf("owner", owner)
+}
+
+// bindFingerprint digests a fingerprint together with the id, so that equal answers to two
+// states look different.
+func bindFingerprint(id string, fingerprint [32]byte) [32]byte {
+	b := append([]byte("rondo fingerprint v1\x00"), fingerprint[:]...)
+	return sha256.Sum256(append(b, id...))
+}
+
+// sealOutcome encrypts an outcome and binds it to its claim.
+func sealOutcome(id string, c *Claim, outcome []byte) ([]byte, error) {
+	aead, err := cipherOf(id)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Seal(nil, nil, outcome, boundTo(c.Print[:], c.Holder[:])), nil
+}
+
+func openOutcome(id string, found *Found) ([]byte, error) {
+	aead, err := cipherOf(id)
+	if err != nil {
+		return nil, err
+	}
+	// An empty outcome is recorded, too: it must not become nil.
+	return aead.Open([]byte{}, nil, found.Sealed, boundTo(found.Print, found.Holder))
+}
+
+func boundTo(print, holder []byte) []byte {
+	return append(append([]byte("rondo outcome v1\x00"), print...), holder...)
+}
+
+func cipherOf(id string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, []byte(id), nil, "rondo outcome v1", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// equal compares without telling by its time how much is equal.
+func equal(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

@@ -1,0 +1,183 @@
+//go:build postgres
+
+package sqltest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/roundtrip/store/storetest"
+)
+
+// withTables returns a database with the tables.
+func (c *cluster) withTables(t *testing.T) (db *sql.DB, name string) {
+	t.Helper()
+	name = c.create(t)
+	db = c.connect(t, name)
+	createTables(t, db, sqlstore.PostgreSQL)
+	return db, name
+}
+
+func TestPostgres(t *testing.T) {
+	c := startPostgres(t)
+	fresh := func(t *testing.T) *sql.DB { db, _ := c.withTables(t); return db }
+	opts := contract(sqlstore.PostgreSQL, func(t *testing.T) (*sql.DB, func(*testing.T) *sql.DB) {
+		db, name := c.withTables(t)
+		return db, func(t *testing.T) *sql.DB { return c.connect(t, name) }
+	})
+	t.Run("guard", func(t *testing.T) { storetest.TestGuard(t, opts) })
+	t.Run("states", func(t *testing.T) { storetest.TestStateStore(t, opts) })
+	t.Run("tables", func(t *testing.T) { testTables(t, sqlstore.PostgreSQL, fresh) })
+	t.Run("rows", func(t *testing.T) { testRows(t, sqlstore.PostgreSQL, fresh) })
+	t.Run("settings", func(t *testing.T) { testSettings(t, c) })
+	t.Run("read-only", func(t *testing.T) { testReadOnly(t, fresh(t)) })
+	t.Run("isolation", func(t *testing.T) { testIsolation(t, c) })
+	t.Run("tables made by many", func(t *testing.T) { testCreateOverlapping(t, c) })
+	t.Run("kill", func(t *testing.T) { testKill(t, c) })
+}
+
+// testSettings refuses, at the start, what a crash would empty or what forgets what it confirmed.
+func testSettings(t *testing.T, c *cluster) {
+	for want, statement := range map[string]string{
+		"synchronous_commit": "alter database %s set synchronous_commit = off",
+		"unlogged":           "alter table rondo_claims set unlogged",
+		"unique":             "alter table rondo_claims drop constraint rondo_claims_pkey",
+		"write":              "alter database %s set default_transaction_read_only = on",
+	} {
+		t.Run(want, func(t *testing.T) {
+			db, name := c.withTables(t)
+			if strings.Contains(statement, "%s") {
+				statement = fmt.Sprintf(statement, name)
+			}
+			mustExec(t, db, statement)
+			_, err := sqlstore.New(t.Context(), c.connect(t, name), nil)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an error about %s", err, want)
+			}
+		})
+	}
+}
+
+// testReadOnly: a database that becomes read-only refuses at once, and reads no state as free.
+func testReadOnly(t *testing.T, db *sql.DB) {
+	db.SetMaxOpenConns(1)
+	s := newStore(t, db, sqlstore.Options{})
+	claim, err := s.Claim(t.Context(), "before", "", answers, inAnHour())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, db, "set default_transaction_read_only = on")
+	began := time.Now()
+	for _, id := range []string{"before", "free"} {
+		_, err := s.Claim(t.Context(), id, "", answers, inAnHour())
+		if _, spent := errors.AsType[*store.SpentError](err); err == nil || spent {
+			t.Errorf("%s: got %v, want a refusal", id, err)
+		}
+	}
+	if err := claim.Commit(t.Context(), []byte("outcome")); err == nil {
+		t.Error("a commit is acknowledged")
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("three refusals took %v", took)
+	}
+	mustExec(t, db, "set default_transaction_read_only = off")
+	if _, err := s.Claim(t.Context(), "free", "", answers, inAnHour()); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// testIsolation: what an operator sets as the default isolation changes nothing.
+func testIsolation(t *testing.T, c *cluster) {
+	db, name := c.withTables(t)
+	mustExec(t, db, fmt.Sprintf("alter database %s set default_transaction_isolation = serializable",
+		name))
+	opts := contract(sqlstore.PostgreSQL, func(t *testing.T) (*sql.DB, func(*testing.T) *sql.DB) {
+		mustExec(t, db, "truncate rondo_claims, rondo_usage")
+		return db, func(t *testing.T) *sql.DB { return c.connect(t, name) }
+	})
+	storetest.TestGuard(t, opts)
+}
+
+// testCreateOverlapping has replicas that start together make the tables.
+func testCreateOverlapping(t *testing.T, c *cluster) {
+	name := c.create(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := sqlstore.CreateTables(t.Context(), c.connect(t, name),
+				sqlstore.PostgreSQL); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	newStore(t, c.connect(t, name), sqlstore.Options{})
+}
+
+// testKill kills the server in the middle of its work. Whatever claim it acknowledged is there
+// afterwards; a claim that it did not acknowledge is held by who repeats it at the same store.
+func testKill(t *testing.T, c *cluster) {
+	db, name := c.withTables(t)
+	s := newStore(t, db, sqlstore.Options{Timeout: time.Second})
+	var mu sync.Mutex
+	var claimed, unsure []string
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				id := fmt.Sprint("state ", worker, i)
+				_, err := s.Claim(t.Context(), id, "", answers, inAnHour())
+				mu.Lock()
+				if err == nil {
+					claimed = append(claimed, id)
+				} else {
+					unsure = append(unsure, id)
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	for {
+		mu.Lock()
+		n := len(claimed)
+		mu.Unlock()
+		if n > 200 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.kill()
+	wg.Wait()
+	close(stop)
+	c.restart()
+	other := newStore(t, c.connect(t, name), sqlstore.Options{})
+	for _, id := range claimed {
+		_, err := other.Claim(context.Background(), id, "", answers, inAnHour())
+		if _, spent := errors.AsType[*store.SpentError](err); !spent {
+			t.Errorf("%s was claimed before the crash: %v", id, err)
+		}
+	}
+	for _, id := range unsure {
+		if _, err := s.Claim(t.Context(), id, "", answers, inAnHour()); err != nil {
+			t.Errorf("%s cannot be claimed by who may have claimed it: %v", id, err)
+		}
+	}
+	t.Logf("%d claims before the crash, %d unsure", len(claimed), len(unsure))
+}

@@ -1,0 +1,238 @@
+//go:build postgres
+
+package sqltest_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/rondo-mcp/rondo/internal/debtest"
+	"github.com/rondo-mcp/rondo/internal/proctest"
+)
+
+// patience is how long a database may take to start on a busy machine.
+const patience = 2 * time.Minute
+
+// A cluster is a PostgreSQL of one test, which can be killed and started again.
+type cluster struct {
+	t       *testing.T
+	bin     string // folder of its programs
+	env     string // where they find their libraries
+	dir     string // folder of its data
+	port    int
+	user    *syscall.Credential // who runs it, nil for the user of the test
+	process *proctest.Process
+	next    atomic.Int32 // names databases
+}
+
+// untilInputEnds runs a program until the standard input ends, which is also when the test dies.
+const untilInputEnds = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill -INT $id; wait $id`
+
+// startPostgres starts a cluster that listens on an address of this machine. Its programs come
+// from this machine, or else from Debian's packages, which are unpacked and not installed.
+func startPostgres(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, env: "LC_ALL=C"}
+	c.dir = t.TempDir()
+	c.findPrograms()
+	if os.Getuid() == 0 { // as which PostgreSQL does not run
+		c.becomeNobody()
+	}
+	c.run("initdb", "-D", filepath.Join(c.dir, "data"), "-U", "rondo", "-A", "trust", "-E", "UTF8",
+		"--no-sync")
+	c.start("0")
+	return c
+}
+
+// findPrograms sets where the programs of the server are.
+func (c *cluster) findPrograms() {
+	find := func(root string) bool {
+		found, err := filepath.Glob(filepath.Join(root, "usr/lib/postgresql/*/bin/initdb"))
+		if err != nil || len(found) == 0 {
+			return false
+		}
+		c.bin = filepath.Dir(found[len(found)-1])
+		return true
+	}
+	if find("/") {
+		return
+	}
+	root := debtest.Unpack(c.t, "postgresql", "postgresql")
+	if !find(root) {
+		c.t.Fatalf("the packages in %s have no initdb", root)
+	}
+	c.env = debtest.Libraries(c.t, root)
+}
+
+// becomeNobody has the programs run as another user, who can read them and owns the data. The
+// user's cache directory is closed to others, so what was unpacked there is copied.
+func (c *cluster) becomeNobody() {
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(nobody.Uid)
+	gid, _ := strconv.Atoi(nobody.Gid)
+	c.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	if dir, err := os.MkdirTemp("", "postgres"); err != nil { // t.TempDir lies in closed folders
+		c.t.Fatal(err)
+	} else {
+		c.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		c.dir = dir
+	}
+	if root, _, unpacked := strings.Cut(c.bin, "/usr/lib/postgresql/"); unpacked && root != "" {
+		copied := filepath.Join(c.dir, "root")
+		if out, err := exec.Command("cp", "-a", root, copied).CombinedOutput(); err != nil {
+			c.t.Fatalf("%v: %s", err, out)
+		}
+		c.bin = filepath.Join(copied, strings.TrimPrefix(c.bin, root))
+		c.env = debtest.Libraries(c.t, copied)
+	}
+	if err := filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, uid, gid)
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// command returns a command of the server's programs.
+func (c *cluster) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", c.env)
+	if c.user != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.user}
+	}
+	return cmd
+}
+
+func (c *cluster) run(program string, args ...string) {
+	c.t.Helper()
+	if out, err := c.command(filepath.Join(c.bin, program), args...).CombinedOutput(); err != nil {
+		c.t.Fatalf("%s: %v\n%s", program, err, out)
+	}
+}
+
+// start starts the server, and returns when it answers. A port of "0" is chosen by the system.
+func (c *cluster) start(port string) {
+	c.t.Helper()
+	if port == "0" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.port = l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+	}
+	cmd := c.command("sh", "-c", untilInputEnds, filepath.Join(c.bin, "postgres"),
+		"-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-h", "127.0.0.1",
+		"-c", "unix_socket_directories=", "-c", "logging_collector=off", "-c", "log_min_messages=panic")
+	c.process = proctest.Start(c.t, cmd)
+	c.process.Line()
+	db := c.connect(c.t, "postgres")
+	defer db.Close()
+	for end := time.Now().Add(patience); ; {
+		err := db.PingContext(c.t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("PostgreSQL does not answer within %v: %v", patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// kill kills the server and all its processes at once.
+func (c *cluster) kill() {
+	text, err := os.ReadFile(filepath.Join(c.dir, "data", "postmaster.pid"))
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	task := filepath.Join("/proc", first, "task", first, "children")
+	children, err := os.ReadFile(task)
+	if err != nil {
+		c.t.Error(err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	for _, child := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	c.process.Kill()
+	for _, child := range strings.Fields(string(children)) {
+		for isAlive(child) { // a server does not start beside those of the one before
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// isAlive reports whether a process runs and is no zombie.
+func isAlive(pid string) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
+}
+
+// restart starts a server that was killed on the same data and address.
+func (c *cluster) restart() { c.start("") }
+
+// url returns the address of a database.
+func (c *cluster) url(database string) string { return urlOf(c.port, database) }
+
+func urlOf(port int, database string) string {
+	return fmt.Sprintf("postgres://rondo@127.0.0.1:%d/%s?sslmode=disable", port, database)
+}
+
+func (c *cluster) connect(t *testing.T, database string) *sql.DB {
+	t.Helper()
+	return open(t, c.url(database))
+}
+
+func open(t *testing.T, url string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// create creates a database and returns its name.
+func (c *cluster) create(t *testing.T) string {
+	t.Helper()
+	name := fmt.Sprint("test", c.next.Add(1))
+	db := c.connect(t, "postgres")
+	defer db.Close()
+	if _, err := db.ExecContext(context.Background(), "create database "+name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

@@ -1,0 +1,90 @@
+//go:build redis
+
+package redisstore_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rondo-mcp/rondo/internal/debtest"
+	"github.com/rondo-mcp/rondo/internal/proctest"
+)
+
+// untilInputEnds runs a program until the standard input ends, which is also when the test dies.
+const untilInputEnds = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id; wait $id`
+
+// A redisServer is a server of Debian's package, which listens on a socket of its own.
+type redisServer struct {
+	t       *testing.T
+	root    string // folder of the package
+	dir     string
+	args    []string
+	pid     int
+	process *proctest.Process
+}
+
+// startServer starts a server with arguments of redis-server. Without any it keeps nothing on
+// the disk.
+func startServer(t *testing.T, args ...string) *redisServer {
+	t.Helper()
+	s := &redisServer{t: t, args: args,
+		root: debtest.Unpack(t, "redis", "redis-server", "redis-tools")}
+	dir, err := os.MkdirTemp("", "redis") // the name of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s.dir = dir
+	s.start()
+	return s
+}
+
+func (s *redisServer) socket() string { return filepath.Join(s.dir, "s") }
+
+func (s *redisServer) start() {
+	s.t.Helper()
+	args := append([]string{"-c", untilInputEnds, filepath.Join(s.root, "usr/bin/redis-server"),
+		"--port", "0", "--unixsocket", s.socket(), "--save", "", "--dir", s.dir,
+		"--loglevel", "warning"}, s.args...)
+	cmd := exec.Command("sh", args...)
+	cmd.Env = append(os.Environ(), debtest.Libraries(s.t, s.root))
+	s.process = proctest.Start(s.t, cmd)
+	var err error
+	if s.pid, err = strconv.Atoi(s.process.Line()); err != nil {
+		s.t.Fatal(err)
+	}
+	client := s.connect()
+	const patience = time.Minute
+	for end := time.Now().Add(patience); client.Ping(s.t.Context()).Err() != nil; {
+		if time.Now().After(end) {
+			s.t.Fatalf("Redis does not answer within %v", patience)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// kill kills the server. Start starts it again with what it has on the disk.
+func (s *redisServer) kill() {
+	_ = syscall.Kill(s.pid, syscall.SIGKILL)
+	s.process.Kill()
+}
+
+func (s *redisServer) connect() *redis.Client {
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket(),
+		ContextTimeoutEnabled: true})
+	s.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// startRedis starts a server and returns a client for each call of connect.
+func startRedis(t *testing.T) (connect func() *redis.Client) {
+	t.Helper()
+	return startServer(t).connect
+}

@@ -1,0 +1,224 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rondo-mcp/rondo/internal/owner"
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// Options configure a [Store]. The zero value is good. A negative number is an error.
+type Options struct {
+	// Prefix begins the keys. Replicas of one server have the same, and servers that share a
+	// Redis different ones. It has a part in braces, so that a cluster keeps all keys on one
+	// node. Empty: "rondo:{store}:".
+	Prefix string
+	// Timeout bounds each operation, attempts on several connections included. 0: 5 s.
+	Timeout time.Duration
+	// MaxEntries bounds the claims, and the states, of all principals together. One principal
+	// may have a quarter. Each claim takes about 600 bytes. 0: 500,000.
+	MaxEntries int64
+	// MaxBytes bounds what recorded outcomes take, and what states take, in the same way. An
+	// outcome that has no room is not recorded: its replay learns that the outcome is not
+	// known. 0: 256 MiB.
+	MaxBytes int64
+	// Longest is how long a state can last: RoundTTL of the funnel, or the longest AnswerWithin
+	// if that is more. Claims of states that last longer are refused. For so long after Redis
+	// was found empty, states that may be older than that are refused. 0:
+	// [roundtrip.DefaultRoundTTL].
+	Longest time.Duration
+}
+
+const (
+	defaultPrefix     = "rondo:{store}:"
+	defaultTimeout    = 5 * time.Second
+	defaultMaxEntries = 500_000
+	defaultMaxBytes   = 256 << 20
+	// clockSlack is by how much the time of a claim may pass Longest. The funnel adds two minutes,
+	// and the clocks of two replicas may differ by two more.
+	clockSlack = 4 * time.Minute
+)
+
+// A Store is a [store.Guard] and a [store.StateStore] for a fleet. It may be used concurrently.
+// It starts no goroutines and needs no closing; the client stays the caller's.
+type Store struct {
+	client  redis.UniversalClient
+	opts    Options
+	guard   *sharedguard.Guard
+	local   string // an owner that only the totals bound
+	longest time.Duration
+
+	authenticates atomic.Bool // an owner that is not anonymous was seen
+}
+
+var (
+	_ store.Guard      = (*Store)(nil)
+	_ store.StateStore = (*Store)(nil)
+)
+
+var errNoClient = errors.New("redisstore: there is no client")
+
+// New returns a store that uses client, of a server, of a cluster or with sentinels. It refuses a
+// Redis that may evict what it keeps. The client should have ContextTimeoutEnabled and read from
+// no replicas: see the package comment. ctx ends the call, not the store.
+func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case client == nil:
+		return nil, errNoClient
+	case min(o.Timeout, o.Longest) < 0 || min(o.MaxEntries, o.MaxBytes) < 0:
+		return nil, errors.New("redisstore: options: Timeout, MaxEntries, MaxBytes and Longest " +
+			"must not be negative")
+	}
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.MaxEntries = cmp.Or(o.MaxEntries, defaultMaxEntries)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	o.Longest = cmp.Or(o.Longest, roundtrip.DefaultRoundTTL)
+	if open := strings.IndexByte(o.Prefix, '{'); open < 0 ||
+		strings.IndexByte(o.Prefix[open:], '}') < 2 {
+		return nil, fmt.Errorf("redisstore: options: Prefix %q has no part in braces", o.Prefix)
+	}
+	s := &Store{client: client, opts: o, longest: o.Longest + clockSlack,
+		local: sharedguard.OwnerOf(owner.Digest(protocol.LocalPrincipal()))}
+	s.guard = sharedguard.New("redisstore", (*claims)(s), o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if err := s.checkPolicy(ctx); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
+	}
+	if err := birthScript.Run(ctx, client, s.keys(kindGuard, "")).Err(); err != nil {
+		return nil, fmt.Errorf("redisstore: write: %w", err)
+	}
+	return s, nil
+}
+
+// checkPolicy refuses a server that evicts keys when its memory is full.
+func (s *Store) checkPolicy(ctx context.Context) error {
+	check := func(ctx context.Context, c interface {
+		Info(ctx context.Context, sections ...string) *redis.StringCmd
+	}) error {
+		text, err := c.Info(ctx, "memory").Result()
+		if err != nil {
+			return fmt.Errorf("read the policy: %w", err)
+		}
+		_, policy, _ := strings.Cut(text, "maxmemory_policy:")
+		policy, _, _ = strings.Cut(policy, "\r\n")
+		if policy != "noeviction" {
+			return fmt.Errorf("the maxmemory-policy is %q: Redis could forget a claim; it must be "+
+				"noeviction", policy)
+		}
+		return nil
+	}
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+			return check(ctx, c)
+		})
+	}
+	return check(ctx, s.client)
+}
+
+// The two things that are stored, as a QuotaError names them.
+const (
+	kindGuard = "guard"
+	kindStore = "store"
+)
+
+// keys returns the keys that the scripts use for an entry.
+func (s *Store) keys(kind, key string) []string {
+	p := s.opts.Prefix + kind + ":"
+	return []string{p + key, p + "usage", p + "expiry", s.opts.Prefix + "marker"}
+}
+
+// bounds returns what an owner and all may have, of entries and of bytes.
+func (s *Store) bounds(owner string) []any {
+	if owner != "" && owner != s.local {
+		s.authenticates.Store(true)
+	}
+	of := func(total int64) int64 {
+		switch {
+		case owner != "" && owner != s.local:
+			return quota.ShareOf(total)
+		case owner == "" && s.authenticates.Load():
+			return total - quota.ShareOf(total)
+		}
+		return total
+	}
+	entries, size := s.opts.MaxEntries, s.opts.MaxBytes
+	return []any{of(entries), entries, of(size), size}
+}
+
+// quotaError returns the error for a bound that a script has named.
+func (s *Store) quotaError(kind, owner, bound string) error {
+	if owner == s.local || owner == "" && !s.authenticates.Load() {
+		bound = string(quota.Total)
+	}
+	return &store.QuotaError{Resource: kind, Limit: bound, RetryAfter: time.Minute}
+}
+
+// ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
+// The funnel calls it where callers can; the store learns it from the first one otherwise.
+func (s *Store) ReserveForAuthenticated() { s.authenticates.Store(true) }
+
+// Claim implements [store.Guard]. It returns within [Options].Timeout and ignores the end of ctx
+// once it has begun. When Redis does not answer in time the claim may have been stored all the
+// same. No handler runs then, and a retry with the same answers that arrives at this store holds
+// the claim. At another replica the state is spent: the other mistake would be to use it twice.
+func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
+	until time.Time) (store.Claim, error) {
+	if left := time.Until(until); left > s.longest {
+		return nil, fmt.Errorf("redisstore: claim: the state lasts for another %v, longer than "+
+			"Options.Longest, %v", left.Round(time.Second), s.opts.Longest)
+	}
+	return s.guard.Claim(ctx, id, owner, fingerprint, until)
+}
+
+// Put implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	key, owner := sharedguard.KeyOf("state", id), sharedguard.OwnerOf(owner)
+	args := append([]any{key, owner, state, time.Until(until).Milliseconds(), until.UnixMilli()},
+		s.bounds(owner)...)
+	reply, err := putScript.Run(ctx, s.client, s.keys(kindStore, key), args...).StringSlice()
+	switch {
+	case err != nil:
+	case len(reply) == 2 && reply[0] == "full":
+		err = s.quotaError(kindStore, owner, reply[1])
+	case len(reply) != 1 || reply[0] != "put":
+		err = errors.New("the id is taken")
+	}
+	if err != nil {
+		return fmt.Errorf("redisstore: put: %w", err)
+	}
+	return nil
+}
+
+// Get implements [store.StateStore]. It ends with ctx, and after [Options].Timeout.
+func (s *Store) Get(ctx context.Context, id string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	state, err := s.client.Get(ctx, s.keys(kindStore, sharedguard.KeyOf("state", id))[0]).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, store.ErrStateGone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: get: %w", err)
+	}
+	return state, nil
+}

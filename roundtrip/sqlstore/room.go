@@ -1,0 +1,200 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/owner"
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// A room counts what each owner has in one of the tables, in a row of rondo_usage for each owner
+// and one for all. A row is counted in the transaction that inserts it, and again in that which
+// deletes it, so the count is exact over all replicas.
+type room struct {
+	store    *Store
+	resource string // which a QuotaError names, and the kind of the rows in rondo_usage
+	table    string
+	entries  int64
+	bytes    int64
+	local    string // an owner that only the totals bound
+
+	sweepAt *atomic.Int64 // when to look for expired rows next, in nanoseconds since 1970
+}
+
+// everybody is the owner of the row that counts all. No digest is spelled like that.
+const everybody = "*"
+
+func newRoom(s *Store, resource, table string, entries, size int64) room {
+	return room{
+		store: s, resource: resource, table: table, entries: entries, bytes: size,
+		local:   sharedguard.OwnerOf(owner.Digest(protocol.LocalPrincipal())),
+		sweepAt: new(atomic.Int64),
+	}
+}
+
+// limitOf returns what an owner may have of a total.
+func (r *room) limitOf(owner string, total int64) int64 {
+	switch {
+	case owner == r.local:
+		return total
+	case owner != "":
+		return quota.ShareOf(total)
+	case r.store.authenticates.Load():
+		return total - quota.ShareOf(total)
+	}
+	return total
+}
+
+const takeRoom = `insert into rondo_usage (service, kind, owner, entries, bytes)
+values ($1, $2, $3, $4, $5)
+on conflict (service, kind, owner) do update
+set entries = rondo_usage.entries + excluded.entries, bytes = rondo_usage.bytes + excluded.bytes
+where rondo_usage.entries + excluded.entries <= $6 and rondo_usage.bytes + excluded.bytes <= $7`
+
+// take counts entries and bytes of an owner. Without room it returns a [*store.QuotaError], and
+// the transaction must be rolled back.
+func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size int64) error {
+	if owner != "" && owner != r.local {
+		r.store.authenticates.Store(true)
+	}
+	for _, account := range []struct {
+		owner          string
+		limit          quota.Limit
+		entries, bytes int64
+	}{
+		{owner, quota.Share, r.limitOf(owner, r.entries), r.limitOf(owner, r.bytes)},
+		{everybody, quota.Total, r.entries, r.bytes},
+	} {
+		n := int64(0)
+		if entries <= account.entries && size <= account.bytes {
+			var err error
+			if n, err = r.store.exec(ctx, tx, takeRoom, r.store.service, r.resource, account.owner,
+				entries, size, account.entries, account.bytes); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			if account.owner == "" && !r.store.authenticates.Load() {
+				account.limit = quota.Total
+			}
+			return &store.QuotaError{Resource: r.resource, Limit: string(account.limit),
+				RetryAfter: time.Minute}
+		}
+	}
+	return nil
+}
+
+const (
+	sweepEvery = time.Minute
+	sweepRows  = 500
+)
+
+// withRoom calls do, which stores an entry. If there is no room it deletes expired rows and calls
+// it again. It also deletes expired rows about once a minute: there is no goroutine that does.
+func (r *room) withRoom(ctx context.Context, do func() error) error {
+	err := do()
+	_, full := errors.AsType[*store.QuotaError](err)
+	now, due := time.Now(), r.sweepAt.Load()
+	if !full && (err != nil || now.UnixNano() < due ||
+		!r.sweepAt.CompareAndSwap(due, now.Add(sweepEvery).UnixNano())) {
+		return err
+	}
+	deleted, sweepErr := r.sweep(ctx)
+	if sweepErr != nil {
+		return err // what do has returned counts; the next sweep may succeed
+	}
+	if deleted == sweepRows { // there may be more
+		r.sweepAt.Store(0)
+	}
+	if full && deleted > 0 {
+		return do()
+	}
+	return err
+}
+
+// The rows that have expired by the clock of the database are deleted, some at a time.
+const sweepExpired = `delete from rondo_claims where service = $1 and key in (
+	select key from rondo_claims where service = $2 and expires < {now}
+	order by expires limit 500 {skip locked})
+returning owner, coalesce(length(outcome), 0)`
+
+const sweepStates = `delete from rondo_states where service = $1 and key in (
+	select key from rondo_states where service = $2 and expires < {now}
+	order by expires limit 500 {skip locked})
+returning owner, length(state)`
+
+const (
+	giveRoom = `update rondo_usage set entries = entries - $1, bytes = bytes - $2
+		where service = $3 and kind = $4 and owner = $5`
+	forgetOwner = `delete from rondo_usage
+		where service = $1 and kind = $2 and owner = $3 and entries <= 0`
+)
+
+// use is what some rows of one owner take.
+type use struct{ entries, bytes int64 }
+
+// sweep deletes expired rows and returns how many.
+func (r *room) sweep(ctx context.Context) (deleted int, err error) {
+	s := r.store
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		freed, err := r.deleteExpired(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var all use
+		for _, owner := range slices.Sorted(maps.Keys(freed)) { // the order in which all lock
+			u := freed[owner]
+			all.entries, all.bytes = all.entries+u.entries, all.bytes+u.bytes
+			if err := r.give(ctx, tx, owner, u); err != nil {
+				return err
+			}
+			_, err := s.exec(ctx, tx, forgetOwner, s.service, r.resource, owner)
+			if err != nil {
+				return err
+			}
+		}
+		if deleted = int(all.entries); deleted == 0 {
+			return nil
+		}
+		return r.give(ctx, tx, everybody, all)
+	})
+	return deleted, err
+}
+
+func (r *room) give(ctx context.Context, tx *sql.Tx, owner string, u use) error {
+	_, err := r.store.exec(ctx, tx, giveRoom, u.entries, u.bytes, r.store.service, r.resource, owner)
+	return err
+}
+
+// deleteExpired deletes expired rows and returns what they took, by owner.
+func (r *room) deleteExpired(ctx context.Context, tx *sql.Tx) (map[string]use, error) {
+	s, statement := r.store, sweepExpired
+	if r.table == "rondo_states" {
+		statement = sweepStates
+	}
+	rows, err := tx.QueryContext(ctx, s.dialect.write(statement), s.service, s.service)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	freed := map[string]use{}
+	for rows.Next() {
+		var owner string
+		var size int64
+		if err := rows.Scan(&owner, &size); err != nil {
+			return nil, err
+		}
+		u := freed[owner]
+		freed[owner] = use{u.entries + 1, u.bytes + size}
+	}
+	return freed, rows.Err()
+}

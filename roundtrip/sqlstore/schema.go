@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// schemaVersion is the version of the tables that this package uses. Each claim checks it again.
+const schemaVersion = 1
+
+// schema makes the tables, in the words of write. Times are milliseconds since 1970 by the clock
+// of the database.
+const schema = `create table if not exists rondo_schema (
+	id integer not null primary key check (id = 1),
+	version integer not null
+);
+create table if not exists rondo_claims (
+	service text not null,
+	key text not null,
+	owner text not null,
+	kind integer not null,
+	print {bytes} not null,
+	holder {bytes} not null,
+	lease bigint not null,
+	expires bigint not null,
+	outcome {bytes},
+	primary key (service, key)
+);
+create index if not exists rondo_claims_expires on rondo_claims (service, expires);
+create table if not exists rondo_states (
+	service text not null,
+	key text not null,
+	owner text not null,
+	state {bytes} not null,
+	expires bigint not null,
+	primary key (service, key)
+);
+create index if not exists rondo_states_expires on rondo_states (service, expires);
+create table if not exists rondo_usage (
+	service text not null,
+	kind text not null,
+	owner text not null,
+	entries bigint not null,
+	bytes bigint not null,
+	primary key (service, kind, owner)
+);
+insert into rondo_schema (id, version) values (1, 1) on conflict (id) do nothing;
+`
+
+// Schema returns the statements that make the tables, for a migration of yours. Executed again
+// they change nothing.
+func Schema(d Dialect) string { return d.write(schema) }
+
+// CreateTables executes [Schema] in one transaction. The account needs the right to create
+// tables, which that of the server does not. Calls may overlap, also from several processes.
+func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
+	tx, err := db.BeginTx(ctx, d.isolation())
+	if err != nil {
+		return fmt.Errorf("sqlstore: create tables: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if d == PostgreSQL { // which does not let two create one table at once
+		const lock = "select pg_advisory_xact_lock(7236837100)"
+		if _, err := tx.ExecContext(ctx, lock); err != nil {
+			return fmt.Errorf("sqlstore: create tables: %w", err)
+		}
+	}
+	for _, statement := range strings.SplitAfter(Schema(d), ";\n") {
+		if strings.TrimSpace(statement) == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("sqlstore: create tables: %w", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("sqlstore: create tables: %w", err)
+	}
+	return nil
+}
+
+// errSchema is returned for tables that are not those of this package.
+var errSchema = errors.New("the tables are not those of this release; see sqlstore.Schema")
+
+// keysOf are the keys that the tables must have. What `on conflict` names must be unique, or two
+// could claim one state; without the others the search for expired rows reads every row.
+var keysOf = map[string][]key{
+	"rondo_claims": {{"service,key", true}, {"service,expires", false}},
+	"rondo_states": {{"service,key", true}, {"service,expires", false}},
+	"rondo_usage":  {{"service,kind,owner", true}},
+}
+
+type key struct {
+	columns string
+	unique  bool
+}
+
+// checkTables refuses tables in which a claim could be lost, made twice or never be forgotten.
+func (s *Store) checkTables(ctx context.Context) error {
+	var version int
+	err := s.db.QueryRowContext(ctx, "select version from rondo_schema where id = 1").Scan(&version)
+	if err != nil {
+		return fmt.Errorf("%w: read the version: %w", errSchema, err)
+	}
+	if version != schemaVersion {
+		return fmt.Errorf("%w: version %d, want %d", errSchema, version, schemaVersion)
+	}
+	for table, keys := range keysOf {
+		if err := s.checkKeys(ctx, table, keys); err != nil {
+			return fmt.Errorf("%w: table %s: %w", errSchema, table, err)
+		}
+	}
+	return s.checkDurability(ctx)
+}
+
+// The indexes of a table: their columns in order, and whether they are unique. Those of only
+// some rows do not count, nor those that PostgreSQL has not finished.
+const (
+	postgresIndexes = `select array_to_string(array(
+		select a.attname from unnest(i.indkey) with ordinality as k(n, place)
+		join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.n
+		where k.place <= i.indnkeyatts order by k.place), ','),
+	case when i.indisunique then 1 else 0 end
+	from pg_index i
+	where i.indrelid = to_regclass($1) and i.indisvalid and i.indpred is null
+		and i.indexprs is null`
+	sqliteIndexes = `select (select group_concat(name) from
+		(select name from pragma_index_info(l.name) order by seqno)), l."unique"
+	from pragma_index_list($1) l where l.partial = 0`
+)
+
+func (s *Store) checkKeys(ctx context.Context, table string, keys []key) error {
+	query := sqliteIndexes
+	if s.dialect == PostgreSQL {
+		query = postgresIndexes
+	}
+	rows, err := s.db.QueryContext(ctx, s.dialect.write(query), table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var found []key
+	for rows.Next() {
+		var k key
+		if err := rows.Scan(&k.columns, &k.unique); err != nil {
+			return err
+		}
+		found = append(found, k)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, want := range keys {
+		if !slices.ContainsFunc(found, func(k key) bool {
+			return k.columns == want.columns && (k.unique || !want.unique)
+		}) {
+			return fmt.Errorf("there is no index on (%s), unique: %v", want.columns, want.unique)
+		}
+	}
+	return nil
+}
+
+// checkDurability refuses settings with which a crash of the database forgets claims that it has
+// acknowledged.
+func (s *Store) checkDurability(ctx context.Context) error {
+	if s.dialect != PostgreSQL {
+		var synchronous int
+		err := s.db.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
+		if err == nil && synchronous == 0 {
+			err = errors.New("the pragma synchronous is off: a crash could forget claims")
+		}
+		return err
+	}
+	for _, setting := range []string{"fsync", "synchronous_commit"} {
+		var value string
+		err := s.db.QueryRowContext(ctx, "select current_setting($1)", setting).Scan(&value)
+		if err != nil {
+			return err
+		}
+		if value == "off" {
+			return fmt.Errorf("the setting %s is off: a crash could forget claims", setting)
+		}
+	}
+	var temporary int
+	err := s.db.QueryRowContext(ctx, `select count(*) from pg_class where relpersistence <> 'p'
+		and oid in (to_regclass('rondo_claims'), to_regclass('rondo_states'))`).Scan(&temporary)
+	if err == nil && temporary > 0 {
+		err = errors.New("a table is unlogged or temporary: a crash would empty it")
+	}
+	return err
+}

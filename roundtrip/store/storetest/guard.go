@@ -1,0 +1,197 @@
+package storetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// TestGuard checks a [store.Guard].
+func TestGuard(t *testing.T, o *Options) {
+	o.run(t, "claims", testClaims)
+	o.run(t, "releases", testReleases)
+	o.run(t, "leases", testLeases)
+	o.run(t, "a holder that dies", testDeadHolder)
+	o.run(t, "one winner", testOneWinner)
+	o.run(t, "contexts that have ended", testEndedContexts)
+	o.run(t, "outcomes", testOutcomes)
+	o.run(t, "clocks", testClocks)
+	o.run(t, "bounds", testGuardBounds)
+}
+
+// testClaims follows two claims from replica to replica, one with an outcome and one without.
+func testClaims(t *testing.T, s *Store) {
+	a, b := s.claimant(t), s.claimant(t)
+	first := a.take("id")
+	a.expect("id", running)
+	b.expect("id", running)
+	a.commit(first, "outcome")
+	a.expect("id", recorded("outcome"))
+	b.expect("id", recorded("outcome"))
+	a.commit(first, "another outcome")
+	a.release(first)
+	b.expect("id", recorded("outcome"))
+	if err := first.Renew(t.Context()); err == nil {
+		t.Error("a committed claim is renewed")
+	}
+
+	failed := b.take("failed")
+	b.commit(failed, "")
+	a.expect("failed", unknown)
+	b.release(failed)
+	b.expect("failed", unknown)
+}
+
+// testReleases: a released state can be claimed once more, by the same answers at any replica,
+// and its former holder can do nothing about that claim.
+func testReleases(t *testing.T, s *Store) {
+	a, b := s.claimant(t), s.claimant(t)
+	first := a.take("id")
+	a.release(first)
+	a.release(first)
+	if _, err := b.guard.Claim(t.Context(), "id", alice, others, inAnHour()); answerOf(
+		err) != forked {
+		t.Errorf("other answers claim a released state: %v", err)
+	}
+	if first.Renew(t.Context()) == nil || first.Commit(t.Context(), []byte("late")) == nil {
+		t.Error("a released claim is renewed or committed")
+	}
+	second := b.take("id")
+	a.release(first)
+	a.expect("id", running)
+	if first.Renew(t.Context()) == nil || first.Commit(t.Context(), []byte("late")) == nil {
+		t.Error("a former holder renews or commits the claim of another")
+	}
+	a.expect("id", running)
+	b.commit(second, "outcome")
+	a.expect("id", recorded("outcome"))
+	for range 3 {
+		a.release(b.take("again and again"))
+	}
+	b.take("again and again")
+	a.expect("again and again", running)
+}
+
+// testLeases: the end of a lease changes the answer to others and nothing else.
+func testLeases(t *testing.T, s *Store) {
+	a, b := s.claimant(t), s.claimant(t)
+	renewed, committed, released := a.take("renewed"), a.take("committed"), a.take("released")
+	s.ExpireLeases(t)
+	for _, id := range []string{"renewed", "committed", "released"} {
+		a.expect(id, unknown)
+		b.expect(id, unknown)
+	}
+	if err := renewed.Renew(t.Context()); err != nil {
+		t.Errorf("renewal after the end of the lease: %v", err)
+	}
+	b.expect("renewed", running)
+	a.commit(committed, "late outcome")
+	b.expect("committed", recorded("late outcome"))
+	a.release(released)
+	b.take("released")
+	a.expect("released", running)
+	s.ExpireLeases(t)
+	b.expect("renewed", unknown)
+	b.expect("committed", recorded("late outcome"))
+}
+
+// testDeadHolder abandons a claim together with its guard. The state is spent for ever.
+func testDeadHolder(t *testing.T, s *Store) {
+	s.claimant(t).take("id")
+	s.claimant(t).expect("id", running)
+	for range 2 {
+		s.ExpireLeases(t)
+		for range 2 {
+			s.claimant(t).expect("id", unknown)
+		}
+	}
+}
+
+func testOneWinner(t *testing.T, s *Store) {
+	c := s.claimant(t)
+	for _, id := range []string{"first", "second", "third"} {
+		if won := s.race(t, id); won != 1 {
+			t.Errorf("%d claims of a free state succeeded, want 1", won)
+		}
+		released := id + " released"
+		c.release(c.take(released))
+		if won := s.race(t, released); won != 1 {
+			t.Errorf("%d claims of a released state succeeded, want 1", won)
+		}
+	}
+}
+
+// testEndedContexts: no claim is left behind that nobody holds, and a holder can end its claim
+// when its request has ended.
+func testEndedContexts(t *testing.T, s *Store) {
+	c := s.claimant(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	claim, err := c.guard.Claim(gone, "id", alice, answers, inAnHour())
+	if err != nil {
+		if answerOf(err) == running || answerOf(err) == unknown {
+			t.Fatalf("a free state: %v", err)
+		}
+		claim = c.take("id")
+	}
+	if err := claim.Renew(gone); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	if err := claim.Commit(gone, []byte("outcome")); err != nil {
+		t.Errorf("commit: %v", err)
+	}
+	c.expect("id", recorded("outcome"))
+	released := c.take("released")
+	if err := released.Release(gone); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	c.take("released")
+}
+
+// testOutcomes compares what comes back byte by byte, and that one state has one outcome.
+func testOutcomes(t *testing.T, s *Store) {
+	a, b := s.claimant(t), s.claimant(t)
+	outcomes := map[string]string{"binary": "\x00\xff\n'\"\\", "long": strings.Repeat("long ", 10_000)}
+	for id, outcome := range outcomes {
+		a.commit(a.take(id), outcome)
+	}
+	for id, outcome := range outcomes {
+		b.expect(id, recorded(outcome))
+	}
+}
+
+// testClocks has a caller claim whose clock is behind: by the clock of the store the state has
+// expired already.
+func testClocks(t *testing.T, s *Store) {
+	if s.Skew == 0 {
+		t.Skip("one clock")
+	}
+	for _, until := range []time.Time{time.Now().Add(-s.Skew), time.Now().Add(s.Skew)} {
+		c, id := s.claimant(t), until.String()
+		claim, err := c.guard.Claim(t.Context(), id, alice, answers, until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.claimant(t).expect(id, running)
+		c.commit(claim, "outcome")
+		s.claimant(t).expect(id, recorded("outcome"))
+	}
+}
+
+// testGuardBounds fills a guard. What was claimed before is spent, whether there is room or not.
+func testGuardBounds(t *testing.T, s *Store) {
+	if s.Entries == 0 {
+		t.Skip("no bounds")
+	}
+	c := s.claimant(t)
+	guards, n := []store.Guard{c.guard, s.Guard(t)}, 0
+	s.checkBounds(t, "guard", func(id, owner string) error {
+		n++
+		_, err := guards[n%2].Claim(t.Context(), id, owner, answers, inAnHour())
+		return err
+	})
+	c.expect("alice 0", running)
+}

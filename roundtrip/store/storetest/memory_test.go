@@ -1,0 +1,30 @@
+package storetest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/roundtrip/store/storetest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+const entries = 40
+
+func inMemory() *storetest.Options {
+	return &storetest.Options{Bubble: true, Open: func(*testing.T) *storetest.Store {
+		guard, states := store.NewMemoryGuard(entries), store.NewMemoryStateStore(entries)
+		return &storetest.Store{
+			Guard:        func(*testing.T) store.Guard { return guard },
+			States:       func(*testing.T) store.StateStore { return states },
+			ExpireLeases: func(*testing.T) { time.Sleep(store.Lease) },
+			Entries:      entries,
+		}
+	}}
+}
+
+func TestMemoryGuard(t *testing.T) { storetest.TestGuard(t, inMemory()) }
+
+func TestMemoryStateStore(t *testing.T) { storetest.TestStateStore(t, inMemory()) }

@@ -1,0 +1,78 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// idOf returns an id of a state as the funnel makes them, 64 hexadecimal digits.
+func idOf(name string) string { return fmt.Sprintf("%x%s", name, strings.Repeat("0", 64))[:64] }
+
+// TestStateStore checks a [store.StateStore].
+func TestStateStore(t *testing.T, o *Options) {
+	o.run(t, "states", testStates)
+	o.run(t, "clocks of states", testStateClocks)
+	o.run(t, "bounds of states", testStateBounds)
+}
+
+func testStates(t *testing.T, s *Store) {
+	a, b, ctx := s.States(t), s.States(t), t.Context()
+	want := map[string][]byte{
+		idOf("small"): []byte("\x00\xff'"),
+		idOf("large"): []byte(strings.Repeat("0123456789abcdef", 64<<10)),
+	}
+	for id, state := range want {
+		if _, err := b.Get(ctx, id); !errors.Is(err, store.ErrStateGone) {
+			t.Errorf("get of nothing: %v", err)
+		}
+		given := bytes.Clone(state)
+		if err := a.Put(ctx, id, alice, given, inAnHour()); err != nil {
+			t.Fatalf("put: %v", err)
+		}
+		clear(given) // the store must not keep hold of it
+		if err := b.Put(ctx, id, alice, []byte("another"), inAnHour()); err == nil {
+			t.Error("an id was put twice")
+		}
+	}
+	for id, state := range want {
+		for _, states := range []store.StateStore{a, b, s.States(t)} {
+			if got, err := states.Get(ctx, id); err != nil || !bytes.Equal(got, state) {
+				t.Errorf("got %d bytes, %v, want the %d that were put", len(got), err, len(state))
+			}
+		}
+	}
+}
+
+func testStateClocks(t *testing.T, s *Store) {
+	if s.Skew == 0 {
+		t.Skip("one clock")
+	}
+	id := idOf("past")
+	if err := s.States(t).Put(t.Context(), id, alice, []byte("x"),
+		time.Now().Add(-s.Skew)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.States(t).Get(t.Context(), id); err != nil {
+		t.Errorf("a state of a caller whose clock is behind by %v: %v", s.Skew, err)
+	}
+}
+
+func testStateBounds(t *testing.T, s *Store) {
+	if s.Entries == 0 {
+		t.Skip("no bounds")
+	}
+	states, n := []store.StateStore{s.States(t), s.States(t)}, 0
+	s.checkBounds(t, "store", func(id, owner string) error {
+		n++
+		return states[n%2].Put(t.Context(), idOf(id), owner, []byte("x"), inAnHour())
+	})
+	if _, err := s.States(t).Get(t.Context(), idOf("alice 0")); err != nil {
+		t.Errorf("get from a full store: %v", err)
+	}
+}

@@ -1,0 +1,217 @@
+// Package storetest checks that a [store.Guard] and a [store.StateStore] keep their contracts.
+// It is for the tests of implementations:
+//
+//	func TestGuard(t *testing.T) {
+//		storetest.TestGuard(t, &storetest.Options{Open: func(t *testing.T) *storetest.Store {
+//			db := createDatabase(t)
+//			return &storetest.Store{
+//				Guard:        func(t *testing.T) store.Guard { return open(t, db) },
+//				ExpireLeases: func(t *testing.T) { moveLeases(t, db) },
+//			}
+//		}})
+//	}
+//
+// What only an outage shows is not tested: a network that fails, a database that is full.
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+// Options say how the tests reach an implementation.
+type Options struct {
+	// Open makes an empty store for one test. Required.
+	Open func(t *testing.T) *Store
+	// Bubble runs each test in a bubble of package testing/synctest, where time.Sleep takes no
+	// time. It is for implementations in memory.
+	Bubble bool
+}
+
+// A Store is what the guards, or the state stores, of several replicas share.
+type Store struct {
+	// Guard opens the store as one more replica does. [TestGuard] requires it. An
+	// implementation in memory returns the same guard every time.
+	Guard func(t *testing.T) store.Guard
+	// States does that for [TestStateStore].
+	States func(t *testing.T) store.StateStore
+	// ExpireLeases has the leases of all claims run out, such as by moving them into the past
+	// in the store. [TestGuard] requires it. In a bubble it may sleep for [store.Lease].
+	ExpireLeases func(t *testing.T)
+	// Entries is how many entries all owners together may have, at least 40: one owner may
+	// have a quarter. 0: bounds are not tested.
+	Entries int
+	// Skew is how far the clock of a caller may be behind that of the store without an entry
+	// being forgotten too early. 0: they have one clock.
+	Skew time.Duration
+}
+
+// run runs one test on a store of its own.
+func (o *Options) run(t *testing.T, name string, test func(t *testing.T, s *Store)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		if o.Bubble {
+			synctest.Test(t, func(t *testing.T) { test(t, o.Open(t)) })
+			return
+		}
+		test(t, o.Open(t))
+	})
+}
+
+// The fingerprints of answers, and owners.
+var answers, others = [32]byte{1}, [32]byte{2}
+
+const alice, bob = "digest of alice", "digest of bob"
+
+// An answer is what a guard says to a claim, for messages and comparisons.
+type answer string
+
+const (
+	claimed answer = "claimed"
+	running answer = "spent, running"
+	unknown answer = "spent, outcome unknown"
+	forked  answer = "spent, no more"
+)
+
+// recorded is the answer that hands an outcome out.
+func recorded(outcome string) answer { return answer("spent, outcome " + outcome) }
+
+// answerOf classifies what Claim returned.
+func answerOf(err error) answer {
+	if err == nil {
+		return claimed
+	}
+	spent, ok := errors.AsType[*store.SpentError](err)
+	switch {
+	case !ok:
+		return answer("error: " + err.Error())
+	case spent.Outcome != nil:
+		return recorded(string(spent.Outcome))
+	case spent.Running && !spent.Unknown:
+		return running
+	case spent.Unknown && !spent.Running:
+		return unknown
+	case !spent.Running:
+		return forked
+	}
+	return "spent, running and unknown"
+}
+
+// A claimant claims at one guard.
+type claimant struct {
+	t     *testing.T
+	guard store.Guard
+}
+
+func (s *Store) claimant(t *testing.T) claimant { return claimant{t, s.Guard(t)} }
+
+func inAnHour() time.Time { return time.Now().Add(time.Hour) }
+
+// take claims an id that must be free for these answers.
+func (c claimant) take(id string) store.Claim {
+	c.t.Helper()
+	claim, err := c.guard.Claim(c.t.Context(), id, alice, answers, inAnHour())
+	if err != nil {
+		c.t.Fatalf("claim of %s: %v, want that it is claimed", id, err)
+	}
+	if claim == nil {
+		c.t.Fatalf("claim of %s: no error and no claim", id)
+	}
+	return claim
+}
+
+// expect claims an id that must not be free, with the first answers and with others.
+func (c claimant) expect(id string, want answer) {
+	c.t.Helper()
+	for print, want := range map[[32]byte]answer{answers: want, others: forked} {
+		claim, err := c.guard.Claim(c.t.Context(), id, alice, print, inAnHour())
+		if got := answerOf(err); got != want {
+			c.t.Errorf("claim of %s, other answers %v: got %q, want %q", id, print == others, got, want)
+		}
+		if err != nil && claim != nil {
+			c.t.Errorf("claim of %s: a claim beside an error", id)
+		}
+	}
+}
+
+func (c claimant) commit(claim store.Claim, outcome string) {
+	c.t.Helper()
+	var data []byte
+	if outcome != "" {
+		data = []byte(outcome)
+	}
+	if err := claim.Commit(c.t.Context(), data); err != nil {
+		c.t.Errorf("commit: %v", err)
+	}
+}
+
+func (c claimant) release(claim store.Claim) {
+	c.t.Helper()
+	if err := claim.Release(c.t.Context()); err != nil {
+		c.t.Errorf("release: %v", err)
+	}
+}
+
+// race claims an id many times at once at several guards and returns how many claims succeeded.
+func (s *Store) race(t *testing.T, id string) int {
+	t.Helper()
+	guards := []store.Guard{s.Guard(t), s.Guard(t), s.Guard(t)}
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 48 {
+		wg.Go(func() {
+			_, err := guards[i%len(guards)].Claim(t.Context(), id, alice, answers, inAnHour())
+			switch got := answerOf(err); got {
+			case claimed:
+				won.Add(1)
+			case running:
+			default:
+				t.Errorf("claim %d of %s: got %q, want %q or %q", i, id, got, claimed, running)
+			}
+		})
+	}
+	wg.Wait()
+	return int(won.Load())
+}
+
+// fill has an owner take entries until it is refused. It returns how many it got and the
+// refusal, and fails the test if there is none.
+func fill(t *testing.T, most int, take func(n int) error) (int, *store.QuotaError) {
+	t.Helper()
+	for n := range most + 1 {
+		err := take(n)
+		if full, ok := errors.AsType[*store.QuotaError](err); ok {
+			return n, full
+		}
+		if err != nil {
+			t.Fatalf("entry %d: %v", n, err)
+		}
+	}
+	t.Fatalf("more than %d entries were taken", most)
+	return 0, nil
+}
+
+// checkBounds holds the room of owners against their shares. put stores one more entry.
+func (s *Store) checkBounds(t *testing.T, resource string, put func(id, owner string) error) {
+	t.Helper()
+	got, full := fill(t, s.Entries, func(n int) error { return put(fmt.Sprint("alice ", n), alice) })
+	if got != s.Entries/4 || full.Limit != "principal" || full.Resource != resource {
+		t.Errorf("one owner got %d entries, then %+v; want %d, a quarter", got, full, s.Entries/4)
+	}
+	if err := put("bob", bob); err != nil {
+		t.Errorf("another owner has no room: %v", err)
+	}
+	got, full = fill(t, s.Entries, func(n int) error {
+		return put(fmt.Sprint("others ", n), fmt.Sprint("owner ", n))
+	})
+	if want := s.Entries - s.Entries/4 - 1; got != want || full.Limit != "server" {
+		t.Errorf("others got %d entries, then %+v; want %d", got, full, want)
+	}
+}

@@ -1,0 +1,104 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// Each thing that can happen to a flow from outside has a log entry and a metric of its own.
+func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
+	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
+		Target: "deploy", Flow: "f", Round: 2}
+	for _, c := range []struct {
+		event  event.Event
+		entry  string
+		level  zapcore.Level
+		fields map[string]any
+		metric string
+		labels []string
+	}{
+		{event.CutOff{Where: where, Retriable: true}, "mcp.cut_off", zapcore.InfoLevel,
+			map[string]any{"retriable": true}, "rondo_cut_off_total",
+			[]string{"retriable", "true"}},
+		{event.CutOff{Where: where}, "mcp.cut_off", zapcore.InfoLevel,
+			map[string]any{"retriable": false}, "rondo_cut_off_total",
+			[]string{"retriable", "false"}},
+		{event.StoreFailed{Where: where, Resource: "guard", Operation: "claim",
+			Err: errors.New("no route")}, "mcp.store_failed", zapcore.ErrorLevel,
+			map[string]any{"resource": "guard", "operation": "claim", "error": "no route"},
+			"rondo_store_failures_total", []string{"operation", "claim"}},
+		{event.QuotaExceeded{Where: where, Resource: "meta", Limit: "request"},
+			"mcp.quota_exceeded", zapcore.WarnLevel,
+			map[string]any{"resource": "meta", "limit": "request"},
+			"rondo_quota_refusals_total", []string{"resource", "meta"}},
+		{event.QuestionReworded{Where: where, Key: "pay", Asked: "v1", Version: "v2"},
+			"mcp.question_reworded", zapcore.WarnLevel,
+			map[string]any{"key": "pay", "asked_by": "v1", "app_version": "v2"},
+			"rondo_reworded_questions_total", nil},
+	} {
+		core, logs := observer.New(zapcore.DebugLevel)
+		registry := prometheus.NewPedanticRegistry()
+		metrics, err := middleware.NewMetrics(registry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := middleware.NewLog(zap.New(core), nil)
+		event.Observers(metrics, log).Observe(t.Context(), c.event)
+		if got := value(t, registry, c.metric, c.labels...); got != 1 {
+			t.Errorf("%s%q is %v, want 1", c.metric, c.labels, got)
+		}
+		if logs.Len() != 1 {
+			t.Fatalf("%d entries of %T, want 1", logs.Len(), c.event)
+		}
+		e := logs.All()[0]
+		if e.Message != c.entry {
+			t.Errorf("the entry is %s, want %s", e.Message, c.entry)
+		}
+		wantFields(t, e, c.fields)
+		wantFields(t, e, map[string]any{"target": "deploy", "flow": "f", "round": 2})
+		if e.Level != c.level {
+			t.Errorf("%s is at level %s", c.entry, e.Level)
+		}
+	}
+}
+
+// downGuard cannot be asked.
+type downGuard struct{ store.Guard }
+
+func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (
+	store.Claim, error) {
+	return nil, errors.New("dial db.internal: connection refused")
+}
+
+// A guard that is down is nobody's bug: clients are told to come back, and operators what is down.
+func TestAGuardThatIsDownIsNoBug(t *testing.T) {
+	r := newRigWith(t, roundtrip.Options{Guard: downGuard{store.NewMemoryGuard(0)}})
+	asked := r.call("deploy", "prod")
+	got := r.call("deploy", "prod", answers(`"confirm":{"action":"accept","content":{"ok":true}}`),
+		r.state(asked))
+	wantCode(t, got, protocol.CodeBusy)
+	if strings.Contains(got.Error.Message+string(got.Error.Data), "db.internal") {
+		t.Errorf("the client learns %s %s", got.Error.Message, got.Error.Data)
+	}
+	wantFields(t, r.entry("mcp.store_failed"), map[string]any{"resource": "guard",
+		"operation": "claim", "target": "deploy"})
+	r.wantValue(1, "rondo_store_failures_total", "operation", "claim")
+	r.wantValue(0, "rondo_server_bugs_total")
+	if bugs := r.logs.FilterMessage("mcp.server_bug").Len(); bugs > 0 {
+		t.Errorf("%d entries of bugs", bugs)
+	}
+}
