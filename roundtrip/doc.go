@@ -250,8 +250,8 @@
 //     revision, and one that is a [VisitCompleter] tells it that a visit is finished.
 //   - [PushRequest], [Funnel.NoteFailedPush], [Funnel.WaitWhile] and [WithRoundOf] are for
 //     hosts whose handlers send questions themselves.
-//   - [AskRequest], [AskUnkeyed], [StateOfAnyVersion] and [ReceivedState] let handlers of
-//     another SDK ask and read in its types.
+//   - [AskRequest], [AskUnkeyed] and [StateOfAnyVersion] let handlers of another SDK ask and
+//     read in its types.
 //   - [WatchWaiting], [RequestID] and [RoundOf] are for middleware.
 //
 // # Concurrency and contexts

@@ -27,6 +27,10 @@ var layers = map[string][]string{
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp"),
 	"server/middleware": withRoundtrip("protocol", "server"),
+	"server/middleware/zaplog": withRoundtrip("protocol", "server",
+		"server/middleware"),
+	"server/middleware/prom": withRoundtrip("protocol", "server",
+		"server/middleware"),
 	"client":            {"protocol"},
 	"client/clienthttp": {"protocol", "client"},
 	"client/oauth":      {"protocol", "client", "client/clienthttp"},
@@ -165,11 +169,17 @@ func outside(name string, p pkg) []string {
 	if slices.Contains(p.Imports, "net/http") && !http {
 		found = append(found, "imports net/http: only packages whose names end in http do")
 	}
-	if name == "protocol" || name == "roundtrip" {
-		for _, dep := range p.Deps {
+	for _, dep := range p.Deps {
+		switch name {
+		case "protocol", "roundtrip", "roundtrip/event":
 			if heavy(dep) {
 				found = append(found, "reaches "+dep+
 					": it must run without HTTP, logging and metrics")
+			}
+		case "server", "server/serverhttp", "server/middleware":
+			if isTelemetry(dep) {
+				found = append(found, "reaches "+dep+
+					": its hosts choose their loggers and metrics")
 			}
 		}
 	}
@@ -213,6 +223,7 @@ func TestImportRulesBite(t *testing.T) {
 	good := func() map[string]*pkg {
 		tree := make(map[string]*pkg)
 		for _, name := range append([]string{"internal/jsonx", "internal/wiretest", "elicitation",
+			"server/middleware",
 			"examples/quickstart"}, required...) {
 			tree[name] = &pkg{ImportPath: module + "/" + name}
 		}
@@ -244,6 +255,9 @@ func TestImportRulesBite(t *testing.T) {
 		{"prometheus behind roundtrip",
 			reaches("roundtrip", "github.com/prometheus/client_golang/prometheus"),
 			"roundtrip reaches github.com/prometheus"},
+		{"prometheus behind middleware",
+			reaches("server/middleware", "github.com/prometheus/client_golang/prometheus"),
+			"server/middleware reaches github.com/prometheus"},
 		{"client to server", imports("client", module+"/server"), "client reaches server"},
 		{"server to client, far off", reaches("server/serverhttp", module+"/client/clienthttp"),
 			"server/serverhttp reaches client/clienthttp"},
