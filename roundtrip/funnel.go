@@ -24,7 +24,8 @@ type Funnel struct {
 	stateless statelessRetries
 	waits     waitQuotas
 	anonymous atomic.Bool // the first state that is bound to no caller was reported
-	bugs      targetSet   // whose handlers are known to ask something else in each round
+	leases    leaseRenewer
+	bugs      targetSet // whose handlers are known to ask something else in each round
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are

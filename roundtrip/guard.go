@@ -121,7 +121,7 @@ func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
 // client may have gone, so the context is not cancelled with the call's: the guard must learn
 // that the state is spent.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
-	claim := e.held.letGo()
+	claim := e.letGoOfClaim()
 	if claim == nil {
 		return
 	}
