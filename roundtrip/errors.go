@@ -135,7 +135,7 @@ func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"
 	}
-	if r.held.isHeld() && r.started && !r.giveClaimUp() {
+	if r.held != nil && r.started && !r.giveClaimUp() {
 		what = "start the call again" // the state that came with this request is spent
 	}
 	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // A Funnel is the path that every multi round-trip request takes from its
@@ -109,11 +110,11 @@ type exchange struct {
 	arrived Call // what call points to
 	first   run  // the first run: one piece of memory a request
 
-	runs      int32     // how many runs were opened
-	digested  bool      // arguments is known
-	started   bool      // the handler was started
-	arguments [32]byte  // digest, once it is needed
-	held      heldClaim // the claim with the guard
+	runs      int32       // how many runs were opened
+	digested  bool        // arguments is known
+	started   bool        // the handler was started
+	arguments [32]byte    // digest, once it is needed
+	held      store.Claim // with the guard, nil if there is none
 
 	retriable  bool // the claim is given up although the handler started
 	unrecorded bool // what goes out is no outcome

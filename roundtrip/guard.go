@@ -95,7 +95,7 @@ func refuseCopy() *protocol.Error {
 // error says that nothing is known to have happened. A handler that found scopes lacking says that
 // nothing has: the client comes back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if !e.held.isHeld() || e.unrecorded {
+	if e.held == nil || e.unrecorded {
 		return
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (e *exchange) releaseClaim(ctx context.Context) { e.endClaim(ctx, nil) }
 // client may have gone, so the context is not cancelled with the call's: the guard must learn
 // that the state is spent.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
-	claim := e.letGoOfClaim()
+	claim := e.dropClaim()
 	if claim == nil {
 		return
 	}
@@ -193,7 +193,7 @@ func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result
 // failedByCutOff reports whether the request ended while its state was claimed, and what the
 // handler returned says no more than that.
 func (r *run) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
-	if !r.held.isHeld() || ctx.Err() == nil {
+	if r.held == nil || ctx.Err() == nil {
 		return false
 	}
 	text := ""

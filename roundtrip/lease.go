@@ -19,38 +19,33 @@ const (
 // so that a call that takes less than renewEvery, as nearly all do, pays for no timer of its own.
 type leaseRenewer struct {
 	mu      sync.Mutex
-	holders map[*exchange]struct{}
+	leases  map[*exchange]lease
 	timer   *time.Timer // nil before the first claim
 	ticking bool        // the timer is set
 }
 
-// A heldClaim is the claim of an exchange with the guard, from claimState to endClaim.
-type heldClaim struct {
-	claim store.Claim // nil: none; only the goroutine that serves the call uses it
-
-	// The mutex of the renewer guards the other fields.
-	ctx    context.Context
-	due    time.Time          // when the lease is renewed next
+// A lease is that of a claim that an exchange holds.
+type lease struct {
+	ctx    context.Context // of the call
+	claim  store.Claim
+	due    time.Time          // when it is renewed next
 	cancel context.CancelFunc // of the renewal under way, nil if there is none
 }
 
-// holdClaim keeps the claim renewed until letGoOfClaim.
+// holdClaim keeps the claim renewed until dropClaim.
 func (e *exchange) holdClaim(ctx context.Context, claim store.Claim) {
-	e.held.claim = claim
+	e.held = claim
 	l := &e.funnel.leases
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.held.ctx, e.held.due = ctx, time.Now().Add(renewEvery)
-	if l.holders == nil {
-		l.holders = map[*exchange]struct{}{}
+	if l.timer == nil {
+		l.leases = map[*exchange]lease{}
 		l.timer = time.AfterFunc(renewTick, l.renewDue)
-		l.ticking = true
-	}
-	l.holders[e] = struct{}{}
-	if !l.ticking {
+	} else if !l.ticking {
 		l.timer.Reset(renewTick)
-		l.ticking = true
 	}
+	l.ticking = true
+	l.leases[e] = lease{ctx: ctx, claim: claim, due: time.Now().Add(renewEvery)}
 }
 
 // renewDue begins the renewals that are due. The timer calls it until nothing is held.
@@ -58,49 +53,50 @@ func (l *leaseRenewer) renewDue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	for e := range l.holders {
-		if h := &e.held; !h.due.After(now) && h.cancel == nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), renewEvery)
-			h.due, h.cancel = now.Add(renewEvery), cancel
-			go l.renewClaim(ctx, e, h.claim)
+	for e, held := range l.leases {
+		if held.cancel != nil || held.due.After(now) {
+			continue
 		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(held.ctx), renewEvery)
+		held.due, held.cancel = now.Add(renewEvery), cancel
+		l.leases[e] = held
+		go l.renewClaim(ctx, e, held)
 	}
-	if l.ticking = len(l.holders) > 0; l.ticking {
+	if l.ticking = len(l.leases) > 0; l.ticking {
 		l.timer.Reset(renewTick)
 	}
 }
 
 // renewClaim renews the lease once. A renewal that fails changes nothing for the handler: its
 // outcome counts, lease or not.
-func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, claim store.Claim) {
-	err := claim.Renew(ctx)
+func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, begun lease) {
+	defer begun.cancel()
+	err := begun.claim.Renew(ctx)
 	l.mu.Lock()
-	e.held.cancel()
-	e.held.cancel = nil
-	_, held := l.holders[e] // and with it a reason for the renewal
+	held, ok := l.leases[e] // no more: the renewal has lost its reason
+	if held.cancel = nil; ok {
+		l.leases[e] = held
+	}
 	l.mu.Unlock()
-	if held {
+	if ok {
 		e.observeStore(context.WithoutCancel(ctx), err, resourceGuard, "renew")
 	}
 }
 
-// isHeld reports whether there is a claim. The goroutine that serves the call may ask.
-func (h *heldClaim) isHeld() bool { return h.claim != nil }
-
-// letGoOfClaim ends the renewals and returns the claim, nil if there is none. It does not wait for
+// dropClaim ends the renewals and returns the claim, nil if there is none. It does not wait for
 // a renewal under way, whose guard may hang.
-func (e *exchange) letGoOfClaim() store.Claim {
-	claim := e.held.claim
+func (e *exchange) dropClaim() store.Claim {
+	claim := e.held
 	if claim == nil {
 		return nil
 	}
+	e.held = nil
 	l := &e.funnel.leases
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.held.claim = nil
-	delete(l.holders, e)
-	if e.held.cancel != nil {
-		e.held.cancel()
+	if cancel := l.leases[e].cancel; cancel != nil {
+		cancel()
 	}
+	delete(l.leases, e)
 	return claim
 }

@@ -24,6 +24,7 @@ func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: see database.go", envDatabase, err)
 	}
+	db.SetMaxOpenConns(20) // all replicas together must stay below what the database has
 	if err := sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL); err != nil {
 		return nil, fmt.Errorf("%s: %w", envDatabase, err)
 	}

@@ -28,6 +28,7 @@ func openReplica(ctx context.Context, url string) (store.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.SetMaxOpenConns(20) // three replicas, and PostgreSQL has 100
 	return sqlstore.New(ctx, db, nil)
 }
 

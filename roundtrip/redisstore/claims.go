@@ -15,7 +15,7 @@ import (
 type claims Store
 
 var (
-	errLost = errors.New("Redis has no marker: it has lost what was claimed, or is new; states " +
+	errLost = errors.New("no marker: Redis has lost what was claimed, or is new; states " +
 		"from before are refused as long as they last")
 	errYoung = errors.New("the state may be older than what Redis knows: it was empty not long ago")
 	errReply = errors.New("unexpected reply of a script")

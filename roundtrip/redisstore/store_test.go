@@ -205,7 +205,7 @@ func TestRefusals(t *testing.T) {
 func TestLoading(t *testing.T) {
 	loading := startLoading(t)
 	client := redis.NewClient(&redis.Options{Addr: loading, ContextTimeoutEnabled: true,
-		MaxRetries: -1, DisableIndentity: true})
+		MaxRetries: -1, DisableIdentity: true})
 	defer client.Close()
 	if _, err := redisstore.New(t.Context(), client, &redisstore.Options{
 		Timeout: time.Second}); err == nil || !strings.Contains(err.Error(), "LOADING") {
@@ -214,7 +214,7 @@ func TestLoading(t *testing.T) {
 	server := startServer(t)
 	var address = server.socket()
 	moving := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true, MaxRetries: -1,
-		DisableIndentity: true, PoolSize: 1,
+		DisableIdentity: true, PoolSize: 1,
 		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if strings.HasPrefix(address, "/") {
 				return new(net.Dialer).DialContext(ctx, "unix", address)

@@ -72,5 +72,7 @@
 //
 // Create the tables. The account of the server needs to select, insert, update and delete in
 // rondo_claims, rondo_states and rondo_usage, and to select from rondo_schema. Do not delete rows
-// by hand: rondo_usage counts them. Servers that share a database differ in [Options].Service.
+// by hand: rondo_usage counts them. Bound the connections of each replica (sql.DB.SetMaxOpenConns),
+// so that all together stay below what the database has; a claim waits for one within
+// [Options].Timeout. Servers that share a database differ in [Options].Service.
 package sqlstore
