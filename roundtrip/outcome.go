@@ -125,9 +125,6 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 func (r *run) joinQuestions(f *flow,
 	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
-	if f.stateOnly { // what the author keeps stays
-		d.state, d.hasState = r.state, true
-	}
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil {
 		return d.buildResult(&protocol.InputRequiredResult{}), nil

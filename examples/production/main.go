@@ -5,6 +5,7 @@
 //	export MCP_URL=https://mcp.example.com/mcp        # where clients find it
 //	export MCP_ISSUER=https://login.example.com       # who issues the access tokens
 //	export MCP_DATA=/var/lib/bank                     # a folder that the replicas share
+//	export MCP_DATABASE=postgres://bank@db/bank       # where the replicas note what was used
 //	export RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
 //	export RONDO_REPLICA=a RONDO_REPLICAS=a=http://10.0.0.1:8080/mcp,b=http://10.0.0.2:8080/mcp
 //	go run ./examples/production -http :8080 -admin 127.0.0.1:9090
@@ -77,6 +78,9 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 	if err != nil {
 		return err
 	}
+	if set.shared, err = openShared(ctx, os.Getenv(envDatabase)); err != nil {
+		return err
+	}
 	b := &bank{set.data, set.publicURL()}
 	srv, err := newServer(b, set, logger, prometheus.DefaultRegisterer)
 	if err != nil {
@@ -128,15 +132,15 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 	if err != nil {
 		return nil, err
 	}
+	options := roundtrip.Options{Sealer: set.keys, Guard: store.NewMemoryGuard(0), HideErrors: true}
+	if set.shared != nil {
+		options.Guard, options.StateStore = set.shared, set.shared
+	}
 	srv, err := server.New(&server.Options{
 		Info:       protocol.Implementation{Name: "bank", Title: "Bank", Version: "1.0.0"},
 		Observer:   observer,
 		Middleware: chain,
-		Roundtrip: roundtrip.Options{
-			Sealer:     set.keys,
-			Guard:      store.NewMemoryGuard(0), // of this process alone
-			HideErrors: true,
-		},
+		Roundtrip:  options,
 	})
 	if err != nil {
 		return nil, err

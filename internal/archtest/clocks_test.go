@@ -32,7 +32,7 @@ var notAboutPeople = map[string]string{
 	"clienthttp.MaxRetry":                  "the pause before a broken stream is resumed",
 	"clienthttp.MinRetry":                  "the pause before a broken stream is resumed",
 	"elicitation.Store.Put":                "given by the router",
-	"redisstore.Store.Put":                 "given by the router",
+	"redisstore.QuestionStore.Put":         "given by the router",
 	"elicitation.Options.RetryAfter":       "what a refused upstream is told",
 	"elicitation.Options.SweepInterval":    "a report about hosts",
 	"gosdk.DefaultIdleTimeout":             "the end of a connection that no call uses",

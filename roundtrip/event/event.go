@@ -61,7 +61,7 @@ type InputRequested struct {
 	Questions  []AskedQuestion
 	StateBytes int // as in [Resumed]
 	// RoundsLeft is how many more rounds of questions the flow may have after
-	// this one before it is ended, -1 where rounds are not counted (roundtrip.Unsealed).
+	// this one before it is ended.
 	RoundsLeft int
 }
 

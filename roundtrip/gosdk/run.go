@@ -124,10 +124,16 @@ func (c *call) shadowVersion() protocol.Version {
 func (c *call) requestForHandler(ctx context.Context, session *mcp.ServerSession) mcp.Request {
 	answers, state := restoreReturned(ctx)
 	extra := hideRetry(c.request.GetExtra())
+	if extra != nil && c.takesJSONAlone { // closing the stream would lose the response
+		kept := *extra
+		kept.CloseSSEStream = func(mcp.CloseSSEStreamArgs) {}
+		extra = &kept
+	}
 	switch r := c.request.(type) {
 	case *mcp.CallToolRequest:
 		params := *r.Params
 		params.InputResponses, params.RequestState = answers, state
+		params.Arguments = c.dropNulls(ctx, params.Arguments)
 		return &mcp.CallToolRequest{Session: session, Params: &params, Extra: extra}
 	case *mcp.GetPromptRequest:
 		params := *r.Params
@@ -197,7 +203,7 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 func (c *call) reportBug(ctx context.Context, err error) error {
 	c.adapter.reportEvent(ctx, event.ServerBug{
 		Where: event.Where{Version: c.Version, Method: c.Method, Target: c.Target,
-			Round: roundtrip.Number(ctx)},
+			Round: roundtrip.RoundOf(ctx).Number},
 		Err: err,
 	})
 	return protocol.Errorf(protocol.CodeInternalError, "internal error")

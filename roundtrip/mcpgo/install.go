@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -26,8 +27,7 @@ const DefaultMaxMessageBytes = 4 << 20
 // Options configure an [Adapter]. The zero value is safe: states are sealed with a key of
 // this process, and unmodified handlers run as without the adapter.
 type Options struct {
-	// Options are those of the funnel: keys, limits, the guard, the observer. Unsealed is
-	// not supported. A Sealer with a shared key requires an Audience, such as the name of
+	// Options are those of the funnel: keys, limits, the guard, the observer. A Sealer with a shared key requires an Audience, such as the name of
 	// the service: the adapter cannot read the server's name from mcp-go. Without an
 	// Observer warnings go to the default logger of log/slog, such as why a state was
 	// refused; [event.Discard] turns that off.
@@ -68,8 +68,9 @@ type Adapter struct {
 	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
 	forwarder *hophttp.Forwarder
 	// installed has the servers that have the middleware. It does not keep them alive.
-	installed sync.Map    // weak.Pointer[server.MCPServer] → *sync.Once
-	used      atomic.Bool // a server was installed
+	installed sync.Map            // weak.Pointer[server.MCPServer] → *sync.Once
+	used      atomic.Bool         // a server was installed
+	endpoint  accepthttp.Endpoint // over HTTP
 	reports   reportsTable
 	flushes   flushTable
 	// sessionIDKey is the key of the ids that handlers see in place of mcp-go's empty one.
@@ -93,10 +94,6 @@ func New(opts *Options) (*Adapter, error) {
 	}
 	if a.opts.MaxMessageBytes <= 0 {
 		a.opts.MaxMessageBytes = DefaultMaxMessageBytes
-	}
-	if a.opts.Sealing == roundtrip.Unsealed {
-		return nil, errors.New("mcpgo: Unsealed is not supported: a server that keeps its own state " +
-			"in the clear needs no adapter")
 	}
 	var err error
 	a.forwarder, err = hophttp.New(a.opts.Replicas)

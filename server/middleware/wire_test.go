@@ -142,7 +142,7 @@ func addPayments(srv *server.Server, entered chan<- struct{}) {
 		})
 	server.AddTool(srv, server.Tool{Name: "pay_anyway"},
 		func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
 					nil
 			}
