@@ -98,7 +98,7 @@ func newTill(guard store.Guard, charges string) (http.Handler, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "till", Version: "1.0.0"},
 		Roundtrip: roundtrip.Options{
-			Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Guard: guard,
+			Sealer: ring, RequireSharedKey: true, Guard: guard,
 		},
 	})
 	if err != nil {
