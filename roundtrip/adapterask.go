@@ -145,12 +145,3 @@ func StateOfAnyVersion[T any](ctx context.Context) (T, bool) {
 	}
 	return v, true
 }
-
-// ReceivedState returns the requestState that the client sent, in funnels with
-// Sealing Unsealed. Nothing vouches for it.
-func ReceivedState(ctx context.Context) protocol.RequestState {
-	if r := runFrom(ctx); r != nil && r.funnel.opts.Sealing == Unsealed {
-		return r.received
-	}
-	return protocol.RequestState{}
-}

@@ -29,7 +29,7 @@ func askPlainly(ctx context.Context, message string) (string, error) {
 func asksAll(messages func(round int) []string) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		var answers []string
-		for _, message := range messages(roundtrip.Number(ctx)) {
+		for _, message := range messages(roundtrip.RoundOf(ctx).Number) {
 			answer, err := askPlainly(ctx, message)
 			if err != nil {
 				return nil, err
@@ -198,7 +198,7 @@ func TestGoroutineThatAsksSomethingElse(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, err = askPlainly(ctx, fmt.Sprint("Number ", roundtrip.Number(ctx), "?"))
+			_, err = askPlainly(ctx, fmt.Sprint("Number ", roundtrip.RoundOf(ctx).Number, "?"))
 		}()
 		<-done
 		return nil, err

@@ -127,9 +127,9 @@ func Answer[T any](ctx context.Context, key string) Reply[T] {
 
 // AcceptedContent returns the accepted, schema-valid content of the answer to
 // the form question key. It reports false in every other case; [Answer] tells
-// those apart. Where the host accepts unsolicited answers ([Call].AcceptUnsolicited,
-// Sealing Unsealed) it reports true for those as well, and only [Answer] tells
-// that nothing proves the question was asked.
+// those apart. Where the host accepts unsolicited answers ([Call].AcceptUnsolicited)
+// it reports true for those as well, and only [Answer] tells that nothing proves
+// the question was asked.
 func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 	reply := Answer[T](ctx, key)
 	return reply.Content, reply.Outcome == Accepted

@@ -62,7 +62,7 @@ func TestOutcomes(t *testing.T) {
 			var ok bool
 			c := newClient(t, roundtrip.Options{},
 				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.Number(ctx) == 1 {
+					if roundtrip.RoundOf(ctx).Number == 1 {
 						return ask(roundtrip.Elicit[Confirmation]("k", "Sure?"))
 					}
 					got = roundtrip.Answer[Confirmation](ctx, "k")
@@ -132,9 +132,9 @@ func TestAnswersAccumulate(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		a, b := roundtrip.Answer[Confirmation](ctx, "a"), roundtrip.Answer[Confirmation](ctx, "b")
 		n, _ := roundtrip.State[int](ctx)
-		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.Number(ctx),
+		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.RoundOf(ctx).Number,
 			a.Outcome, a.Round, b.Outcome, b.Round, n))
-		switch roundtrip.Number(ctx) {
+		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"),
 				roundtrip.WithState(7))
@@ -163,7 +163,7 @@ func TestAnswersAccumulate(t *testing.T) {
 // TestUnreadAnswersAreCarried asks two things and reads the second later.
 func TestUnreadAnswersAreCarried(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		switch roundtrip.Number(ctx) {
+		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"),
 				roundtrip.Elicit[Confirmation]("bad", "?"),
@@ -186,7 +186,7 @@ func TestUnreadAnswersAreCarried(t *testing.T) {
 
 func TestAskingAgainDiscards(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) < 3 {
+		if roundtrip.RoundOf(ctx).Number < 3 {
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		}
 		return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String())
@@ -205,7 +205,7 @@ func TestChangedForm(t *testing.T) {
 		Reason string `json:"reason"`
 	}
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?"))
 		}
 		reply := roundtrip.Answer[Confirmation](ctx, "k")
@@ -223,7 +223,7 @@ func TestChangedForm(t *testing.T) {
 // TestKindsDoNotMix reads answers as something else than what was asked.
 func TestKindsDoNotMix(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.ListRoots("roots"))
 		}
 		_, sampled := roundtrip.Sampled(ctx, "form")
@@ -247,7 +247,7 @@ func TestTypesOfOneSchemaAndAnotherRange(t *testing.T) {
 		N float32 `json:"n"`
 	}
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[wide]("n", "?"))
 		}
 		w, n := roundtrip.Answer[wide](ctx, "n"), roundtrip.Answer[narrow](ctx, "n")
@@ -269,12 +269,9 @@ func TestOutsideARound(t *testing.T) {
 	if reply := roundtrip.RawAnswer(ctx, "k"); reply.Outcome != roundtrip.Missing {
 		t.Errorf("RawAnswer = %+v", reply)
 	}
-	if _, ok := roundtrip.State[int](ctx); ok || roundtrip.Number(ctx) != 0 ||
+	if _, ok := roundtrip.State[int](ctx); ok || roundtrip.RoundOf(ctx).Number != 0 ||
 		roundtrip.DroppedAnswers(ctx) != nil {
 		t.Error("there is a round outside a round")
-	}
-	if _, ok := roundtrip.ReceivedState(ctx).Text(); ok {
-		t.Error("there is a state outside a round")
 	}
 	if reply := roundtrip.Answer[map[string]string](ctx, "k"); reply.Outcome != roundtrip.Invalid {
 		t.Errorf("Answer of what is no form = %+v, want Invalid", reply)
@@ -283,7 +280,7 @@ func TestOutsideARound(t *testing.T) {
 
 func TestStateDoesNotDecode(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.WithState(map[string]string{"a": "b"}))
 		}
 		n, isInt := roundtrip.State[int](ctx)

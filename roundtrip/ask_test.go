@@ -144,7 +144,7 @@ func TestAskRequestResults(t *testing.T) {
 		text := ""
 		for _, q := range []protocol.InputRequest{
 			&protocol.ElicitURL{Message: "u", URL: "https://x.example",
-				ElicitationID: fmt.Sprint(roundtrip.Number(ctx))},
+				ElicitationID: fmt.Sprint(roundtrip.RoundOf(ctx).Number)},
 			&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{}},
 			&protocol.ListRoots{},
 		} {
@@ -432,14 +432,6 @@ func TestAskMistakes(t *testing.T) {
 			})
 		}
 	}
-	t.Run("plain", func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{Sealing: roundtrip.Unsealed},
-			func(ctx context.Context) (protocol.Result, error) {
-				_, _ = reasonOf(ctx, "k")
-				return say("deleted")
-			})
-		contains(t, c.bug(), "Unsealed")
-	})
 }
 
 // TestAskAgainstCapabilities: a client that cannot be asked is refused, and the

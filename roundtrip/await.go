@@ -26,19 +26,6 @@ const visitPoll = time.Second
 // errVisitTimeout ends a wait in a session.
 var errVisitTimeout = errors.New("the visit was not finished in time")
 
-// An AwaitOption changes what [Await] does.
-type AwaitOption func(*awaitOptions)
-
-type awaitOptions struct{ stateOnly bool }
-
-// WithoutLink has [Await] ask nothing while a visit is not finished: the client
-// gets a round without questions, as the protocol allows, and comes back at once.
-// Of four clients that were tried two take such a round for the end of the call,
-// so it is for servers that know theirs. In sessions it changes nothing.
-func WithoutLink() AwaitOption {
-	return func(o *awaitOptions) { o.stateOnly = true }
-}
-
 // Await waits until a visit to a URL is finished. key names the question, which
 // the person has accepted; that says no more than that they agreed to go there.
 // In flow style it follows the call that asks:
@@ -84,14 +71,7 @@ func WithoutLink() AwaitOption {
 // get to complete in that run. A key under which something else than a visit was
 // answered is a mistake of the server, which ends the flow with an internal error.
 // Calls may overlap.
-func Await(ctx context.Context, key string, done func(context.Context) (bool, error),
-	opts ...AwaitOption) error {
-	var o awaitOptions
-	for _, opt := range opts {
-		if opt != nil {
-			opt(&o)
-		}
-	}
+func Await(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := runFrom(ctx)
 	if r == nil {
 		return ErrNoRound
@@ -116,7 +96,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 	case finished:
 		return r.finishVisit(ctx, key)
 	}
-	return r.suspendVisit(key, outcome == Accepted, o.stateOnly)
+	return r.suspendVisit(key, outcome == Accepted)
 }
 
 // refusalOf returns the refusal of the question key, nil if there is none.
@@ -269,11 +249,9 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 		return ErrNoRound
 	}
 	r.acted = true // done is not called again after it has said so
-	if r.funnel.opts.Sealing != Unsealed {
-		// The states before share what they hold: grow a copy.
-		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
-			claims.Memo{Key: finishedKey(key), Value: json.RawMessage("true")})
-	}
+	// The states before share what they hold: grow a copy.
+	r.memos = append(r.memos[:len(r.memos):len(r.memos)],
+		claims.Memo{Key: finishedKey(key), Value: json.RawMessage("true")})
 	p := r.exchange
 	r.mu.Unlock()
 	if p.call.Version != protocol.V20251125 {
@@ -289,7 +267,7 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 
 // suspendVisit has the client come back for a visit that is not finished. again
 // says that the person has agreed to it already.
-func (r *run) suspendVisit(key string, again, stateOnly bool) error {
+func (r *run) suspendVisit(key string, again bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -302,17 +280,10 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	}
 	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
-	switch {
-	case stateOnly && again && r.funnel.opts.Sealing == Unsealed:
-		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the " +
-			"Sealing Unsealed"))
-	case stateOnly && again:
-		f.stateOnly = true
-	case i < 0:
+	if i < 0 {
 		return r.notFinishedLocked(key)
-	default:
-		f.pending = append(f.pending, f.visits[i])
 	}
+	f.pending = append(f.pending, f.visits[i])
 	r.ctx.cancelRun(ErrPending)
 	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, key)
@@ -352,12 +323,11 @@ func (r *run) wasAgreedTo(key string) bool {
 	return r.flow != nil && slices.Contains(r.flow.unfinished, unfinishedVisit{key, true})
 }
 
-// showsVisitsOnly reports whether a round shows nothing but visits that the person has agreed to,
-// or nothing at all while they are waited for.
+// showsVisitsOnly reports whether a round shows nothing but visits that the person has agreed to.
 func (r *run) showsVisitsOnly(d *draft) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.flow == nil || len(r.flow.unfinished) == 0 || len(d.questions) == 0 && !r.flow.stateOnly {
+	if r.flow == nil || len(r.flow.unfinished) == 0 || len(d.questions) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(d.questions, func(q Question) bool {

@@ -38,7 +38,6 @@ func BenchmarkDo(b *testing.B) {
 	}{
 		{"leg 1", roundtrip.Options{}, "", handler},
 		{"leg 2", roundtrip.Options{}, `{"action":"accept","content":{"region":"us","reason":"now"}}`, handler},
-		{"leg 1 plain", roundtrip.Options{Sealing: roundtrip.Unsealed}, "", handler},
 		{"one leg", roundtrip.Options{}, "",
 			func(context.Context) (protocol.Result, error) { return done, nil }},
 	} {

@@ -281,7 +281,7 @@ func ExampleFunnel_Do() {
 		if _, ok := roundtrip.AcceptedContent[Consent](ctx, "ok"); !ok {
 			return roundtrip.InputRequired(roundtrip.Elicit[Consent]("ok", "Go ahead?")), nil
 		}
-		return done(fmt.Sprint("went ahead in round ", roundtrip.Number(ctx)))
+		return done(fmt.Sprint("went ahead in round ", roundtrip.RoundOf(ctx).Number))
 	}
 	call := roundtrip.Call{
 		Version:   protocol.V20260728,
@@ -334,7 +334,7 @@ func ExampleKeyringFromEnv() {
 		return
 	}
 	_, err = roundtrip.NewFunnel(
-		&roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
+		&roundtrip.Options{Sealer: ring, RequireSharedKey: true,
 			Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 

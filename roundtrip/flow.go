@@ -35,14 +35,13 @@ type flow struct {
 	pushes   int32 // questions of [PushRequest]
 	answered bool  // a question of the last of them has been answered
 
-	stateOnly  bool          // the client is to come back without being asked anything
 	unkeyed    *unkeyedTable // nil where nothing is asked without a key
 	visits     []Question    // to URLs, asked for in this run
 	unfinished []unfinishedVisit
 }
 
 // asksClient reports whether the run ends with a result that has the client come back.
-func (f *flow) asksClient() bool { return len(f.pending) > 0 || f.stateOnly }
+func (f *flow) asksClient() bool { return len(f.pending) > 0 }
 
 // An ending fixes the outcome of a run before its handler returns.
 type ending struct {
@@ -62,10 +61,6 @@ func (r *run) activeFlowLocked() (*flow, error) {
 	}
 	if r.flow == nil {
 		r.flow = &flow{}
-		if r.funnel.opts.Sealing == Unsealed {
-			return nil, r.failLocked(errors.New("flow style needs sealed state, and the Sealing " +
-				"of the funnel is Unsealed"))
-		}
 	}
 	if r.flow.end != nil {
 		return nil, r.flow.end.err

@@ -149,7 +149,7 @@ func TestContextOfAPendingRound(t *testing.T) {
 					t.Errorf("%s: %v because of %v", name, ctx.Err(), context.Cause(ctx))
 				}
 			}
-			if ctx.Value(key{}) != "v" || roundtrip.Number(after) != 1 {
+			if ctx.Value(key{}) != "v" || roundtrip.RoundOf(after).Number != 1 {
 				t.Error("the values are gone")
 			}
 			cleanup, release := roundtrip.CleanupContext(ctx)
@@ -257,7 +257,7 @@ func TestConcurrentAsks(t *testing.T) {
 		var failed atomic.Int32
 		for i := range n {
 			group.Go(func() {
-				if i%2 == 1 && roundtrip.Number(ctx) == 1 && failed.Load() > 0 {
+				if i%2 == 1 && roundtrip.RoundOf(ctx).Number == 1 && failed.Load() > 0 {
 					<-ctx.Done() // late on purpose
 				}
 				reason, err := reasonOf(ctx, fmt.Sprint("q", i))

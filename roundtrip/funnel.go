@@ -42,7 +42,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if err := opts.checkModes(); err != nil {
 		return nil, err
 	}
-	if opts.Sealer == nil && opts.Sealing != Unsealed {
+	if opts.Sealer == nil {
 		opts.Sealer = keys.EphemeralKeyring()
 	}
 	opts.Observer = event.Observers(opts.Observer)

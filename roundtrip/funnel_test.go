@@ -155,7 +155,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{},
 				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.Number(ctx) == 1 {
+					if roundtrip.RoundOf(ctx).Number == 1 {
 						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 					}
 					return fail(ctx)
@@ -173,7 +173,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 // TestResultChangedAfterwards seals what the client is in fact asked.
 func TestResultChangedAfterwards(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("a", "?"),
 				roundtrip.WithState("kept"))
 			r.InputRequests[0].Key = "b"
@@ -196,7 +196,7 @@ func TestResultChangedAfterwards(t *testing.T) {
 // TestStateSetAfterwards on what InputRequired returned is the author's own.
 func TestStateSetAfterwards(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k", "?"))
 			r.RequestState = protocol.StateText("mine")
 			return r, nil
@@ -304,7 +304,7 @@ func TestOtherMethods(t *testing.T) {
 	c.fails(protocol.CodeHandlerError)
 	// A state or answers that such a request carries are nobody's business.
 	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) != 0 {
+		if roundtrip.RoundOf(ctx).Number != 0 {
 			t.Error("there is a round")
 		}
 		return &protocol.ListToolsResult{}, nil
@@ -324,7 +324,7 @@ func TestRoundsDoNotLeakInwards(t *testing.T) {
 			inner := toolCall()
 			inner.Method = protocol.MethodListTools
 			return c.funnel.Do(ctx, inner, func(ctx context.Context) (protocol.Result, error) {
-				if n := roundtrip.Number(ctx); n != 0 {
+				if n := roundtrip.RoundOf(ctx).Number; n != 0 {
 					t.Errorf("the inner request is in round %d of the outer one", n)
 				}
 				return &protocol.ListToolsResult{}, nil
@@ -466,7 +466,7 @@ func TestHandBuilt(t *testing.T) {
 		Meta:         protocol.Meta(`{"a":1}`),
 	}
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return upstream, nil
 		}
 		state, _ := roundtrip.State[string](ctx)
@@ -686,7 +686,7 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 3 {
+			if roundtrip.RoundOf(ctx).Number == 3 {
 				return say("done")
 			}
 			asks := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k",

@@ -39,16 +39,7 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 	if err := d.firstError(); err != nil {
 		return err
 	}
-	_, plain := d.plain.Text()
-	if plain && p.funnel.opts.Sealing != Unsealed {
-		return fmt.Errorf("input required: plain state needs a funnel whose Sealing is Unsealed; use " +
-			"WithState")
-	}
-	if d.hasState && p.funnel.opts.Sealing == Unsealed {
-		return fmt.Errorf("input required: WithState needs sealing; a funnel whose Sealing " +
-			"is Unsealed takes PlainState")
-	}
-	if len(d.questions) == 0 && !d.hasState && !plain {
+	if len(d.questions) == 0 && !d.hasState {
 		return fmt.Errorf("input required: at least one question or WithState is needed")
 	}
 	if len(d.questions) > 0 {
@@ -65,7 +56,7 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 // matchesResult reports whether questions and state are still those of the draft:
 // an author may have changed the result after building it.
 func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
-	return d != nil && asks.RequestState == d.plain &&
+	return d != nil && asks.RequestState == protocol.RequestState{} &&
 		slices.EqualFunc(d.questions, asks.InputRequests,
 			func(q Question, r protocol.KeyedRequest) bool {
 				return q.key == r.Key && q.request == r.Request
@@ -110,11 +101,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 	}
 	d := &draft{}
 	if text, present := asks.RequestState.Text(); present {
-		if p.funnel.opts.Sealing == Unsealed {
-			d.plain = asks.RequestState
-		} else {
-			WithState(text).addTo(d)
-		}
+		WithState(text).addTo(d)
 	}
 	for _, r := range asks.InputRequests {
 		q := Question{key: r.Key, request: r.Request}

@@ -40,7 +40,7 @@ func TestStateGrowth(t *testing.T) {
 // each kind. What cannot be used is dropped, and the handler told so.
 func TestAnswerGrowth(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("form", "?"),
 				roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
 				roundtrip.ListRoots("roots"))

@@ -135,7 +135,7 @@ func TestWithoutAGuard(t *testing.T) {
 func TestGuardOrderOfAnswers(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("a", "?"),
 					roundtrip.Elicit[Confirmation]("b", "?"))
 			}
@@ -155,7 +155,7 @@ func TestGuardOneWinner(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		runs.Add(1)
@@ -256,7 +256,7 @@ func TestGuardCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, roundtrip.Options{Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			cancel() // the client goes
@@ -294,7 +294,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 				guard := &fakeGuard{renew: c.fails}
 				client := newClient(t, roundtrip.Options{Guard: guard},
 					func(ctx context.Context) (protocol.Result, error) {
-						if roundtrip.Number(ctx) == 1 {
+						if roundtrip.RoundOf(ctx).Number == 1 {
 							return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 						}
 						time.Sleep(c.takes - time.Second)
@@ -326,7 +326,7 @@ func TestCopiesOfALongRun(t *testing.T) {
 		var c *client
 		c = newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
+				if roundtrip.RoundOf(ctx).Number == 1 {
 					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 				}
 				call := c.call
@@ -385,7 +385,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
 				func(ctx context.Context) (protocol.Result, error) {
-					if roundtrip.Number(ctx) == 1 {
+					if roundtrip.RoundOf(ctx).Number == 1 {
 						return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 					}
 					return fail()
@@ -415,7 +415,7 @@ func TestGuardRelease(t *testing.T) {
 		})
 		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom},
 			func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
+				if roundtrip.RoundOf(ctx).Number == 1 {
 					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 				}
 				panic("handler")
@@ -469,7 +469,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		entered <- true
@@ -538,7 +538,7 @@ func TestCopiesOfALegThatHasExpired(t *testing.T) {
 		leave := make(chan bool)
 		opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), RoundTTL: time.Minute}
 		c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			<-leave

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Item goes into [InputRequired]: a [Question], [WithState] or [PlainState].
+// An Item goes into [InputRequired]: a [Question] or [WithState].
 type Item interface{ addTo(*draft) }
 
 // draft is what an author says beyond the wire. It is attached to the result on
@@ -18,7 +18,6 @@ type draft struct {
 	questions []Question
 	state     []byte
 	hasState  bool
-	plain     protocol.RequestState
 	err       error
 }
 
@@ -63,7 +62,7 @@ func (d *draft) buildResult(r *protocol.InputRequiredResult) *protocol.InputRequ
 
 // fillResult sets the questions and the state of r to those of the draft.
 func (d *draft) fillResult(r *protocol.InputRequiredResult) {
-	r.RequestState = d.plain
+	r.RequestState = protocol.RequestState{}
 	switch n := len(d.questions); {
 	case n == 0:
 		r.InputRequests = nil
@@ -94,13 +93,6 @@ func WithState(v any) Item {
 		}
 		d.state, d.hasState = data, true
 	})
-}
-
-// PlainState sets requestState to text byte for byte. It is for funnels with
-// Sealing Unsealed only, and then all that sealing proves is missing: treat
-// what comes back as an attacker's.
-func PlainState(text string) Item {
-	return itemFunc(func(d *draft) { d.plain = protocol.StateText(text) })
 }
 
 // expiresIn returns the shortest limit that a question sets, or else byDefault.

@@ -37,7 +37,7 @@ func payGuard(ctx context.Context) (protocol.Result, error) {
 }
 
 func payUnread(ctx context.Context) (protocol.Result, error) {
-	if roundtrip.Number(ctx) < 3 {
+	if roundtrip.RoundOf(ctx).Number < 3 {
 		return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
 	}
 	return payGuard(ctx)
@@ -271,7 +271,7 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 				t.Errorf("reply %+v", reply)
 			}
 		}
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		return say("done")

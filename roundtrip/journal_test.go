@@ -159,7 +159,7 @@ func TestVisitsThatChange(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{},
 				func(ctx context.Context) (protocol.Result, error) {
-					err := tc.ask(ctx, roundtrip.Number(ctx))
+					err := tc.ask(ctx, roundtrip.RoundOf(ctx).Number)
 					return say(fmt.Sprint("went on: ", err)) // which ends nothing well
 				})
 			for range 2 {
@@ -199,7 +199,7 @@ func TestReworded(t *testing.T) {
 // TestRewordedIsNoOtherKind: kinds without a form are told apart all the same.
 func TestRewordedIsNoOtherKind(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			_, err := roundtrip.AskRoots(ctx, "k", roundtrip.Reworded())
 			return nil, err
 		}
@@ -378,7 +378,7 @@ func TestMixedStyles(t *testing.T) {
 	})
 	t.Run("read in the other style", func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(whyNow.Elicit("why ?"))
 			}
 			asked, err := whyNow.Ask(ctx, "in other words")
@@ -574,7 +574,7 @@ func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
 					return nil, err
 				}
 				done := func(context.Context) (bool, error) { return true, nil }
-				if err := roundtrip.Await(ctx, "login", done, nil); err != nil {
+				if err := roundtrip.Await(ctx, "login", done); err != nil {
 					return nil, err
 				}
 				return say(why.Reason)

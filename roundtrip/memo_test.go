@@ -64,7 +64,7 @@ func TestMemoFails(t *testing.T) {
 		if _, err := roundtrip.Memo(ctx, "m", fn); err != nil && err.Error() != "not today" {
 			t.Errorf("got %v", err)
 		}
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			if _, err := roundtrip.Memo(ctx, "m", fn); err != nil {
 				return nil, err
 			}
@@ -82,7 +82,7 @@ func TestMemoFails(t *testing.T) {
 // TestMemoOfAnotherType ends the flow and names the key.
 func TestMemoOfAnotherType(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			_, _ = roundtrip.Memo(ctx, "m",
 				func(context.Context) (string, error) { return "text", nil })
 			_, err := reasonOf(ctx, "a")
@@ -102,7 +102,7 @@ func TestMemoWaits(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, asked := reasonOf(ctx, fmt.Sprint("q", roundtrip.Number(ctx)))
+		_, asked := reasonOf(ctx, fmt.Sprint("q", roundtrip.RoundOf(ctx).Number))
 		m, err := roundtrip.Memo(ctx, "late", func(context.Context) (int, error) {
 			t.Error("runs in a round that asks")
 			return 1, nil

@@ -134,7 +134,7 @@ func TestAnsweredTellsTheWait(t *testing.T) {
 func TestIgnoredDecline(t *testing.T) {
 	deletes := func(look func(context.Context)) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
 			look(ctx)
@@ -159,13 +159,13 @@ func TestIgnoredDecline(t *testing.T) {
 			deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }),
 			true},
 		{"a failure", declined, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
 			return nil, errors.New("stopped")
 		}, false},
 		{"looked at a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
-			switch roundtrip.Number(ctx) {
+			switch roundtrip.RoundOf(ctx).Number {
 			case 1:
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			case 2:
@@ -176,7 +176,7 @@ func TestIgnoredDecline(t *testing.T) {
 			return say("left alone")
 		}, false},
 		{"ignored a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
-			switch roundtrip.Number(ctx) {
+			switch roundtrip.RoundOf(ctx).Number {
 			case 1:
 				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			case 2:

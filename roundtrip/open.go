@@ -29,12 +29,6 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	if !present {
 		return r, nil, nil
 	}
-	if e.funnel.opts.Sealing == Unsealed {
-		if len(text) > e.funnel.opts.MaxStateBytes {
-			return nil, nil, e.reportRejection(ctx, &rejection{reason: event.ReasonTooLong})
-		}
-		return r, nil, nil
-	}
 	plaintext, err := e.unsealState(ctx, text)
 	if err != nil {
 		if _, refused := errors.AsType[*rejection](err); refused {
@@ -60,8 +54,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 
 // openLocalState opens the next run of a call of a legacy revision: it verifies
 // what the last run encoded, with the same checks as for a state that a client
-// carried. Nobody else can have it, so the guard is not asked. In a funnel with
-// Sealing Unsealed the state is the author's own text and says nothing.
+// carried. Nobody else can have it, so the guard is not asked.
 func (e *exchange) openLocalState(
 	ctx context.Context, pushed *pushedAnswers, state protocol.RequestState,
 ) (*run, error) {

@@ -15,8 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
-	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // frozen sends a state that must be refused for reason, and checks that the
@@ -136,7 +134,7 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 func TestStateOverTheCap(t *testing.T) {
 	c := newClient(t, roundtrip.Options{MaxStateBytes: 2000},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("essay", "?"),
 					roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
 			}
@@ -160,7 +158,7 @@ func TestStateOverTheCap(t *testing.T) {
 func TestVisitsCarryNoContent(t *testing.T) {
 	c := newClient(t, roundtrip.Options{MaxStateBytes: 1000},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"),
 					roundtrip.Elicit[Confirmation]("form", "?"))
 			}
@@ -175,7 +173,7 @@ func TestVisitsCarryNoContent(t *testing.T) {
 // timed asks once, with the limits given, and then completes.
 func timed(limits ...time.Duration) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
-		if roundtrip.Number(ctx) > 1 {
+		if roundtrip.RoundOf(ctx).Number > 1 {
 			return say("in time")
 		}
 		var items []roundtrip.Item
@@ -247,7 +245,7 @@ func TestRestartExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1")},
 			func(ctx context.Context) (protocol.Result, error) {
-				if n := roundtrip.Number(ctx); n != 1 {
+				if n := roundtrip.RoundOf(ctx).Number; n != 1 {
 					return say(fmt.Sprint("round ", n))
 				}
 				if dropped := fmt.Sprint(roundtrip.DroppedAnswers(ctx)); dropped != "[]" &&
@@ -343,61 +341,6 @@ func TestForeignSealer(t *testing.T) {
 	frozen(t, c, event.ReasonSealer)
 	if r := one[event.StateRejected](t, c.events); !errors.Is(r.Err, down) {
 		t.Errorf("the observer is told %v, want what the sealer said", r.Err)
-	}
-}
-
-// TestPlain passes the author's own string through, byte for byte.
-func TestPlain(t *testing.T) {
-	const text = "  {\"n\":1}\r\n é "
-	c := newClient(t, roundtrip.Options{Sealing: roundtrip.Unsealed, MaxStateBytes: 100},
-		func(ctx context.Context) (protocol.Result, error) {
-			state, present := roundtrip.ReceivedState(ctx).Text()
-			reply := roundtrip.Answer[Confirmation](ctx, "k")
-			if !present {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.PlainState(text))
-			}
-			return say(fmt.Sprintf("%q %v %v %d", state, reply.Outcome, reply.Unsolicited,
-				roundtrip.Number(ctx)))
-		})
-	asked := c.ask("k")
-	if got, _ := asked.RequestState.Text(); got != text {
-		t.Errorf("state %q, want %q", got, text)
-	}
-	if got, want := c.answer("k", accepted).done(), fmt.Sprintf("%q accepted true 1",
-		text); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	c.call.State = protocol.StateText("")
-	if got, want := c.answer("k", accepted).done(), `"" accepted true 1`; got != want {
-		t.Errorf("got %q, want %q: empty is not absent", got, want)
-	}
-	c.call.State = protocol.StateText(strings.Repeat("x", 101))
-	frozen(t, c, event.ReasonTooLong)
-}
-
-func TestPlainMistakes(t *testing.T) {
-	handler := func(items ...roundtrip.Item) roundtrip.Handler {
-		return func(context.Context) (protocol.Result, error) { return ask(items...) }
-	}
-	plain := roundtrip.Options{Sealing: roundtrip.Unsealed, MaxStateBytes: 100}
-	contains(t, newClient(t, plain, handler(roundtrip.WithState(1))).bug(), "PlainState")
-	contains(t, newClient(t, plain, handler(roundtrip.PlainState(strings.Repeat("x", 101)))).bug(),
-		"over the limit of 100")
-	contains(t, newClient(t, plain,
-		handler(roundtrip.PlainState("\xff"), roundtrip.ListRoots("r"))).bug(), "UTF-8")
-	contains(t, newClient(t, plain, handler()).bug(), "at least one")
-	contains(t, newClient(t, roundtrip.Options{}, handler(roundtrip.PlainState("x"))).bug(),
-		"WithState")
-	newClient(t, plain, handler(roundtrip.PlainState(""))).ask()
-	newClient(t, plain, handler(roundtrip.ListRoots("r"))).ask("r")
-	for name, opts := range map[string]roundtrip.Options{
-		"sealer": {Sealing: roundtrip.Unsealed, Sealer: keys.EphemeralKeyring()},
-		"guard":  {Sealing: roundtrip.Unsealed, Guard: store.NewMemoryGuard(0)},
-		"store":  {Sealing: roundtrip.Unsealed, StateStore: store.NewMemoryStateStore(0)},
-	} {
-		if _, err := roundtrip.NewFunnel(&opts); err == nil {
-			t.Errorf("a plain funnel takes a %s", name)
-		}
 	}
 }
 

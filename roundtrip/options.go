@@ -36,9 +36,9 @@ type Options struct {
 	// this process has, so that states die with it and other replicas refuse
 	// them. Calls of legacy revisions keep theirs and do not ask for a seal.
 	Sealer keys.Sealer
-	// Sealing says which keys may seal states, or that none does. Zero:
-	// SealWithAnyKey.
-	Sealing Sealing
+	// RequireSharedKey is for fleets: [NewFunnel] refuses an ephemeral key, whose states the
+	// other replicas could not open.
+	RequireSharedKey bool
 	// Audience names the service that states are for. States sealed for one
 	// audience are refused by another. Replicas must share it, and no other
 	// service that has the key may: it is required beside a Sealer whose key is
@@ -136,22 +136,6 @@ type Options struct {
 	AllowURL func(*url.URL) error
 }
 
-// A Sealing says which keys may seal the states that clients carry.
-type Sealing int
-
-const (
-	// SealWithAnyKey seals with Options.Sealer, or with a random key that only this
-	// process has if that is nil.
-	SealWithAnyKey Sealing = iota
-	// SealWithSharedKey is SealWithAnyKey for fleets: [NewFunnel] refuses an ephemeral
-	// key, whose states the other replicas could not open.
-	SealWithSharedKey
-	// Unsealed seals nothing: handlers set requestState themselves with [PlainState],
-	// and all that comes back is unverified. Answers are accepted unsolicited, nothing
-	// accumulates and no round is counted. It excludes Sealer, Guard and StateStore.
-	Unsealed
-)
-
 // A LegacyMode says how a call of a legacy revision asks its client. Clients of these
 // revisions do not call again with answers: a question is pushed while the call runs.
 type LegacyMode int
@@ -172,12 +156,8 @@ const (
 // checkModes reports modes that do not exist, or that contradict other options.
 func (o *Options) checkModes() error {
 	switch {
-	case o.Sealing < SealWithAnyKey || o.Sealing > Unsealed:
-		return fmt.Errorf("funnel: unknown Sealing %d", o.Sealing)
 	case o.Legacy < LegacyPush || o.Legacy > LegacyRefuse:
 		return fmt.Errorf("funnel: unknown Legacy %d", o.Legacy)
-	case o.Sealing == Unsealed && (o.Sealer != nil || o.Guard != nil || o.StateStore != nil):
-		return errors.New("funnel: Unsealed excludes Sealer, Guard and StateStore")
 	}
 	return nil
 }
@@ -188,9 +168,7 @@ func (o *Options) checkModes() error {
 func (o *Options) checkKey() error {
 	ephemeral := isEphemeral(o.Sealer)
 	switch {
-	case o.Sealing == Unsealed:
-		return nil
-	case ephemeral && o.Sealing == SealWithSharedKey:
+	case ephemeral && o.RequireSharedKey:
 		return errors.New("funnel: a shared key is required; set Sealer, for example with " +
 			"KeyringFromEnv")
 	case ephemeral:

@@ -125,9 +125,6 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
 func (r *run) joinQuestions(f *flow,
 	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
-	if f.stateOnly { // what the author keeps stays
-		d.state, d.hasState = r.state, true
-	}
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil {
 		return d.buildResult(&protocol.InputRequiredResult{}), nil
@@ -431,6 +428,7 @@ func (r *run) reportFailure(ctx context.Context, err error) string {
 	}
 	if !r.funnel.silent {
 		e.Text = r.maskSecrets(text)
+		e.Abandoned = ctx.Err() != nil && errors.Is(err, context.Canceled)
 		r.observe(ctx, e)
 	}
 	if r.funnel.opts.HideErrors {

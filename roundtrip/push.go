@@ -35,7 +35,7 @@ const statePause = 250 * time.Millisecond
 func (r *run) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
-	if int(r.runs) > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
+	if int(r.runs) > r.funnel.opts.MaxRounds { // a flow that starts over counts anew
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}

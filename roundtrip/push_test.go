@@ -28,7 +28,7 @@ func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
 			t.Run(string(v)+" "+method, func(t *testing.T) {
 				c, h := newLegacy(t, v, roundtrip.Options{},
 					func(ctx context.Context) (protocol.Result, error) {
-						n := roundtrip.Number(ctx)
+						n := roundtrip.RoundOf(ctx).Number
 						if n > 3 {
 							for i := 1; i < n; i++ {
 								if got, ok := roundtrip.AcceptedContent[Confirmation](ctx,
@@ -397,8 +397,6 @@ func TestLegacyRoundCap(t *testing.T) {
 	}{
 		{"default", roundtrip.Options{}, 8},
 		{"two", roundtrip.Options{MaxRounds: 2}, 2},
-		{"unsealed", roundtrip.Options{Sealing: roundtrip.Unsealed}, 8},
-		{"unsealed, three", roundtrip.Options{Sealing: roundtrip.Unsealed, MaxRounds: 3}, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 0
@@ -416,21 +414,6 @@ func TestLegacyRoundCap(t *testing.T) {
 	}
 }
 
-// TestLegacyPlain reads its answers and its own state.
-func TestLegacyPlain(t *testing.T) {
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealing: roundtrip.Unsealed},
-		func(ctx context.Context) (protocol.Result, error) {
-			if text, ok := roundtrip.ReceivedState(ctx).Text(); ok {
-				reply := roundtrip.Answer[Confirmation](ctx, "confirm")
-				return say(text + " " + reply.Content.Reason)
-			}
-			return ask(roundtrip.Elicit[Confirmation]("confirm", "?"), roundtrip.PlainState("mine"))
-		})
-	if got := c.done(); got != "mine now" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestLegacyStateStays: the state of a call does not leave it, so nothing seals
 // it; that of a Sealer which is far away would cost a round trip each time. All
 // else is as if the client had carried it.
@@ -441,7 +424,7 @@ func TestLegacyStateStays(t *testing.T) {
 	}
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused},
 		func(ctx context.Context) (protocol.Result, error) {
-			n := roundtrip.Number(ctx)
+			n := roundtrip.RoundOf(ctx).Number
 			if kept, _ := roundtrip.State[int](ctx); kept != n-1 {
 				t.Errorf("round %d has the state of round %d", n, kept)
 			}
@@ -466,7 +449,7 @@ func TestLegacyStateStays(t *testing.T) {
 func TestLegacyStateIsLimited(t *testing.T) {
 	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
 		return func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("q", "?"),
 					roundtrip.WithState(strings.Repeat("x", bytes)))
 			}
@@ -533,7 +516,7 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 				first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
 				second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
 				third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
-				rounds = append(rounds, fmt.Sprint(roundtrip.Number(ctx), " ", first, " ", second,
+				rounds = append(rounds, fmt.Sprint(roundtrip.RoundOf(ctx).Number, " ", first, " ", second,
 					" ",
 					third))
 				switch {
@@ -611,7 +594,7 @@ func TestLegacyGuard(t *testing.T) {
 	guard := &countingGuard{Guard: store.NewMemoryGuard(0)}
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
-			switch n := roundtrip.Number(ctx); n {
+			switch n := roundtrip.RoundOf(ctx).Number; n {
 			case 1, 2:
 				return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
 			case 3:
@@ -869,7 +852,7 @@ func TestLegacyErrorCodes(t *testing.T) {
 func TestLegacyPanics(t *testing.T) {
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{},
 		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.Number(ctx) == 2 {
+			if roundtrip.RoundOf(ctx).Number == 2 {
 				panic("second round")
 			}
 			return ask(roundtrip.ListRoots("r"))

@@ -7,28 +7,36 @@ import (
 
 // A Round says which run of a handler this is.
 type Round struct {
-	// Flow names the flow: 32 hexadecimal digits, the same in all its rounds, on every
-	// replica, and in events ([event.Where]). Clients do not learn it.
-	Flow string
-	// Number is 1 for the original request, 2 for its first retry, and so on.
+	// Number is 1 for the original request, 2 for its first retry, and so on; 0 outside of a
+	// round.
 	Number int
+
+	run *run
 }
 
-// RoundOf returns the round that ctx belongs to; ok is false outside of one. It is for
+// RoundOf returns the round that ctx belongs to, the zero Round outside of one. It is for
 // middleware between the funnel and the handler, which runs in every round: a rate limit,
 // a quota or a metric of calls counts those with Number 1, and an audit groups its entries by
-// Flow. Middleware outside of the funnel runs before the state of a retry is verified, and
-// cannot know the round.
+// [Round.Flow]. Middleware outside of the funnel runs before the state of a retry is verified,
+// and cannot know the round.
 //
 // On a connection of an older revision the rounds of a flow are within one request. A
 // handler of flow style runs once there, with Number 1, however much it asks.
-func RoundOf(ctx context.Context) (round Round, ok bool) {
-	r := runFrom(ctx)
-	if r == nil {
-		return Round{}, false
+func RoundOf(ctx context.Context) Round {
+	if r := runFrom(ctx); r != nil {
+		return Round{Number: r.number, run: r}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	id := r.flowIDLocked()
-	return Round{Flow: hex.EncodeToString(id[:]), Number: r.number}, true
+	return Round{}
+}
+
+// Flow names the flow: 32 hexadecimal digits, the same in all its rounds, on every replica, and
+// in events ([event.Where]). Clients do not learn it. It is empty outside of a round.
+func (r Round) Flow() string {
+	if r.run == nil {
+		return ""
+	}
+	r.run.mu.Lock()
+	defer r.run.mu.Unlock()
+	id := r.run.flowIDLocked()
+	return hex.EncodeToString(id[:])
 }

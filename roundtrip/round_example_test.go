@@ -16,7 +16,7 @@ func ExampleRoundOf() {
 	allowed, started := 1, 0
 	withLimit := func(next roundtrip.Handler) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
-			round, _ := roundtrip.RoundOf(ctx)
+			round := roundtrip.RoundOf(ctx)
 			if round.Number == 1 { // the answers to a call that was let in are free
 				if allowed == 0 {
 					return nil, protocol.Errorf(-1, "too many calls")
@@ -30,8 +30,8 @@ func ExampleRoundOf() {
 	withAudit := func(next roundtrip.Handler) roundtrip.Handler {
 		flows := map[string]int{} // an entry for each flow, not for each round
 		return func(ctx context.Context) (protocol.Result, error) {
-			round, _ := roundtrip.RoundOf(ctx)
-			flows[round.Flow]++
+			round := roundtrip.RoundOf(ctx)
+			flows[round.Flow()]++
 			result, err := next(ctx)
 			fmt.Printf("round %d, %d call(s) started, %d flow(s) audited\n", round.Number,
 				started, len(flows))

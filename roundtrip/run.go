@@ -77,15 +77,6 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Number returns which round of a flow the handler is serving: 1 for the
-// original request, 2 for its first retry, and so on. It is 0 outside a round.
-func Number(ctx context.Context) int {
-	if r := runFrom(ctx); r != nil {
-		return r.number
-	}
-	return 0
-}
-
 // RequestID implements [requestid.Named].
 func (r *run) RequestID() string { return r.where.Request }
 

@@ -36,12 +36,6 @@ func (r *run) askReturned(ctx context.Context,
 		return nil, err
 	}
 	requests = r.explainUnfinished(r.explainRepeats(requests))
-	if r.funnel.opts.Sealing == Unsealed {
-		if err := r.checkPlainState(d); err != nil {
-			return nil, r.reportBug(ctx, err)
-		}
-		return r.buildInputRequired(ctx, asks, d, requests, d.plain)
-	}
 	if end := r.checkRounds(d, requests); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
 	}
@@ -79,15 +73,6 @@ func (r *run) checkRepeats(ctx context.Context, d *draft) *ending {
 	if text := r.tooOftenInvalid(d.questions); text != "" {
 		return &ending{how: event.EndInvalid,
 			refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
-	}
-	return nil
-}
-
-// checkPlainState refuses a state of the author's own that is too long for the client.
-func (r *run) checkPlainState(d *draft) error {
-	limit := r.funnel.opts.MaxStateBytes
-	if text, _ := d.plain.Text(); len(text) > limit {
-		return fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), limit)
 	}
 	return nil
 }
@@ -153,10 +138,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !r.funnel.silent {
-		left := -1
-		if r.funnel.opts.Sealing != Unsealed {
-			left = max(0, r.funnel.opts.MaxRounds-r.countedRounds())
-		}
+		left := max(0, r.funnel.opts.MaxRounds-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
 		if r.isLegacy() {

@@ -20,14 +20,14 @@ func TestSharedKeys(t *testing.T) {
 	}
 	for _, sealer := range []keys.Sealer{nil, keys.EphemeralKeyring()} {
 		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer,
-			Sealing: roundtrip.SealWithSharedKey}); err == nil {
+			RequireSharedKey: true}); err == nil {
 			t.Error("an ephemeral key passes for a shared one")
 		}
 	}
 	noted.list = nil
 	for _, sealer := range []keys.Sealer{ring(t, "k1"), &fakeSealer{}} {
 		if _, err := roundtrip.NewFunnel(
-			&roundtrip.Options{Sealer: sealer, Sealing: roundtrip.SealWithSharedKey,
+			&roundtrip.Options{Sealer: sealer, RequireSharedKey: true,
 				Audience: "test", Observer: &noted}); err != nil {
 			t.Error(err)
 		}
@@ -49,8 +49,7 @@ func TestSharedKeysNeedAnAudience(t *testing.T) {
 		}
 	}
 	for name, opts := range map[string]roundtrip.Options{
-		"default": {}, "unsealed": {Sealing: roundtrip.Unsealed},
-		"ephemeral keys": {Sealer: keys.EphemeralKeyring()},
+		"default": {}, "ephemeral keys": {Sealer: keys.EphemeralKeyring()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := roundtrip.NewFunnel(&opts); err != nil {

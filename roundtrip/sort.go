@@ -34,7 +34,7 @@ func (r *run) sortAnswers(ctx context.Context) {
 		r.answers = openAnswers(r.prior.Answers, len(r.responses))
 	}
 	unsolicited := 0 // how many more answers to questions that were not asked are accepted
-	if r.call.AcceptUnsolicited || r.funnel.opts.Sealing == Unsealed {
+	if r.call.AcceptUnsolicited {
 		unsolicited = maxUnsolicited
 	}
 	for i, response := range r.responses {

@@ -16,7 +16,7 @@ import (
 
 // reader asks one question of each kind and says what it reads of the answers.
 func reader(ctx context.Context) (protocol.Result, error) {
-	if roundtrip.Number(ctx) == 1 {
+	if roundtrip.RoundOf(ctx).Number == 1 {
 		return ask(
 			roundtrip.Elicit[Confirmation]("form", "?"),
 			roundtrip.ElicitURL("url", "?", "https://id.example"),
@@ -142,7 +142,7 @@ func TestUnsolicitedWithoutState(t *testing.T) {
 // did not ask for it.
 func TestAnsweredKeyReplayed(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		switch roundtrip.Number(ctx) {
+		switch roundtrip.RoundOf(ctx).Number {
 		case 1:
 			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		case 2:
@@ -203,7 +203,7 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	}
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		read := roundtrip.Answer[Confirmation](ctx, "read")
-		if roundtrip.Number(ctx) == 1 {
+		if roundtrip.RoundOf(ctx).Number == 1 {
 			return ask(roundtrip.Elicit[Confirmation]("more", "?"))
 		}
 		unread := roundtrip.Answer[Confirmation](ctx, "unread")
@@ -237,28 +237,17 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 		many = append(many, protocol.KeyedResponse{Key: fmt.Sprint("k", i),
 			Result: json.RawMessage(accepted)})
 	}
-	for _, tc := range []struct {
-		name string
-		opts roundtrip.Options
-		cold bool
-	}{
-		{"AcceptUnsolicited", roundtrip.Options{}, true},
-		{"Plain", roundtrip.Options{Sealing: roundtrip.Unsealed}, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, tc.opts, func(ctx context.Context) (protocol.Result, error) {
-				_, first := roundtrip.AcceptedContent[Confirmation](ctx, "k0")
-				_, last := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("k", sent-1))
-				return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last,
-					len(roundtrip.DroppedAnswers(ctx))))
-			})
-			c.call.AcceptUnsolicited = tc.cold
-			c.call.Responses = many
-			want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxUnsolicited)
-			if got := c.done(); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-		})
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		_, first := roundtrip.AcceptedContent[Confirmation](ctx, "k0")
+		_, last := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("k", sent-1))
+		return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last,
+			len(roundtrip.DroppedAnswers(ctx))))
+	})
+	c.call.AcceptUnsolicited = true
+	c.call.Responses = many
+	want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxUnsolicited)
+	if got := c.done(); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -73,7 +73,7 @@ func refusings() []refusing {
 		{"a guard that waits for a visit", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
 				err := roundtrip.Await(ctx, "confirm", func(context.Context) (bool, error) {
-					return roundtrip.Number(ctx) > 1, nil
+					return roundtrip.RoundOf(ctx).Number > 1, nil
 				})
 				if errors.Is(err, roundtrip.ErrNotFinished) {
 					return ask(visit())
@@ -86,7 +86,7 @@ func refusings() []refusing {
 		}},
 		{"a guard that does not look", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
+				if roundtrip.RoundOf(ctx).Number == 1 {
 					return ask(confirm())
 				}
 				return say("looked at nothing")
@@ -94,7 +94,7 @@ func refusings() []refusing {
 		}},
 		{"a guard that reads what is carried", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
-				switch roundtrip.Number(ctx) {
+				switch roundtrip.RoundOf(ctx).Number {
 				case 1:
 					return ask(confirm())
 				case 2:
@@ -121,7 +121,7 @@ func refusings() []refusing {
 				return err
 			}
 			_, err := roundtrip.Ask[Confirmation](ctx, "confirm",
-				fmt.Sprintf("confirm %d ?", roundtrip.Number(ctx)))
+				fmt.Sprintf("confirm %d ?", roundtrip.RoundOf(ctx).Number))
 			if err != nil {
 				_, _ = reasonOf(ctx, "later")
 			}
@@ -166,7 +166,7 @@ func refusings() []refusing {
 		})},
 		{"AskUnkeyed that the run does not come to", func(did *int) roundtrip.Handler {
 			return func(ctx context.Context) (protocol.Result, error) {
-				if roundtrip.Number(ctx) == 1 {
+				if roundtrip.RoundOf(ctx).Number == 1 {
 					if err := bareConsent(roundtrip.AskUnkeyed(ctx,
 						&protocol.ElicitForm{Message: "confirm ?", Schema: schema})); err != nil {
 						return nil, err

@@ -327,7 +327,7 @@ func (v vector) check(t *testing.T) {
 
 func vectorHandler(ctx context.Context) (protocol.Result, error) {
 	kept, _ := roundtrip.State[string](ctx)
-	return say(fmt.Sprintf("round %d: %s, %v, %s, %s, %s, %v", roundtrip.Number(ctx), kept,
+	return say(fmt.Sprintf("round %d: %s, %v, %s, %s, %s, %v", roundtrip.RoundOf(ctx).Number, kept,
 		roundtrip.Answer[Confirmation](ctx, "region").Outcome,
 		roundtrip.Answer[Confirmation](ctx, "size").Content.Reason,
 		roundtrip.Answer[Confirmation](ctx, "confirm").Content.Reason,

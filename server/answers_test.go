@@ -234,7 +234,7 @@ func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 		_, accepted := roundtrip.AcceptedContent[count](ctx, "n")
 		_, state := roundtrip.State[int](ctx)
 		return fmt.Sprintf("accepted %v, state %v, round %d", accepted, state,
-			roundtrip.Number(ctx))
+			roundtrip.RoundOf(ctx).Number)
 	}
 	server.AddRawTool(inner.Server, server.Tool{Name: "look"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {

@@ -21,20 +21,19 @@ import (
 const loginURL = "https://id.example/login"
 
 // awaiting are the styles of a handler that waits for a visit.
-func awaiting(done func(context.Context) (bool, error),
-	opts ...roundtrip.AwaitOption) map[string]rawTool {
+func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 	return map[string]rawTool{
 		"flow": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if err := roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL); err != nil {
 				return nil, err
 			}
-			if err := roundtrip.Await(ctx, "login", done, opts...); err != nil {
+			if err := roundtrip.Await(ctx, "login", done); err != nil {
 				return nil, err
 			}
 			return server.Text("signed in"), nil
 		},
 		"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			switch err := roundtrip.Await(ctx, "login", done, opts...); {
+			switch err := roundtrip.Await(ctx, "login", done); {
 			case errors.Is(err, roundtrip.ErrNotFinished):
 				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in.",
 					loginURL)), nil
@@ -46,7 +45,7 @@ func awaiting(done func(context.Context) (bool, error),
 		"flow that drops errors": func(ctx context.Context,
 			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			_ = roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL)
-			_ = roundtrip.Await(ctx, "login", done, opts...)
+			_ = roundtrip.Await(ctx, "login", done)
 			return server.Text("signed in"), nil
 		},
 	}
@@ -314,29 +313,6 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 		})
 	first := h.call("t", "{}")
 	h.call("t", "{}", first.state()).failed("the visit is not finished: login")
-}
-
-// TestAwaitWithoutLink: by option the client gets a round without questions.
-func TestAwaitWithoutLink(t *testing.T) {
-	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
-		t.Run(style, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				done, _ := finishedAfter(30 * time.Second)
-				h := newHarness(t, nil)
-				server.AddRawTool(h.Server, server.Tool{Name: "t"},
-					awaiting(done, roundtrip.WithoutLink())[style])
-				first := h.call("t", "{}")
-				first.asks("login")
-				second := h.call("t", "{}", answers(agreed), first.state())
-				second.asks()
-				start := time.Now()
-				h.call("t", "{}", second.state()).text("signed in")
-				if held := time.Since(start); held != 5*time.Second {
-					t.Errorf("held for %v", held)
-				}
-			})
-		})
-	}
 }
 
 // TestAwaitRemembers: a visit that is finished stays so in later rounds, and is

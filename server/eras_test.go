@@ -88,11 +88,11 @@ func styles() map[string]rawTool {
 		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 			error) {
 			return roundtrip.InputRequired(roundtrip.Elicit[Both](fmt.Sprint("q",
-				roundtrip.Number(ctx)), "?")), nil
+				roundtrip.RoundOf(ctx).Number), "?")), nil
 		},
 		"fails after": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 			error) {
-			if roundtrip.Number(ctx) == 1 {
+			if roundtrip.RoundOf(ctx).Number == 1 {
 				return roundtrip.InputRequired(both.Elicit("Where?")), nil
 			}
 			return nil, errors.New("no such region")

@@ -18,9 +18,7 @@ import (
 
 func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
-		"plain with a sealer": {Roundtrip: roundtrip.Options{Sealing: roundtrip.Unsealed,
-			Sealer: keys.EphemeralKeyring()}},
-		"no shared key":  {Roundtrip: roundtrip.Options{Sealing: roundtrip.SealWithSharedKey}},
+		"no shared key":  {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
 		"no name":        {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
 		"nil middleware": {Middleware: []server.Middleware{nil}},
 		"extension no JSON": {Capabilities: protocol.ServerCapabilities{

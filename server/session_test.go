@@ -457,10 +457,10 @@ func TestSessionIgnoresModernMembers(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptUnsolicited: true},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" ||
-				roundtrip.Number(ctx) != 1 {
+				roundtrip.RoundOf(ctx).Number != 1 {
 				t.Errorf("capabilities %s of %+v in round %d", call.Capabilities(),
 					call.ClientInfo(),
-					roundtrip.Number(ctx))
+					roundtrip.RoundOf(ctx).Number)
 			}
 			if reply := roundtrip.Answer[Reason](ctx,
 				"confirm"); reply.Outcome != roundtrip.Missing {

@@ -244,7 +244,7 @@ func TestNoAnswerEndsTheProcess(t *testing.T) {
 		// As in that documentation: whatever was answered is read without looking.
 		server.AddRawTool(srv, server.Tool{Name: "greet"},
 			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				if roundtrip.Number(ctx) == 1 {
+				if roundtrip.RoundOf(ctx).Number == 1 {
 					return roundtrip.InputRequired(roundtrip.Elicit[answer]("user_name", "Who?")),
 						nil
 				}

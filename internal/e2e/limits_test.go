@@ -38,7 +38,7 @@ func wired(t testing.TB, opts *server.Options, register func(*server.Server)) *w
 func addInsatiable(srv *server.Server) {
 	next := func(ctx context.Context) *protocol.InputRequiredResult {
 		return roundtrip.InputRequired(roundtrip.Elicit[entry](fmt.Sprint("q",
-			roundtrip.Number(ctx)), "More?"))
+			roundtrip.RoundOf(ctx).Number), "More?"))
 	}
 	server.AddRawTool(srv, server.Tool{Name: "more"},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {

@@ -42,7 +42,7 @@ func runReplica(in io.Reader, out io.Writer) (code int) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		opts.Roundtrip = roundtrip.Options{Sealer: ring, Sealing: roundtrip.SealWithSharedKey}
+		opts.Roundtrip = roundtrip.Options{Sealer: ring, RequireSharedKey: true}
 	}
 	srv, err := newSubject(opts)
 	if err != nil {

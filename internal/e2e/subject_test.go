@@ -86,7 +86,7 @@ func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	seen, _ := roundtrip.State[map[string]string](ctx)
 	return server.Text(fmt.Sprintf("%d cores in %s for %s, round %d, saw %s",
-		how.Cores, where.Name, who.Email, roundtrip.Number(ctx), seen["seen"])), nil
+		how.Cores, where.Name, who.Email, roundtrip.RoundOf(ctx).Number, seen["seen"])), nil
 }
 
 // provision has a typed result, so questions travel in an error.

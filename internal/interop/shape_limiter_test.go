@@ -55,7 +55,7 @@ type limiter struct{ used atomic.Int64 }
 
 // letIn reports whether a call may run. Every round of it is a request.
 func (l *limiter) letIn(ctx context.Context) bool {
-	if round, ok := roundtrip.RoundOf(ctx); ok && round.Number > 1 {
+	if roundtrip.RoundOf(ctx).Number > 1 {
 		return true
 	}
 	return l.used.Add(1) <= limiterBudget

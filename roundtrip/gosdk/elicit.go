@@ -181,7 +181,7 @@ func askUnderKey(ctx context.Context, asked protocol.InputRequest,
 // answerPush answers a question that an unmodified handler pushes over a shadow session.
 func (run *handlerRun) answerPush(ctx context.Context, method string,
 	params mcp.Params) (mcp.Result, error) {
-	if roundtrip.Number(ctx) == 0 {
+	if roundtrip.RoundOf(ctx).Number == 0 {
 		// The handler asked with a context that is not derived from its own.
 		ctx = run.ctx
 	}

@@ -429,7 +429,7 @@ func TestNotInstalled(t *testing.T) {
 	if got, err := sdkOver(t, server, newPerson(t, nil), modern).do(within(t), "t"); err == nil {
 		t.Errorf("got %q, want the SDK's refusal", got)
 	}
-	contradiction := roundtrip.Options{Sealing: roundtrip.Unsealed, Sealer: keys.EphemeralKeyring()}
+	contradiction := roundtrip.Options{RequireSharedKey: true, Sealer: keys.EphemeralKeyring()}
 	if _, err := gosdk.New(&gosdk.Options{Options: contradiction}); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}

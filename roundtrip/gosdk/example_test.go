@@ -111,8 +111,8 @@ func ExampleAdapter_Install_quota() {
 	quota, runs := 1, map[int]int{}
 	count := func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			round, ok := roundtrip.RoundOf(ctx)
-			if !ok { // a request that cannot ask
+			round := roundtrip.RoundOf(ctx)
+			if round.Number == 0 { // a request that cannot ask
 				return next(ctx, method, req)
 			}
 			runs[round.Number]++

@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // foundServer is the server of one HTTP request. The SDK asks for it up to twice, and the
@@ -115,8 +114,7 @@ func isKnownOption(name string) bool {
 // replicas, mostly. The observer has got an event.EphemeralKey.
 func (a *Adapter) warnOfEphemeralKey(log *slog.Logger) {
 	ring, ok := a.opts.Sealer.(interface{ Ephemeral() bool })
-	if log == nil || a.opts.Sealing == roundtrip.Unsealed ||
-		a.opts.Sealer != nil && (!ok || !ring.Ephemeral()) {
+	if log == nil || a.opts.Sealer != nil && (!ok || !ring.Ephemeral()) {
 		return
 	}
 	log.Warn("gosdk: states are sealed with a key that only this process has; replicas behind " +

@@ -34,7 +34,7 @@ func shareKeyOfPage() error {
 		return err
 	}
 	a, err := gosdk.New(&gosdk.Options{Options: roundtrip.Options{
-		Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Audience: "files.example.com",
+		Sealer: ring, RequireSharedKey: true, Audience: "files.example.com",
 	}})
 	_ = a
 	return err

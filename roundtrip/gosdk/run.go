@@ -203,7 +203,7 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 func (c *call) reportBug(ctx context.Context, err error) error {
 	c.adapter.reportEvent(ctx, event.ServerBug{
 		Where: event.Where{Version: c.Version, Method: c.Method, Target: c.Target,
-			Round: roundtrip.Number(ctx)},
+			Round: roundtrip.RoundOf(ctx).Number},
 		Err: err,
 	})
 	return protocol.Errorf(protocol.CodeInternalError, "internal error")

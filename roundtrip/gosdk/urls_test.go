@@ -44,7 +44,7 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			return toolText("visited"), err
 		}, []option{withUnmodifiedHandlers()}},
 		{"sdk", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-			if roundtrip.Number(ctx) > 0 &&
+			if roundtrip.RoundOf(ctx).Number > 0 &&
 				req.Session.InitializeParams().ProtocolVersion == legacy {
 				_, err := req.Session.Elicit(ctx, visit(bad))
 				return toolText("visited"), err

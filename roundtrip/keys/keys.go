@@ -24,7 +24,7 @@ type Sealer interface {
 
 // A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional.
 // A funnel asks it once, when it is made: an ephemeral key needs no Audience, is
-// refused under SealWithSharedKey, and is reported to the observer; of other keys the
+// refused under RequireSharedKey, and is reported to the observer; of other keys the
 // observer is told the ids. A Sealer that is no Describer counts as one with a key
 // that other services may have, and nothing is reported at start.
 type Describer interface {

@@ -164,7 +164,7 @@ func TestForeignEphemeralSealerWarns(t *testing.T) {
 		t.Errorf("an ephemeral key demands an audience: %v", err)
 	}
 	_, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer,
-		Sealing: roundtrip.SealWithSharedKey, Audience: "test"})
+		RequireSharedKey: true, Audience: "test"})
 	if err == nil {
 		t.Error("an ephemeral key passes for a shared one")
 	}

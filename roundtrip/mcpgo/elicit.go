@@ -91,7 +91,7 @@ func ListRoots(ctx context.Context, key string,
 // serverOutsideRound returns the server of a request that does not pass the funnel, nil
 // in a round and without a request.
 func serverOutsideRound(ctx context.Context) *server.MCPServer {
-	if roundtrip.Number(ctx) > 0 {
+	if roundtrip.RoundOf(ctx).Number > 0 {
 		return nil
 	}
 	return server.ServerFromContext(ctx)

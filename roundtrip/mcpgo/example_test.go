@@ -165,7 +165,7 @@ func ExampleAdapter_Install_quota() {
 	}
 	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			round := roundtrip.Number(ctx)
+			round := roundtrip.RoundOf(ctx).Number
 			runs[round]++
 			if round == 1 {
 				if quota == 0 {

@@ -27,8 +27,7 @@ const DefaultMaxMessageBytes = 4 << 20
 // Options configure an [Adapter]. The zero value is safe: states are sealed with a key of
 // this process, and unmodified handlers run as without the adapter.
 type Options struct {
-	// Options are those of the funnel: keys, limits, the guard, the observer. Unsealed is
-	// not supported. A Sealer with a shared key requires an Audience, such as the name of
+	// Options are those of the funnel: keys, limits, the guard, the observer. A Sealer with a shared key requires an Audience, such as the name of
 	// the service: the adapter cannot read the server's name from mcp-go. Without an
 	// Observer warnings go to the default logger of log/slog, such as why a state was
 	// refused; [event.Discard] turns that off.
@@ -95,10 +94,6 @@ func New(opts *Options) (*Adapter, error) {
 	}
 	if a.opts.MaxMessageBytes <= 0 {
 		a.opts.MaxMessageBytes = DefaultMaxMessageBytes
-	}
-	if a.opts.Sealing == roundtrip.Unsealed {
-		return nil, errors.New("mcpgo: Unsealed is not supported: a server that keeps its own state " +
-			"in the clear needs no adapter")
 	}
 	var err error
 	a.forwarder, err = hophttp.New(a.opts.Replicas)

@@ -38,8 +38,7 @@ func TestInstallRefuses(t *testing.T) {
 		opts roundtrip.Options
 		want string
 	}{
-		{"unsealed", roundtrip.Options{Sealing: roundtrip.Unsealed}, "Unsealed is not supported"},
-		{"no shared key", roundtrip.Options{Sealing: roundtrip.SealWithSharedKey},
+		{"no shared key", roundtrip.Options{RequireSharedKey: true},
 			"a shared key is required"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -226,7 +225,7 @@ func TestRounds(t *testing.T) {
 	s := newHostServer()
 	s.AddTool(mcp.NewTool("endless"),
 		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcpgo.ToolInput(mcpgo.Question(fmt.Sprint("q", roundtrip.Number(ctx)),
+			return mcpgo.ToolInput(mcpgo.Question(fmt.Sprint("q", roundtrip.RoundOf(ctx).Number),
 				form("More?"))), nil
 		})
 	a := install(t, s, nil)

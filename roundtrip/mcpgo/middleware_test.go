@@ -32,7 +32,7 @@ func TestMiddlewareKnowsTheRound(t *testing.T) {
 				s.Use(count(&outside, func(context.Context) bool { return true }))
 				a := install(t, s, nil)
 				s.Use(count(&inside, func(ctx context.Context) bool {
-					return roundtrip.Number(ctx) == 1
+					return roundtrip.RoundOf(ctx).Number == 1
 				}))
 				who := newPerson(nil)
 				c := links(revision)["rondo/"+transport](t, a, s, who)

@@ -32,7 +32,7 @@ func shareKeyOfPage() error {
 		return err
 	}
 	a, err := mcpgo.New(&mcpgo.Options{Options: roundtrip.Options{
-		Sealer: ring, Sealing: roundtrip.SealWithSharedKey, Audience: "files.example.com",
+		Sealer: ring, RequireSharedKey: true, Audience: "files.example.com",
 	}})
 	_ = a
 	return err
@@ -52,7 +52,7 @@ func limitOfPage(a *mcpgo.Adapter, s *server.MCPServer, limiter interface{ Allow
 	}
 	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if roundtrip.Number(ctx) == 1 && !limiter.Allow() {
+			if roundtrip.RoundOf(ctx).Number == 1 && !limiter.Allow() {
 				return mcp.NewToolResultError("too many calls; try again in a minute"), nil
 			}
 			return next(ctx, r)

@@ -8,7 +8,7 @@
 //	srv, err := server.New(&server.Options{
 //		Info: protocol.Implementation{Name: "bank", Version: "1.0.0"},
 //		Roundtrip: roundtrip.Options{
-//			Sealer: ring, Sealing: roundtrip.SealWithSharedKey,
+//			Sealer: ring, RequireSharedKey: true,
 //			Guard: shared, StateStore: shared,
 //		},
 //	})

@@ -44,7 +44,7 @@ func newHouse(t *testing.T) *house {
 	b.replicas = fleettest.Start(t, 2, func(r *replicas.Options) http.Handler {
 		srv, err := server.New(&server.Options{
 			Info: protocol.Implementation{Name: "house", Version: "1"},
-			Roundtrip: roundtrip.Options{Sealer: r.Keys, Sealing: roundtrip.SealWithSharedKey,
+			Roundtrip: roundtrip.Options{Sealer: r.Keys, RequireSharedKey: true,
 				Guard: used},
 		})
 		if err != nil {
