@@ -304,8 +304,8 @@ func TestAnswerToADeadOwner(t *testing.T) {
 	s.wantServed(t, 0)
 }
 
-// Of an owner that dies after it may have taken an answer the client is told that the outcome is not
-// known, and not that the session is gone.
+// Of an owner that dies after it may have taken an answer the client is told that the outcome is
+// not known, and not that the session is gone.
 func TestAnswerThatADyingOwnerMayHaveTaken(t *testing.T) {
 	s := startAnswered(t)
 	s.lose = 1
