@@ -58,7 +58,7 @@ func New(opts Options) (*Guard, error) {
 	}
 	if n := opts.MaxCachedTokens; n >= 0 {
 		if n == 0 {
-			n = DefaultMaxCachedTokens
+			n = defaultMaxCachedTokens
 		}
 		g.verified = recent.New[digest, decision](n, maxCacheTime)
 	}

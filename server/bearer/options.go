@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// DefaultLeeway is [Options].Leeway where that is 0.
-	DefaultLeeway = time.Minute
-	// DefaultMaxTokenBytes is [Options].MaxTokenBytes where that is 0. Tokens with many claims
+	// defaultLeeway is [Options].Leeway where that is 0.
+	defaultLeeway = time.Minute
+	// defaultMaxTokenBytes is [Options].MaxTokenBytes where that is 0. Tokens with many claims
 	// have 2 or 3 KiB.
-	DefaultMaxTokenBytes = 16 << 10
-	// DefaultMaxCachedTokens is [Options].MaxCachedTokens where that is 0.
-	DefaultMaxCachedTokens = 4096
+	defaultMaxTokenBytes = 16 << 10
+	// defaultMaxCachedTokens is [Options].MaxCachedTokens where that is 0.
+	defaultMaxCachedTokens = 4096
 )
 
 // Options configure a [Guard]. Resource and Issuers are required.
@@ -74,13 +74,13 @@ type Options struct {
 	// JWT and a missing type are accepted as well, which many authorization servers send.
 	StrictType bool
 	// Leeway is how far the clock of an issuer may differ from that of the server. 0:
-	// DefaultLeeway; negative: not at all.
+	// 1 minute; negative: not at all.
 	Leeway time.Duration
 	// MaxTokenBytes is how long a token may be; a longer one is refused with 400. 0:
-	// DefaultMaxTokenBytes; negative values are an error.
+	// 16 KiB; negative values are an error.
 	MaxTokenBytes int
 	// MaxCachedTokens is how many verified tokens are cached: a token is cached for up to five
-	// minutes, an introspected one for up to 30 seconds. 0: DefaultMaxCachedTokens; negative:
+	// minutes, an introspected one for up to 30 seconds. 0: 4096; negative:
 	// each request verifies its token.
 	MaxCachedTokens int
 	// HTTPClient sends the requests to issuers. It never follows redirects, whatever its
@@ -282,10 +282,10 @@ func (o *Options) signatureAlgorithms() []jose.SignatureAlgorithm {
 // leeway returns the effective value of Leeway.
 func (o *Options) leeway() time.Duration {
 	if o.Leeway == 0 {
-		return DefaultLeeway
+		return defaultLeeway
 	}
 	return max(o.Leeway, 0)
 }
 
 // maxTokenBytes returns the effective value of MaxTokenBytes.
-func (o *Options) maxTokenBytes() int { return limit.Or(o.MaxTokenBytes, DefaultMaxTokenBytes) }
+func (o *Options) maxTokenBytes() int { return limit.Or(o.MaxTokenBytes, defaultMaxTokenBytes) }
