@@ -3,6 +3,8 @@ package elicitation_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,8 +103,8 @@ func TestForwardedRepliesAreBounded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
-				keep := func(from protocol.Principal) error {
-					ended, err := r.ForwardReply(t.Context(), from, test.size,
+				keep := func(from protocol.Principal, size int) error {
+					ended, err := r.ForwardReply(t.Context(), from, size,
 						until(5*time.Minute, nil))
 					if ended {
 						t.Error("it has ended")
@@ -110,35 +112,44 @@ func TestForwardedRepliesAreBounded(t *testing.T) {
 					return err
 				}
 				for range test.share {
-					if err := keep(alice()); err != nil {
+					if err := keep(alice(), test.size); err != nil {
 						t.Fatal(err)
 					}
 				}
-				began, stopped := time.Now(), time.Time{}
-				ended, err := r.ForwardReply(t.Context(), alice(), test.size,
-					func(ctx context.Context) error {
-						<-ctx.Done()
-						stopped = time.Now()
-						return ctx.Err()
-					})
-				synctest.Wait()
-				refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
-					"Too many replies wait for other replicas")
-				if ended || stopped.Sub(began) != time.Second {
-					t.Errorf("it is %v, and was tried for %v", ended, stopped.Sub(began))
+				const refusals = 70 // more than the share of count
+				for range refusals {
+					began, stopped := time.Now(), time.Time{}
+					ended, err := r.ForwardReply(t.Context(), alice(), test.size,
+						func(ctx context.Context) error {
+							<-ctx.Done()
+							stopped = time.Now()
+							return ctx.Err()
+						})
+					synctest.Wait()
+					refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
+						"Too many replies wait for other replicas")
+					if ended || stopped.Sub(began) != time.Second {
+						t.Errorf("it is %v, and was tried for %v", ended, stopped.Sub(began))
+					}
 				}
 				if ended, err := r.ForwardReply(t.Context(), alice(), test.size,
 					until(0, nil)); !ended || err != nil {
 					t.Errorf("a reply that arrives at once is %v, %v", ended, err)
 				}
-				if err := keep(bob()); err != nil {
+				if err := keep(bob(), test.size); err != nil {
 					t.Errorf("another principal is refused: %v", err)
 				}
-				r.wantEvents("rejected")
+				r.wantEvents(strings.TrimSpace(strings.Repeat("rejected ", refusals)))
 				time.Sleep(10 * time.Minute)
-				if err := keep(alice()); err != nil {
-					t.Errorf("room that was given back is not there: %v", err)
+				var again sync.WaitGroup
+				for range 64 {
+					again.Go(func() {
+						if err := keep(alice(), 1); err != nil {
+							t.Errorf("room that was given back is not there: %v", err)
+						}
+					})
 				}
+				again.Wait()
 				time.Sleep(10 * time.Minute)
 			})
 		})

@@ -84,13 +84,16 @@ func (r *run) nextPushKey() (string, error) {
 // what a failed [PushRequest] does: the observer is notified, and unless the host
 // tolerates it the run ends with a refusal. Where the handler fails as well, with an
 // error or an error result, its own words go out in the place of the refusal, as they
-// would without a funnel. A handler's own end of ctx is no failure.
+// would without a funnel. A handler's own end of ctx is no failure. Where no question can reach
+// the client, by what [Call].Push says, the refusal gives that reason, and is never tolerated.
 func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error,
 	tolerated bool) {
 	r := runFrom(ctx)
 	if p, over := f.newPushQuestioner(ctx, r, &call); over == nil {
 		after := refuseUnlessHandlerFails
-		if tolerated {
+		if text := p.unreachableText(); text != "" {
+			err = &PushError{Method: kind.Method(), Cause: text, client: text}
+		} else if tolerated {
 			after = tolerateFailure
 		}
 		p.failPushed(ctx, r, kind, err, after)

@@ -143,6 +143,13 @@
 //	store.Lease                           2 min
 //		how long a claim of a guard counts as running when nobody renews it; then copies of
 //		its request are told that the outcome is not known
+//	sqlstore.Options.Timeout              5 s
+//		the claim of a state with its answers; the request is refused
+//	redisstore.Options.Timeout            5 s
+//		the same
+//	redisstore.Options.Longest            1 h
+//		how long a state may last; one that lasts longer is refused, so keep it at RoundTTL
+//		or AnswerWithin
 //
 // In the transport of the server:
 //

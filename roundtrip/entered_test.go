@@ -2,12 +2,19 @@ package roundtrip_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/rondo-mcp/rondo/internal/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // Entry is a form that nobody needs to fill in.
@@ -167,4 +174,60 @@ func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
+}
+
+// fingerprints is a guard that remembers the fingerprints of what it was asked about.
+type fingerprints struct {
+	store.Guard
+	seen [][32]byte
+}
+
+func (g *fingerprints) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
+	until time.Time) (store.Claim, error) {
+	g.seen = append(g.seen, fingerprint)
+	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
+}
+
+// A guard knows answers by their bytes as they came; the state carries what was converted.
+func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
+	plain, err := keys.KeyringFromEnv(func(string) (string, bool) {
+		return "k:" + base64.RawStdEncoding.EncodeToString(make([]byte, 32)), true
+	}, "KEYS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := &fingerprints{Guard: store.NewMemoryGuard(0)}
+	sealer := &peeking{Sealer: plain}
+	sent := []string{`{"action":"accept","content":{"count":"5","sure":true}}`,
+		`{"action":"accept","content":{"count":5,"sure":true}}`}
+	for _, answer := range sent {
+		c := newClient(t, roundtrip.Options{Guard: guard, Sealer: sealer},
+			entryStyles(t)["flow"])
+		c.ask("k")
+		sealer.sealed = nil
+		c.answer("k", answer).ask("later")
+		if state := string(sealer.sealed); !strings.Contains(state, `"count":5`) ||
+			strings.Contains(state, `"count":"5"`) {
+			t.Errorf("%s: the state says %q", answer, state)
+		}
+		if got, want := c.answer("later", rooted).done(),
+			`{"count":5,"sure":true,"email":"a@example.com","note":"n","kept":"k"}`; !sameMembers(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if len(guard.seen) != 4 || guard.seen[0] == guard.seen[2] || guard.seen[1] != guard.seen[3] {
+		t.Fatalf("got fingerprints %x", guard.seen)
+	}
+	for i, answer := range sent {
+		if got, want := guard.seen[2*i], claims.Fingerprint(answers("k", answer)); got != want {
+			t.Errorf("%s: got fingerprint %x, want %x", answer, got, want)
+		}
+	}
+}
+
+// sameMembers reports whether two objects are equal as JSON.
+func sameMembers(a, b string) bool {
+	var x, y map[string]any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil &&
+		reflect.DeepEqual(x, y)
 }

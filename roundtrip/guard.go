@@ -39,8 +39,8 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	sum := sha256.Sum256(plaintext)
 	id := string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
 	// A replica whose clock is behind accepts the state for a little longer.
-	claim, err := guard.Claim(ctx, id, owner.Digest(r.call.Principal), claims.Fingerprint(r.responses),
-		c.Expires.Add(clockSkew))
+	claim, err := guard.Claim(ctx, id, owner.Digest(r.call.Principal),
+		claims.Fingerprint(r.responses), c.Expires.Add(clockSkew))
 	if err == nil {
 		r.holdClaim(ctx, claim)
 		return nil, nil

@@ -428,6 +428,7 @@ func (r *run) reportFailure(ctx context.Context, err error) string {
 	}
 	if !r.funnel.silent {
 		e.Text = r.maskSecrets(text)
+		e.Abandoned = ctx.Err() != nil && errors.Is(err, context.Canceled)
 		r.observe(ctx, e)
 	}
 	if r.funnel.opts.HideErrors {

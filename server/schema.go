@@ -61,7 +61,7 @@ func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, erro
 			raw = json.RawMessage(anyObject)
 		}
 	}
-	compiled, err := compileSchema(raw)
+	compiled, err := compileSchema(raw, schema.Limits{BoundIntegers: true})
 	if err != nil {
 		return nil, fmt.Errorf("input schema: %w", err)
 	}
@@ -96,7 +96,7 @@ func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, err
 	if raw == nil {
 		return nil, nil
 	}
-	compiled, err := compileSchema(raw)
+	compiled, err := compileSchema(raw, schema.Limits{})
 	if err != nil {
 		return nil, fmt.Errorf("output schema: %w", err)
 	}
@@ -104,11 +104,11 @@ func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, err
 }
 
 // compileSchema compiles a copy: the author may reuse the bytes.
-func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
+func compileSchema(raw json.RawMessage, limits schema.Limits) (*schema.Schema, error) {
 	if err := jsonx.Check(raw); err != nil {
 		return nil, err
 	}
-	return schema.Compile(jsonx.AppendCompact(nil, raw), schema.Limits{})
+	return schema.Compile(jsonx.AppendCompact(nil, raw), limits)
 }
 
 // decodeArguments decodes arguments that match the input schema. What fails

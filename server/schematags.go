@@ -10,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
 // A tagger adds to an inferred schema what the struct tags say beyond what the
@@ -155,7 +156,7 @@ func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 	if err != nil {
 		return err
 	}
-	compiled, err := compileSchema(raw)
+	compiled, err := compileSchema(raw, schema.Limits{})
 	if err != nil {
 		return err
 	}

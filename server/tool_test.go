@@ -33,6 +33,25 @@ func orders(t *testing.T) (*harness, *[]order) {
 	return h, seen
 }
 
+// TestIntegersOfRawTools holds that an integer that no decoder takes is refused before a tool that
+// decodes its arguments itself, and one that is merely spelled in another way is not.
+func TestIntegersOfRawTools(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(`{
+		"type":"object","properties":{"n":{"type":"integer"},"x":{"type":"number"}}}`)},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("ran"), nil
+		})
+	for _, n := range []string{"1e400", "1e22", "-1e30", "1e999999999", "0.5",
+		"5.0000000000000000001"} {
+		h.call("raw", `{"n":`+n+`}`).failed("invalid arguments")
+	}
+	for _, doc := range []string{`{"n":5.0}`, `{"n":1e20}`, `{"n":123456789012345678901234}`,
+		`{"n":-0e9}`, `{"x":1e400}`} {
+		h.call("raw", doc).text("ran")
+	}
+}
+
 func TestArguments(t *testing.T) {
 	tests := []struct{ name, arguments, field string }{
 		{"all is well", `{"item":"tea","count":2,"when":"2026-01-02T03:04:05Z","extra":{"a":[1]},"photo":"AAE="}`, ""},

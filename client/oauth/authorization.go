@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// A Login is a login that has begun: the URL for the person, and what is needed to check the
-// authorization response (RFC 6749, section 4.1.2). It can be encoded as JSON, so that another
-// process can finish it. The JSON holds secrets: seal it before it leaves the host.
+// A Login is an unfinished login: the URL for the person, and the values that the authorization
+// response must match (RFC 6749, section 4.1.2). It can be encoded as JSON, so that another process
+// can finish it. The JSON holds secrets: seal it before it leaves the host.
 type Login struct {
 	// URL is the authorization request, which the person opens in a browser.
 	URL string
@@ -54,14 +55,14 @@ func (l *Login) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer alone, whatever the verb.
-func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.text()) }
+// Format implements [fmt.Formatter]. It prints the issuer alone for every verb.
+func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (l Login) LogValue() slog.Value { return slog.StringValue(l.text()) }
+func (l Login) LogValue() slog.Value { return slog.StringValue(l.formatRedacted()) }
 
-// text returns what is printed of a login.
-func (l Login) text() string { return "login at " + l.data.Issuer }
+// formatRedacted returns the printed form of a login.
+func (l Login) formatRedacted() string { return "login at " + l.data.Issuer }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
 // 4.3; RFC 8707, section 2). The query of the authorization endpoint stays, except for parameters
@@ -69,7 +70,7 @@ func (l Login) text() string { return "login at " + l.data.Issuer }
 func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
 	u, err := url.Parse(m.Authorization)
 	if err != nil {
-		return "", &MetadataError{l.Issuer, errors.New("authorization_endpoint is no URL")}
+		return "", metadataError(l.Issuer, errors.New("authorization_endpoint is no URL"))
 	}
 	q := u.Query()
 	for name, value := range map[string]string{
@@ -90,39 +91,46 @@ func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
 }
 
 // readCallback checks an authorization response and returns its code (RFC 6749, section 4.1.2; RFC
-// 9207, section 2.4). The state and the issuer are checked before anything else is believed or
-// shown.
+// 9207, section 2.4). The state and the issuer are checked before anything else is used or shown.
 func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code string, err error) {
 	q, err := url.ParseQuery(callback.RawQuery)
 	if err != nil {
-		return "", &CallbackError{"it cannot be read"}
+		return "", callbackError("it cannot be read")
 	}
 	for _, name := range []string{"state", "iss", "code", "error", "error_description"} {
 		if len(q[name]) > 1 {
-			return "", &CallbackError{"it has " + name + " twice"}
+			return "", callbackError("it has " + name + " twice")
 		}
 	}
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
-		return "", &CallbackError{"its state is not that of the login"}
+		return "", callbackError("its state is not that of the login")
 	}
 	switch iss, sent := q["iss"]; {
 	case sent && iss[0] != m.Issuer:
-		return "", &CallbackError{"it comes from another issuer"}
+		return "", callbackError("it comes from another issuer")
 	case !sent && m.SendsIssuer:
-		return "", &CallbackError{"it does not say which issuer it comes from"}
+		return "", callbackError("it does not say which issuer it comes from")
 	}
 	if q.Has("error") {
 		if q.Has("code") {
-			return "", &CallbackError{"it has a code and an error"}
+			return "", callbackError("it has a code and an error")
 		}
-		failed := &LoginError{Code: knownErrorCode(q.Get("error"))}
-		if text := q.Get("error_description"); text != "" {
-			failed.Text = quoteUntrusted(text)
-		}
-		return "", failed
+		return "", readLoginError(q)
 	}
 	if code = q.Get("code"); code == "" {
-		return "", &CallbackError{"it has no code"}
+		return "", callbackError("it has no code")
 	}
 	return code, nil
+}
+
+// readLoginError returns the error of an authorization response (RFC 6749, section 4.1.2.1).
+func readLoginError(q url.Values) error {
+	kind, cause := ErrLogin, cmp.Or(knownErrorCode(q.Get("error")), "an unknown error code")
+	if cause == "access_denied" {
+		kind = ErrDenied
+	}
+	if text := q.Get("error_description"); text != "" {
+		cause += ": " + quoteUntrusted(text)
+	}
+	return &Error{Kind: kind, Err: errors.New(cause)}
 }

@@ -15,7 +15,7 @@ type challenge struct {
 	metadata string   // the parameter resource_metadata (RFC 9728, section 5.1)
 }
 
-// maxChallenge is how long WWW-Authenticate may be, in bytes. A longer one is not read.
+// maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
 const maxChallenge = 8 << 10
 
 // readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
@@ -59,7 +59,7 @@ func (c *challenge) setParameter(name, value string) {
 // A challengeParser parses challenges, which are schemes with parameters or a token68 (RFC 9110,
 // section 11.3).
 type challengeParser struct {
-	rest        string // what was not read yet
+	rest        string // unread text
 	scheme      string // of the last challenge
 	name, value string // of the last parameter
 	broken      bool   // the text is malformed
@@ -68,7 +68,7 @@ type challengeParser struct {
 // nextChallenge reads the scheme of the next challenge, and skips the token68 that may follow. It
 // returns false at the end and for malformed text.
 func (p *challengeParser) nextChallenge() bool {
-	p.skip(" \t,")
+	p.skipAny(" \t,")
 	if p.rest == "" || p.broken {
 		return false
 	}
@@ -77,7 +77,7 @@ func (p *challengeParser) nextChallenge() bool {
 		return false
 	}
 	before := p.rest
-	p.skip(" \t")
+	p.skipAny(" \t")
 	if token68 := p.readToken68(); token68 == "" || !p.isAtEnd() {
 		p.rest = before
 	}
@@ -88,15 +88,15 @@ func (p *challengeParser) nextChallenge() bool {
 // another challenge or the end follows.
 func (p *challengeParser) nextParameter() bool {
 	before := p.rest
-	p.skip(" \t,")
+	p.skipAny(" \t,")
 	name := p.readToken()
-	p.skip(" \t")
+	p.skipAny(" \t")
 	if name == "" || !strings.HasPrefix(p.rest, "=") {
 		p.rest = before
 		return false
 	}
 	p.rest = p.rest[1:]
-	p.skip(" \t")
+	p.skipAny(" \t")
 	p.name = name
 	if !strings.HasPrefix(p.rest, `"`) {
 		p.value = p.readToken()
@@ -131,8 +131,8 @@ func (p *challengeParser) isAtEnd() bool {
 	return rest == "" || rest[0] == ','
 }
 
-// skip skips the characters of set.
-func (p *challengeParser) skip(set string) { p.rest = strings.TrimLeft(p.rest, set) }
+// skipAny skips the characters of set.
+func (p *challengeParser) skipAny(set string) { p.rest = strings.TrimLeft(p.rest, set) }
 
 // readToken reads a token (RFC 9110, section 5.6.2); empty: none follows.
 func (p *challengeParser) readToken() string {

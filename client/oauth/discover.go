@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// metadataLifetime is how long the metadata of an authorization server is used.
+	// metadataLifetime is the greatest age of cached metadata of an authorization server.
 	metadataLifetime = time.Hour
-	// maxIssuers is how many of the authorization servers that a server names are read.
+	// maxIssuers bounds the authorization servers of an MCP server that are read.
 	maxIssuers = 10
 
 	// The well-known paths of RFC 9728, RFC 8414 and OpenID Connect Discovery 1.0.
@@ -25,14 +25,13 @@ const (
 	wellKnownOpenID   = "/.well-known/openid-configuration"
 )
 
-// A Discovery is what the metadata of an endpoint and of its authorization server says, after the
-// checks of a login. Hosts show it to people, or learn from it for which issuer they need a
-// [Registration].
+// A Discovery has the checked metadata of an endpoint and of its authorization server. Hosts show
+// it to people, or learn from it for which issuer they need a [Registration].
 type Discovery struct {
 	// Resource is the resource that tokens are requested for (RFC 8707).
 	Resource string
 	// Issuers are the authorization servers that the endpoint names, at most ten. Issuer is the
-	// one that is used, as its own metadata names it.
+	// chosen one, as its own metadata names it.
 	Issuers []string
 	Issuer  string
 	// Scopes is scopes_supported of the endpoint.
@@ -45,8 +44,8 @@ type Discovery struct {
 }
 
 // Discover requests and checks the metadata of an endpoint and of its authorization server, as a
-// login does. Nobody is logged in. opts may be nil. The error is a [*MetadataError] if a document
-// is refused or cannot be read.
+// login does. Nobody is logged in. opts may be nil. The error is [ErrMetadata] if a document is
+// refused or cannot be read.
 func Discover(ctx context.Context, endpoint string, opts *Options) (*Discovery, error) {
 	s, err := New(endpoint, opts)
 	if err != nil {
@@ -103,14 +102,14 @@ func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) 
 		DynamicRegistration: server.Registration != "", server: server}, nil
 }
 
-// errNoMetadata says that an MCP server has no metadata.
+// errNoMetadata is the error of an MCP server without metadata.
 var errNoMetadata = errors.New("the server has no metadata that names its authorization server; " +
 	"for servers of revision 2025-03-26 set Options.Legacy")
 
 // discoverResource gets the metadata of the endpoint: from the URL of the challenge, or else from
 // the well-known path of the endpoint, or else from that of its origin.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
-	root := s.origin() + wellKnownResource
+	root := s.endpointOrigin() + wellKnownResource
 	if c.metadata != "" {
 		body, err := s.guard.fetchDocument(ctx, c.metadata)
 		if err != nil {
@@ -128,11 +127,11 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 		}
 		return s.readResource(at, body, at == root)
 	}
-	return nil, &MetadataError{root, errNoMetadata}
+	return nil, metadataError(root, errNoMetadata)
 }
 
-// origin returns the origin of the endpoint.
-func (s *Source) origin() string { return s.endpoint.Scheme + "://" + s.endpoint.Host }
+// endpointOrigin returns the origin of the endpoint.
+func (s *Source) endpointOrigin() string { return s.endpoint.Scheme + "://" + s.endpoint.Host }
 
 // resourceMetadataURLs returns the URLs at which the metadata of the endpoint may be, in the order
 // in which they are tried (RFC 9728, section 3.1).
@@ -144,7 +143,7 @@ func (s *Source) resourceMetadataURLs() []string {
 	if s.endpoint.RawQuery != "" {
 		path += "?" + s.endpoint.RawQuery
 	}
-	root := s.origin() + wellKnownResource
+	root := s.endpointOrigin() + wellKnownResource
 	if path == "" {
 		return []string{root}
 	}
@@ -156,18 +155,20 @@ func (s *Source) resourceMetadataURLs() []string {
 func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMetadata, error) {
 	var m resourceMetadata
 	if err := jsonx.Unmarshal(body, &m); err != nil {
-		return nil, &MetadataError{at, errors.New("it is not the metadata of RFC 9728")}
+		return nil, metadataError(at, errors.New("it is not the metadata of RFC 9728"))
 	}
 	// An origin is the same resource with its slash and without: both have the same metadata URL
 	// (RFC 9728, section 3.1), and a request to either is the same (RFC 3986, section 6.2.3). URLs
 	// with a path that differ in a slash are different resources.
-	origin := s.origin()
+	origin := s.endpointOrigin()
 	atRoot := isRoot && (m.Resource == origin || m.Resource == origin+"/")
 	if m.Resource != s.endpointText && !atRoot {
-		return nil, &MetadataError{at, &ResourceError{Want: s.endpointText, Got: m.Resource}}
+		return nil, metadataError(at, untrustedError(fmt.Sprintf("the metadata is about the "+
+			"resource %s, and not about %s: tokens for it must not be sent here",
+			quoteUntrusted(m.Resource), s.endpointText)))
 	}
 	if len(m.Issuers) == 0 {
-		return nil, &MetadataError{at, errors.New("it names no authorization server")}
+		return nil, metadataError(at, errors.New("it names no authorization server"))
 	}
 	if len(m.Issuers) > maxIssuers {
 		m.Issuers = m.Issuers[:maxIssuers]
@@ -175,7 +176,7 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer chooses one of the authorization servers of a resource: by Options.ChooseIssuer, or
+// chooseIssuer returns one of the authorization servers of a resource: by Options.ChooseIssuer, or
 // else that of the login, or else one of Options.Registrations, or else the first.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	if s.opts.ChooseIssuer != nil {
@@ -185,13 +186,13 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 		}
 		return issuer, err
 	}
-	now, err := s.readStored(ctx, false)
+	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return "", err
 	}
-	if now != nil && now.resource == m.Resource {
+	if current != nil && current.resource == m.Resource {
 		for _, issuer := range m.Issuers {
-			if s.resolveAlias(issuer) == now.issuer {
+			if s.resolveAlias(issuer) == current.issuer {
 				return issuer, nil
 			}
 		}
@@ -204,8 +205,8 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 	return m.Issuers[0], nil
 }
 
-// resolveAlias returns the issuer that the metadata of an authorization server must have which an
-// MCP server names: that of Options.Aliases, or else the same.
+// resolveAlias maps an issuer as an MCP server names it to the issuer that its metadata must have:
+// that of Options.Aliases, or else the same.
 func (s *Source) resolveAlias(issuer string) string {
 	if alias, ok := s.opts.Aliases[issuer]; ok {
 		return alias
@@ -213,8 +214,8 @@ func (s *Source) resolveAlias(issuer string) string {
 	return issuer
 }
 
-// discoverServer gets the metadata of an authorization server, and keeps it for an hour. issuer is
-// as the MCP server names it.
+// discoverServer returns the metadata of an authorization server, and caches it for an hour. issuer
+// is spelled as the MCP server names it.
 func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	s.mu.Lock()
 	known := s.servers[issuer]
@@ -227,7 +228,7 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 		err = errors.New("URL has a query")
 	}
 	if err != nil {
-		return nil, &MetadataError{issuer, err}
+		return nil, metadataError(issuer, err)
 	}
 	for _, at := range serverMetadataURLs(u) {
 		body, err := s.guard.fetchDocument(ctx, at)
@@ -239,10 +240,10 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 		}
 		return s.readServer(at, issuer, body)
 	}
-	return nil, &MetadataError{issuer, errNoServerMetadata}
+	return nil, metadataError(issuer, errNoServerMetadata)
 }
 
-// findServer returns the metadata of the authorization server whose own metadata has the issuer.
+// findServer returns the metadata of an authorization server. issuer is spelled as in the metadata.
 func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	for named, spelled := range s.opts.Aliases {
 		if spelled == issuer {
@@ -259,7 +260,7 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 	return m, err
 }
 
-// errNoServerMetadata says that an authorization server has no metadata.
+// errNoServerMetadata is the error of an authorization server without metadata.
 var errNoServerMetadata = errors.New("the authorization server has no metadata")
 
 // serverMetadataURLs returns the URLs at which the metadata of an issuer may be, in the order that
@@ -273,29 +274,30 @@ func serverMetadataURLs(u *url.URL) []string {
 	return at
 }
 
-// readServer checks the metadata of an authorization server and keeps it (RFC 8414, section 3.3).
-// Its issuer must be the one that was named, and it must support PKCE with S256.
+// readServer checks and caches the metadata of an authorization server (RFC 8414, section 3.3). Its
+// issuer must be the one that was named, and it must support PKCE with S256.
 func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, error) {
 	m := &serverMetadata{read: time.Now()}
 	if err := jsonx.Unmarshal(body, m); err != nil {
-		return nil, &MetadataError{at, errors.New("it is not the metadata of RFC 8414")}
+		return nil, metadataError(at, errors.New("it is not the metadata of RFC 8414"))
 	}
 	if want := s.resolveAlias(issuer); m.Issuer != want {
-		return nil, &MetadataError{at, &IssuerError{Want: want, Got: m.Issuer}}
+		return nil, metadataError(at, untrustedError(fmt.Sprintf("the issuer is %s, and not %q",
+			quoteUntrusted(m.Issuer), want)))
 	}
 	if !slices.Contains(m.Challenges, "S256") {
-		return nil, &MetadataError{at, errors.New("the authorization server does not say that it " +
-			"supports PKCE with S256 (code_challenge_methods_supported)")}
+		return nil, metadataError(at, errors.New("the authorization server does not say that it "+
+			"supports PKCE with S256 (code_challenge_methods_supported)"))
 	}
 	if err := s.checkEndpoints(m); err != nil {
-		return nil, &MetadataError{at, err}
+		return nil, metadataError(at, err)
 	}
-	s.keepServer(issuer, m)
+	s.cacheServer(issuer, m)
 	return m, nil
 }
 
-// keepServer keeps the metadata of an authorization server for later requests.
-func (s *Source) keepServer(issuer string, m *serverMetadata) {
+// cacheServer caches the metadata of an authorization server.
+func (s *Source) cacheServer(issuer string, m *serverMetadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.servers) >= maxServers {
@@ -327,7 +329,7 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 // discoverLegacy uses the origin of the endpoint as its authorization server (revision 2025-03-26).
 // If that has no metadata, its endpoints have the paths of that revision.
 func (s *Source) discoverLegacy(ctx context.Context) (*Discovery, error) {
-	origin := s.origin()
+	origin := s.endpointOrigin()
 	server, err := s.discoverServer(ctx, origin)
 	if errors.Is(err, errNoServerMetadata) {
 		server, err = &serverMetadata{Issuer: origin, Authorization: origin + "/authorize",

@@ -10,12 +10,12 @@
 //	}
 //	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
 //
-// The first request has no token. The server refuses it and says where its metadata is. A [Source]
-// finds the authorization server there and has the person log in with their browser; then the
-// request is sent again. Later the token is refreshed before it expires, and a tool that needs more
-// scopes leads to another login for these.
+// The first request has no token. The server refuses it, and its challenge has the URL of its
+// metadata. A [Source] finds the authorization server there and has the person log in with their
+// browser; then the request is sent again. Later the token is refreshed before it expires, and a
+// tool that needs more scopes leads to another login for these.
 //
-// # What is checked
+// # Checks
 //
 // The metadata of the server must be about this endpoint, and that of the authorization server
 // about the issuer that was named, byte for byte. The authorization server must support PKCE with
@@ -26,19 +26,26 @@
 // Tokens are requested for this endpoint alone (RFC 8707), and sent to it alone. The secrets of
 // pre-registered clients are sent to the issuer that [Registration] names.
 //
-// # How often a person is asked
+// # Logins
 //
-// However many calls wait, one login, refresh or registration runs at a time, also among processes
-// that share a [FileStore]. It is cancelled when the last call that waits for it has ended. A
+// However many calls wait, one login, refresh or registration is in flight at a time, also among
+// processes that share a [FileStore]. It is cancelled when the last call that waits for it ends. A
 // login that the person has denied is not requested again within five minutes, and after three of
 // them no other is. An operation leads to two logins for more scopes at most. A server that
 // refuses a token which was just issued leads to no other login.
 //
-// # What is kept
+// # The store
 //
 // A [Store] keeps tokens and dynamic registrations: in memory, or with [NewFileStore] in sealed
-// files. Two failures forget something: invalid_grant forgets a refresh token, and invalid_client a
+// files. Two failures remove something: invalid_grant a refresh token, and invalid_client a
 // registration. All others leave the login as it is.
+//
+// # Errors
+//
+// A program goes on after four errors: [*LoginRequiredError] (see below), [*ScopeError] (the person
+// lacks a permission), [*TokenError] (with Retryable, try again later), and [ErrDenied]. For the
+// other failures of a login there is one type, [*Error]: its text is for people, and its Kind names
+// the party that has to change something. Errors of hooks and of contexts are returned unchanged.
 //
 // # Addresses
 //

@@ -303,16 +303,10 @@ func ExampleScopeError() {
 // adviceFor says to a person what an error means.
 func adviceFor(err error) string {
 	var (
-		scope        *oauth.ScopeError
-		required     *oauth.LoginRequiredError
-		metadata     *oauth.MetadataError
-		resource     *oauth.ResourceError
-		issuer       *oauth.IssuerError
-		blocked      *oauth.BlockedAddressError
-		registration *oauth.RegistrationError
-		token        *oauth.TokenError
-		failed       *oauth.LoginError
-		callback     *oauth.CallbackError
+		scope    *oauth.ScopeError
+		required *oauth.LoginRequiredError
+		token    *oauth.TokenError
+		failed   *oauth.Error
 	)
 	switch {
 	case errors.As(err, &scope):
@@ -322,15 +316,15 @@ func adviceFor(err error) string {
 		return "you have refused"
 	case errors.As(err, &required):
 		return "log in first"
-	case errors.As(err, &resource), errors.As(err, &issuer), errors.As(err, &blocked):
+	case errors.Is(err, oauth.ErrUntrusted):
 		return "the server is not who it says, or is set up wrongly: do not trust it"
-	case errors.As(err, &metadata):
+	case errors.Is(err, oauth.ErrMetadata):
 		return "the server is set up wrongly: tell those who run it"
-	case errors.As(err, &registration):
-		return "have this program registered at " + registration.Issuer
+	case errors.As(err, &failed) && failed.Kind == oauth.ErrRegistration:
+		return "have this program registered at " + failed.URL
 	case errors.As(err, &token) && token.Retryable:
 		return fmt.Sprint("try again in ", token.RetryAfter)
-	case errors.As(err, &failed), errors.As(err, &callback):
+	case errors.Is(err, oauth.ErrLogin), errors.Is(err, oauth.ErrCallback):
 		return "log in again"
 	}
 	return "something else went wrong"

@@ -85,7 +85,7 @@ func CheckURL(endpoint, target string) error {
 	if err != nil {
 		return err
 	}
-	_, err = newGuard(u, nil).checkURL(target)
+	_, err = newSSRFGuard(u, nil).checkURL(target)
 	return err
 }
 
@@ -95,7 +95,7 @@ func CheckAddress(endpoint, address string) error {
 	if err != nil {
 		return err
 	}
-	return newGuard(u, nil).checkAddress(netip.MustParseAddr(address))
+	return newSSRFGuard(u, nil).checkAddress(netip.MustParseAddr(address))
 }
 
 // Get gets a document that the server of an endpoint has named.
@@ -104,7 +104,7 @@ func Get(ctx context.Context, endpoint, target string) error {
 	if err != nil {
 		return err
 	}
-	g := newGuard(u, nil)
+	g := newSSRFGuard(u, nil)
 	defer g.client.CloseIdleConnections()
 	_, err = g.fetchDocument(ctx, target)
 	return err

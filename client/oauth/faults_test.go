@@ -93,18 +93,25 @@ func isA[T error](err error) bool { _, ok := errors.AsType[T](err); return ok }
 
 var (
 	noError       = wantedError{"no error", func(err error) bool { return err == nil }}
-	metadataError = wantedError{"a MetadataError", isA[*oauth.MetadataError]}
-	issuerError   = wantedError{"an IssuerError", isA[*oauth.IssuerError]}
-	resourceError = wantedError{"a ResourceError", isA[*oauth.ResourceError]}
-	blockedError  = wantedError{"a BlockedAddressError", isA[*oauth.BlockedAddressError]}
-	callbackError = wantedError{"a CallbackError", isA[*oauth.CallbackError]}
+	metadataError = wantedKind(oauth.ErrMetadata, "")
+	issuerError   = wantedKind(oauth.ErrUntrusted, "the issuer is ")
+	resourceError = wantedKind(oauth.ErrUntrusted, "the metadata is about the resource ")
+	blockedError  = wantedKind(oauth.ErrUntrusted, "must not be asked")
+	callbackError = wantedKind(oauth.ErrCallback, "")
 	tokenError    = wantedError{"a TokenError", isA[*oauth.TokenError]}
 	retryable     = wantedError{"a TokenError that is retryable", func(err error) bool {
 		failed, ok := errors.AsType[*oauth.TokenError](err)
 		return ok && failed.Retryable
 	}}
-	registrationError = wantedError{"a RegistrationError", isA[*oauth.RegistrationError]}
+	registrationError = wantedKind(oauth.ErrRegistration, "")
 )
+
+// wantedKind wants an error of a class whose text has a part.
+func wantedKind(kind oauth.ErrorKind, part string) wantedError {
+	return wantedError{fmt.Sprintf("%s (%q)", kind, part), func(err error) bool {
+		return errors.Is(err, kind) && strings.Contains(err.Error(), part)
+	}}
+}
 
 func (w wantedError) check(t *testing.T, err error) {
 	t.Helper()

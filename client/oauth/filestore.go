@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// lockPause is the time between two attempts to take a lock that is held.
+	// lockPause is the time between two attempts to acquire a lock that is held.
 	lockPause = 20 * time.Millisecond
-	// maxRecordBytes is how long a record in a file may be.
+	// maxRecordBytes bounds the record in a file.
 	maxRecordBytes = 1 << 20
 )
 
@@ -35,7 +35,7 @@ type FileStore struct {
 
 // NewFileStore returns a store in a folder. It creates the folder, for its owner alone, if it does
 // not exist. key seals the files. It must be random, and kept elsewhere, for example in the keyring
-// of the operating system. The error says why the folder cannot be used, or that key is zero.
+// of the operating system. It fails if the folder cannot be used, or if key is zero.
 func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")
@@ -65,13 +65,13 @@ func NewFileStore(folder string, key [32]byte) (*FileStore, error) {
 	return &FileStore{folder, ring, names}, nil
 }
 
-// Format implements [fmt.Formatter]. It prints the folder alone, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the folder alone for every verb.
 func (s *FileStore) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "store in the folder %s", s.folder)
 }
 
-// recordPath returns the path of the file of a record. Its name is a keyed hash, which does not
-// tell which servers a person uses.
+// recordPath returns the path of the file of a record. Its name is a keyed hash, which hides the
+// servers that a person uses.
 func (s *FileStore) recordPath(k Key) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", s.names, k.Issuer, k.Resource,
 		k.Account))

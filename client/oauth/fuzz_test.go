@@ -2,6 +2,7 @@ package oauth_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -135,9 +136,9 @@ func FuzzCallback(f *testing.F) {
 			if code != "" {
 				t.Error("a code beside an error")
 			}
-			if failed, ok := err.(*oauth.LoginError); ok && (q.Get("state") != state ||
+			if !errors.Is(err, oauth.ErrCallback) && (q.Get("state") != state ||
 				q.Has("iss") && q.Get("iss") != issuer) {
-				t.Errorf("the error of a stranger is shown: %v", failed)
+				t.Errorf("the error of a stranger is shown: %v", err)
 			}
 			return
 		}

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// loginTimeout is how long a person may take for a login while a call waits for it.
+	// loginTimeout bounds a login for which a call waits.
 	loginTimeout = 5 * time.Minute
-	// loginLifetime is how long after its beginning a login can be finished.
+	// loginLifetime is the greatest age of a login that can be finished.
 	loginLifetime = 15 * time.Minute
 )
 
-// A loginRequest says what a login is for.
+// A loginRequest is the reason for a login.
 type loginRequest struct {
 	challenge challenge // of the response that led to the login; zero: there is none
-	operation string    // that needs more scopes; empty: the login is for none
+	operation string    // that needs more scopes; empty: it is no step-up
 }
 
 // logIn discovers the authorization server and has the person log in.
@@ -37,7 +37,7 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 }
 
 // logInAt has the person log in, by Options.Interaction. It fails at once if there is none, if the
-// person has denied the same a moment ago, or if the operation has led to too many logins.
+// operation has led to maxStepUps logins, and with the cached denial if there is one.
 func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
 	if s.opts.Interaction == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
@@ -48,10 +48,10 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 	if request.operation != "" && !s.countStepUp(request.operation) {
 		return errTooManyStepUps
 	}
-	s.observe(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
+	s.reportEvent(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: request.challenge.scopes})
 	err := s.runLogin(ctx, d, request)
-	s.observe(Event{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
+	s.reportEvent(Event{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: request.challenge.scopes, Err: err})
 	return err
 }
@@ -61,7 +61,7 @@ func failureKey(d *Discovery, request loginRequest) string {
 	return d.Issuer + "\x00" + joinScopes(request.challenge.scopes)
 }
 
-// rememberFailure remembers that the person has denied a login.
+// rememberFailure caches a denied login.
 func (s *Source) rememberFailure(key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,9 +71,8 @@ func (s *Source) rememberFailure(key string, err error) {
 	s.failures[key] = failure{err, time.Now()}
 }
 
-// recentFailure returns the error of a login that the person has denied lately, or nil. After
-// maxDenials it returns one for every login: a server may name another issuer, or other scopes, for
-// each request.
+// recentFailure returns the cached denial of a login, or nil. After maxDenials it returns one for
+// every login: a server may name another issuer, or other scopes, for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,9 +129,10 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 
 // Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
 // The host sends the browser to Login.URL, and passes the URL with which it comes back to
-// [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, which
-// says which scopes it needs; nil: no more than before. [Options].RedirectURI must be set. The
-// client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its own.
+// [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, and has
+// the scopes of the challenge; nil: no more scopes than before. [Options].RedirectURI must be set.
+// The client may be registered meanwhile (RFC 7591). Calls may overlap: each begins a login of its
+// own.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
@@ -176,12 +176,12 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRequest) (
 	[]string, error) {
 	choice := ScopeChoice{Challenge: request.challenge.scopes, Supported: d.Scopes}
-	now, err := s.readStored(ctx, false)
+	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	if now != nil && now.issuer == d.Issuer && now.resource == d.Resource {
-		choice.Requested = now.record.Requested
+	if current != nil && current.issuer == d.Issuer && current.resource == d.Resource {
+		choice.Requested = current.record.Requested
 	}
 	var scopes []string
 	switch {
@@ -215,20 +215,20 @@ const scopeOfflineAccess = "offline_access"
 
 // Finish ends a login with the URL that the browser came back with: it checks the authorization
 // response and redeems its code. The login may have been begun by a Source of another process with
-// the same endpoint, account and options. The error is a [*CallbackError] if the URL does not
-// belong to the login, a [*LoginError] if it has the error of the authorization server, and a
+// the same endpoint, account and options. The error is [ErrCallback] if the URL does not belong to
+// the login, [ErrDenied] or [ErrLogin] if it has the error of the authorization server, and a
 // [*TokenError] if the code cannot be redeemed. Calls may overlap, and wait for one another.
 func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
-		return &StoreError{err}
+		return storeError(err)
 	}
 	defer unlock()
 	return s.completeLogin(ctx, l, callback)
 }
 
 // completeLogin is Finish for callers that hold the lock of the login in the store. The token
-// request is not cancelled with ctx, since its code can be used once.
+// request is not cancelled with ctx: its code can be used once.
 func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:
@@ -236,7 +236,7 @@ func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL)
 	case l.data.Endpoint != s.endpointText || l.data.Account != s.opts.Account:
 		return errors.New("oauth: the login is of another endpoint or account")
 	case time.Since(l.data.Began) > loginLifetime:
-		return &CallbackError{"it came too late; begin another login"}
+		return callbackError("it came too late; begin another login")
 	}
 	server, err := s.findServer(ctx, l.data.Issuer)
 	if err != nil {
@@ -251,8 +251,8 @@ func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL)
 		return err
 	}
 	if client == nil {
-		return &RegistrationError{server.Issuer, errors.New("the registration that the login is " +
-			"of was forgotten; begin another login")}
+		return &Error{ErrRegistration, server.Issuer, errors.New("the registration of the login " +
+			"was forgotten; begin another")}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()

@@ -36,11 +36,11 @@ type Receiver interface {
 	// RedirectURI returns the redirect URI of the login.
 	RedirectURI() string
 	// Receive has the person open Login.URL, and returns the URL with which the browser comes
-	// back. It calls check for each such URL: one for which check returns a [*CallbackError] does
-	// not belong to the login, and Receive must go on waiting. check may be called concurrently.
+	// back. It calls check for each such URL: one for which check returns [ErrCallback] does not
+	// belong to the login, and Receive must go on waiting. check may be called concurrently.
 	// Receive is called once, and must return when ctx ends.
 	Receive(ctx context.Context, l *Login, check func(callback *url.URL) error) (*url.URL, error)
-	// Close releases what Open has allocated. It is called once, after Receive has returned, or
+	// Close releases the resources of Open. It is called once, after Receive has returned, or
 	// without a call of it. Its error is dropped.
 	Close() error
 }
@@ -62,18 +62,16 @@ type Loopback struct {
 	// return at once or when the browser ends; ctx ends with the login. An error ends the login if
 	// Prompt is nil; else the person can open the URL. Nil: the command of the operating system.
 	Browse func(ctx context.Context, url string) error
-	// Prompt is where the URL is written for the person. It must not be the standard output of a
-	// server over stdio. Nil: the URL is not written.
+	// Prompt gets the URL as a line for the person. It must not be the standard output of a server
+	// over stdio. Nil: the URL is not written.
 	Prompt io.Writer
-	// Paste is where the person can paste the URL with which the browser was sent back, as a
-	// line. A goroutine reads it from the first login on, and does not end before Paste does.
-	// Nil: nothing is read.
+	// Paste is read for the URL with which the browser was sent back, which the person pastes as a
+	// line. A goroutine reads it from the first login on, and does not end before Paste does. Nil:
+	// nothing is read.
 	Paste io.Reader
-	// Timeout is how long a login may take. 0, and more than five minutes: five minutes.
-	Timeout time.Duration
 
 	mu    sync.Mutex
-	lines chan string // of Paste; nil: it is not read yet
+	lines chan string // of Paste; nil: no goroutine reads it yet
 }
 
 // Open implements [Interaction]: it listens on a port.
@@ -157,12 +155,12 @@ type loopbackReceiver struct {
 	b         *Loopback
 	authority string // host and port of the redirect URI
 	server    *http.Server
-	callbacks chan *url.URL // has room for the one that is taken
+	callbacks chan *url.URL // buffers the accepted one
 
 	mu      sync.Mutex
 	check   func(callback *url.URL) error // of Receive; nil: it was not called yet
-	done    bool                          // a callback was taken
-	refused *CallbackError                // of the last callback that was not taken; nil: none
+	done    bool                          // a callback was accepted
+	refused error                         // ErrCallback of the last refused callback; nil: none
 }
 
 // newReceiver returns a receiver that serves listeners until it is closed.
@@ -191,7 +189,7 @@ func (r *loopbackReceiver) Close() error {
 	return nil
 }
 
-// ServeHTTP takes the callback of the login. Any other request gets 400.
+// ServeHTTP accepts the callback of the login. Any other request gets 400.
 func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -203,7 +201,7 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method != http.MethodGet || req.URL.Path != callbackPath || req.Host != r.authority:
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, "This is not the page of a login.\n")
-	case !r.takeCallback(req.URL):
+	case !r.acceptCallback(req.URL):
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, "This does not belong to the login that is waited for.\n")
 	default:
@@ -211,16 +209,16 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// takeCallback passes the callback of the login to Receive. It returns false for a callback that
+// acceptCallback passes the callback of the login to Receive. It returns false for a callback that
 // does not belong to the login, and after the first one that does.
-func (r *loopbackReceiver) takeCallback(callback *url.URL) bool {
+func (r *loopbackReceiver) acceptCallback(callback *url.URL) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done || r.check == nil {
 		return false
 	}
-	if wrong := (*CallbackError)(nil); errors.As(r.check(callback), &wrong) {
-		r.refused = wrong
+	if err := r.check(callback); errors.Is(err, ErrCallback) {
+		r.refused = err
 		return false
 	}
 	r.done = true
@@ -228,14 +226,10 @@ func (r *loopbackReceiver) takeCallback(callback *url.URL) bool {
 	return true
 }
 
-// Receive implements [Receiver].
+// Receive implements [Receiver]. It ends after five minutes.
 func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
-	timeout := r.b.Timeout
-	if timeout <= 0 || timeout > loginTimeout {
-		timeout = loginTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
 	r.mu.Lock()
 	r.check = check
@@ -274,12 +268,12 @@ func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan e
 				continue
 			}
 			u, err := url.Parse(strings.TrimSpace(line))
-			if (err != nil || !r.takeCallback(u)) && r.b.Prompt != nil {
+			if (err != nil || !r.acceptCallback(u)) && r.b.Prompt != nil {
 				fmt.Fprintln(r.b.Prompt, "That is not where the browser was sent back to.")
 			}
 		case <-ctx.Done():
 			select {
-			case callback := <-r.callbacks: // its page says that it was taken
+			case callback := <-r.callbacks: // the person has seen the page of a success
 				return callback, nil
 			default:
 				return nil, r.timeoutError(context.Cause(ctx))
@@ -288,8 +282,8 @@ func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan e
 	}
 }
 
-// timeoutError returns the error of a login that has not ended in time, with the reason why the
-// last callback was refused.
+// timeoutError returns the error of a login that has not ended in time, with that of the last
+// refused callback.
 func (r *loopbackReceiver) timeoutError(cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,23 +23,23 @@ const (
 	// requestTimeout bounds a request to an authorization server, unless Options.HTTPClient has a
 	// timeout.
 	requestTimeout = 5 * time.Second
-	// maxDocumentBytes is how long metadata and the responses of endpoints may be.
+	// maxDocumentBytes bounds metadata and the responses of endpoints.
 	maxDocumentBytes = 256 << 10
 )
 
-// A network says how far away an address is. Larger values are farther.
-type network int
+// An addressClass is the class of an address by reachability. Larger values are farther away.
+type addressClass int
 
 const (
-	blocked  network = iota // no request is sent there: link-local, multicast, unassigned
-	loopback                // this machine
-	private                 // a private network
+	blocked  addressClass = iota // no request is sent there: link-local, multicast, unassigned
+	loopback                     // this machine
+	private                      // a private network
 	public
 )
 
-// classifyAddress returns the network of an address. An address that has an IPv4 address embedded
-// is in the network of that.
-func classifyAddress(a netip.Addr) network {
+// classifyAddress returns the class of an address. An address with an embedded IPv4 address has the
+// class of that.
+func classifyAddress(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if inner, ok := embeddedIPv4(a); ok {
 		a = inner
@@ -88,20 +88,21 @@ func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// A guard sends requests to URLs that an MCP server or its authorization server has named. They go
-// to the network of the endpoint or to farther ones, whatever a document or a name server says.
-type guard struct {
+// An ssrfGuard sends requests to URLs that an MCP server or its authorization server has named. It
+// prevents server-side request forgery: documents and name servers can lead it to addresses of the
+// class of the endpoint or of a farther one, and to no others.
+type ssrfGuard struct {
 	endpoint *url.URL
 	client   *http.Client
 	trusted  bool // Options.HTTPClient is set, and decides about addresses
 
-	mu      sync.Mutex
-	network network // of the endpoint; blocked: not known yet
+	mu    sync.Mutex
+	class addressClass // of the endpoint; blocked: not resolved yet
 }
 
-// newGuard returns the guard of an endpoint. own is Options.HTTPClient.
-func newGuard(endpoint *url.URL, own *http.Client) *guard {
-	g := &guard{endpoint: endpoint, trusted: own != nil}
+// newSSRFGuard returns the guard of an endpoint. own is Options.HTTPClient.
+func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
+	g := &ssrfGuard{endpoint: endpoint, trusted: own != nil}
 	var client http.Client
 	if own != nil {
 		client = *own
@@ -121,7 +122,7 @@ func newGuard(endpoint *url.URL, own *http.Client) *guard {
 // newTransport returns a transport that checks each address when it is dialled, after its name was
 // resolved: a name server cannot return another address after the check. With a proxy only the
 // proxy is dialled, and addresses in URLs are checked by checkURL.
-func (g *guard) newTransport() http.RoundTripper {
+func (g *ssrfGuard) newTransport() http.RoundTripper {
 	dialer := &net.Dialer{Timeout: requestTimeout}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		if proxied, _ := ctx.Value(proxiedKey{}).(bool); proxied {
@@ -149,12 +150,12 @@ func cloneDefaultTransport() *http.Transport {
 		TLSHandshakeTimeout: requestTimeout}
 }
 
-// A proxiedKey is the context key of requests that a proxy sends on.
+// A proxiedKey is the context key of requests that a proxy forwards.
 type proxiedKey struct{}
 
 // A guardedTransport marks requests that go through a proxy.
 type guardedTransport struct {
-	guard *guard
+	guard *ssrfGuard
 	next  *http.Transport
 }
 
@@ -168,24 +169,30 @@ func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// CloseIdleConnections closes connections that are not in use.
+// CloseIdleConnections closes idle connections.
 func (t guardedTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// checkAddress refuses an address on a network that is nearer than that of the endpoint.
-func (g *guard) checkAddress(a netip.Addr) error {
-	at, from := classifyAddress(a), g.endpointNetwork()
+// checkAddress refuses an address of a nearer class than that of the endpoint.
+func (g *ssrfGuard) checkAddress(a netip.Addr) error {
+	at, from := classifyAddress(a), g.endpointClass()
 	switch {
 	case at == blocked:
-		return &BlockedAddressError{a.String(), "it is link-local, multicast or nobody's"}
+		return blockedError(a, "it is link-local, multicast or nobody's")
 	case at < from:
-		return &BlockedAddressError{a.String(), "it is on a network that the MCP server is not on"}
+		return blockedError(a, "it is on a network that the MCP server is not on")
 	}
 	return nil
 }
 
+// blockedError returns the error of an address to which no request is sent.
+func blockedError(a netip.Addr, reason string) error {
+	return untrustedError(fmt.Sprintf("the address of %s must not be asked: %s",
+		quoteUntrusted(a.String()), reason))
+}
+
 // checkURL parses a URL that a server has named, and refuses one that must not be requested: it
 // must be https, or http to a loopback address if the endpoint is on one.
-func (g *guard) checkURL(text string) (*url.URL, error) {
+func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	u, err := urlrule.Parse(text)
 	if err != nil {
 		return nil, err
@@ -196,7 +203,7 @@ func (g *guard) checkURL(text string) (*url.URL, error) {
 	case strings.Contains(text, "#"):
 		return nil, errors.New("URL has a fragment")
 	case u.Scheme == "https":
-	case u.Scheme == "http" && urlrule.CheckSecure(u) == nil && g.endpointNetwork() == loopback:
+	case u.Scheme == "http" && urlrule.CheckSecure(u) == nil && g.endpointClass() == loopback:
 	default:
 		return nil, errors.New("URL is not https; http is for loopback addresses, and only where " +
 			"the MCP server is on one")
@@ -213,27 +220,27 @@ func (g *guard) checkURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// endpointNetwork returns the network of the endpoint. That of a name is the farthest of its
-// addresses, and at least private: the owner of a name can have it resolve to 127.0.0.1.
+// endpointClass returns the class of the endpoint. That of a name is the farthest of its addresses,
+// and at least private: the owner of a name can have it resolve to 127.0.0.1.
 //
-// The owner can also have it resolve to a private address, and such a name cannot be told from one
-// inside a company. That permits requests by https to private addresses that have a certificate
+// The owner can also have it resolve to a private address. Such a name is indistinguishable from
+// one inside a company. That permits requests by https to private addresses that have a certificate
 // which this machine trusts. The owner gets none of the responses.
-func (g *guard) endpointNetwork() network {
+func (g *ssrfGuard) endpointClass() addressClass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.network == blocked {
-		at, err := g.resolveNetwork()
+	if g.class == blocked {
+		at, err := g.resolveEndpointClass()
 		if err != nil {
 			return public // for now: the name may resolve later
 		}
-		g.network = at
+		g.class = at
 	}
-	return g.network
+	return g.class
 }
 
-// resolveNetwork determines the network of the endpoint, for which it may have to resolve a name.
-func (g *guard) resolveNetwork() (network, error) {
+// resolveEndpointClass determines the class of the endpoint. It may have to resolve a name.
+func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 	host := g.endpoint.Hostname()
 	if strings.EqualFold(host, "localhost") {
 		return loopback, nil
@@ -254,7 +261,7 @@ func (g *guard) resolveNetwork() (network, error) {
 	return farthest, nil
 }
 
-// A statusError is a response with a status that was not wanted.
+// A statusError reports a response with an unexpected status.
 type statusError struct {
 	status     int
 	retryAfter time.Duration // 0: the response has none
@@ -262,32 +269,32 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }
 
-// isMissing reports whether the response says that there is no such document.
+// isMissing reports whether the status means that there is no such document.
 func (e *statusError) isMissing() bool {
 	return e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests
 }
 
-// fetchDocument gets a JSON document from a URL that a server has named. Errors are MetadataErrors.
-func (g *guard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
+// fetchDocument gets a JSON document from a URL that a server has named. Errors are ErrMetadata.
+func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
 	if _, err := g.checkURL(at); err != nil {
-		return nil, &MetadataError{at, err}
+		return nil, metadataError(at, err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return nil, &MetadataError{at, err}
+		return nil, metadataError(at, err)
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("MCP-Protocol-Version", "2026-07-28")
 	body, _, err := g.sendRequest(r, http.StatusOK)
 	if err != nil {
-		return nil, &MetadataError{at, err}
+		return nil, metadataError(at, err)
 	}
 	return body, nil
 }
 
-// sendRequest sends a request and returns the body and the header of the response. A status other
-// than those of want is a statusError, with which body and header are returned as well.
-func (g *guard) sendRequest(r *http.Request, want ...int) ([]byte, http.Header, error) {
+// sendRequest sends a request and returns the body and the header of the response. It returns them
+// also with the statusError of a status that is not in want.
+func (g *ssrfGuard) sendRequest(r *http.Request, want ...int) ([]byte, http.Header, error) {
 	response, err := g.client.Do(r)
 	if err != nil {
 		var wrapped *url.Error

@@ -55,7 +55,7 @@ func TestAddressesThatMayBeAsked(t *testing.T) {
 			if (err == nil) != (want >= least) {
 				t.Errorf("%s for %s: got %v", address, endpoint, err)
 			}
-			if err != nil && !isA[*oauth.BlockedAddressError](err) {
+			if err != nil && !blockedError.is(err) {
 				t.Errorf("%s: got %T", address, err)
 			}
 			if netip.MustParseAddr(address).Zone() != "" {
@@ -241,7 +241,7 @@ func TestDefaultTransportOfTheHost(t *testing.T) {
 		t.Errorf("got %v, want a refused address", err)
 	}
 	_, err = oauth.Discover(t.Context(), server.URL, nil)
-	if metadata := (*oauth.MetadataError)(nil); !errors.As(err, &metadata) {
+	if !errors.Is(err, oauth.ErrMetadata) {
 		t.Errorf("got %v, want no metadata", err)
 	}
 }

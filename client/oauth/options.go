@@ -58,7 +58,7 @@ type Options struct {
 	// two differ. Each entry is trust that the host has checked.
 	Aliases map[string]string
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
-	// reach. It never follows redirects, whatever its CheckRedirect says. A Timeout of 0 is 5
+	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
 	// seconds. Nil: a client that checks addresses; see "Addresses".
 	HTTPClient *http.Client
 	// Legacy uses the origin of a server without metadata as its authorization server, as revision
@@ -84,15 +84,14 @@ type Registration struct {
 
 // A ClientInfo describes a client to people. All fields may be empty.
 type ClientInfo struct {
-	Name       string // client_name
-	URI        string // client_uri: a page about the client
-	Logo       string // logo_uri: an image
-	SoftwareID string // software_id
+	Name string // client_name
+	URI  string // client_uri: a page about the client
+	Logo string // logo_uri: an image
 }
 
-// A ScopeChoice has what is known when scopes are chosen. Its slices must not be changed.
+// A ScopeChoice has the inputs of Options.Scopes. Its slices must not be changed.
 type ScopeChoice struct {
-	// Challenge are the scopes of the challenge with which the server has refused a request.
+	// Challenge are the scopes of the challenge of the server.
 	Challenge []string
 	// Supported is scopes_supported of the metadata of the server.
 	Supported []string
@@ -101,7 +100,7 @@ type ScopeChoice struct {
 	Requested []string
 }
 
-// An EventKind says what an [Event] is about.
+// An EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of event.
@@ -122,7 +121,7 @@ type Event struct {
 	Err      error    // nil: it succeeded
 }
 
-// check returns what is wrong with the options.
+// check returns the first mistake in the options, or nil.
 func (o *Options) check() error {
 	if err := o.checkRegistrations(); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// checkRegistrations returns what is wrong with Registrations.
+// checkRegistrations returns the first mistake in Registrations, or nil.
 func (o *Options) checkRegistrations() error {
 	seen := map[string]bool{}
 	for _, r := range o.Registrations {
@@ -159,7 +158,7 @@ func (o *Options) checkRegistrations() error {
 	return nil
 }
 
-// check returns what is wrong with the registration.
+// check returns the first mistake in the registration, or nil.
 func (r *Registration) check() error {
 	if r.Issuer == "" {
 		return errors.New("oauth: a Registration has no Issuer: its secret would be sent to " +

@@ -9,15 +9,15 @@ import (
 const (
 	// refreshTimeout bounds a refresh, and the exchange of a code.
 	refreshTimeout = 30 * time.Second
-	// refreshAhead is how long before its expiry a token is refreshed, or a tenth of its lifetime
-	// where that is less.
+	// refreshAhead is the time before the expiry of a token at which it is refreshed, or a tenth of
+	// its lifetime where that is less.
 	refreshAhead = 30 * time.Second
-	// earlyRefreshPause is the time from an early refresh that failed to the next one.
+	// earlyRefreshPause is the least time from a failed early refresh to the next one.
 	earlyRefreshPause = 5 * time.Second
 )
 
-// validFor returns how long the token is still valid. A token without an expiry is valid until it
-// is refused.
+// validFor returns the remaining lifetime of the token. A token without an expiry is valid until
+// the server refuses it.
 func (r *tokenRecord) validFor() time.Duration {
 	if r.Expiry.IsZero() {
 		return maxExpiry
@@ -25,20 +25,20 @@ func (r *tokenRecord) validFor() time.Duration {
 	return time.Until(r.Expiry)
 }
 
-// refreshMargin returns how long before its expiry the token is refreshed.
+// refreshMargin returns the time before the expiry of the token at which it is refreshed.
 func (r *tokenRecord) refreshMargin() time.Duration {
 	return min(refreshAhead, r.Expiry.Sub(r.Obtained)/10)
 }
 
 // startEarlyRefresh refreshes a token that is still valid, in the background. It does nothing if a
-// renewal runs, or an early refresh has failed a moment ago.
-func (s *Source) startEarlyRefresh(now *tokens) {
+// renewal is in flight, or an early refresh has failed within earlyRefreshPause.
+func (s *Source) startEarlyRefresh(current *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.renewal == nil && s.tokens == now && !time.Now().Before(s.earlyRefreshFrom) {
-		r := s.startRenewalLocked(context.Background(), now.record.Access, refreshTimeout,
+	if s.renewal == nil && s.tokens == current && !time.Now().Before(s.earlyRefreshFrom) {
+		r := s.startRenewalLocked(context.Background(), current.record.Access, refreshTimeout,
 			s.refreshEarly)
-		r.waiters++ // the background itself, so that callers who leave do not cancel it
+		r.waiters++ // a reference of its own: callers that leave do not cancel it
 	}
 }
 
@@ -60,9 +60,9 @@ func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 }
 
 // refreshToken refreshes the token that was sent, and saves the new one. It does nothing if the
-// token was replaced meanwhile, or if there is no refresh token. A refresh token that is not valid
-// any more is dropped, unless another process, which does not share the locks of the store, has
-// used it and saved the next one.
+// token was replaced meanwhile, or if there is no refresh token. A revoked refresh token is
+// dropped, unless another process, which does not share the locks of the store, has used it and
+// saved the next one.
 func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	old, replaced, err := s.rereadTokens(ctx, sent)
 	if err != nil || replaced {
@@ -79,19 +79,19 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	if err != nil {
 		return err
 	}
-	if client == nil { // its secret has expired, or it is not configured any more
+	if client == nil { // its secret has expired, or it is no longer configured
 		return errors.Join(&TokenError{Issuer: old.issuer, Code: "invalid_client",
 			Err: errors.New("the registration of the login is not valid any more")},
 			s.dropRefreshToken(ctx, old))
 	}
-	// A request that was sent is not cancelled: the refresh token may have been used, and the next
-	// one is in the response.
+	// A request in flight is not cancelled: the refresh token may have been used, and the next one
+	// is in the response.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
 	record, err := s.requestRefresh(ctx, server, client, old.resource, old.record)
-	s.observe(Event{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
+	s.reportEvent(Event{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
 		Scopes: old.record.Granted, Err: err})
-	if isRefreshTokenInvalid(err) {
+	if isRefreshRevoked(err) {
 		if _, replaced, readErr := s.rereadTokens(ctx, sent); replaced || readErr != nil {
 			return readErr
 		}
@@ -103,16 +103,16 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	return s.saveLogin(ctx, old.issuer, old.resource, record)
 }
 
-// isFinalRefusal reports whether an authorization server has refused a refresh and would refuse it
-// again. The person has to log in then.
+// isFinalRefusal reports whether an authorization server has refused a refresh for good: err is no
+// transient failure. The person has to log in then.
 func isFinalRefusal(err error) bool {
 	failed := (*TokenError)(nil)
 	return errors.As(err, &failed) && !failed.Retryable
 }
 
-// isRefreshTokenInvalid reports whether an authorization server has said that a refresh token, or
-// the client that it belongs to, is not valid any more (RFC 6749, section 5.2).
-func isRefreshTokenInvalid(err error) bool {
+// isRefreshRevoked reports whether the refresh token or its client is no longer valid at the
+// authorization server (RFC 6749, section 5.2).
+func isRefreshRevoked(err error) bool {
 	failed := (*TokenError)(nil)
 	return isFinalRefusal(err) && errors.As(err, &failed) &&
 		(failed.Code == "invalid_grant" || failed.Code == "invalid_client")

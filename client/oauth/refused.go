@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// failureMemory is how long a failure is remembered: a person who has denied a login is not
+	// failureMemory is the lifetime of cached failures: a person who has denied a login is not
 	// asked for the same meanwhile, and a server that has refused a token which was just issued
 	// leads to no other login.
 	failureMemory = 5 * time.Minute
-	// maxDenials is how many logins a person may deny within failureMemory before no other begins.
+	// maxDenials bounds the denied logins within failureMemory. After them no other begins.
 	maxDenials = 3
-	// justIssuedAge is up to which age a token counts as just issued.
+	// justIssuedAge is the greatest age of a token that counts as just issued.
 	justIssuedAge = 10 * time.Second
-	// maxStepUps is how many logins for more scopes an operation may lead to within stepUpWindow.
+	// maxStepUps bounds the logins for more scopes that an operation leads to within stepUpWindow.
 	maxStepUps   = 2
 	stepUpWindow = 10 * time.Minute
-	// maxRemembered is how many operations, and how many failures, are remembered.
+	// maxRemembered bounds the operations, and the failures, in memory.
 	maxRemembered = 1000
 )
 
@@ -37,17 +37,17 @@ const (
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	sent, _ := strings.CutPrefix(r.Sent.Get("Authorization"), "Bearer ")
 	c := readChallenge(r.Header)
-	now, err := s.readStored(ctx, false)
+	current, err := s.readStored(ctx, false)
 	if err != nil {
 		return false, err
 	}
-	if now != nil && now.record.Access != sent {
+	if current != nil && current.record.Access != sent {
 		return true, nil
 	}
 	if !mayWaitForLogin(r.Outgoing) {
 		return false, nil
 	}
-	if r.Status == http.StatusUnauthorized || now == nil && c.code == insufficientScope {
+	if r.Status == http.StatusUnauthorized || current == nil && c.code == insufficientScope {
 		renew := func(ctx context.Context, sent string) error {
 			return s.replaceRefusedToken(ctx, sent, c, r.Attempt)
 		}
@@ -60,14 +60,14 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	case c.code != insufficientScope:
 		return false, nil // refused for another reason
 	}
-	return s.stepUp(ctx, r, now, c)
+	return s.stepUp(ctx, r, current, c)
 }
 
 // insufficientScope is the error code of a token that lacks scopes (RFC 6750, section 3.1).
 const insufficientScope = "insufficient_scope"
 
-// errNoCode says why a 403 without an error code leads to no login: RFC 6750, section 3.1, has
-// servers send a code, and without one it is not known whether a login would help.
+// errNoCode is the error after a 403 without an error code. RFC 6750, section 3.1, has servers send
+// one. Without it a login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
@@ -79,15 +79,15 @@ func mayWaitForLogin(r clienthttp.Outgoing) bool {
 
 // stepUp has the person log in for more scopes (basic/authorization, "Step-Up Authorization Flow"),
 // unless the server has refused the same scopes after a recent login.
-func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, now *tokens, c challenge) (
+func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
-	lack := &ScopeError{Needed: c.scopes, Granted: now.record.Granted}
-	all := scope.Union(now.record.Requested, c.scopes)
-	requested := len(all) == len(now.record.Requested) && s.opts.Scopes == nil
-	if len(c.scopes) == 0 || requested && time.Since(now.record.LoggedIn) < failureMemory {
+	lack := &ScopeError{Needed: c.scopes, Granted: current.record.Granted}
+	all := scope.Union(current.record.Requested, c.scopes)
+	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
+	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {
 		return false, lack
 	}
-	sent, operation := now.record.Access, r.RPC+"\x00"+r.Target
+	sent, operation := current.record.Access, r.RPC+"\x00"+r.Target
 	return s.awaitRenewal(ctx, sent, loginTimeout, func(ctx context.Context, sent string) error {
 		if _, replaced, err := s.rereadTokens(ctx, sent); replaced || err != nil {
 			return err
@@ -103,11 +103,10 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, now *tokens, 
 	})
 }
 
-// errTooManyStepUps says that an operation has led to maxStepUps logins.
+// errTooManyStepUps is the error of an operation that has led to maxStepUps logins.
 var errTooManyStepUps = errors.New("oauth: there were enough logins for this operation")
 
-// countStepUp counts a login for more scopes that an operation needs, and reports whether it may
-// begin.
+// countStepUp counts a login for more scopes of an operation, and reports whether it may begin.
 func (s *Source) countStepUp(operation string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,32 +125,32 @@ func (s *Source) countStepUp(operation string) bool {
 	return true
 }
 
-// replaceRefusedToken gets a token in the place of one that the server has refused with 401: by a
-// refresh, or else by a login. attempt counts how often the request was sent. On the second attempt
-// its token was just issued for it, and a refresh would bring another that is refused as well.
+// replaceRefusedToken replaces a token that the server has refused with 401: by a refresh, or else
+// by a login. attempt counts the sends of the request. On the second attempt its token was just
+// issued for it, and the server would refuse one from a refresh as well.
 func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challenge,
 	attempt int) error {
-	now, replaced, err := s.rereadTokens(ctx, sent)
+	current, replaced, err := s.rereadTokens(ctx, sent)
 	if err != nil || replaced {
 		return err
 	}
-	if now == nil {
+	if current == nil {
 		return s.logIn(ctx, loginRequest{challenge: c})
 	}
 	d, err := s.discover(ctx, c) // the server may name another authorization server now
 	if err != nil {
 		return err
 	}
-	record := now.record
+	record := current.record
 	valid := record.validFor() > 0
 	if attempt > 1 && valid && time.Since(record.Obtained) < justIssuedAge {
 		s.rememberRefused(sent)
 	}
-	switch moved := d.Issuer != now.issuer || d.Resource != now.resource; {
-	case moved:
+	switch moved := d.Issuer != current.issuer || d.Resource != current.resource; {
+	case moved: // neither its refresh token nor its age counts there
 	case record.Refresh != "" && !s.wasRefusedWhenIssued(sent):
 		if err := s.refreshToken(ctx, sent); !isFinalRefusal(err) {
-			return err
+			return err // replaced, or a transient failure
 		}
 	case valid && time.Since(record.LoggedIn) < failureMemory:
 		return fmt.Errorf("oauth: the server refuses a token that its authorization server %s has "+
@@ -175,10 +174,10 @@ func (s *Source) wasRefusedWhenIssued(token string) bool {
 	return s.lastRefused.token == token && time.Since(s.lastRefused.at) < failureMemory
 }
 
-// rereadTokens reads the login from the store again. replaced reports whether it has another token
-// than the one that was sent, for example from another process.
+// rereadTokens loads the login from the store again. replaced reports whether its token differs
+// from the one that was sent: another process, for example, has replaced it.
 func (s *Source) rereadTokens(ctx context.Context, sent string) (
-	now *tokens, replaced bool, err error) {
-	now, err = s.readStored(ctx, true)
-	return now, err == nil && now != nil && now.record.Access != sent, err
+	current *tokens, replaced bool, err error) {
+	current, err = s.readStored(ctx, true)
+	return current, err == nil && current != nil && current.record.Access != sent, err
 }

@@ -104,9 +104,10 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 	}
 	defer receiver.Close()
 	_, err = receiver.Receive(ctx, &oauth.Login{URL: "https://issuer.example/authorize"},
-		func(*url.URL) error { return &oauth.CallbackError{Reason: "it is from another issuer"} })
-	refused := (*oauth.CallbackError)(nil)
-	if !errors.As(err, &refused) || !errors.Is(err, context.Canceled) {
+		func(*url.URL) error {
+			return &oauth.Error{Kind: oauth.ErrCallback, Err: errors.New("of another issuer")}
+		})
+	if !errors.Is(err, oauth.ErrCallback) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

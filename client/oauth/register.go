@@ -29,8 +29,9 @@ type clientID struct {
 	dynamic            bool // it was registered dynamically
 }
 
-// authStyle returns how the client authenticates, for package oauth2. It is never AutoDetect, which
-// may send a code twice: servers refuse the second request (RFC 6749, section 4.1.2).
+// authStyle returns the client authentication method in the type of package oauth2. It is never
+// AutoDetect, which may send a code twice: servers refuse the second request (RFC 6749, section
+// 4.1.2).
 func (c *clientID) authStyle() oauth2.AuthStyle {
 	if c.method == methodBasic {
 		return oauth2.AuthStyleInHeader
@@ -75,8 +76,8 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 	}), nil
 }
 
-// clientByID returns the client that has the client id, for which a login was made. Nil: it is not
-// configured or registered any more.
+// clientByID returns the client of a login, by its client id. Nil: it is no longer configured or
+// registered.
 func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (*clientID, error) {
 	if c := s.configuredClient(m); c != nil && c.id == id {
 		return c, nil
@@ -108,11 +109,11 @@ func (c *clientRecord) clientID() *clientID {
 	return &clientID{c.ClientID, c.Secret, c.Method, true}
 }
 
-// forgetClient removes a dynamic registration that the authorization server does not know any more.
+// forgetClient removes a dynamic registration that the authorization server no longer knows.
 func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	unlock, err := s.store.Lock(ctx, clientKey(issuer))
 	if err != nil {
-		return &StoreError{err}
+		return storeError(err)
 	}
 	defer unlock()
 	registered, err := s.registeredClients(ctx, issuer)
@@ -148,7 +149,7 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 	}
 	unlock, err := s.store.Lock(ctx, clientKey(m.Issuer))
 	if err != nil {
-		return nil, &StoreError{err}
+		return nil, storeError(err)
 	}
 	defer unlock()
 	registered, err := s.registeredClients(ctx, m.Issuer)
@@ -161,13 +162,13 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 		}
 	}
 	if m.Registration == "" || s.opts.NoDynamic {
-		return nil, &RegistrationError{m.Issuer, errors.New("it does not register clients by " +
-			"itself; have somebody register this one, and set Options.Registrations")}
+		return nil, &Error{ErrRegistration, m.Issuer, errors.New("it does not register clients " +
+			"by itself; have somebody register this one, and set Options.Registrations")}
 	}
 	record, err := s.registerClient(ctx, m, redirectURI)
-	s.observe(Event{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
+	s.reportEvent(Event{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
 	if err != nil {
-		return nil, &RegistrationError{m.Issuer, err}
+		return nil, &Error{ErrRegistration, m.Issuer, err}
 	}
 	registered = append([]clientRecord{*record}, registered...)
 	err = saveRecord(ctx, s.store, clientKey(m.Issuer),
@@ -185,7 +186,6 @@ type clientDocument struct {
 	Name            string   `json:"client_name,omitempty"`
 	URI             string   `json:"client_uri,omitempty"`
 	Logo            string   `json:"logo_uri,omitempty"`
-	SoftwareID      string   `json:"software_id,omitempty"`
 	RedirectURIs    []string `json:"redirect_uris"`
 	GrantTypes      []string `json:"grant_types"`
 	ResponseTypes   []string `json:"response_types"`
@@ -197,8 +197,7 @@ type clientDocument struct {
 // application (OpenID Connect Dynamic Client Registration, section 2).
 func (o *Options) clientDocument(redirectURIs ...string) clientDocument {
 	d := clientDocument{
-		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo,
-		SoftwareID: o.Client.SoftwareID, RedirectURIs: redirectURIs,
+		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo, RedirectURIs: redirectURIs,
 		GrantTypes:    []string{"authorization_code", "refresh_token"},
 		ResponseTypes: []string{"code"}, AuthMethod: methodNone, ApplicationType: "native",
 	}
@@ -250,7 +249,7 @@ func registrationError(response []byte, err error) error {
 }
 
 // readRegistration checks a registration response (RFC 7591, section 3.2.1). asked is the
-// authentication method of the request. The expiry 0 is that of a secret which does not expire.
+// authentication method of the request. A secret with the expiry 0 does not expire.
 func readRegistration(response []byte, asked, redirectURI string) (*clientRecord, error) {
 	var given struct {
 		ClientID string `json:"client_id"`

@@ -10,22 +10,36 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 )
 
-// A renewal replaces the token, by a refresh or by a login, for all callers that wait for it.
+// A renewal is an in-flight refresh or login, shared by all callers that wait for another token.
 type renewal struct {
-	done    chan struct{} // closed when it has ended
+	done    chan struct{} // closed at the end
 	err     error         // set before done is closed
 	cancel  context.CancelCauseFunc
-	limit   time.Duration // how long it may take; one that may be a login has the longer limit
-	waiters int           // an early refresh, for which nobody waits, counts as one itself
-	ending  bool          // it was cancelled: new callers wait for its end, and start another
+	limit   time.Duration // time limit; a renewal that may be a login has the longer one
+	waiters int           // reference count; an early refresh holds one reference itself
+	ending  bool          // cancelled: new callers wait for its end, and start another
 }
 
 // awaitRenewal waits until the token that was sent is replaced. It starts a renewal that calls
-// renew, or joins one that runs. again reports whether the token was replaced, or may have been.
+// renew, or joins the one in flight. again: the token changed, or may have; send the request again.
 //
-// A renewal has a context and a time limit of its own, and is cancelled when the last caller that
-// waits for it has left. A caller whose renewal may be a login starts it after a refresh that it
-// has joined was refused.
+//	Credentials                  the token has expired: renew is refreshToken
+//	Refused                      the server sent 401: renew is replaceRefusedToken
+//	→ awaitRenewal               each caller waits for the renewal in flight
+//	  → startRenewalLocked       in a goroutine, with a context and a time limit of its own
+//	    → withStoreLock          other processes that share the store wait
+//	      → replaceRefusedToken
+//	        → rereadTokens       has another process replaced the token? Then that is all
+//	        → discover           does the server name the same authorization server?
+//	        → refreshToken       if it does, and there is a refresh token
+//	          → requestRefresh   the grant refresh_token (RFC 6749, section 6)
+//	          → saveLogin        to the store, then to memory
+//	        → logInAt            otherwise, and after a refresh that was refused for good
+//	          → runLogin         the browser of the person, exchangeCode, saveLogin
+//
+// A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
+// left. A caller whose renewal may be a login starts it after the refresh that it had joined was
+// refused.
 func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Duration,
 	renew func(ctx context.Context, sent string) error) (again bool, err error) {
 	for {
@@ -48,17 +62,19 @@ func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Durat
 			if !ending && (r.limit >= limit || !isFinalRefusal(r.err)) {
 				return r.err == nil, r.err
 			}
+			// Try again: the renewal was cancelled, or was a refresh that only a login can follow.
 		case <-ctx.Done():
 			if !ending {
-				s.leaveRenewal(r)
+				s.releaseWaiter(r)
 			}
 			return false, context.Cause(ctx)
 		}
 	}
 }
 
-// leaveRenewal is called by a caller that does not wait any more. The last one cancels the renewal.
-func (s *Source) leaveRenewal(r *renewal) {
+// releaseWaiter drops the reference of a caller that stops waiting. The last one cancels the
+// renewal.
+func (s *Source) releaseWaiter(r *renewal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.waiters--; r.waiters == 0 {
@@ -66,7 +82,7 @@ func (s *Source) leaveRenewal(r *renewal) {
 	}
 }
 
-// cancelLocked cancels the renewal. It runs until it notices.
+// cancelLocked cancels the renewal, which stays in flight until it notices.
 func (r *renewal) cancelLocked(cause error) {
 	r.ending = true
 	r.cancel(cause)
@@ -83,7 +99,7 @@ func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time
 		ctx, stop := context.WithTimeout(ctx, limit)
 		defer stop()
 		err := errors.New("oauth: the renewal did not return")
-		defer func() { // also after a panic of what the host has set in the Options
+		defer func() { // also after a panic or a runtime.Goexit of a hook in the Options
 			if v := recover(); v != nil {
 				err = fmt.Errorf("oauth: %w", &client.PanicError{Value: v, Stack: debug.Stack()})
 			}
@@ -92,18 +108,18 @@ func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time
 			r.err, s.renewal = err, nil
 			close(r.done)
 		}()
-		err = s.runExclusively(ctx, sent, renew)
+		err = s.withStoreLock(ctx, sent, renew)
 	}()
 	return r
 }
 
-// runExclusively calls renew while it holds the lock of the login in the store, so that no other
-// process renews the same token.
-func (s *Source) runExclusively(ctx context.Context, sent string,
+// withStoreLock calls renew while it holds the lock of the login in the store: no other process
+// renews the same token meanwhile.
+func (s *Source) withStoreLock(ctx context.Context, sent string,
 	renew func(ctx context.Context, sent string) error) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
-		return &StoreError{err}
+		return storeError(err)
 	}
 	defer unlock()
 	return renew(ctx, sent)

@@ -9,18 +9,18 @@ import (
 // A Secret is text that is not printed by package fmt, not logged, and not encoded as JSON.
 type Secret string
 
-// Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, whatever
-// the verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
+// Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty, for
+// every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.formatRedacted()) }
 
 // MarshalText implements [encoding.TextMarshaler] as Format does.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.formatRedacted()), nil }
 
-// hidden returns what is printed of the secret.
-func (s Secret) hidden() string {
+// formatRedacted returns the printed form of the secret.
+func (s Secret) formatRedacted() string {
 	if s == "" {
 		return "none"
 	}

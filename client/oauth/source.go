@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 )
 
-// maxServers is how many authorization servers' metadata is kept, which may be large: an MCP server
+// maxServers bounds the cached metadata of authorization servers, which may be large: an MCP server
 // can name another authorization server each time.
 const maxServers = 16
 
@@ -23,31 +23,31 @@ const maxServers = 16
 type Source struct {
 	opts         Options
 	endpoint     *url.URL
-	endpointText string // as it was given, which is the resource
+	endpointText string // spelled as New got it: the resource
 	store        Store
-	guard        *guard
+	guard        *ssrfGuard
 
 	loadMu sync.Mutex // held while the login is read from the store
 
-	mu               sync.Mutex
-	loaded           bool     // the login was read from the store
-	tokens           *tokens  // nil: there is no login
-	renewal          *renewal // that runs; nil: none
-	servers          map[string]*serverMetadata
-	stepUps          map[string][]time.Time // when each operation led to a login for more scopes
-	failures         map[string]failure     // by failureKey
-	lastRefused      refusedToken
-	earlyRefreshFrom time.Time // no early refresh begins before
-	anonymous        string    // the Partition while there is no login
+	mu                 sync.Mutex
+	loaded             bool     // the login was read from the store
+	tokens             *tokens  // nil: there is no login
+	renewal            *renewal // in flight; nil: none
+	servers            map[string]*serverMetadata
+	stepUps            map[string][]time.Time // when each operation led to a login for more scopes
+	failures           map[string]failure     // denied logins, by failureKey
+	lastRefused        refusedToken
+	earlyRefreshFrom   time.Time // no early refresh starts before
+	loggedOutPartition string    // cache partition while logged out
 }
 
-// A refusedToken is a token that the server has refused although it was just issued.
+// A refusedToken is a token that the server refused although it was just issued.
 type refusedToken struct {
 	token string
 	at    time.Time
 }
 
-// A failure is the error of a login that the person has denied.
+// A failure is a denied login, cached for failureMemory.
 type failure struct {
 	err error
 	at  time.Time
@@ -57,7 +57,7 @@ var _ clienthttp.Authorizer = (*Source)(nil)
 
 // New returns a source of tokens for endpoint, the URL of an MCP server: https, or http to a
 // loopback host, and without a fragment. It sends no request and reads nothing from the store. opts
-// may be nil. The error says which option is wrong.
+// may be nil. The error names the wrong option.
 func New(endpoint string, opts *Options) (*Source, error) {
 	u, err := checkEndpoint(endpoint)
 	if err != nil {
@@ -70,40 +70,40 @@ func New(endpoint string, opts *Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,
-		guard: newGuard(u, opts.HTTPClient), servers: map[string]*serverMetadata{},
+		guard: newSSRFGuard(u, opts.HTTPClient), servers: map[string]*serverMetadata{},
 		stepUps: map[string][]time.Time{}, failures: map[string]failure{},
-		anonymous: newAnonymousPartition()}
+		loggedOutPartition: newLoggedOutPartition()}
 	if s.store == nil {
 		s.store = NewMemoryStore()
 	}
 	return s, nil
 }
 
-// Format implements [fmt.Formatter]. It prints the endpoint without its query, whatever the verb.
+// Format implements [fmt.Formatter]. It prints the endpoint without its query for every verb.
 func (s *Source) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "tokens for %s://%s%s", s.endpoint.Scheme, s.endpoint.Host,
 		s.endpoint.EscapedPath())
 }
 
-// newAnonymousPartition returns the random name of a time without a login.
-func newAnonymousPartition() string { return "nobody-" + rand.Text() }
+// newLoggedOutPartition returns a random cache partition for the time without a login.
+func newLoggedOutPartition() string { return "nobody-" + rand.Text() }
 
-// observe calls Options.Observe.
-func (s *Source) observe(e Event) {
+// reportEvent calls Options.Observe.
+func (s *Source) reportEvent(e Event) {
 	if s.opts.Observe != nil {
 		s.opts.Observe(e)
 	}
 }
 
-// currentTokens returns the tokens in memory. Nil: there is no login, or it was not read yet.
+// currentTokens returns the tokens in memory. Nil: there is no login, or it was not loaded yet.
 func (s *Source) currentTokens() *tokens {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tokens
 }
 
-// pointerKey is the key of the record that says which login belongs to the endpoint. Its lock keeps
-// other processes from changing the login.
+// pointerKey is the key of the pointer from the endpoint to its login. Its lock keeps other
+// processes from changing the login.
 func (s *Source) pointerKey() Key { return Key{Resource: s.endpointText, Account: s.opts.Account} }
 
 // tokenKey is the key of the record of a login.
@@ -125,14 +125,14 @@ func newTokens(issuer, resource string, record *tokenRecord) *tokens {
 		http.Header{"Authorization": {"Bearer " + record.Access}}}
 }
 
-// readStored returns the tokens in memory, which it reads from the store the first time, and again
+// readStored returns the tokens in memory. It loads them from the store the first time, and again
 // with force. Nil: there is no login.
 func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
-	now, loaded := s.tokens, s.loaded
+	current, loaded := s.tokens, s.loaded
 	s.mu.Unlock()
 	if loaded && !force {
-		return now, nil
+		return current, nil
 	}
 	s.loadMu.Lock()
 	defer s.loadMu.Unlock()
@@ -160,7 +160,7 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	return found, nil
 }
 
-// saveLogin saves a login in the store, and then uses it.
+// saveLogin saves a login to the store, and then to memory.
 func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	record *tokenRecord) error {
 	if err := saveRecord(ctx, s.store, s.tokenKey(issuer, resource), record); err != nil {
@@ -183,42 +183,42 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
 	}
-	now, err := s.readStored(ctx, false)
-	if err != nil || now == nil {
+	current, err := s.readStored(ctx, false)
+	if err != nil || current == nil {
 		return nil, err
 	}
-	switch valid := now.record.validFor(); {
-	case now.record.Refresh == "":
+	switch valid := current.record.validFor(); {
+	case current.record.Refresh == "": // sent until the server refuses it
 	case valid <= 0:
-		_, err := s.awaitRenewal(ctx, now.record.Access, refreshTimeout, s.refreshToken)
+		_, err := s.awaitRenewal(ctx, current.record.Access, refreshTimeout, s.refreshToken)
 		if err != nil && !isFinalRefusal(err) {
 			return nil, err
 		}
-		if now = s.currentTokens(); now == nil {
+		if current = s.currentTokens(); current == nil {
 			return nil, nil
 		}
-	case valid < now.record.refreshMargin():
-		s.startEarlyRefresh(now)
+	case valid < current.record.refreshMargin():
+		s.startEarlyRefresh(current)
 	}
-	return now.header, nil
+	return current.header, nil
 }
 
-// Partition names the login whose results a client may reuse. It is the same for all tokens of a
-// login, and changes with every login and logout. It is for client.CacheOptions.Partition.
+// Partition returns the cache partition of the login, for client.CacheOptions.Partition. It is the
+// same for all tokens of a login, and changes with every login and logout.
 func (s *Source) Partition(ctx context.Context) string {
-	now, err := s.readStored(ctx, false)
-	if err == nil && now != nil {
-		return now.record.Login
+	current, err := s.readStored(ctx, false)
+	if err == nil && current != nil {
+		return current.record.Login
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.anonymous
+	return s.loggedOutPartition
 }
 
 // Logout removes the login and revokes its refresh token (RFC 7009), or the access token if there
-// is no other, where the authorization server can do so. It cancels a login that runs. The tokens
-// are removed even if it returns an error, unless that is a [*StoreError]. Without a login it
-// returns nil.
+// is no other, where the authorization server can do so. It cancels a login in flight. The tokens
+// are removed even if it returns an error, unless that is [ErrStore]. Without a login it returns
+// nil.
 func (s *Source) Logout(ctx context.Context) error {
 	s.mu.Lock()
 	if s.renewal != nil {
@@ -227,12 +227,12 @@ func (s *Source) Logout(ctx context.Context) error {
 	s.mu.Unlock()
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
-		return &StoreError{err}
+		return storeError(err)
 	}
 	defer unlock()
 	old, err := s.readStored(ctx, true)
 	s.mu.Lock()
-	s.tokens, s.loaded, s.anonymous = nil, true, newAnonymousPartition()
+	s.tokens, s.loaded, s.loggedOutPartition = nil, true, newLoggedOutPartition()
 	clear(s.failures)
 	clear(s.stepUps)
 	s.mu.Unlock()
@@ -242,15 +242,15 @@ func (s *Source) Logout(ctx context.Context) error {
 	err = errors.Join(s.store.Delete(ctx, s.pointerKey()),
 		s.store.Delete(ctx, s.tokenKey(old.issuer, old.resource)))
 	if err != nil {
-		err = &StoreError{err}
+		err = storeError(err)
 	}
-	revokeErr := s.revokeTokens(ctx, old)
-	s.observe(Event{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource, Err: revokeErr})
-	return errors.Join(err, revokeErr)
+	revoked := s.revokeTokens(ctx, old)
+	s.reportEvent(Event{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource, Err: revoked})
+	return errors.Join(err, revoked)
 }
 
 // revokeTokens revokes the tokens of a login by the client that they were issued to. It does
-// nothing if the client is not known any more.
+// nothing if the client is no longer known.
 func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	server, err := s.findServer(ctx, old.issuer)
 	if err != nil {
@@ -263,5 +263,5 @@ func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	return s.requestRevocation(ctx, server, client, old.record)
 }
 
-// errLoggedOut ends the renewals that run when Logout is called.
+// errLoggedOut cancels the renewal that is in flight when Logout is called.
 var errLoggedOut = errors.New("oauth: Logout was called")

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// ErrNoRecord says that a [Store] has no record under a key.
+// ErrNoRecord is the error of [Store.Load] for a key without a record.
 var ErrNoRecord = errors.New("oauth: there is no record")
 
 // A Key names a record of a [Store]. A login has all three, and Account may be empty. The dynamic
-// registrations at an issuer have an Issuer alone, since they are those of the program. The record
-// that says which login belongs to an endpoint has no Issuer.
+// registrations at an issuer have an Issuer alone, since they are those of the program. The pointer
+// from an endpoint to its login has no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A Store keeps logins and dynamic registrations. Records hold tokens and secrets: whoever can read
-// them can use them. Its methods may be called concurrently, and must return when their context
-// ends. Their errors fail the call that needs the record, as a [*StoreError].
+// A Store keeps logins and dynamic registrations. Records hold tokens and secrets, usable by all
+// that can read them. Its methods may be called concurrently, and must return when their context
+// ends. Their errors fail the call that needs the record, as [ErrStore].
 type Store interface {
 	// Load returns the record under a key, or an error that is [ErrNoRecord] if there is none. The
 	// record is not changed.
@@ -36,12 +36,12 @@ type Store interface {
 	Lock(ctx context.Context, k Key) (unlock func(), err error)
 }
 
-// NewMemoryStore returns a store in memory. It is for one process, and forgets all when that ends.
+// NewMemoryStore returns a store in memory. It is for one process, and is lost when that ends.
 func NewMemoryStore() Store {
 	return &memoryStore{records: map[Key][]byte{}, locks: map[Key]chan struct{}{}}
 }
 
-// Format implements [fmt.Formatter]. It prints no records, whatever the verb.
+// Format implements [fmt.Formatter]. It prints no records for every verb.
 func (m *memoryStore) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "store in memory") }
 
 // A memoryStore keeps records in memory.
@@ -104,7 +104,7 @@ type tokenRecord struct {
 	ClientID  string    `json:"client_id"`
 }
 
-// A pointerRecord says which login belongs to an endpoint.
+// A pointerRecord is the pointer from an endpoint to its login.
 type pointerRecord struct {
 	Issuer   string `json:"issuer"`
 	Resource string `json:"resource"`
@@ -116,7 +116,7 @@ type clientsRecord struct {
 	Clients []clientRecord `json:"clients"`
 }
 
-// maxClients is how many registrations at an authorization server are kept.
+// maxClients bounds the registrations at an authorization server that are kept.
 const maxClients = 8
 
 // A clientRecord is a dynamic registration.
@@ -136,7 +136,7 @@ func loadRecord[T any](ctx context.Context, store Store, k Key) (record *T, err 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &StoreError{err}
+		return nil, storeError(err)
 	}
 	record = new(T)
 	if json.Unmarshal(data, record) != nil {
@@ -152,7 +152,7 @@ func saveRecord(ctx context.Context, store Store, k Key, record any) error {
 		return err
 	}
 	if err := store.Save(ctx, k, data); err != nil {
-		return &StoreError{err}
+		return storeError(err)
 	}
 	return nil
 }

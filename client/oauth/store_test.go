@@ -103,7 +103,7 @@ func (s *site) withFiles(t *testing.T, folder string, key byte) *oauth.Source {
 func (s *site) wantStoreError(t *testing.T, source *oauth.Source) {
 	t.Helper()
 	err := s.call(t.Context(), source, "search")
-	wantedError{"a StoreError", isA[*oauth.StoreError]}.check(t, err)
+	wantedKind(oauth.ErrStore, "").check(t, err)
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
 }
 

@@ -95,7 +95,7 @@ func readTokenResponse(got *oauth2.Token, scopes []string) (*tokenRecord, error)
 	return record, nil
 }
 
-// readLifetime returns how long a token is valid from now on; 0: the response does not say. Package
+// readLifetime returns the lifetime of a token from now on; 0: the response has none. Package
 // clientcredentials, which sends refresh requests, sets Expiry and leaves ExpiresIn out.
 func readLifetime(got *oauth2.Token) time.Duration {
 	switch {
@@ -156,11 +156,11 @@ func (t *strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// errNotJSON says that a token response cannot be decoded.
+// errNotJSON is the error of a token response that cannot be decoded.
 var errNotJSON = errors.New("the answer is not JSON")
 
 // tokenError returns the TokenError for the error of a token request (RFC 6749, section 5.2). After
-// invalid_client it forgets a dynamic registration, which the server does not know any more.
+// invalid_client it forgets a dynamic registration, which the server no longer knows.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID,
 	err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Retryable: true}

@@ -24,6 +24,9 @@ func TestWhatEachSideReads(t *testing.T) {
 	gatewaytest.Accept(t, serveRaw)
 }
 
+// TestOneMediaType: clients that accept one type alone are served and asked.
+func TestOneMediaType(t *testing.T) { gatewaytest.AcceptOneType(t, serveRaw) }
+
 // TestDeleteFreesQuestions: a client that ends its session while it is asked waits for
 // nothing.
 func TestDeleteFreesQuestions(t *testing.T) {

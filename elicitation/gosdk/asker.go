@@ -5,16 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // An asker asks the client of a session, and delivers progress to it, on the stream of the
 // request that its context comes from.
-type asker struct{ session *mcp.ServerSession }
+type asker struct {
+	session  *mcp.ServerSession
+	header   http.Header // of the request, nil: there is none, or it did not come over HTTP
+	endpoint *accepthttp.Endpoint
+}
 
 var _ elicitation.ProgressDeliverer = asker{}
 
@@ -27,6 +33,12 @@ func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.
 	params, err := encodeQuestion(q.Request)
 	if err != nil {
 		return nil, err
+	}
+	if !accepthttp.AdmitsEvents(a.header) {
+		if text := a.endpoint.CannotAsk(a.header, a.session.ID()); text != "" {
+			return nil, protocol.Errorf(protocol.CodeCannotAsk, "%s", text)
+		}
+		ctx = accepthttp.WithoutStream(ctx)
 	}
 	var kept clientReply
 	_, err = a.session.Elicit(context.WithValue(ctx, clientReplyKey{}, &kept), params)

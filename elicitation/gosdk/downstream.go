@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/listsync"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -40,8 +43,9 @@ type Options struct {
 type Downstream struct {
 	router    *elicitation.Router
 	opts      Options
-	forwarder *hophttp.Forwarder // nil: nothing is passed on
-	names     listsync.Names     // under which upstreams have published
+	forwarder *hophttp.Forwarder  // nil: nothing is passed on
+	names     listsync.Names      // under which upstreams have published
+	endpoint  accepthttp.Endpoint // of Handler
 
 	mu       sync.Mutex
 	sessions map[*mcp.ServerSession]*attachedSession
@@ -129,7 +133,31 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request,
 	}
 	origin.Session, origin.CallID = session.Session, rand.Text()
 	origin.ProgressToken = progressToken(req)
-	return d.router.Begin(ctx, origin, elicitation.ViaAsker(asker{ss}), key)
+	if isInMemory(ss) {
+		ctx = humantime.WithoutWire(ctx)
+	}
+	via := asker{session: ss, endpoint: &d.endpoint}
+	if extra := req.GetExtra(); extra != nil {
+		via.header = extra.Header
+	}
+	return d.router.Begin(ctx, origin, elicitation.ViaAsker(via), key)
+}
+
+// isInMemory reports whether a session is over an [mcp.InMemoryTransport]. It looks at fields in
+// which the SDK keeps that, and returns false where there are none.
+func isInMemory(ss *mcp.ServerSession) bool {
+	stream := reflect.ValueOf(ss)
+	for _, name := range []string{"mcpConn", "rwc"} {
+		for stream.Kind() == reflect.Interface || stream.Kind() == reflect.Pointer {
+			stream = stream.Elem()
+		}
+		if stream.Kind() != reflect.Struct {
+			return false
+		}
+		stream = stream.FieldByName(name)
+	}
+	return stream.Kind() == reflect.Interface && !stream.IsNil() &&
+		stream.Elem().Type().String() == "*net.pipe"
 }
 
 // recordClient is the receiving middleware that attaches a session when its client has
@@ -164,7 +192,8 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 			return notifyClient(ctx, ss, m)
 		}),
-		Via: elicitation.ViaAsker(asker{ss}), // outside a request the SDK uses the standing stream
+		// Outside a request the SDK uses the standing stream.
+		Via: elicitation.ViaAsker(asker{session: ss}),
 	}
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(ss)

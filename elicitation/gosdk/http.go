@@ -16,13 +16,16 @@ import (
 //     for its handlers, and so for the answer.
 //   - A request for a session that another user, or one of another issuer, has opened is
 //     refused. The SDK compares the ids of users alone.
+//   - A client that accepts one of the two media types alone gets responses of that type. Of
+//     a call that is answered with JSON alone its questions go out on the client's open GET
+//     stream; without one the upstream gets an error that says so, and nobody is asked.
 //   - With [Options].Replicas requests for a session reach the replica that has it. An answer to a
 //     question is accepted within a second, and sent on until that replica has it: see
 //     [elicitation.Router.ForwardReply].
 //
 // The host's authentication goes around it, and [Downstream.AnswerChallenges] around that.
 func (d *Downstream) Handler(next http.Handler) http.Handler {
-	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded := d.endpoint.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session := d.findSession(r.Header.Get(hophttp.HeaderSession))
 		if session != nil && !session.opener.Anonymous() &&
 			session.opener != tokenPrincipal(auth.TokenInfoFromContext(r.Context())) {
@@ -33,7 +36,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 			session.detach()
 		}
 		next.ServeHTTP(w, r)
-	})
+	}), false)
 	return d.forwarder.Wrap(guarded, hophttp.WrapOptions{
 		MaxBody: maxForwardedBody, ForwardAnswer: d.forwardAnswer})
 }

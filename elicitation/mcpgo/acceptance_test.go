@@ -27,6 +27,17 @@ func TestWhatEachSideReads(t *testing.T) {
 	gatewaytest.Accept(t, serveRaw)
 }
 
+// TestOneMediaType: clients that accept one type alone are served and asked.
+func TestOneMediaType(t *testing.T) {
+	gatewaytest.AcceptOneType(t, func(t *testing.T, router *elicitation.Router,
+		up *gatewaytest.Upstream, mode gatewaytest.Mode) (url string) {
+		clients, s := newLoggedGateway(t, router, up, mode)
+		down := httptest.NewServer(clients.Handler(server.NewStreamableHTTPServer(s, quiet)))
+		t.Cleanup(down.Close)
+		return down.URL + "/mcp"
+	})
+}
+
 // TestDeleteFreesQuestions: a client that ends its session while it is asked waits for
 // nothing.
 func TestDeleteFreesQuestions(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 // An asker asks the client of the request that its context comes from, and delivers
 // progress to it. It belongs to one call.
 type asker struct {
-	server *server.MCPServer
+	clients *Downstream
+	server  *server.MCPServer
 	// session is the client's where there is no request that the context comes from.
 	session server.ClientSession
 	queued  *queuedProgress // the last progress that was delivered, nil: none
@@ -40,6 +41,8 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Question,
 	}
 	if a.session != nil {
 		ctx = a.server.WithContext(ctx, a.session)
+	} else if text := a.clients.cannotAsk(ctx); text != "" {
+		return nil, protocol.Errorf(protocol.CodeCannotAsk, "%s", text)
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 	if err != nil && isGarbled(server.ClientSessionFromContext(ctx), err) {

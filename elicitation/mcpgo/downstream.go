@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/humantime"
 	"github.com/rondo-mcp/rondo/internal/listsync"
@@ -48,8 +49,9 @@ type Downstream struct {
 	router    *elicitation.Router
 	server    *server.MCPServer
 	opts      Options
-	forwarder *hophttp.Forwarder // nil: nothing is passed on
-	names     listsync.Names     // under which upstreams have published
+	forwarder *hophttp.Forwarder  // nil: nothing is passed on
+	names     listsync.Names      // under which upstreams have published
+	endpoint  accepthttp.Endpoint // of Handler
 
 	mu       sync.Mutex
 	sessions map[server.ClientSession]*registeredSession
@@ -143,7 +145,8 @@ func (d *Downstream) Begin(ctx context.Context,
 	if _, here := session.(*server.InProcessSession); here {
 		ctx = humantime.WithoutWire(ctx)
 	}
-	return d.router.Begin(ctx, origin, elicitation.ViaAsker(&asker{server: d.server}), key)
+	via := elicitation.ViaAsker(&asker{clients: d, server: d.server})
+	return d.router.Begin(ctx, origin, via, key)
 }
 
 // recordClient attaches a session that is registered and initialized, so that the router
@@ -212,7 +215,7 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 	defer d.mu.Unlock()
 	known := d.sessions[session]
 	if known != nil {
-		info.Via = elicitation.ViaAsker(&asker{server: d.server, session: session})
+		info.Via = elicitation.ViaAsker(&asker{clients: d, server: d.server, session: session})
 	}
 	if known != nil && known.session != nil {
 		return known.session, nil

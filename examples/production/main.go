@@ -5,6 +5,7 @@
 //	export MCP_URL=https://mcp.example.com/mcp        # where clients find it
 //	export MCP_ISSUER=https://login.example.com       # who issues the access tokens
 //	export MCP_DATA=/var/lib/bank                     # a folder that the replicas share
+//	export MCP_DATABASE=postgres://bank@db/bank       # where the replicas note what was used
 //	export RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
 //	export RONDO_REPLICA=a RONDO_REPLICAS=a=http://10.0.0.1:8080/mcp,b=http://10.0.0.2:8080/mcp
 //	go run ./examples/production -http :8080 -admin 127.0.0.1:9090
@@ -33,10 +34,11 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -74,6 +76,9 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 	defer endLog()
 	set, err := settingsFromEnv(stdio)
 	if err != nil {
+		return err
+	}
+	if set.shared, err = openShared(ctx, os.Getenv(envDatabase)); err != nil {
 		return err
 	}
 	b := &bank{set.data, set.publicURL()}
@@ -116,31 +121,26 @@ func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 	}, registerer.Register(lines.metric())
 }
 
-// newServer has the middleware in the order that its package recommends.
+// newServer has the middleware that its package recommends, with its log and metrics.
 func newServer(b *bank, set *settings, logger *zap.Logger,
 	registerer prometheus.Registerer) (*server.Server, error) {
-	logs := middleware.NewLog(logger, &middleware.LogOptions{TraceID: true})
-	metrics, err := middleware.NewMetrics(registerer, nil)
+	observer, chain, err := middleware.Production(zaplog.New(logger), prom.New(registerer),
+		&middleware.ProductionOptions{
+			Log:     middleware.LogOptions{TraceID: true},
+			Timeout: 30 * time.Second, // of work: a person may take longer
+		})
 	if err != nil {
 		return nil, err
 	}
-	observer := event.Observers(logs, metrics)
+	options := roundtrip.Options{Sealer: set.keys, Guard: store.NewMemoryGuard(0), HideErrors: true}
+	if set.shared != nil {
+		options.Guard, options.StateStore = set.shared, set.shared
+	}
 	srv, err := server.New(&server.Options{
-		Info:     protocol.Implementation{Name: "bank", Title: "Bank", Version: "1.0.0"},
-		Observer: observer,
-		Middleware: []server.Middleware{
-			logs.Wrap,
-			metrics.Wrap,
-			middleware.Recover(observer),
-			middleware.Payload(nil),
-			middleware.Limit(nil),
-			middleware.Timeout(30 * time.Second), // of work: a person may take longer
-		},
-		Roundtrip: roundtrip.Options{
-			Sealer:     set.keys,
-			Guard:      store.NewMemoryGuard(0), // of this process alone
-			HideErrors: true,
-		},
+		Info:       protocol.Implementation{Name: "bank", Title: "Bank", Version: "1.0.0"},
+		Observer:   observer,
+		Middleware: chain,
+		Roundtrip:  options,
 	})
 	if err != nil {
 		return nil, err

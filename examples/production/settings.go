@@ -8,17 +8,19 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/server/bearer"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // The environment. Nothing has a default that is unsafe: what is missing is an error.
 const (
-	envURL      = "MCP_URL"     // where clients find the server: tokens are for it
-	envIssuer   = "MCP_ISSUER"  // who issues them
-	envData     = "MCP_DATA"    // the folder that stands for the bank
-	envOrigins  = "MCP_ORIGINS" // web pages that may call, "https://app.example.com,..."
-	envKeys     = "RONDO_KEYS"  // seal what clients carry; replicas share them
+	envURL      = "MCP_URL"      // where clients find the server: tokens are for it
+	envIssuer   = "MCP_ISSUER"   // who issues them
+	envData     = "MCP_DATA"     // the folder that stands for the bank
+	envDatabase = "MCP_DATABASE" // the PostgreSQL that replicas share, "postgres://..."
+	envOrigins  = "MCP_ORIGINS"  // web pages that may call, "https://app.example.com,..."
+	envKeys     = "RONDO_KEYS"   // seal what clients carry; replicas share them
 	envReplica  = "RONDO_REPLICA"
 	envReplicas = "RONDO_REPLICAS"
 )
@@ -31,6 +33,7 @@ type settings struct {
 	origins  []string
 	keys     keys.Sealer
 	guard    *bearer.Guard
+	shared   *sqlstore.Store // nil: there is one process
 	replicas *replicas.Options
 }
 

@@ -19,13 +19,18 @@ var layers = map[string][]string{
 	"roundtrip/store":           {"protocol"},
 	"roundtrip/store/storetest": {"protocol", "roundtrip/store"},
 	"roundtrip/sqlstore":        {"protocol", "roundtrip/store"},
-	"roundtrip":                 {"protocol", "roundtrip/event", "roundtrip/keys", "roundtrip/store"},
-	"server":                    withRoundtrip("protocol"),
-	"server/replicas":           {"roundtrip/keys"},
-	"server/serverhttp":         withRoundtrip("protocol", "server", "server/replicas"),
+	"roundtrip": {"protocol", "roundtrip/event", "roundtrip/keys",
+		"roundtrip/store"},
+	"server":            withRoundtrip("protocol"),
+	"server/replicas":   {"roundtrip/keys"},
+	"server/serverhttp": withRoundtrip("protocol", "server", "server/replicas"),
 	"server/bearer": withRoundtrip("protocol", "server", "server/replicas",
 		"server/serverhttp"),
 	"server/middleware": withRoundtrip("protocol", "server"),
+	"server/middleware/zaplog": withRoundtrip("protocol", "server",
+		"server/middleware"),
+	"server/middleware/prom": withRoundtrip("protocol", "server",
+		"server/middleware"),
 	"client":            {"protocol"},
 	"client/clienthttp": {"protocol", "client"},
 	"client/oauth":      {"protocol", "client", "client/clienthttp"},
@@ -54,6 +59,7 @@ var helpers = map[string]bool{
 	"internal/fleet/fleettest": true,
 	"internal/gatewaytest":     true,
 	"internal/growthtest":      true,
+	"internal/guardchaos":      true,
 	"internal/leaktest":        true,
 	"internal/oauthtest":       true,
 	"internal/proctest":        true,
@@ -75,6 +81,7 @@ var mayUseHTTP = map[string]string{
 	"server/bearer/bearertest": "is an issuer that serves its keys",
 
 	"internal/fleet/fleettest": "serves replicas, and passes requests to them in turn",
+	"internal/guardchaos":      "has replicas that serve HTTP, and clients that repeat requests",
 	"internal/oauthtest":       "is an authorization server, a protected resource and a browser",
 	"internal/wiretest":        "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
@@ -162,11 +169,17 @@ func outside(name string, p pkg) []string {
 	if slices.Contains(p.Imports, "net/http") && !http {
 		found = append(found, "imports net/http: only packages whose names end in http do")
 	}
-	if name == "protocol" || name == "roundtrip" {
-		for _, dep := range p.Deps {
+	for _, dep := range p.Deps {
+		switch name {
+		case "protocol", "roundtrip", "roundtrip/event":
 			if heavy(dep) {
 				found = append(found, "reaches "+dep+
 					": it must run without HTTP, logging and metrics")
+			}
+		case "server", "server/serverhttp", "server/middleware":
+			if isTelemetry(dep) {
+				found = append(found, "reaches "+dep+
+					": its hosts choose their loggers and metrics")
 			}
 		}
 	}
@@ -210,6 +223,7 @@ func TestImportRulesBite(t *testing.T) {
 	good := func() map[string]*pkg {
 		tree := make(map[string]*pkg)
 		for _, name := range append([]string{"internal/jsonx", "internal/wiretest", "elicitation",
+			"server/middleware",
 			"examples/quickstart"}, required...) {
 			tree[name] = &pkg{ImportPath: module + "/" + name}
 		}
@@ -241,6 +255,9 @@ func TestImportRulesBite(t *testing.T) {
 		{"prometheus behind roundtrip",
 			reaches("roundtrip", "github.com/prometheus/client_golang/prometheus"),
 			"roundtrip reaches github.com/prometheus"},
+		{"prometheus behind middleware",
+			reaches("server/middleware", "github.com/prometheus/client_golang/prometheus"),
+			"server/middleware reaches github.com/prometheus"},
 		{"client to server", imports("client", module+"/server"), "client reaches server"},
 		{"server to client, far off", reaches("server/serverhttp", module+"/client/clienthttp"),
 			"server/serverhttp reaches client/clienthttp"},

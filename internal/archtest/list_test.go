@@ -18,7 +18,8 @@ import (
 	_ "github.com/rondo-mcp/rondo/client"
 	_ "github.com/rondo-mcp/rondo/client/clienthttp"
 	_ "github.com/rondo-mcp/rondo/elicitation"
-	_ "github.com/rondo-mcp/rondo/server/middleware"
+	_ "github.com/rondo-mcp/rondo/server/middleware/prom"
+	_ "github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	_ "github.com/rondo-mcp/rondo/server/serverhttp"
 )
 

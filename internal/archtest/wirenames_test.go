@@ -98,6 +98,7 @@ func logEntries(t *testing.T) map[string]bool {
 	entries := make(map[string]bool)
 	for dir, entryName := range map[string]*regexp.Regexp{
 		"server/middleware": regexp.MustCompile(`^mcp\.[a-z_]+$`),
+		"roundtrip/event":   regexp.MustCompile(`^mcp\.[a-z_]+$`),
 		"elicitation":       regexp.MustCompile(`^elicitation\.[a-z_]+$`),
 	} {
 		files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(dir), "*.go"))

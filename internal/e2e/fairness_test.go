@@ -19,9 +19,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -119,16 +120,12 @@ func makeSchedule(random *rand.Rand) (s schedule) {
 
 func newArena(t *testing.T) *arena {
 	a := &arena{TB: t, working: map[string]int{}, most: map[string]int{}}
-	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	observer, chain, err := middleware.Production(zaplog.New(zap.NewNop()),
+		prom.New(prometheus.NewRegistry()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := middleware.NewLog(zap.NewNop(), nil)
-	observer := event.Observers(log, metrics)
-	srv, _ := mustServe(t, &server.Options{Observer: observer,
-		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(observer),
-			middleware.Payload(nil), middleware.Limit(nil),
-			middleware.Timeout(middleware.DefaultTimeout)}})
+	srv, _ := mustServe(t, &server.Options{Observer: observer, Middleware: chain})
 	server.AddTool(srv, server.Tool{Name: "work"}, a.serveWork)
 	a.web = pipehttp.Serve(t, servertest.NewHandler(t, srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {

@@ -20,9 +20,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -48,17 +49,12 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 
 // thinkSideBySide has people think for twice as long as work may take, in fake time.
 func thinkSideBySide(t *testing.T, who func(*http.Request) (protocol.Principal, error)) {
-	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	observer, chain, err := middleware.Production(zaplog.New(zap.NewNop()),
+		prom.New(prometheus.NewRegistry()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := middleware.NewLog(zap.NewNop(), nil)
-	observer := event.Observers(log, metrics)
-	srv, _ := mustServe(t, &server.Options{Observer: observer,
-		Middleware: []server.Middleware{
-			log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil),
-			middleware.Limit(nil), middleware.Timeout(workLimit),
-		}})
+	srv, _ := mustServe(t, &server.Options{Observer: observer, Middleware: chain})
 	addFlowTool(srv)
 	web := pipehttp.Serve(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: who}))
 	answer, asked := make(chan struct{}), make(chan struct{}, thinkers)
@@ -111,7 +107,7 @@ func thinkSideBySide(t *testing.T, who func(*http.Request) (protocol.Principal, 
 // session is deleted in mid-question, or the call is cancelled.
 func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(registry, nil)
+	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

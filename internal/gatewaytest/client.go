@@ -203,11 +203,11 @@ func (c *Client) send(t testing.TB, method, format string, args ...any) *http.Re
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
 	for key, values := range c.header {
 		r.Header[key] = values
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
 		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")

@@ -279,7 +279,7 @@ func troubles() []trouble {
 // is lost whose owner lives, and no client waits for longer than two seconds. The test binary must
 // call [ServeGateway].
 func AcceptFleet(t *testing.T) {
-	flows, length := 18, 2500*time.Millisecond
+	flows, length := 12, 1500*time.Millisecond
 	if testmode.Soak {
 		flows, length = 200, 12*time.Second
 	}

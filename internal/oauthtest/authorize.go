@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A code is an authorization code and what it stands for.
+// A code is an authorization code with its login.
 type code struct {
 	redirect  string
 	challenge string
@@ -17,7 +17,7 @@ type code struct {
 	family    int // once it was used
 }
 
-// A Grant is what a person has consented to.
+// A Grant is the consent of a person.
 type Grant struct {
 	Client   string
 	Subject  string
@@ -26,7 +26,7 @@ type Grant struct {
 }
 
 // serveAuthorize plays the pages of the authorization server: the person is logged in and consents
-// at once, or says no. Mistakes in the client or the redirect URI are shown to the person, others
+// at once, or denies it. Mistakes in the client or the redirect URI are shown to the person, others
 // are sent back to the client (RFC 6749 section 4.1.2.1).
 func (s *Server) serveAuthorize(w http.ResponseWriter, r Request) {
 	query := r.URL.Query()
@@ -39,7 +39,7 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r Request) {
 		http.Error(w, "client or redirect URI", http.StatusBadRequest)
 		return
 	}
-	d := s.consent(client, query)
+	d := s.answerConsent(client, query)
 	if query.Has("state") {
 		d.Add("state", query.Get("state"))
 	}
@@ -63,8 +63,8 @@ func hasRepeated(values url.Values) bool {
 	return false
 }
 
-// consent returns the parameters of the redirect except state and iss.
-func (s *Server) consent(client *Client, query url.Values) Document {
+// answerConsent returns the parameters of the redirect except state and iss.
+func (s *Server) answerConsent(client *Client, query url.Values) Document {
 	challenge := query.Get("code_challenge")
 	resource := query.Get("resource")
 	switch {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// maxHops is how many redirects a browser follows.
+// maxHops bounds the redirects that a browser follows.
 const maxHops = 10
 
 // A Page is one that a browser has loaded.
@@ -58,7 +58,7 @@ func (b *Browser) Open(_ context.Context, address string) error {
 	b.opened = append(b.opened, address)
 	b.mu.Unlock()
 	b.running.Go(func() {
-		callback, err := b.follow(b.ctx, address)
+		callback, err := b.followRedirects(b.ctx, address)
 		switch {
 		case err != nil: // the login ends by its own time
 		case b.Deliver != nil:
@@ -76,7 +76,7 @@ func (b *Browser) Visit(ctx context.Context, address string) (callback *url.URL,
 	b.mu.Lock()
 	b.opened = append(b.opened, address)
 	b.mu.Unlock()
-	return b.follow(ctx, address)
+	return b.followRedirects(ctx, address)
 }
 
 // Wait returns when all that was opened has been followed to its end.
@@ -89,15 +89,16 @@ func (b *Browser) Opened() []string {
 	return append([]string(nil), b.opened...)
 }
 
-// Pages returns what was loaded.
+// Pages returns the loaded pages.
 func (b *Browser) Pages() []Page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Page(nil), b.pages...)
 }
 
-// follow loads pages until one redirects to the redirect URI of the request, and returns where.
-func (b *Browser) follow(ctx context.Context, address string) (*url.URL, error) {
+// followRedirects loads pages until one redirects to the redirect URI of the request, and returns
+// where.
+func (b *Browser) followRedirects(ctx context.Context, address string) (*url.URL, error) {
 	asked, err := url.Parse(address)
 	if err != nil {
 		return nil, err

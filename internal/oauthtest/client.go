@@ -15,7 +15,7 @@ type Client struct {
 	ID     string
 	Secret string // empty: a public client
 
-	// Method is how the client authenticates: none, client_secret_basic or client_secret_post.
+	// Method is the client authentication method: none, client_secret_basic or client_secret_post.
 	// Empty: none without a secret and client_secret_basic with one.
 	Method string
 
@@ -43,7 +43,7 @@ func (s *Server) AddClient(c Client) {
 	s.clients[c.ID] = &c
 }
 
-// RemoveClients forgets all registrations. The clients are then told invalid_client.
+// RemoveClients forgets all registrations. The clients then get invalid_client.
 func (s *Server) RemoveClients() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +69,9 @@ type registration struct {
 	Resource json.RawMessage `json:"resource"`
 }
 
-// mayRegister refuses what a strict server refuses. The type of an application decides which
-// redirect URIs it may have (OpenID Connect Dynamic Client Registration 1.0 section 2).
+// mayRegister refuses redirect URIs that a strict server refuses. The type of an application
+// decides which redirect URIs it may have (OpenID Connect Dynamic Client Registration 1.0 section
+// 2).
 func (r *registration) mayRegister(redirect string) bool {
 	u, err := url.Parse(redirect)
 	return err == nil && u.Scheme != "" && u.Fragment == "" &&
@@ -85,12 +86,12 @@ func (s *Server) serveRegister(w http.ResponseWriter, r Request) {
 	var asked registration
 	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
 		json.Unmarshal(r.Body, &asked) != nil || asked.Resource != nil {
-		s.refuse(w, r.Endpoint, "invalid_client_metadata")
+		s.refuseRequest(w, r.Endpoint, "invalid_client_metadata")
 		return
 	}
 	if len(asked.RedirectURIs) == 0 || slices.ContainsFunc(asked.RedirectURIs,
 		func(redirect string) bool { return !asked.mayRegister(redirect) }) {
-		s.refuse(w, r.Endpoint, "invalid_redirect_uri")
+		s.refuseRequest(w, r.Endpoint, "invalid_redirect_uri")
 		return
 	}
 	c := Client{ID: "client-" + rand.Text(), RedirectURIs: asked.RedirectURIs,
@@ -99,7 +100,7 @@ func (s *Server) serveRegister(w http.ResponseWriter, r Request) {
 		c.Method = "client_secret_basic"
 	}
 	if !slices.Contains(s.opts.AuthMethods, c.Method) {
-		// RFC 7591 section 3.2.1: a server may replace what is asked.
+		// RFC 7591 section 3.2.1: a server may replace requested values.
 		c.Method = s.opts.AuthMethods[0]
 	}
 	if c.Method != "none" {
@@ -122,7 +123,7 @@ func (s *Server) serveRegister(w http.ResponseWriter, r Request) {
 		d.Add("client_secret", c.Secret)
 		d.Add("client_secret_expires_at", 0)
 	}
-	s.send(w, r.Endpoint, http.StatusCreated, d)
+	s.sendDocument(w, r.Endpoint, http.StatusCreated, d)
 }
 
 // mayRedirect reports whether a redirect URI is one of the client's. The port of a loopback address
@@ -140,9 +141,9 @@ func (s *Server) mayRedirect(c *Client, asked string) bool {
 	})
 }
 
-// authenticate returns the client of a request at the token, introspection or revocation endpoint.
-// It must use the method that it is registered with and no other.
-func (s *Server) authenticate(r Request) (*Client, bool) {
+// authenticateClient returns the client of a request at the token, introspection or revocation
+// endpoint. It must use the method that it is registered with and no other.
+func (s *Server) authenticateClient(r Request) (*Client, bool) {
 	method, id, secret := "none", r.Form.Get("client_id"), r.Form.Get("client_secret")
 	if r.Form.Has("client_secret") {
 		method = "client_secret_post"

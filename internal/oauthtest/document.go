@@ -62,8 +62,8 @@ func remove(name string) func(*Document) {
 	}
 }
 
-// encode returns the JSON text.
-func (d Document) encode() []byte {
+// encodeJSON returns the JSON text.
+func (d Document) encodeJSON() []byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for i, m := range d {
@@ -94,8 +94,8 @@ func (d Document) encodeQuery() string {
 	return strings.Join(parts, "&")
 }
 
-// A reply is what an endpoint answers. A fault may have it hang as long as the client waits, or get
-// lost: the work is done, and the connection closed without an answer.
+// A reply is the response of an endpoint. A fault may have it hang as long as the client waits, or
+// get lost: the work is done, and the connection closed without an answer.
 type reply struct {
 	status      int
 	header      http.Header // beside the type of the content
@@ -104,7 +104,7 @@ type reply struct {
 	hangs, lost bool
 }
 
-func (r reply) send(w http.ResponseWriter) {
+func (r reply) writeTo(w http.ResponseWriter) {
 	for name, values := range r.header {
 		w.Header()[name] = values
 	}

@@ -15,14 +15,14 @@ import (
 // their faults.
 type Fault string
 
-// A faults table has what each fault changes at an endpoint: a func(*Document) edits what the
-// endpoint answers, a reply comes instead of it.
+// A faults table has the change of each fault at an endpoint: a func(*Document) edits the response,
+// a reply replaces it.
 type faults map[Fault]any
 
 const (
 	// ForeignText is the description of an error with a foreign iss: nobody may show it.
 	ForeignText = "Call the number on this page to repair your account"
-	// RetryAfter is the number of seconds that "refresh: 429 with Retry-After" tells.
+	// RetryAfter is the header of "refresh: 429 with Retry-After", in seconds.
 	RetryAfter = 17
 
 	// maxDocument is more than anybody should read of a document.
@@ -31,8 +31,8 @@ const (
 	foreign = "https://attacker.example"
 )
 
-// misbehave turns on a fault at all endpoints that have it. It panics when there is none.
-func (l *recorder) misbehave(f Fault, all map[Endpoint]faults) {
+// enableFault turns on a fault at all endpoints that have it. It panics when there is none.
+func (l *recorder) enableFault(f Fault, all map[Endpoint]faults) {
 	found := false
 	for endpoint, some := range all {
 		switch change := some[f].(type) {
@@ -64,12 +64,12 @@ func namesOf(all map[Endpoint]faults) []Fault {
 }
 
 // Misbehave turns on a fault, until Behave.
-func (s *Server) Misbehave(f Fault) { s.misbehave(f, s.faults()) }
+func (s *Server) Misbehave(f Fault) { s.enableFault(f, s.allFaults()) }
 
 // Faults returns all faults of a server, sorted.
-func (s *Server) Faults() []Fault { return namesOf(s.faults()) }
+func (s *Server) Faults() []Fault { return namesOf(s.allFaults()) }
 
-func (s *Server) faults() map[Endpoint]faults {
+func (s *Server) allFaults() map[Endpoint]faults {
 	refresh := s.tokenFaults()
 	maps.Copy(refresh, s.refreshFaults())
 	return map[Endpoint]faults{Metadata: s.metadataFaults(), Authorize: s.redirectFaults(),
@@ -95,7 +95,7 @@ func redirect(status int, origin string) reply {
 // hostile is an error answer whose description has markup and a control character in it.
 func hostile(status int, code string) reply {
 	d := Document{{"error", code}, {"error_description", "\x1b[31m<b>" + code + "</b>"}}
-	return reply{status: status, body: string(d.encode())}
+	return reply{status: status, body: string(d.encodeJSON())}
 }
 
 // pad makes a document too large, and leaves it valid.

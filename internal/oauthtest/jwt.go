@@ -47,11 +47,11 @@ func (s *Server) serveKeys(w http.ResponseWriter) {
 			Algorithm: "ES256", Use: "sig"})
 	}
 	s.mu.Unlock()
-	s.send(w, JWKS, http.StatusOK, Document{{"keys", set}})
+	s.sendDocument(w, JWKS, http.StatusOK, Document{{"keys", set}})
 }
 
-// claims returns the claims of RFC 9068.
-func (s *Server) claims(t *token) Document {
+// accessClaims returns the claims of RFC 9068.
+func (s *Server) accessClaims(t *token) Document {
 	return Document{
 		{"iss", s.URL},
 		{"sub", t.grant.Subject},
@@ -69,7 +69,7 @@ func (s *Server) signLocked(t *token) string {
 	key := s.keys[len(s.keys)-1]
 	encode := base64.RawURLEncoding.EncodeToString
 	header := Document{{"alg", "ES256"}, {"typ", "at+jwt"}, {"kid", key.id}}
-	input := encode(header.encode()) + "." + encode(s.claims(t).encode())
+	input := encode(header.encodeJSON()) + "." + encode(s.accessClaims(t).encodeJSON())
 	sum := sha256.Sum256([]byte(input))
 	a, b, err := ecdsa.Sign(rand.Reader, key.private, sum[:])
 	if err != nil {

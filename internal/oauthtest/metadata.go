@@ -14,10 +14,10 @@ func (s *Server) serveMetadata(w http.ResponseWriter, r Request) {
 		http.NotFound(w, &http.Request{URL: &r.URL})
 		return
 	}
-	s.send(w, Metadata, http.StatusOK, s.metadata())
+	s.sendDocument(w, Metadata, http.StatusOK, s.serverMetadata())
 }
 
-func (s *Server) metadata() Document {
+func (s *Server) serverMetadata() Document {
 	d := Document{
 		{"issuer", s.URL},
 		{"authorization_endpoint", s.URL + "/authorize"},

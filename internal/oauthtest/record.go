@@ -24,13 +24,13 @@ const (
 	Introspect Endpoint = "introspect"
 	Revoke     Endpoint = "revoke"
 	JWKS       Endpoint = "jwks"
-	Other      Endpoint = "other" // what the server does not serve
+	Other      Endpoint = "other" // any other path
 
 	ResourceMetadata Endpoint = "resource metadata" // any well-known address
 	Call             Endpoint = "call"              // the resource itself
 )
 
-// A Request is what an endpoint has received.
+// A Request is a request to an endpoint.
 type Request struct {
 	Endpoint Endpoint
 	Method   string
@@ -52,10 +52,10 @@ type Gate struct {
 // Release lets the requests pass that wait, and all later ones.
 func (g *Gate) Release() { g.once.Do(func() { close(g.open) }) }
 
-// maxArrived is how many requests a gate counts; more than any test has in flight.
+// maxArrived bounds the requests that a gate counts; no test has as many in flight.
 const maxArrived = 1 << 14
 
-// A recorder keeps what endpoints have received and how they misbehave.
+// A recorder keeps the requests of endpoints, and their faults.
 type recorder struct {
 	mu      sync.Mutex
 	all     []Request
@@ -70,10 +70,10 @@ func newRecorder() *recorder {
 	return l
 }
 
-// Count returns how many requests an endpoint has received.
+// Count returns the number of requests to an endpoint.
 func (l *recorder) Count(e Endpoint) int { return len(l.Requests(e)) }
 
-// Requests returns what an endpoint has received, oldest first.
+// Requests returns the requests to an endpoint, oldest first.
 func (l *recorder) Requests(e Endpoint) []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *recorder) releaseAll() {
 	}
 }
 
-// Edit has f change what an endpoint answers, each time and after earlier edits. For Authorize the
+// Edit has f change each response of an endpoint, after earlier edits. For Authorize the
 // members are the parameters of the redirect. f must not call the server.
 func (l *recorder) Edit(e Endpoint, f func(*Document)) {
 	l.mu.Lock()
@@ -106,16 +106,16 @@ func (l *recorder) Edit(e Endpoint, f func(*Document)) {
 	l.edits[e] = append(l.edits[e], f)
 }
 
-// Behave ends what Edit and Misbehave began. Gates stay.
+// Behave undoes Edit and Misbehave. Gates stay.
 func (l *recorder) Behave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.edits, l.replies = make(map[Endpoint][]func(*Document)), make(map[Endpoint]reply)
 }
 
-// receive records a request and waits where a gate says so. Then answer is called, or a fault
+// receiveRequest records a request and waits for its gate. Then answer is called, or a fault
 // replies instead.
-func (l *recorder) receive(w http.ResponseWriter, r *http.Request,
+func (l *recorder) receiveRequest(w http.ResponseWriter, r *http.Request,
 	endpointOf func(Request) Endpoint, answer func(http.ResponseWriter, Request)) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
 	if err != nil {
@@ -124,10 +124,10 @@ func (l *recorder) receive(w http.ResponseWriter, r *http.Request,
 	request := Request{Method: r.Method, URL: *r.URL, Header: r.Header.Clone(), Body: body,
 		Form: r.URL.Query()}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		request.Form, _ = url.ParseQuery(string(body)) // what cannot be parsed is missing
+		request.Form, _ = url.ParseQuery(string(body)) // malformed parameters are missing
 	}
 	request.Endpoint = endpointOf(request)
-	if !l.record(r.Context(), request) {
+	if !l.recordRequest(r.Context(), request) {
 		return
 	}
 	switch reply, replaced := l.replyFor(request.Endpoint); {
@@ -139,13 +139,13 @@ func (l *recorder) receive(w http.ResponseWriter, r *http.Request,
 	case reply.hangs:
 		<-r.Context().Done()
 	default:
-		reply.send(w)
+		reply.writeTo(w)
 	}
 }
 
-// record keeps a request, and waits where a gate says so. It reports false when the client has gone
+// recordRequest keeps a request, and waits for its gate. It reports false when the client has gone
 // away meanwhile.
-func (l *recorder) record(ctx context.Context, r Request) bool {
+func (l *recorder) recordRequest(ctx context.Context, r Request) bool {
 	l.mu.Lock()
 	l.all = append(l.all, r)
 	gate := l.gates[r.Endpoint]
@@ -165,8 +165,7 @@ func (l *recorder) record(ctx context.Context, r Request) bool {
 	}
 }
 
-// replyFor returns what an endpoint replies instead of its own answer, if anything. An answer is
-// lost once.
+// replyFor returns the reply of the fault of an endpoint, if it has one. A response is lost once.
 func (l *recorder) replyFor(e Endpoint) (reply, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +176,7 @@ func (l *recorder) replyFor(e Endpoint) (reply, bool) {
 	return found, ok
 }
 
-// applyEdits edits what an endpoint is about to answer.
+// applyEdits edits the response of an endpoint.
 func (l *recorder) applyEdits(e Endpoint, d *Document) {
 	l.mu.Lock()
 	edits := slices.Clone(l.edits[e])
@@ -187,8 +186,8 @@ func (l *recorder) applyEdits(e Endpoint, d *Document) {
 	}
 }
 
-// send writes the document as the answer of an endpoint, after the edits.
-func (l *recorder) send(w http.ResponseWriter, e Endpoint, status int, d Document) {
+// sendDocument writes the document as the answer of an endpoint, after the edits.
+func (l *recorder) sendDocument(w http.ResponseWriter, e Endpoint, status int, d Document) {
 	l.applyEdits(e, &d)
-	reply{status: status, body: string(d.encode())}.send(w)
+	reply{status: status, body: string(d.encodeJSON())}.writeTo(w)
 }

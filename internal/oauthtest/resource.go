@@ -29,7 +29,7 @@ type ResourceOptions struct {
 	// endpoint. At the well-known address of the origin the resource is the origin.
 	Location string
 
-	NoHeader bool // the challenge does not say where the metadata lies
+	NoHeader bool // the challenge has no URL of the metadata
 
 	Scopes    []string // needed for every request, and named in the challenge of a 401
 	Supported []string // scopes_supported of the metadata
@@ -80,7 +80,7 @@ func NewResource(t testing.TB, opts *ResourceOptions) *Resource {
 	return r
 }
 
-// SetServers says which authorization servers the resource has from now on.
+// SetServers replaces the authorization servers of the resource.
 func (r *Resource) SetServers(servers ...*Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *Resource) Challenge(f func(status int, right string) []string) {
 	r.challenges = f
 }
 
-// Behave ends what Edit, Challenge and Misbehave began.
+// Behave undoes Edit, Challenge and Misbehave.
 func (r *Resource) Behave() {
 	r.recorder.Behave()
 	r.mu.Lock()
@@ -104,8 +104,8 @@ func (r *Resource) Behave() {
 
 // ServeHTTP serves the endpoint and its metadata.
 func (r *Resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r.receive(w, request, r.endpointOf, func(w http.ResponseWriter, recorded Request) {
-		if recorded.Endpoint != Call { // elsewhere, whoever follows a redirect could go on
+	r.receiveRequest(w, request, r.endpointOf, func(w http.ResponseWriter, recorded Request) {
+		if recorded.Endpoint != Call { // elsewhere, a client that follows a redirect could go on
 			r.serveMetadata(w, request)
 			return
 		}
@@ -142,7 +142,7 @@ func (r *Resource) serveMetadata(w http.ResponseWriter, request *http.Request) {
 	if r.opts.Supported != nil {
 		d.Add("scopes_supported", r.opts.Supported)
 	}
-	r.send(w, ResourceMetadata, http.StatusOK, d)
+	r.sendDocument(w, ResourceMetadata, http.StatusOK, d)
 }
 
 func (r *Resource) currentServers() []*Server {
@@ -161,25 +161,25 @@ func (r *Resource) serveCall(w http.ResponseWriter, request *http.Request, body 
 	refusal := r.refusal
 	r.mu.Unlock()
 	values := request.Header.Values("Authorization")
-	grant, ok := r.check(values)
+	grant, ok := r.checkToken(values)
 	switch {
 	case len(values) == 0:
-		r.refuse(w, http.StatusUnauthorized, "", r.opts.Scopes)
+		r.refuseCall(w, http.StatusUnauthorized, "", r.opts.Scopes)
 	case !ok, refusal == http.StatusUnauthorized:
-		r.refuse(w, http.StatusUnauthorized, "invalid_token", r.opts.Scopes)
+		r.refuseCall(w, http.StatusUnauthorized, "invalid_token", r.opts.Scopes)
 	case refusal == http.StatusForbidden:
-		r.refuse(w, http.StatusForbidden, "insufficient_scope", append(need, "impossible"))
+		r.refuseCall(w, http.StatusForbidden, "insufficient_scope", append(need, "impossible"))
 	case slices.ContainsFunc(need, func(scope string) bool {
 		return !slices.Contains(grant.Scopes, scope)
 	}):
-		r.refuse(w, http.StatusForbidden, "insufficient_scope", need)
+		r.refuseCall(w, http.StatusForbidden, "insufficient_scope", need)
 	default:
 		r.opts.Handler.ServeHTTP(w, request)
 	}
 }
 
-// check returns what a token grants, if one of the servers has issued it for this resource.
-func (r *Resource) check(values []string) (Grant, bool) {
+// checkToken returns the grant of a token, if one of the servers has issued it for this resource.
+func (r *Resource) checkToken(values []string) (Grant, bool) {
 	if len(values) != 1 {
 		return Grant{}, false
 	}
@@ -195,9 +195,9 @@ func (r *Resource) check(values []string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// refuse sends a challenge. code is the error of RFC 6750 section 3.1, which is left out where no
-// token came.
-func (r *Resource) refuse(w http.ResponseWriter, status int, code string, scopes []string) {
+// refuseCall sends a challenge. code is the error of RFC 6750 section 3.1, which is left out where
+// no token came.
+func (r *Resource) refuseCall(w http.ResponseWriter, status int, code string, scopes []string) {
 	parts := []string{}
 	add := func(name, value string) { parts = append(parts, fmt.Sprintf("%s=%q", name, value)) }
 	if code != "" {
@@ -228,7 +228,7 @@ func rpcOf(body []byte) (rpc, target string) {
 		Method string
 		Params struct{ Name, URI string }
 	}
-	_ = json.Unmarshal(body, &message) // what is none has no method
+	_ = json.Unmarshal(body, &message) // malformed JSON has no method
 	return message.Method, cmp.Or(message.Params.Name, message.Params.URI)
 }
 

@@ -16,7 +16,7 @@ func (r *Resource) Misbehave(f Fault) {
 		defer r.mu.Unlock()
 		r.refusal = change
 	default:
-		r.misbehave(f, map[Endpoint]faults{ResourceMetadata: r.documentFaults()})
+		r.enableFault(f, map[Endpoint]faults{ResourceMetadata: r.documentFaults()})
 	}
 }
 

@@ -29,7 +29,7 @@ type Options struct {
 	ExactRedirect bool // the port of a loopback redirect URI has to be the registered one
 	Opaque        bool // access tokens are random strings, to be introspected
 
-	// Lifetime is how long access tokens are valid. Zero: an hour.
+	// Lifetime is the lifetime of access tokens. Zero: an hour.
 	Lifetime time.Duration
 
 	// Listen makes the handler reachable and returns the origin without a terminating slash. Nil: a
@@ -100,14 +100,14 @@ func listen(t testing.TB, l *recorder, h http.Handler, by func(h http.Handler) s
 	return server.URL
 }
 
-// SetSubject says who the person at the browser is from now on. It is alice at first.
+// SetSubject replaces the person at the browser, alice at first.
 func (s *Server) SetSubject(subject string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subject = subject
 }
 
-// Deny says whether the person refuses to consent from now on.
+// Deny has the person deny consent, or grant it, from now on.
 func (s *Server) Deny(denied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,10 +130,10 @@ func (s *Server) Secrets() []string {
 }
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	s.receive(w, r, s.endpointOf, s.dispatch)
+	s.receiveRequest(w, r, s.endpointOf, s.dispatchRequest)
 }
 
-func (s *Server) dispatch(w http.ResponseWriter, r Request) {
+func (s *Server) dispatchRequest(w http.ResponseWriter, r Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Endpoint {
 	case Metadata:
@@ -151,8 +151,8 @@ func (s *Server) dispatch(w http.ResponseWriter, r Request) {
 	case JWKS:
 		s.serveKeys(w)
 	default:
-		if r.URL.Path == elsewhere { // whoever follows a redirect here could go on
-			s.send(w, Metadata, http.StatusOK, s.metadata())
+		if r.URL.Path == elsewhere { // a client that follows a redirect here could go on
+			s.sendDocument(w, Metadata, http.StatusOK, s.serverMetadata())
 			return
 		}
 		http.NotFound(w, &http.Request{URL: &r.URL})
@@ -175,14 +175,14 @@ func (s *Server) endpointOf(r Request) Endpoint {
 	return Other
 }
 
-// refuse sends an error of RFC 6749 section 5.2.
-func (s *Server) refuse(w http.ResponseWriter, e Endpoint, code string) {
+// refuseRequest sends an error of RFC 6749 section 5.2.
+func (s *Server) refuseRequest(w http.ResponseWriter, e Endpoint, code string) {
 	status := http.StatusBadRequest
 	if code == "invalid_client" {
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Basic realm="oauthtest"`)
 	}
-	s.send(w, e, status, failed(code))
+	s.sendDocument(w, e, status, failed(code))
 }
 
 func failed(code string) Document {

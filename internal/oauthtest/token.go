@@ -29,16 +29,16 @@ func (t *token) isValid() bool { return t != nil && !t.refresh && time.Now().Bef
 func (s *Server) serveToken(w http.ResponseWriter, r Request) {
 	if r.Method != http.MethodPost || r.URL.RawQuery != "" || hasRepeated(r.Form) ||
 		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		s.refuse(w, r.Endpoint, "invalid_request")
+		s.refuseRequest(w, r.Endpoint, "invalid_request")
 		return
 	}
-	client, ok := s.authenticate(r)
+	client, ok := s.authenticateClient(r)
 	if !ok {
-		s.refuse(w, r.Endpoint, "invalid_client")
+		s.refuseRequest(w, r.Endpoint, "invalid_client")
 		return
 	}
 	if !client.mayUse(r.Form.Get("grant_type")) {
-		s.refuse(w, r.Endpoint, "unauthorized_client")
+		s.refuseRequest(w, r.Endpoint, "unauthorized_client")
 		return
 	}
 	exchange := s.redeemLocked
@@ -49,10 +49,10 @@ func (s *Server) serveToken(w http.ResponseWriter, r Request) {
 	d, failure := exchange(client, r)
 	s.mu.Unlock()
 	if failure != "" {
-		s.refuse(w, r.Endpoint, failure)
+		s.refuseRequest(w, r.Endpoint, failure)
 		return
 	}
-	s.send(w, r.Endpoint, http.StatusOK, d)
+	s.sendDocument(w, r.Endpoint, http.StatusOK, d)
 }
 
 // redeemLocked exchanges a code for tokens, or returns the code of an error.
@@ -149,7 +149,7 @@ func (s *Server) Issue(grant Grant) string {
 	return s.makeAccessLocked(grant, s.families)
 }
 
-// Check returns what a token grants, and false unless it is one of the server's that is valid now.
+// Check returns the grant of a token of the server, and false if it is not valid now.
 func (s *Server) Check(text string) (Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Server) revokeLocked(family int) {
 	maps.DeleteFunc(s.tokens, func(_ string, t *token) bool { return t.family == family })
 }
 
-// Families returns how many logins have a refresh token that is still of use.
+// Families returns the number of logins with an unused refresh token.
 func (s *Server) Families() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,29 +194,29 @@ func (s *Server) Families() int {
 	return len(alive)
 }
 
-// serveIntrospect answers as RFC 7662 says. Only confidential clients may ask.
+// serveIntrospect implements RFC 7662, for confidential clients only.
 func (s *Server) serveIntrospect(w http.ResponseWriter, r Request) {
-	client, ok := s.authenticate(r)
+	client, ok := s.authenticateClient(r)
 	if !ok || client.Secret == "" {
-		s.refuse(w, r.Endpoint, "invalid_client")
+		s.refuseRequest(w, r.Endpoint, "invalid_client")
 		return
 	}
 	s.mu.Lock()
 	found := s.tokens[r.Form.Get("token")]
 	d := Document{{"active", found.isValid()}}
 	if found.isValid() {
-		d = append(d, s.claims(found)...)
+		d = append(d, s.accessClaims(found)...)
 		d.Add("token_type", "Bearer")
 	}
 	s.mu.Unlock()
-	s.send(w, r.Endpoint, http.StatusOK, d)
+	s.sendDocument(w, r.Endpoint, http.StatusOK, d)
 }
 
-// serveRevoke answers as RFC 7009 says: 200 also for a token that nobody knows.
+// serveRevoke implements RFC 7009: unknown tokens get 200, too.
 func (s *Server) serveRevoke(w http.ResponseWriter, r Request) {
-	client, ok := s.authenticate(r)
+	client, ok := s.authenticateClient(r)
 	if !ok {
-		s.refuse(w, r.Endpoint, "invalid_client")
+		s.refuseRequest(w, r.Endpoint, "invalid_client")
 		return
 	}
 	s.mu.Lock()

@@ -73,6 +73,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 		root:     root,
 		plan:     plans.planFor(compiled),
 		maxSteps: int64(limits.MaxSteps),
+		bounded:  limits.BoundIntegers,
 	}, nil
 }
 

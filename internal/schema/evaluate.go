@@ -20,6 +20,8 @@ type evaluator struct {
 	quiet  int   // how many choices deep; within a choice it matters only whether there is a fault
 	broken bool  // a number cannot be computed with
 
+	bounded bool // see Limits.BoundIntegers
+
 	key []byte // of the last value that was looked for, see appendKey
 
 	unmatched *fault // see anyFault

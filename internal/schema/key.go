@@ -123,6 +123,10 @@ func (e *evaluator) isInteger(text json.Number) bool {
 		return true
 	}
 	e.left -= 1 + int64(len(text)/64)
+	if e.bounded {
+		_, ok := jsonx.PlainInteger([]byte(text))
+		return ok
+	}
 	key, err := jsonx.AppendNumber(e.key[:0], []byte(text))
 	e.key = key
 	return err == nil && !bytes.Contains(key, []byte("e-"))

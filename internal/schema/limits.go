@@ -17,6 +17,10 @@ type Limits struct {
 	// of a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
 	// instructions, as for an address or a name, may go over 400 KB of text.
 	MaxSteps int
+	// BoundIntegers takes for integers only those that decoders take: spelled with an exponent, an
+	// integer has at most 21 digits. Without it a number of any size without a fraction is one, as
+	// in JSON Schema.
+	BoundIntegers bool
 }
 
 const (

@@ -12,6 +12,7 @@ type Schema struct {
 	root     *node
 	plan     *plan
 	maxSteps int64
+	bounded  bool // see Limits.BoundIntegers
 }
 
 // Raw returns the bytes that were compiled, unchanged. They must not be modified.
@@ -33,7 +34,7 @@ func (s *Schema) Validate(doc []byte) error {
 // one that has, and is not empty. It decodes only values that the plan does not accept.
 func (s *Schema) ValidateChecked(doc []byte) error {
 	c := checker{
-		evaluator: evaluator{left: s.maxSteps},
+		evaluator: evaluator{left: s.maxSteps, bounded: s.bounded},
 		bytes:     maxPasses*int64(len(doc)) + freeBytes,
 	}
 	if f := c.checkRaw(s.plan, doc); !c.passedOver() {
@@ -52,7 +53,7 @@ func (s *Schema) ValidateValue(v any) error {
 	if err := checkValue(v, 0); err != nil {
 		return &Error{Reason: err.Error()}
 	}
-	e := evaluator{left: s.maxSteps}
+	e := evaluator{left: s.maxSteps, bounded: s.bounded}
 	return e.reportFault(e.evaluateValue(s.root, v, nil))
 }
 

@@ -135,7 +135,8 @@ func (g *Guard) Claim(
 func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err error) {
 	err = g.retry(ctx, func(ctx context.Context) (err error) {
 		found, err = g.backend.Claim(ctx, c)
-		if err != nil || found == nil || found.Kind != Claimed || !equal(found.Holder, c.Holder[:]) {
+		if err != nil || found == nil || found.Kind != Claimed ||
+			!equal(found.Holder, c.Holder[:]) {
 			return err
 		}
 		held, err := g.backend.Renew(ctx, c) // its own, stored by an attempt before

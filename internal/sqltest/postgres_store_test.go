@@ -166,7 +166,7 @@ func testKill(t *testing.T, c *cluster) {
 	c.kill()
 	wg.Wait()
 	close(stop)
-	c.restart()
+	c.start()
 	other := newStore(t, c.connect(t, name), sqlstore.Options{})
 	for _, id := range claimed {
 		_, err := other.Claim(context.Background(), id, "", answers, inAnHour())

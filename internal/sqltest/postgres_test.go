@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -31,10 +30,9 @@ const patience = 2 * time.Minute
 // A cluster is a PostgreSQL of one test, which can be killed and started again.
 type cluster struct {
 	t       *testing.T
-	bin     string // folder of its programs
-	env     string // where they find their libraries
-	dir     string // folder of its data
-	port    int
+	bin     string              // folder of its programs
+	env     string              // where they find their libraries
+	dir     string              // folder of its data
 	user    *syscall.Credential // who runs it, nil for the user of the test
 	process *proctest.Process
 	next    atomic.Int32 // names databases
@@ -43,19 +41,24 @@ type cluster struct {
 // untilInputEnds runs a program until the standard input ends, which is also when the test dies.
 const untilInputEnds = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill -INT $id; wait $id`
 
-// startPostgres starts a cluster that listens on an address of this machine. Its programs come
-// from this machine, or else from Debian's packages, which are unpacked and not installed.
+// startPostgres starts a cluster that listens on a socket of its own. Its programs come from this
+// machine, or else from Debian's packages, which are unpacked and not installed.
 func startPostgres(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, env: "LC_ALL=C"}
-	c.dir = t.TempDir()
+	dir, err := os.MkdirTemp("", "postgres") // the name of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c.dir = dir
 	c.findPrograms()
 	if os.Getuid() == 0 { // as which PostgreSQL does not run
 		c.becomeNobody()
 	}
 	c.run("initdb", "-D", filepath.Join(c.dir, "data"), "-U", "rondo", "-A", "trust", "-E", "UTF8",
 		"--no-sync")
-	c.start("0")
+	c.start()
 	return c
 }
 
@@ -89,12 +92,6 @@ func (c *cluster) becomeNobody() {
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
 	c.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	if dir, err := os.MkdirTemp("", "postgres"); err != nil { // t.TempDir lies in closed folders
-		c.t.Fatal(err)
-	} else {
-		c.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		c.dir = dir
-	}
 	if root, _, unpacked := strings.Cut(c.bin, "/usr/lib/postgresql/"); unpacked && root != "" {
 		copied := filepath.Join(c.dir, "root")
 		if out, err := exec.Command("cp", "-a", root, copied).CombinedOutput(); err != nil {
@@ -131,20 +128,13 @@ func (c *cluster) run(program string, args ...string) {
 	}
 }
 
-// start starts the server, and returns when it answers. A port of "0" is chosen by the system.
-func (c *cluster) start(port string) {
+// start starts the server, and returns when it answers.
+func (c *cluster) start() {
 	c.t.Helper()
-	if port == "0" {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		c.port = l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-	}
 	cmd := c.command("sh", "-c", untilInputEnds, filepath.Join(c.bin, "postgres"),
-		"-D", filepath.Join(c.dir, "data"), "-p", strconv.Itoa(c.port), "-h", "127.0.0.1",
-		"-c", "unix_socket_directories=", "-c", "logging_collector=off", "-c", "log_min_messages=panic")
+		"-D", filepath.Join(c.dir, "data"), "-c", "listen_addresses=",
+		"-c", "unix_socket_directories="+c.dir, "-c", "logging_collector=off",
+		"-c", "log_min_messages=panic")
 	c.process = proctest.Start(c.t, cmd)
 	c.process.Line()
 	db := c.connect(c.t, "postgres")
@@ -174,6 +164,7 @@ func (c *cluster) kill() {
 		c.t.Error(err)
 		return
 	}
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // it starts no more of them
 	task := filepath.Join("/proc", first, "task", first, "children")
 	children, err := os.ReadFile(task)
 	if err != nil {
@@ -186,11 +177,14 @@ func (c *cluster) kill() {
 		}
 	}
 	c.process.Kill()
-	for _, child := range strings.Fields(string(children)) {
+	for _, child := range append(strings.Fields(string(children)), first) {
 		for isAlive(child) { // a server does not start beside those of the one before
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
+	// A zombie counts as running to the server that starts next, until somebody collects it.
+	_ = os.Remove(filepath.Join(c.dir, "data", "postmaster.pid"))
+	_ = os.Remove(c.socket() + ".lock")
 }
 
 // isAlive reports whether a process runs and is no zombie.
@@ -200,14 +194,12 @@ func isAlive(pid string) bool {
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
-// restart starts a server that was killed on the same data and address.
-func (c *cluster) restart() { c.start("") }
+// socket returns where the server listens.
+func (c *cluster) socket() string { return filepath.Join(c.dir, ".s.PGSQL.5432") }
 
 // url returns the address of a database.
-func (c *cluster) url(database string) string { return urlOf(c.port, database) }
-
-func urlOf(port int, database string) string {
-	return fmt.Sprintf("postgres://rondo@127.0.0.1:%d/%s?sslmode=disable", port, database)
+func (c *cluster) url(database string) string {
+	return "postgres:///" + database + "?user=rondo&host=" + c.dir
 }
 
 func (c *cluster) connect(t *testing.T, database string) *sql.DB {

@@ -1,7 +1,6 @@
+//go:build !postgres
+
 package sqltest_test
 
-// runAsReplica is the test binary as a replica in the tests on PostgreSQL.
-func runAsReplica() bool { return replica != nil && replica() }
-
-// replica is set where the tests on PostgreSQL are built.
-var replica func() bool
+// runAsReplica reports that the test binary is none of the replicas, which use PostgreSQL.
+func runAsReplica() bool { return false }

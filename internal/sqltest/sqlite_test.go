@@ -108,7 +108,8 @@ func TestSQLiteThatCannotBeTrusted(t *testing.T) {
 		"write":       "&mode=ro",
 		"synchronous": "&_pragma=synchronous(off)",
 	} {
-		_, err := sqlstore.New(t.Context(), reopen(t, more), &sqlstore.Options{Dialect: sqlstore.SQLite})
+		_, err := sqlstore.New(t.Context(), reopen(t, more),
+			&sqlstore.Options{Dialect: sqlstore.SQLite})
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", more, err)
 		}

@@ -120,7 +120,8 @@ func dump(t *testing.T, db *sql.DB) (all string, rows int) {
 // testSecrets looks for ids, owners, answers and outcomes in the tables.
 func testSecrets(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	const id, owner, secret = "3f1c9a0277d84c0cb4f5a9e2d6071b88", "owner-of-it", "confidential"
-	s, print := newStore(t, db, sqlstore.Options{Dialect: d}), [32]byte(bytes.Repeat([]byte("f"), 32))
+	s := newStore(t, db, sqlstore.Options{Dialect: d})
+	print := [32]byte(bytes.Repeat([]byte("f"), 32))
 	claim, err := s.Claim(t.Context(), id, owner, print, inAnHour())
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +216,10 @@ func testOutcomeBounds(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 // testForgeries never make a state usable again, and none yields a forged outcome.
 func testForgeries(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d})
-	bytesOf := map[sqlstore.Dialect]string{sqlstore.PostgreSQL: `'\x01'`, sqlstore.SQLite: `x'01'`}[d]
+	bytesOf := `'\x01'`
+	if d == sqlstore.SQLite {
+		bytesOf = `x'01'`
+	}
 	for _, forged := range []string{"outcome = outcome || " + bytesOf, "outcome = " + bytesOf,
 		"outcome = null", "kind = 7", "holder = " + bytesOf, "print = " + bytesOf} {
 		t.Run(forged, func(t *testing.T) {

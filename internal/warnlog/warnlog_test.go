@@ -40,15 +40,19 @@ func TestWarningsGoToTheDefaultLogger(t *testing.T) {
 	}{
 		{"a refused state", event.StateRejected{Where: where, Reference: "ab12",
 			Reason: event.ReasonForeignEphemeral, KeyID: "e1"},
-			"level=WARN msg=mcp.state_rejected method=tools/call target=pay " +
-				"version=2026-07-28 round=2 flow=f1 reference=ab12 " +
-				"reason=foreign_ephemeral key_id=e1\n"},
+			"level=WARN msg=mcp.state_rejected method=tools/call " +
+				"version=2026-07-28 target=pay round=2 flow=f1 key_id=e1 " +
+				"reference=ab12 reason=foreign_ephemeral\n"},
 		{"a mistake of the host", event.ServerBug{Where: where, Err: errors.New("no\nkey Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl")},
-			"level=ERROR msg=mcp.server_bug method=tools/call target=pay " +
-				`version=2026-07-28 round=2 flow=f1 error="no\\nkey Bearer [redacted]"` + "\n"},
+			"level=ERROR msg=mcp.server_bug method=tools/call " +
+				`version=2026-07-28 target=pay round=2 flow=f1 error="no\\nkey Bearer [redacted]"` + "\n"},
 		{"a panic", event.HandlerPanicked{Where: where, Value: "hunter2 is the password"},
-			"level=ERROR msg=mcp.handler_panicked method=tools/call target=pay " +
-				`version=2026-07-28 round=2 flow=f1 panic="value of type string" stack=""` + "\n"},
+			"level=ERROR msg=mcp.handler_panicked method=tools/call " +
+				`version=2026-07-28 target=pay round=2 flow=f1 panic="value of type string" stack=""` + "\n"},
+		{"a question that nobody answered", event.PushFailed{Where: where,
+			Kind: "elicitation.form", Err: errors.New("no session"), Tolerated: true},
+			"level=WARN msg=mcp.push_failed method=tools/call version=2026-07-28 target=pay " +
+				`round=2 flow=f1 kind=elicitation.form outcome=tolerated error="no session"` + "\n"},
 		{"an error of a handler", event.HandlerFailed{Where: where, Err: errors.New("no such file"),
 			Text: "no such file"}, ""},
 		{"what is no problem", event.Resumed{Where: where}, ""},

@@ -198,6 +198,8 @@ type HandlerFailed struct {
 	// answers and state, without the credentials of the caller and what looks
 	// like those of others. It may be long and is not escaped.
 	Text string
+	// Abandoned: the client had gone, and the handler stopped because of that, as it should.
+	Abandoned bool
 }
 
 // HandlerPanicked: a handler panicked; the client got an internal error.
@@ -317,29 +319,3 @@ type KeysEnabled struct {
 	Primary string
 	Enabled []string
 }
-
-func (StateRejected) isEvent()     {}
-func (AnswersDropped) isEvent()    {}
-func (Answered) isEvent()          {}
-func (AnswerInvalid) isEvent()     {}
-func (DeclineIgnored) isEvent()    {}
-func (Resumed) isEvent()           {}
-func (InputRequested) isEvent()    {}
-func (FlowEnded) isEvent()         {}
-func (CapabilityRefused) isEvent() {}
-func (HandlerFailed) isEvent()     {}
-func (HandlerPanicked) isEvent()   {}
-func (ServerBug) isEvent()         {}
-func (QuotaExceeded) isEvent()     {}
-func (PushFailed) isEvent()        {}
-func (WaitBegan) isEvent()         {}
-func (WaitEnded) isEvent()         {}
-func (LegRunning) isEvent()        {}
-func (CutOff) isEvent()            {}
-func (StoreFailed) isEvent()       {}
-func (QuestionReworded) isEvent()  {}
-func (SessionEvicted) isEvent()    {}
-func (EphemeralKey) isEvent()      {}
-func (AnonymousState) isEvent()    {}
-func (KeysEnabled) isEvent()       {}
-func (RequestRefused) isEvent()    {}

@@ -38,5 +38,3 @@ const (
 	// nothing, or 503: the client is gone, or this replica shuts down
 	ForwardAbandoned ForwardOutcome = "abandoned"
 )
-
-func (RequestForwarded) isEvent() {}

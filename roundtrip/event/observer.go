@@ -12,8 +12,14 @@ type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// An Event is one of the event types of this package.
-type Event interface{ isEvent() }
+// An Event is one of the event types of this package. What a log and metrics make of it is told
+// by [EntryOf], [AddFields], [Count] and [WhereOf].
+type Event interface {
+	entry() (Level, string)
+	addFields(f Fields)
+	count(c Counter)
+	about() (where Where, ok bool)
+}
 
 // Discard is an observer that ignores every event.
 var Discard Observer = discard{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -54,6 +55,9 @@ type call struct {
 	// and state before the SDK.
 	readByAdapter bool
 
+	// takesJSONAlone is set where nothing but the response can be sent in response to the call.
+	takesJSONAlone bool
+
 	// complete is the handler's complete result. The funnel gets placeholder in its
 	// place: a result without content, since the funnel looks at nothing but IsError.
 	complete    mcp.Result
@@ -88,6 +92,7 @@ func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	c.Principal, c.Authenticates = a.principalOf(req), a.opts.Principal != nil
 	if extra := req.GetExtra(); extra != nil {
 		c.Credential = extra.Header.Get("Authorization")
+		c.takesJSONAlone = !accepthttp.AdmitsEvents(extra.Header)
 	}
 	var answers mcp.InputResponseMap
 	var state string

@@ -39,6 +39,11 @@ import (
 // sends nothing else; questions and progress need a stream. Handler fails where an option
 // cannot be honored, and where it does not know one that is set, and names it.
 //
+// A client that accepts one of the two media types alone gets responses of that type. Of a
+// call that is answered with JSON alone nothing but the response is sent, and in a session
+// its questions go out on the client's open GET stream. Without one the call is refused with
+// the reason before anybody is asked.
+//
 // Answers and states are decoded strictly, from the bytes that the client sent: a
 // repeated member fails the request, names are case-sensitive, an answer is decoded by
 // the kind of its question, and one that does not decode is dropped.
@@ -64,17 +69,17 @@ func (a *Adapter) Handler(getServer func(*http.Request) *mcp.Server,
 	}
 	modern, legacy := o, o
 	modern.Stateless = true
-	h.modern = mcp.NewStreamableHTTPHandler(h.findServer, &modern)
+	h.modern = a.endpoint.Wrap(mcp.NewStreamableHTTPHandler(h.findServer, &modern), false)
 	if o.Stateless {
 		h.legacy = h.modern
 		a.warnOfEphemeralKey(o.Logger)
 		return h, nil
 	}
 	legacy.JSONResponse = false
-	h.legacy = mcp.NewStreamableHTTPHandler(h.findServer, &legacy)
+	h.legacy = a.endpoint.Wrap(mcp.NewStreamableHTTPHandler(h.findServer, &legacy),
+		o.JSONResponse)
 	h.legacy = a.forwarder.Wrap(h.legacy,
 		hophttp.WrapOptions{MaxBody: o.MaxRequestBodyBytes, Observer: a.opts.Observer})
-	h.prefersJSON = o.JSONResponse
 	return h, nil
 }
 
@@ -90,7 +95,6 @@ type httpHandler struct {
 	getServer      func(*http.Request) *mcp.Server
 	modern, legacy http.Handler
 	stateless      bool  // older revisions have no sessions
-	prefersJSON    bool  // for responses of older revisions in sessions
 	maxBody        int64 // negative: no limit
 }
 
@@ -125,14 +129,7 @@ func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		modern = true
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	if batch := bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")); modern || batch ||
-		!h.prefersJSON {
-		h.serveEra(w, r, modern)
-		return
-	}
-	j := &jsonWriter{ResponseWriter: w}
-	h.serveEra(j, r, modern)
-	j.finishResponse()
+	h.serveEra(w, r, modern)
 }
 
 // rewriteModern returns the body without answers and state, which header gets. Req is nil

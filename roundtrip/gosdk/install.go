@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/humantime"
@@ -77,6 +78,8 @@ type Adapter struct {
 	reports sync.Map // reportsKey → *reports
 	// sessionIDKey is the key of the ids that unmodified handlers see in revision 2026-07-28.
 	sessionIDKey []byte
+	// endpoint knows the open GET streams of sessions over HTTP.
+	endpoint accepthttp.Endpoint
 	// toldSessionless is set when errSessionless has been reported.
 	toldSessionless atomic.Bool
 }

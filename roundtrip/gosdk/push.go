@@ -58,7 +58,8 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest,
 		}
 		defer p.call.adapter.closeShadow(session)
 	}
-	ctx = context.WithValue(ctx, pushedQuestionKey{}, &pushedQuestion{p.call.session, params})
+	ctx = context.WithValue(p.call.sendingContext(ctx), pushedQuestionKey{},
+		&pushedQuestion{p.call.session, params})
 	var result any
 	switch asked := asked.(type) {
 	case *mcp.ElicitParams:
@@ -80,7 +81,7 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest,
 
 // CompleteVisit implements [roundtrip.VisitCompleter].
 func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
-	return p.call.session.NotifyElicitationComplete(ctx,
+	return p.call.session.NotifyElicitationComplete(p.call.sendingContext(ctx),
 		&mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
 }
 
@@ -143,7 +144,12 @@ func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		send := next
 		if run := runFrom(ctx); run != nil && a.funnel != nil { // nil in the self-test
-			send = run.waitWhileSending(next)
+			if text := run.call.unreachableText(); text != "" {
+				err := errors.New(text)
+				a.reportFailedPush(ctx, req.GetParams(), err)
+				return nil, err
+			}
+			ctx, send = run.call.sendingContext(ctx), run.waitWhileSending(next)
 		}
 		result, err := send(ctx, method, req)
 		if err == nil {

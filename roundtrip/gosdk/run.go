@@ -124,10 +124,16 @@ func (c *call) shadowVersion() protocol.Version {
 func (c *call) requestForHandler(ctx context.Context, session *mcp.ServerSession) mcp.Request {
 	answers, state := restoreReturned(ctx)
 	extra := hideRetry(c.request.GetExtra())
+	if extra != nil && c.takesJSONAlone { // closing the stream would lose the response
+		kept := *extra
+		kept.CloseSSEStream = func(mcp.CloseSSEStreamArgs) {}
+		extra = &kept
+	}
 	switch r := c.request.(type) {
 	case *mcp.CallToolRequest:
 		params := *r.Params
 		params.InputResponses, params.RequestState = answers, state
+		params.Arguments = c.dropNulls(ctx, params.Arguments)
 		return &mcp.CallToolRequest{Session: session, Params: &params, Extra: extra}
 	case *mcp.GetPromptRequest:
 		params := *r.Params

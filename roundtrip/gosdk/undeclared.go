@@ -39,7 +39,7 @@ func (run *handlerRun) checkDeclared(ctx context.Context, params mcp.InputReques
 func (a *Adapter) reportFailedPush(ctx context.Context, params mcp.Params, err error) {
 	run := runFrom(ctx)
 	request, ok := params.(mcp.InputRequest)
-	if !ok || run == nil || !a.opts.UnmodifiedHandlers {
+	if !ok || run == nil || !a.opts.UnmodifiedHandlers && run.call.unreachableText() == "" {
 		return
 	}
 	asked, unreadable := decodeQuestion(request)

@@ -67,7 +67,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	named := a.withNamedSession(ctx, &call)
 	result, err := a.funnel.Do(named, call, func(ctx context.Context) (protocol.Result, error) {
 		last = handlerOutcome[R]{}
-		if a.opts.UnmodifiedHandlers {
+		if p, ok := call.Push.(*pusher); a.opts.UnmodifiedHandlers || ok && p.takesJSONAlone() {
 			ctx = a.withClientShadow(ctx, call)
 		}
 		last.result, last.err = next(ctx, restoreReturned(ctx))

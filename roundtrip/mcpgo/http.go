@@ -27,7 +27,12 @@ import (
 // streams, the status that the protocol requires, lets resources ask, keeps the order of questions,
 // and decodes requests strictly. Requests of older revisions pass unchanged, except that their
 // length is limited. While one waits for a person its client gets progress, and questions with URLs
-// that must not be opened are not sent. The same holds for streams that a client opens with GET. A
+// that must not be opened are not sent. The same holds for streams that a client opens with GET.
+//
+// A client that accepts one of the two media types alone gets responses of that type. Of a call
+// that is answered with JSON alone nothing but the response is sent, and in a session its questions
+// go out on the client's open GET stream. Without one the call is refused with the reason before
+// anybody is asked. A
 // panic outside of the handlers of tools, prompts and resources, such as that of a hook, is
 // answered with an internal error.
 //
@@ -46,11 +51,12 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 	if h.server != nil {
 		a.ensureInstalled(h.server)
 	}
-	forwarding := a.forwarder.Wrap(h,
+	here := a.endpoint.Wrap(h, false)
+	forwarding := a.forwarder.Wrap(here,
 		hophttp.WrapOptions{MaxBody: int64(a.opts.MaxMessageBytes), Observer: a.opts.Observer})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
-			h.ServeHTTP(w, r)
+			here.ServeHTTP(w, r)
 			return
 		}
 		forwarding.ServeHTTP(w, r)
@@ -134,7 +140,7 @@ func (h *httpHandler) newResponse(w http.ResponseWriter, r *http.Request) *respo
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 	out.storesNothing = out.modern || !h.keepsEvents
 	out.rewriter = &rewriter{adapter: h.adapter, session: r.Header.Get(server.HeaderKeySessionID),
-		notifier: out}
+		header: r.Header, notifier: out}
 	out.rewriter.answerQuestion = func(id json.RawMessage, e *protocol.Error) {
 		go answerQuestion(h.next, r, id, e)
 	}

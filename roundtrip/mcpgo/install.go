@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/warnlog"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -67,8 +68,9 @@ type Adapter struct {
 	// forwarder passes on requests for sessions of other replicas; nil: nobody does.
 	forwarder *hophttp.Forwarder
 	// installed has the servers that have the middleware. It does not keep them alive.
-	installed sync.Map    // weak.Pointer[server.MCPServer] → *sync.Once
-	used      atomic.Bool // a server was installed
+	installed sync.Map            // weak.Pointer[server.MCPServer] → *sync.Once
+	used      atomic.Bool         // a server was installed
+	endpoint  accepthttp.Endpoint // over HTTP
 	reports   reportsTable
 	flushes   flushTable
 	// sessionIDKey is the key of the ids that handlers see in place of mcp-go's empty one.

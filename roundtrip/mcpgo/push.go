@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -19,11 +20,12 @@ import (
 // pusher pushes questions to a client of a legacy revision with mcp-go's own calls. These
 // report no progress and, when ctx ends, do not send a cancellation.
 type pusher struct {
-	server  *server.MCPServer
-	session server.ClientSession // the client's own, never a shadow
-	version protocol.Version
-	out     notifier    // to the stream of the call, nil: there is none
-	over    atomic.Bool // the call has ended
+	server   *server.MCPServer
+	session  server.ClientSession // the client's own, never a shadow
+	version  protocol.Version
+	rewriter *rewriter   // nil: the call did not come over HTTP or lines
+	out      notifier    // to the stream of the call, nil: there is none
+	over     atomic.Bool // the call has ended
 }
 
 // newPusher returns nil where the session cannot carry a question, or there is none.
@@ -37,7 +39,7 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	case server.SessionWithElicitation, server.SessionWithSampling, server.SessionWithRoots:
 		p := &pusher{server: s, session: session, version: version}
 		if rw := rewriterFrom(ctx); rw != nil {
-			p.out = rw.notifier
+			p.rewriter, p.out = rw, rw.notifier
 		}
 		return p
 	}
@@ -45,6 +47,20 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 }
 
 var _ roundtrip.TimedPusher = (*pusher)(nil)
+
+// takesJSONAlone reports whether nothing but the response can be sent in response to the call.
+func (p *pusher) takesJSONAlone() bool {
+	return p.rewriter != nil && !accepthttp.AdmitsEvents(p.rewriter.header)
+}
+
+// CannotPush is asked by the funnel before a question: why none can go out now. For a client
+// that takes JSON alone mcp-go keeps the question until there is a GET stream.
+func (p *pusher) CannotPush() string {
+	if !p.takesJSONAlone() {
+		return ""
+	}
+	return p.rewriter.adapter.endpoint.CannotAsk(p.rewriter.header, p.rewriter.session)
+}
 
 // Push implements [roundtrip.Pusher].
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -19,9 +20,10 @@ import (
 // marker, a text that mcp-go's response will contain; the writer of the bytes looks for
 // markers and replaces the responses.
 type rewriter struct {
-	adapter  *Adapter // whose it is
-	session  string   // the id of the client's session, empty: none
-	notifier notifier // nil: nothing can be sent before the response
+	adapter  *Adapter    // whose it is
+	session  string      // the id of the client's session, empty: none
+	header   http.Header // of the client's request, nil: none
+	notifier notifier    // nil: nothing can be sent before the response
 	// answerQuestion answers a question of mcp-go's in the client's place. Nil: the error
 	// of the write unblocks the handler that asked.
 	answerQuestion func(id json.RawMessage, e *protocol.Error)

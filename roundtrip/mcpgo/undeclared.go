@@ -65,27 +65,33 @@ type relayAsker struct {
 // Elicit asks the person.
 func (r *relayAsker) Elicit(ctx context.Context,
 	request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {},
-		r.server.RequestElicitation, request)
-	r.reportFailedPush(ctx, elicitInput(request), err)
-	return result, err
+	return relayQuestion(ctx, r, elicitInput(request), r.server.RequestElicitation, request)
 }
 
 // CreateMessage asks the client's model.
 func (r *relayAsker) CreateMessage(ctx context.Context,
 	request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {},
+	return relayQuestion(ctx, r, mcp.NewSamplingInputRequest(request.CreateMessageParams),
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		r.server.RequestSampling, request)
-	r.reportFailedPush(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
-	return result, err
 }
 
 // ListRoots asks for directories.
 func (r *relayAsker) ListRoots(ctx context.Context,
 	request mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {},
-		r.server.RequestRoots, request)
-	r.reportFailedPush(ctx, mcp.NewRootsInputRequest(), err)
+	return relayQuestion(ctx, r, mcp.NewRootsInputRequest(), r.server.RequestRoots, request)
+}
+
+// relayQuestion relays a call, q to the funnel. Where no question can go out it does not.
+func relayQuestion[Q, R any](ctx context.Context, r *relayAsker, q mcp.InputRequest,
+	request func(context.Context, Q) (*R, error), question Q) (*R, error) {
+	if p, ok := r.call.Push.(*pusher); ok && p.CannotPush() != "" {
+		err := errors.New(p.CannotPush())
+		r.reportFailedPush(ctx, q, err)
+		return nil, err
+	}
+	result, err := requestWhenQueued(r.server.WithContext(ctx, r.real), func() {}, request,
+		question)
+	r.reportFailedPush(ctx, q, err)
 	return result, err
 }

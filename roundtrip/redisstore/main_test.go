@@ -6,4 +6,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if runAsReplica() {
+		return
+	}
+	leaktest.Main(m)
+}

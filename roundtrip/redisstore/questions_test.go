@@ -114,7 +114,8 @@ func TestOneEndDecides(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	connect, ctx := startRedis(t), t.Context()
 	s := newQuestionStore(t, connect)
-	other, err := redisstore.NewQuestionStore(connect(), &redisstore.QuestionOptions{Prefix: "other:"})
+	other, err := redisstore.NewQuestionStore(connect(),
+		&redisstore.QuestionOptions{Prefix: "other:"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +69,20 @@ func (s *redisServer) start() {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
+}
+
+// listen has the server listen on a port, for a replica, and returns it.
+func (s *redisServer) listen() (port string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	if err := s.connect().ConfigSet(s.t.Context(), "port", port).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return port
 }
 
 // kill kills the server. Start starts it again with what it has on the disk.

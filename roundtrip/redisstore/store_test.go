@@ -69,8 +69,10 @@ func contract(t *testing.T) *storetest.Options {
 			t.Fatal(err)
 		}
 		return &storetest.Store{
-			Guard:  func(t *testing.T) store.Guard { return newStore(t, server.connect(), opts) },
-			States: func(t *testing.T) store.StateStore { return newStore(t, server.connect(), opts) },
+			Guard: func(t *testing.T) store.Guard { return newStore(t, server.connect(), opts) },
+			States: func(t *testing.T) store.StateStore {
+				return newStore(t, server.connect(), opts)
+			},
 			ExpireLeases: func(t *testing.T) {
 				eachClaim(t, client, func(key string) error {
 					return client.HSet(t.Context(), key, "lease", 0).Err()

@@ -18,21 +18,23 @@ const (
 	SQLite
 )
 
-// Words that differ between the dialects.
-var (
-	postgresWords = strings.NewReplacer(
-		"{now}", "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)",
-		"{max}", "greatest", "{bytes}", "bytea", "{skip locked}", "for update skip locked")
-	sqliteWords = strings.NewReplacer(
+// words replaces what differs between the dialects.
+func (d Dialect) words() *strings.Replacer {
+	if d == PostgreSQL {
+		return strings.NewReplacer(
+			"{now}", "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)",
+			"{max}", "greatest", "{bytes}", "bytea", "{skip locked}", "for update skip locked")
+	}
+	return strings.NewReplacer(
 		"{now}", "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
 		"{max}", "max", "{bytes}", "blob", "{skip locked}", "")
-)
+}
 
 // write returns a statement in the words of the dialect. Its parameters are $1, $2 and so on,
 // each once and in this order, because some drivers for SQLite know only a plain question mark.
 func (d Dialect) write(statement string) string {
 	if d == PostgreSQL {
-		return postgresWords.Replace(statement)
+		return d.words().Replace(statement)
 	}
 	var b strings.Builder
 	for i, part := range strings.Split(statement, "$") {
@@ -42,7 +44,7 @@ func (d Dialect) write(statement string) string {
 		}
 		b.WriteString(part)
 	}
-	return sqliteWords.Replace(b.String())
+	return d.words().Replace(b.String())
 }
 
 // isolation is what transactions ask for. In PostgreSQL a statement must see what others have

@@ -171,7 +171,8 @@ func (r *room) sweep(ctx context.Context) (deleted int, err error) {
 }
 
 func (r *room) give(ctx context.Context, tx *sql.Tx, owner string, u use) error {
-	_, err := r.store.exec(ctx, tx, giveRoom, u.entries, u.bytes, r.store.service, r.resource, owner)
+	s := r.store
+	_, err := s.exec(ctx, tx, giveRoom, u.entries, u.bytes, s.service, r.resource, owner)
 	return err
 }
 

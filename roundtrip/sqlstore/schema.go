@@ -86,12 +86,14 @@ func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
 // errSchema is returned for tables that are not those of this package.
 var errSchema = errors.New("the tables are not those of this release; see sqlstore.Schema")
 
-// keysOf are the keys that the tables must have. What `on conflict` names must be unique, or two
-// could claim one state; without the others the search for expired rows reads every row.
-var keysOf = map[string][]key{
-	"rondo_claims": {{"service,key", true}, {"service,expires", false}},
-	"rondo_states": {{"service,key", true}, {"service,expires", false}},
-	"rondo_usage":  {{"service,kind,owner", true}},
+// neededKeys returns the keys that the tables must have. What `on conflict` names must be unique,
+// or two could claim one state; without the others the search for expired rows reads every row.
+func neededKeys() map[string][]key {
+	return map[string][]key{
+		"rondo_claims": {{"service,key", true}, {"service,expires", false}},
+		"rondo_states": {{"service,key", true}, {"service,expires", false}},
+		"rondo_usage":  {{"service,kind,owner", true}},
+	}
 }
 
 type key struct {
@@ -109,7 +111,7 @@ func (s *Store) checkTables(ctx context.Context) error {
 	if version != schemaVersion {
 		return fmt.Errorf("%w: version %d, want %d", errSchema, version, schemaVersion)
 	}
-	for table, keys := range keysOf {
+	for table, keys := range neededKeys() {
 		if err := s.checkKeys(ctx, table, keys); err != nil {
 			return fmt.Errorf("%w: table %s: %w", errSchema, table, err)
 		}

@@ -199,7 +199,8 @@ func (s *Store) checkWrites(ctx context.Context) error {
 		if _, err := s.insertClaim(ctx, tx, &c); err != nil {
 			return err
 		}
-		if _, err := s.exec(ctx, tx, insertState, s.service, "check", "", []byte{}, 0, 0); err != nil {
+		if _, err := s.exec(ctx, tx, insertState, s.service, "check", "", []byte{}, 0,
+			0); err != nil {
 			return err
 		}
 		if _, err := s.exec(ctx, tx, takeRoom, s.service, s.claims.resource, everybody, 0, 0,

@@ -18,7 +18,7 @@ type claims struct {
 	all                       map[string]json.RawMessage
 }
 
-// errClaims says that a claim does not have its type.
+// errClaims is the error of a claim that does not have its type.
 var errClaims = errors.New("the claims are malformed")
 
 // readClaims decodes claims. It refuses all if one that it reads does not have the type that its
@@ -34,11 +34,11 @@ func readClaims(data []byte) (*claims, error) {
 			err = errClaims
 		}
 	}
-	read(c.read("iss", &c.issuer))
-	read(c.read("sub", &c.subject))
-	read(c.read("client_id", &c.clientID))
+	read(c.readClaim("iss", &c.issuer))
+	read(c.readClaim("sub", &c.subject))
+	read(c.readClaim("client_id", &c.clientID))
 	if c.clientID == "" { // some issuers have the client in azp (OpenID Connect Core, section 2)
-		read(c.read("azp", &c.clientID))
+		read(c.readClaim("azp", &c.clientID))
 	}
 	read(c.readTime("exp", &c.expiry))
 	read(c.readTime("nbf", &c.notBefore))
@@ -48,14 +48,15 @@ func readClaims(data []byte) (*claims, error) {
 	return c, err
 }
 
-// has reports whether there is a claim of a name, whatever its value.
-func (c *claims) has(name string) bool {
+// hasClaim reports whether there is a claim of a name, with any value.
+func (c *claims) hasClaim(name string) bool {
 	_, ok := c.all[name]
 	return ok
 }
 
-// read decodes the claim of a name into v, which it leaves as it is where there is no such claim.
-func (c *claims) read(name string, v any) error {
+// readClaim decodes the claim of a name into v, which it leaves as it is where there is no such
+// claim.
+func (c *claims) readClaim(name string, v any) error {
 	raw, ok := c.all[name]
 	if !ok {
 		return nil
@@ -67,17 +68,16 @@ func (c *claims) read(name string, v any) error {
 }
 
 // isNotAccessToken reports whether the claims are those of an ID token, a refresh token or a
-// security event. A nonce alone does not tell: some issuers repeat it in access tokens, which have
+// security event. A nonce alone is ambiguous: some issuers repeat it in access tokens, which have
 // scopes.
 func (c *claims) isNotAccessToken() bool {
-	if c.has("at_hash") || c.has("c_hash") || c.has("events") ||
-		c.has("nonce") && !c.has("scope") && !c.has("scp") {
+	if c.hasClaim("at_hash") || c.hasClaim("c_hash") || c.hasClaim("events") ||
+		c.hasClaim("nonce") && !c.hasClaim("scope") && !c.hasClaim("scp") {
 		return true
 	}
-	// The tokens of Cognito and Keycloak all have the type JWT. They say in these claims what they
-	// are for.
+	// All tokens of Cognito and Keycloak have the type JWT. These claims have their purpose.
 	var tokenUse, typ string
-	if c.read("token_use", &tokenUse) != nil || c.read("typ", &typ) != nil {
+	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
 	}
 	return tokenUse != "" && tokenUse != "access" || typ != "" && !strings.EqualFold(typ, "Bearer")
@@ -89,7 +89,7 @@ const maxSeconds = 253402300799
 // readTime reads a NumericDate, which may have a fraction (RFC 7519, section 2).
 func (c *claims) readTime(name string, v *time.Time) error {
 	var seconds *float64
-	if err := c.read(name, &seconds); err != nil || seconds == nil {
+	if err := c.readClaim(name, &seconds); err != nil || seconds == nil {
 		return err
 	}
 	if *seconds < 0 || *seconds > maxSeconds {
@@ -103,21 +103,21 @@ func (c *claims) readTime(name string, v *time.Time) error {
 // 4.1.3).
 func (c *claims) readList(name string, v *[]string) error {
 	var one string
-	if c.read(name, &one) == nil {
-		if c.has(name) {
+	if c.readClaim(name, &one) == nil {
+		if c.hasClaim(name) {
 			*v = []string{one}
 		}
 		return nil
 	}
-	return c.read(name, v)
+	return c.readClaim(name, v)
 }
 
 // readScopes reads the granted scopes: scope, a string with spaces (RFC 8693, section 4.2), or else
 // scp, as some issuers call it, which is such a string or an array.
 func (c *claims) readScopes() error {
-	if c.has("scope") {
+	if c.hasClaim("scope") {
 		var text string
-		err := c.read("scope", &text)
+		err := c.readClaim("scope", &text)
 		c.scopes = strings.Fields(text)
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxCacheTime is how long a verified JSON Web Token is cached at most. A key that its issuer
-	// revokes still counts for that long.
+	// maxCacheTime bounds the time in the cache of a verified JSON Web Token. It is the upper bound
+	// on honouring a revoked key.
 	maxCacheTime = 5 * time.Minute
-	// maxActiveCacheTime is how long a token is cached at most that introspection accepted.
+	// maxActiveCacheTime bounds the time in the cache of a token that introspection accepted.
 	maxActiveCacheTime = 30 * time.Second
-	// inactiveCacheTime is how long a token is cached that introspection refused.
+	// inactiveCacheTime is the time in the cache of a token that introspection refused.
 	inactiveCacheTime = 5 * time.Second
-	// maxInactive is how many tokens are cached that introspection refused.
+	// maxInactive bounds the cached tokens that introspection refused.
 	maxInactive = 1024
 	// verifyTimeout bounds the verification of a token, including the requests to its issuer.
 	verifyTimeout = 15 * time.Second
@@ -25,24 +25,24 @@ const (
 // A decision is the outcome of the verification of a token.
 type decision struct {
 	identity serverhttp.Identity
-	err      error     // why the token is refused, or cannot be verified now; nil: it is accepted
-	until    time.Time // how long it may be cached; zero: not at all
+	err      error     // *refusedError or *unavailableError; nil: the token is accepted
+	until    time.Time // expiry in the cache; zero: not cached
 }
 
-// A verification is a decision that may still be pending.
+// A verification is an in-flight verification of a token, shared by all requests that bring it.
 type verification struct {
-	decision
-	done    chan struct{} // closed when the decision is made
-	cancel  context.CancelFunc
-	waiters int // how many requests wait for it
+	decision               // set before done is closed
+	done     chan struct{} // closed at the end
+	cancel   context.CancelFunc
+	waiters  int // reference count: the requests that wait
 }
 
-// verifyOnce verifies a token once for all requests that bring it meanwhile. A request that is
-// cancelled does not end the verification for the others.
+// verifyOnce joins the in-flight verification of a token, or starts one. A cancelled request does
+// not cancel it for the others.
 func (g *Guard) verifyOnce(ctx context.Context, sum digest, token string) (
 	serverhttp.Identity, error) {
 	g.mu.Lock()
-	v := g.pending[sum]
+	v := g.inFlight[sum]
 	if v == nil {
 		v = g.startVerificationLocked(ctx, sum, token)
 	}
@@ -52,7 +52,7 @@ func (g *Guard) verifyOnce(ctx context.Context, sum digest, token string) (
 	case <-v.done:
 		return v.identity, v.err
 	case <-ctx.Done():
-		g.leaveVerification(sum, v)
+		g.releaseWaiter(sum, v)
 		return serverhttp.Identity{}, &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
 	}
 }
@@ -63,15 +63,15 @@ func (g *Guard) startVerificationLocked(ctx context.Context, sum digest,
 	token string) *verification {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyTimeout)
 	v := &verification{done: make(chan struct{}), cancel: cancel}
-	g.pending[sum] = v
+	g.inFlight[sum] = v
 	go g.runVerification(ctx, v, sum, token)
 	return v
 }
 
-// leaveVerification is called for a request that does not wait any more. The last one cancels the
-// verification, so that senders who do not wait for the response cannot pile verifications up. A
-// later request with the token starts another.
-func (g *Guard) leaveVerification(sum digest, v *verification) {
+// releaseWaiter drops the reference of a request that stops waiting. The last one cancels the
+// verification: senders that do not wait for the response cannot pile verifications up. A later
+// request with the token starts another.
+func (g *Guard) releaseWaiter(sum digest, v *verification) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if v.waiters--; v.waiters == 0 {
@@ -80,10 +80,10 @@ func (g *Guard) leaveVerification(sum digest, v *verification) {
 	}
 }
 
-// forgetVerificationLocked removes a verification from those that requests may join.
+// forgetVerificationLocked removes a verification from those in flight: no request joins it.
 func (g *Guard) forgetVerificationLocked(sum digest, v *verification) {
-	if g.pending[sum] == v {
-		delete(g.pending, sum)
+	if g.inFlight[sum] == v {
+		delete(g.inFlight, sum)
 	}
 }
 
@@ -105,7 +105,7 @@ func (g *Guard) runVerification(ctx context.Context, v *verification, sum digest
 	v.decision = g.verifyToken(ctx, token)
 }
 
-// cacheDecisionLocked caches a decision that has a time until which it counts.
+// cacheDecisionLocked caches a decision until its expiry, if it has one.
 func (g *Guard) cacheDecisionLocked(sum digest, d decision) {
 	switch {
 	case g.verified == nil || d.until.IsZero():
@@ -117,8 +117,8 @@ func (g *Guard) cacheDecisionLocked(sum digest, d decision) {
 	}
 }
 
-// findDecision returns the cached decision about a token. ok is false where there is none that
-// still counts.
+// findDecision returns the cached decision about a token. ok is false if there is none, or if it
+// has expired.
 func (g *Guard) findDecision(sum digest) (d decision, ok bool) {
 	now := time.Now()
 	g.mu.Lock()

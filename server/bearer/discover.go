@@ -18,7 +18,7 @@ import (
 const (
 	// requestTimeout bounds a request to an issuer, unless Options.HTTPClient has a timeout.
 	requestTimeout = 5 * time.Second
-	// maxMetadataBytes is how long the metadata of an issuer may be.
+	// maxMetadataBytes bounds the metadata of an issuer.
 	maxMetadataBytes = 256 << 10
 )
 
@@ -47,7 +47,7 @@ type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// isMissing reports whether the response says that there is no such document.
+// isMissing reports whether the status means that there is no such document.
 func (e statusError) isMissing() bool {
 	return e >= 400 && e < 500 && e != http.StatusTooManyRequests
 }
@@ -138,8 +138,8 @@ func metadataURLs(issuer string) []string {
 	return at
 }
 
-// freshnessLifetime returns how long a response is fresh: its max-age, within bounds (RFC 9111,
-// section 4.2.1).
+// freshnessLifetime returns the freshness lifetime of a response: its max-age, within bounds (RFC
+// 9111, section 4.2.1).
 func freshnessLifetime(h http.Header) time.Duration {
 	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")

@@ -1,6 +1,6 @@
 // Package bearer makes an MCP server an OAuth resource server (basic/authorization): it verifies
 // the access tokens of requests, serves the metadata that leads clients to the authorization
-// server, and says which scopes a token lacks.
+// server, and names the scopes that a token lacks.
 //
 //	guard, err := bearer.New(bearer.Options{
 //		Resource: "https://mcp.example.com/mcp",
@@ -22,7 +22,7 @@
 // they need (server.Tool.Scopes). A token that lacks one gets 403 with all scopes that are needed,
 // and the client has its person grant them.
 //
-// # What is checked
+// # Checks
 //
 // A JSON Web Token is accepted if its issuer is one of [Options].Issuers, its algorithm is
 // asymmetric, its signature is of a key of the issuer, it is an access token and not an ID token,
@@ -41,11 +41,11 @@
 //
 // # Principals
 //
-// The principal of a request is the issuer and the subject of its token, unless Options.Subject
-// says otherwise. Round trips and sessions belong to a principal. A token that was refreshed or has
-// more scopes continues them; the token of another person does not. Handlers get the claims with
-// [TokenFrom], and never the token: it was issued for this server, and must not be passed on to
-// another (basic/authorization, "Token Handling").
+// The principal of a request is the issuer and the subject of its token, or the result of
+// Options.Subject. Round trips and sessions belong to a principal. A token that was refreshed or
+// has more scopes continues them; the token of another person does not. Handlers get the claims
+// with [TokenFrom], and never the token: it was issued for this server, and must not be passed on
+// to another (basic/authorization, "Token Handling").
 //
 // # Concurrency
 //

@@ -29,13 +29,13 @@ type Guard struct {
 	mu       sync.Mutex
 	verified *recent.Map[digest, decision] // accepted tokens; nil: nothing is cached
 	inactive *recent.Map[digest, decision] // refused by introspection; evicts none of verified
-	pending  map[digest]*verification      // that run
+	inFlight map[digest]*verification
 }
 
 var _ serverhttp.Authority = (*Guard)(nil)
 
-// New returns a Guard for the resource and the issuers of opts, or an error that says which option
-// is wrong. It sends no request: keys are fetched when the first token needs them.
+// New returns a Guard for the resource and the issuers of opts, or an error that names the wrong
+// option. It sends no request: keys are fetched when the first token needs them.
 func New(opts Options) (*Guard, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func New(opts Options) (*Guard, error) {
 		opts.Supported = opts.Scopes
 	}
 	g := &Guard{opts: opts, algorithms: opts.signatureAlgorithms(), issuers: map[string]*issuer{},
-		http: newHTTPClient(opts.HTTPClient), pending: map[digest]*verification{},
+		http: newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	for _, configured := range opts.Issuers {
 		i, err := newIssuer(configured, &g.opts, g.http)
@@ -69,7 +69,7 @@ func New(opts Options) (*Guard, error) {
 // [Options].Scopes. A request that is refused gets a [*serverhttp.AuthError], whose status is 400,
 // 401 or 403 (RFC 6750, section 3.1), or 503 where the token cannot be verified now.
 func (g *Guard) Identify(r *http.Request) (serverhttp.Identity, error) {
-	id, err := g.authenticate(r)
+	id, err := g.authenticateRequest(r)
 	if err != nil {
 		return serverhttp.Identity{}, g.authError(err)
 	}
@@ -79,9 +79,22 @@ func (g *Guard) Identify(r *http.Request) (serverhttp.Identity, error) {
 	return id, nil
 }
 
-// authenticate returns the identity of a request's token, whatever its scopes. The error is a
-// *refusedError or an *unavailableError.
-func (g *Guard) authenticate(r *http.Request) (serverhttp.Identity, error) {
+// authenticateRequest returns the identity of the token of a request. The error is a *refusedError
+// or an *unavailableError, for which authError makes the response.
+//
+//	Identify                        checks Options.Scopes afterwards
+//	→ authenticateRequest           reads the header
+//	  → findDecision                from the cache, by the digest of the token; or else
+//	  → verifyOnce                  requests with the same token share the one in flight
+//	    → startVerificationLocked   in a goroutine, with a context and a time limit of its own
+//	      → runVerification         caches the decision
+//	        → verifyToken
+//	          → selectIssuer        by the unverified iss claim
+//	          → verifySignature     by the keys of the issuer, or
+//	            verifyByIntrospection
+//	          → checkClaims         time, audience, type
+//	          → resolveIdentity     principal and access
+func (g *Guard) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
 	token, err := g.readToken(r.Header)
 	if err != nil {
 		if refused := (*refusedError)(nil); g.opts.Anonymous && errors.As(err, &refused) &&
@@ -94,7 +107,7 @@ func (g *Guard) authenticate(r *http.Request) (serverhttp.Identity, error) {
 	if d, ok := g.findDecision(sum); ok {
 		return d.identity, d.err
 	}
-	if !isB64Token(token) { // after the cache, which has well-formed tokens only and costs less
+	if !isB64Token(token) { // after the cache, which holds well-formed tokens only and costs less
 		return serverhttp.Identity{}, refuse(badHeader, nil)
 	}
 	return g.verifyOnce(r.Context(), sum, token)
@@ -115,7 +128,7 @@ func (g *Guard) readToken(h http.Header) (string, error) {
 		return "", refuse(noToken, nil)
 	}
 	token = strings.Trim(token, " ")
-	if len(token) > g.opts.maxTokenBytes() {
+	if len(token) > maxTokenBytes {
 		return "", refuse(badHeader, nil)
 	}
 	return token, nil

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxIntrospectionBytes is how long an introspection response may be.
+	// maxIntrospectionBytes bounds an introspection response.
 	maxIntrospectionBytes = 64 << 10
-	// maxIntrospections is how many introspection requests to an issuer run at a time. Others
-	// wait, so that made-up tokens do not flood it.
+	// maxIntrospections bounds the introspection requests in flight to an issuer. Others wait:
+	// made-up tokens must not flood it.
 	maxIntrospections = 64
 )
 
 // introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section 2)
-// and returns the claims of an active one. The end of ctx ends the wait for a free place. A request
-// that was sent is not cancelled, since the response can be cached; it keeps the deadline of ctx.
+// and returns the claims of an active one. The end of ctx ends the wait for a free slot. A request
+// in flight is not cancelled, since the response can be cached; it keeps the deadline of ctx.
 func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
 	select {
 	case i.introspecting <- struct{}{}:
@@ -27,7 +27,7 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 	case <-ctx.Done():
 		return nil, &unavailableError{issuerUnreachable, defaultRetry, ctx.Err()}
 	}
-	if err := ctx.Err(); err != nil { // the place may have become free at the same time
+	if err := ctx.Err(); err != nil { // the slot may have become free at the same time
 		return nil, &unavailableError{issuerUnreachable, defaultRetry, err}
 	}
 	ctx, cancel := withoutCancel(ctx)
@@ -60,8 +60,8 @@ func withoutCancel(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, deadline)
 }
 
-// introspectionError is the error of an introspection that says nothing about the token: the token
-// is neither accepted nor refused.
+// introspectionError returns the error of a failed introspection: the token is neither accepted nor
+// refused.
 func (i *issuer) introspectionError(cause error) error {
 	return &unavailableError{issuerUnreachable, defaultRetry,
 		fmt.Errorf("introspection by %s: %w", i.URL, cause)}
@@ -75,11 +75,11 @@ func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 		return nil, i.introspectionError(err)
 	}
 	var active *bool
-	if err := c.read("active", &active); err != nil || active == nil {
+	if err := c.readClaim("active", &active); err != nil || active == nil {
 		return nil, i.introspectionError(errors.New("the response has no member active"))
 	}
 	var tokenType string
-	switch err := c.read("token_type", &tokenType); {
+	switch err := c.readClaim("token_type", &tokenType); {
 	case !*active:
 		return nil, refuse(inactive, nil)
 	case c.issuer != "" && c.issuer != i.URL:

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// defaultKeysLifetime is how long keys are fresh where the response has no max-age. A max-age
-	// counts between minKeysLifetime and maxKeysLifetime.
+	// defaultKeysLifetime is the freshness lifetime of keys whose response has no max-age. A
+	// max-age counts between minKeysLifetime and maxKeysLifetime.
 	defaultKeysLifetime = 15 * time.Minute
 	minKeysLifetime     = time.Minute
 	maxKeysLifetime     = 24 * time.Hour
-	// maxStaleTime is how long after their fetch keys are used while fetches fail.
+	// maxStaleTime is the greatest age of keys that are used while fetches fail.
 	maxStaleTime = 24 * time.Hour
-	// unknownKeyPause is the time from a fetch that did not bring the key of a token to the next
-	// one. Without it tokens with made-up keys would make the server flood the issuer.
+	// unknownKeyPause is the least time from a fetch without the key of a token to the next one.
+	// Without it tokens with made-up keys would make the server flood the issuer.
 	unknownKeyPause = 30 * time.Second
-	// failurePause is the time from a fetch that failed to the next one.
+	// failurePause is the least time from a failed fetch to the next one.
 	failurePause = 5 * time.Second
 	// fetchTimeout bounds a fetch, which is up to three requests for metadata and one for keys.
 	fetchTimeout = 2 * requestTimeout
 	// maxKeys and maxKeysBytes bound a key set.
 	maxKeys      = 100
 	maxKeysBytes = 512 << 10
-	// maxKeysTried is how many keys are tried for a token without a key id.
+	// maxKeysTried bounds the keys that are tried for a token without a key id.
 	maxKeysTried = 5
 )
 
@@ -41,17 +41,17 @@ const (
 type issuer struct {
 	Issuer
 	http          *http.Client
-	introspecting chan struct{}                     // an element for each request that runs
+	introspecting chan struct{}                     // semaphore: an element for each request
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
 	keys       []jose.JSONWebKey
-	fetched    time.Time     // when the fetch began that brought the keys; zero: none has
-	freshUntil time.Time     // when the keys are to be fetched again
-	lastFetch  time.Time     // when the last fetch began
-	lastMiss   time.Time     // when the last fetch began that did not bring the key of a token
+	fetched    time.Time     // start of the fetch that brought the keys; zero: none has
+	freshUntil time.Time     // the keys are stale after this
+	lastFetch  time.Time     // start of the last fetch
+	lastMiss   time.Time     // start of the last fetch without the key of a token
 	fetchErr   error         // of the last fetch; nil: it succeeded
-	fetching   chan struct{} // closed when the fetch that runs ends; nil: none runs
+	fetching   chan struct{} // closed at the end of the fetch in flight; nil: there is none
 }
 
 // newIssuer returns an issuer that sends its requests by client.
@@ -72,16 +72,16 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 	return i, nil
 }
 
-// keysFor returns the keys that may have signed a token: those of the key id and the algorithm in
-// its header. A key that is not known is fetched, and the caller waits for it. Keys that are known
-// but not fresh are returned, and fetched in the background. issued is the latest time at which the
-// token may have been issued.
-func (i *issuer) keysFor(ctx context.Context, id, algorithm string, issued time.Time) (
+// findKeys returns the keys that may have signed a token: those of the key id and the algorithm in
+// its header. An unknown key is fetched, and the caller waits for it. Stale keys are returned, and
+// fetched again in the background. issued is the latest time at which the token may have been
+// issued.
+func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
-		i.refreshLocked()
+		i.refreshKeysLocked()
 		if len(found) == 0 {
 			return nil, refuse(unknownKey, nil)
 		}
@@ -93,12 +93,12 @@ func (i *issuer) keysFor(ctx context.Context, id, algorithm string, issued time.
 	if found := i.selectKeysLocked(id, algorithm); len(found) > 0 {
 		return found, nil
 	}
-	return nil, i.missLocked(id, issued)
+	return nil, i.recordMissLocked(id, issued)
 }
 
 // refetchKeys fetches the keys again for a token that has no key id, and that none of the known
-// keys has signed: the issuer may have published another one since. It refuses the token if that
-// cannot be, since the keys were fetched after the token was issued.
+// keys has signed: the issuer may have published another one since. It refuses the token if the
+// keys were fetched after the token was issued.
 func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
@@ -112,8 +112,8 @@ func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.
 	return i.selectKeysLocked("", algorithm), nil
 }
 
-// awaitFetchLocked waits until a fetch has ended, and unlocks i.mu meanwhile. It returns the error
-// for a token of the key id if no fetch may begin yet.
+// awaitFetchLocked waits for the fetch in flight, or starts one, and unlocks i.mu meanwhile. If no
+// fetch may start yet, it returns the error for a token of the key id.
 func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Time) error {
 	if i.fetching == nil && i.fetchPauseLocked() > 0 {
 		return i.missingKeyErrorLocked(id, issued)
@@ -131,17 +131,17 @@ func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Ti
 	return nil
 }
 
-// recordMiss is called after a fetch that did not bring the key of a token without key id. It
-// returns the error for the token.
+// recordMiss records a fetch without the key of a token that has no key id, and returns the error
+// for the token.
 func (i *issuer) recordMiss(issued time.Time) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.missLocked("", issued)
+	return i.recordMissLocked("", issued)
 }
 
-// missLocked notes that the last fetch did not bring the key of a token, and returns the error for
-// the token.
-func (i *issuer) missLocked(id string, issued time.Time) error {
+// recordMissLocked records that the last fetch did not bring the key of a token, and returns the
+// error for the token.
+func (i *issuer) recordMissLocked(id string, issued time.Time) error {
 	if i.fetchErr == nil {
 		i.lastMiss = i.lastFetch
 	}
@@ -166,7 +166,7 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339))}
 }
 
-// fetchPauseLocked returns how long no fetch for an unknown key may begin; 0 or less: one may.
+// fetchPauseLocked returns the time until a fetch for an unknown key may start; 0 or less: one may.
 func (i *issuer) fetchPauseLocked() time.Duration {
 	if i.fetchErr != nil {
 		return failurePause - time.Since(i.lastFetch)
@@ -190,15 +190,15 @@ func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 	return found
 }
 
-// refreshLocked starts a fetch if the keys are not fresh any more.
-func (i *issuer) refreshLocked() {
+// refreshKeysLocked starts a fetch if the keys are stale.
+func (i *issuer) refreshKeysLocked() {
 	if i.Keys == nil && time.Now().After(i.freshUntil) && time.Since(i.lastFetch) >= failurePause {
 		i.startFetchLocked()
 	}
 }
 
-// startFetchLocked starts a fetch unless one runs, and returns a channel that is closed when it
-// ends. The fetch has a time limit of its own: no caller ends it.
+// startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed at
+// its end. The fetch has a time limit of its own: no caller cancels it.
 func (i *issuer) startFetchLocked() <-chan struct{} {
 	if i.fetching != nil {
 		return i.fetching
@@ -230,7 +230,7 @@ func (i *issuer) reportFailure(err error) {
 	i.fetchFailed(i.URL, err)
 }
 
-// fetchKeys requests the keys of the issuer, and returns them and how long they are fresh.
+// fetchKeys requests the keys of the issuer, and returns them and their freshness lifetime.
 func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
 	at := i.KeysURL
 	if at == "" {

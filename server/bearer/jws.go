@@ -22,8 +22,8 @@ import (
 const minRSABits = 2048
 
 // splitJWT returns the header and the payload of a JSON Web Token in compact serialization (RFC
-// 7515, section 7.1), or nil where token is none. Nothing that they say is verified. Each part has
-// one encoding only: other encodings of the same bytes are refused.
+// 7515, section 7.1), unverified, or nil where token is none. Each part has one encoding only:
+// other encodings of the same bytes are refused.
 func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
@@ -80,8 +80,8 @@ func (g *Guard) verifySignature(ctx context.Context, i *issuer, header map[strin
 		return refuse(malformed, nil)
 	}
 	id, algorithm := signed.Signatures[0].Protected.KeyID, signed.Signatures[0].Protected.Algorithm
-	issued = issued.Add(g.opts.leeway())
-	keys, err := i.keysFor(ctx, id, algorithm, issued)
+	issued = issued.Add(g.opts.effectiveLeeway())
+	keys, err := i.findKeys(ctx, id, algorithm, issued)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (g *Guard) verifySignature(ctx context.Context, i *issuer, header map[strin
 }
 
 // isSignedByAny reports whether the signature is of one of the keys and over payload. The library
-// decodes the token itself: what it verified must be what was read here.
+// decodes the token itself: the payload that it verified must be the payload that was read here.
 func isSignedByAny(signed *jose.JSONWebSignature, keys []jose.JSONWebKey, payload []byte) bool {
 	for _, key := range keys {
 		if got, err := signed.Verify(key.Key); err == nil && bytes.Equal(got, payload) {

@@ -599,7 +599,6 @@ func TestWrongConfiguration(t *testing.T) {
 		"empty scope":      func(o *bearer.Options) { o.Supported = []string{""} },
 		"algorithm none":   func(o *bearer.Options) { o.Algorithms = []string{"none"} },
 		"algorithm HS256":  func(o *bearer.Options) { o.Algorithms = []string{"HS256"} },
-		"negative length":  func(o *bearer.Options) { o.MaxTokenBytes = -1 },
 		"empty audience":   func(o *bearer.Options) { o.Audiences = []string{""} },
 		"anonymous, scopes": func(o *bearer.Options) {
 			o.Anonymous, o.Scopes = true, []string{"a"}

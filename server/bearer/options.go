@@ -13,20 +13,16 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/rondo-mcp/rondo/internal/limit"
 	"github.com/rondo-mcp/rondo/internal/scope"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
-	// defaultLeeway is [Options].Leeway where that is 0.
-	defaultLeeway = time.Minute
-	// defaultMaxTokenBytes is [Options].MaxTokenBytes where that is 0. Tokens with many claims
-	// have 2 or 3 KiB.
-	defaultMaxTokenBytes = 16 << 10
-	// defaultMaxCachedTokens is [Options].MaxCachedTokens where that is 0.
+	defaultLeeway          = time.Minute
 	defaultMaxCachedTokens = 4096
+	// maxTokenBytes bounds a token. Tokens with many claims have 2 or 3 KiB.
+	maxTokenBytes = 16 << 10
 )
 
 // Options configure a [Guard]. Resource and Issuers are required.
@@ -73,18 +69,15 @@ type Options struct {
 	// StrictType accepts JSON Web Tokens of the type at+jwt alone (RFC 9068). Without it the type
 	// JWT and a missing type are accepted as well, which many authorization servers send.
 	StrictType bool
-	// Leeway is how far the clock of an issuer may differ from that of the server. 0:
-	// 1 minute; negative: not at all.
+	// Leeway bounds the difference of the clocks of an issuer and of the server. 0: a minute;
+	// negative: none is accepted.
 	Leeway time.Duration
-	// MaxTokenBytes is how long a token may be; a longer one is refused with 400. 0:
-	// 16 KiB; negative values are an error.
-	MaxTokenBytes int
-	// MaxCachedTokens is how many verified tokens are cached: a token is cached for up to five
-	// minutes, an introspected one for up to 30 seconds. 0: 4096; negative:
+	// MaxCachedTokens bounds the verified tokens in the cache, of 2 to 3 KiB each: a token is
+	// cached for up to five minutes, an introspected one for up to 30 seconds. 0: 4096; negative:
 	// each request verifies its token.
 	MaxCachedTokens int
-	// HTTPClient sends the requests to issuers. It never follows redirects, whatever its
-	// CheckRedirect says. A Timeout of 0 is 5 seconds. Nil: a client that uses the proxy of the
+	// HTTPClient sends the requests to issuers. It never follows redirects: its CheckRedirect is
+	// not called. A Timeout of 0 is 5 seconds. Nil: a client that uses the proxy of the
 	// environment.
 	HTTPClient *http.Client
 	// FetchFailed is called after each fetch of an issuer's keys that failed. No request shows
@@ -95,7 +88,7 @@ type Options struct {
 
 // An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys and
 // Introspection may be set. With none of them, tokens are JSON Web Tokens, and the metadata of the
-// issuer says where its keys are.
+// issuer has the URL of its keys.
 type Issuer struct {
 	// URL is the issuer identifier, as in the tokens and the metadata, which is compared byte for
 	// byte: https, or http to a loopback host.
@@ -114,18 +107,18 @@ type Issuer struct {
 type Introspection struct {
 	// URL is the introspection endpoint: https, or http to a loopback host.
 	URL string
-	// ClientID and ClientSecret authenticate this server, by HTTP Basic.
+	// ClientID and ClientSecret authenticateRequest this server, by HTTP Basic.
 	ClientID, ClientSecret string
 }
 
-// Format implements [fmt.Formatter]. It prints the client id alone, whatever the verb.
-func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.text()) }
+// Format implements [fmt.Formatter]. It prints the client id alone for every verb.
+func (i Introspection) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, i.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.text()) }
+func (i Introspection) LogValue() slog.Value { return slog.StringValue(i.formatRedacted()) }
 
-// text returns what is printed of the introspection.
-func (i Introspection) text() string { return "introspection by client " + i.ClientID }
+// formatRedacted returns the printed form of the introspection.
+func (i Introspection) formatRedacted() string { return "introspection by client " + i.ClientID }
 
 // supportedAlgorithms returns the asymmetric signature algorithms: neither "none" nor those for
 // which the server would need the secret of the issuer.
@@ -134,7 +127,7 @@ func supportedAlgorithms() []string {
 		"EdDSA"}
 }
 
-// check returns what is wrong with the options.
+// check returns the first mistake in the options, or nil.
 func (o *Options) check() error {
 	if err := checkIdentifier("Resource", o.Resource); err != nil {
 		return err
@@ -149,10 +142,10 @@ func (o *Options) check() error {
 		return errors.New("bearer: Options.Audiences has an empty entry: a token with an empty " +
 			"audience would be accepted")
 	}
-	return errors.Join(o.checkScopes(), o.checkLimits(), o.checkAlgorithms())
+	return errors.Join(o.checkScopes(), o.checkAlgorithms())
 }
 
-// checkIssuers returns what is wrong with Issuers.
+// checkIssuers returns the first mistake in Issuers, or nil.
 func (o *Options) checkIssuers() error {
 	if len(o.Issuers) == 0 {
 		return errors.New("bearer: Options.Issuers is empty: no token could be accepted")
@@ -177,7 +170,7 @@ func (o *Options) checkIssuers() error {
 	return nil
 }
 
-// check returns what is wrong with the issuer, except for its keys, which newIssuer reads.
+// check returns the first mistake in the issuer, or nil. newIssuer checks the keys.
 func (i *Issuer) check() error {
 	if err := checkIdentifier("Issuer.URL", i.URL); err != nil {
 		return err
@@ -232,7 +225,7 @@ func checkEndpoint(field, text string) error {
 	return nil
 }
 
-// checkScopes returns what is wrong with Scopes and Supported.
+// checkScopes returns the first mistake in Scopes and Supported, or nil.
 func (o *Options) checkScopes() error {
 	for _, text := range slices.Concat(o.Scopes, o.Supported) {
 		if text == "offline_access" {
@@ -247,15 +240,7 @@ func (o *Options) checkScopes() error {
 	return nil
 }
 
-// checkLimits returns what is wrong with the limits.
-func (o *Options) checkLimits() error {
-	if o.MaxTokenBytes < 0 {
-		return errors.New("bearer: Options.MaxTokenBytes is negative; 0 is the default")
-	}
-	return nil
-}
-
-// checkAlgorithms returns what is wrong with Algorithms.
+// checkAlgorithms returns the first mistake in Algorithms, or nil.
 func (o *Options) checkAlgorithms() error {
 	for _, name := range o.Algorithms {
 		if !slices.Contains(supportedAlgorithms(), name) {
@@ -279,13 +264,10 @@ func (o *Options) signatureAlgorithms() []jose.SignatureAlgorithm {
 	return accepted
 }
 
-// leeway returns the effective value of Leeway.
-func (o *Options) leeway() time.Duration {
+// effectiveLeeway returns the effective value of Leeway.
+func (o *Options) effectiveLeeway() time.Duration {
 	if o.Leeway == 0 {
 		return defaultLeeway
 	}
 	return max(o.Leeway, 0)
 }
-
-// maxTokenBytes returns the effective value of MaxTokenBytes.
-func (o *Options) maxTokenBytes() int { return limit.Or(o.MaxTokenBytes, defaultMaxTokenBytes) }

@@ -12,8 +12,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A reason says why a token is refused or cannot be verified. It is the error_description that the
-// client gets. Causes are more detailed; they go to the observer of the server alone.
+// A reason is the class of a refusal, or of a token that cannot be verified now. It is the
+// error_description that the client gets. Causes have the details; they go to the observer of the
+// server alone.
 type reason string
 
 const (
@@ -35,7 +36,7 @@ const (
 	badHeader         reason = "Authorization header"
 )
 
-// A refusedError says that a token is refused, or that the request has none.
+// A refusedError refuses a token for good, or a request without one. The client gets 400 or 401.
 type refusedError struct {
 	why   reason
 	cause error // may be nil
@@ -53,10 +54,11 @@ func (e *refusedError) Unwrap() error { return e.cause }
 // refuse returns the error that refuses a token. cause may be nil.
 func refuse(why reason, cause error) *refusedError { return &refusedError{why, cause} }
 
-// An unavailableError says that a token cannot be verified now.
+// An unavailableError is a transient failure: the token cannot be verified now. The client gets
+// 503.
 type unavailableError struct {
 	why        reason
-	retryAfter time.Duration // when the client may send the request again
+	retryAfter time.Duration // pause before the client may send the request again
 	cause      error         // may be nil
 }
 
@@ -69,11 +71,12 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() error { return e.cause }
 
-// defaultRetry is when a client may send its request again after the issuer did not answer.
+// defaultRetry is the pause before a client may send its request again if the issuer is
+// unreachable.
 const defaultRetry = 5 * time.Second
 
-// authError returns the response to a request that [Guard.authenticate] refused (RFC 6750, section
-// 3.1).
+// authError returns the response to a request that [Guard.authenticateRequest] refused (RFC 6750,
+// section 3.1).
 func (g *Guard) authError(err error) *serverhttp.AuthError {
 	if e := (*unavailableError)(nil); errors.As(err, &e) {
 		return &serverhttp.AuthError{Status: http.StatusServiceUnavailable,
@@ -104,7 +107,7 @@ func (g *Guard) describeReason(why reason) string {
 	return string(why)
 }
 
-// audienceHint says which audience a token must have.
+// audienceHint returns a text with the audience that a token must have.
 func (g *Guard) audienceHint() string { return "the token must be for " + g.opts.Resource }
 
 // isDescription reports whether text may stand in an error_description (RFC 6750, section 3).

@@ -15,10 +15,10 @@ import (
 type Token struct {
 	// Issuer is the URL of the issuer, as in [Issuer].URL.
 	Issuer string
-	// Subject is the claim sub: whose token it is. Empty: the token is of no person.
+	// Subject is the claim sub: the person. Empty: the token is of no person.
 	Subject string
 	// ClientID is the claim client_id, or else azp: the client that the token was issued to.
-	// Empty: the token does not say.
+	// Empty: the token has neither.
 	ClientID string
 	// Audience is the claim aud: the resources that the token was issued for.
 	Audience []string
@@ -41,15 +41,15 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	return true, json.Unmarshal(raw, v)
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer and the client alone, whatever the verb,
+// Format implements [fmt.Formatter]. It prints the issuer and the client alone for every verb,
 // since other claims may be about a person.
-func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.text()) }
+func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.formatRedacted()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
-func (t *Token) LogValue() slog.Value { return slog.StringValue(t.text()) }
+func (t *Token) LogValue() slog.Value { return slog.StringValue(t.formatRedacted()) }
 
-// text returns what is printed of the token.
-func (t *Token) text() string {
+// formatRedacted returns the printed form of the token.
+func (t *Token) formatRedacted() string {
 	return fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// verifyToken verifies a token of which no decision is cached. Its unverified iss claim selects
-// one of the configured issuers, and nothing else.
+// verifyToken makes the decision about a token: signature or introspection, then the claims, then
+// the identity. The unverified iss claim selects one of the configured issuers, and nothing else.
 func (g *Guard) verifyToken(ctx context.Context, token string) decision {
 	header, payload := splitJWT(token)
 	if header == nil {
@@ -67,10 +67,10 @@ func (g *Guard) verifyByIntrospection(ctx context.Context, i *issuer, token stri
 	return g.resolveIdentity(i, c, maxActiveCacheTime)
 }
 
-// checkClaims checks the claims that every token must have, however it was verified. The order
-// matters: an expired token is refused as expired, whatever else it lacks.
+// checkClaims checks the claims that every token must have, after a signature or an introspection.
+// The order matters: an expired token is refused as expired, even if it lacks more.
 func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
-	now, leeway := time.Now(), g.opts.leeway()
+	now, leeway := time.Now(), g.opts.effectiveLeeway()
 	switch {
 	case c.expiry.IsZero() && needExpiry, !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
 		return refuse(expired, nil)
@@ -80,7 +80,7 @@ func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
 		return refuse(wrongAudience, errors.New(g.audienceHint()))
 	case c.isNotAccessToken():
 		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
-	case c.has("cnf"): // whoever sends it has not proved to have the key (RFC 7800)
+	case c.hasClaim("cnf"): // its sender has not proved to have the key (RFC 7800)
 		return refuse(badType, errors.New("it is bound to a key"))
 	}
 	return nil
@@ -91,8 +91,9 @@ func (g *Guard) isAudience(name string) bool {
 	return name == g.opts.Resource || slices.Contains(g.opts.Audiences, name)
 }
 
-// resolveIdentity makes the identity of verified claims, which counts for at most keep, and not
-// longer than the token. Options.Subject may refuse it.
+// resolveIdentity makes the decision for verified claims: the principal and the access of the
+// request. It is cached for at most keep, and no longer than the token is valid. Options.Subject
+// may refuse it.
 func (g *Guard) resolveIdentity(i *issuer, c *claims, keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
 		Scopes: c.scopes, Expiry: c.expiry, claims: c.all}
@@ -108,7 +109,7 @@ func (g *Guard) resolveIdentity(i *issuer, c *claims, keep time.Duration) decisi
 		return decision{err: refuse(wrongSubject, err)}
 	}
 	until := time.Now().Add(keep)
-	if end := c.expiry.Add(g.opts.leeway()); !c.expiry.IsZero() && end.Before(until) {
+	if end := c.expiry.Add(g.opts.effectiveLeeway()); !c.expiry.IsZero() && end.Before(until) {
 		until = end
 	}
 	return decision{until: until, identity: serverhttp.Identity{

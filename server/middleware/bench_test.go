@@ -13,17 +13,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // BenchmarkChain measures what each middleware adds to a call that does
 // nothing.
 func BenchmarkChain(b *testing.B) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	written := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
-		zapcore.InfoLevel)), nil)
-	filtered := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
-		zapcore.ErrorLevel)), nil)
-	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	logAt := func(level zapcore.Level) *middleware.Log {
+		core := zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), level)
+		return middleware.NewLog(zaplog.New(zap.New(core)), nil)
+	}
+	written, filtered := logAt(zapcore.InfoLevel), logAt(zapcore.ErrorLevel)
+	metrics, err := middleware.NewMetrics(prom.New(prometheus.NewRegistry()), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,29 +1,23 @@
 // Package middleware holds ready-made middleware for a [server.Server], one
-// kind a file: logs with zap ([Log]), metrics for Prometheus ([Metrics]), and
-// functions that return a [server.Middleware]: [Recover], [Payload], [Limit]
-// and [Timeout].
+// kind a file: logs ([Log]), metrics ([Metrics]), and functions that return a
+// [server.Middleware]: [Recover], [Payload], [Limit] and [Timeout].
+// [Production] is all of it:
 //
-//	log := middleware.NewLog(logger, nil)
-//	metrics, err := middleware.NewMetrics(prometheus.DefaultRegisterer, nil)
+//	observer, chain, err := middleware.Production(zaplog.New(logger),
+//		prom.New(prometheus.DefaultRegisterer), nil)
 //	if err != nil {
 //		return err
 //	}
-//	observer := event.Observers(log, metrics)
-//	srv, err := server.New(&server.Options{
-//		Observer: observer,
-//		Middleware: []server.Middleware{
-//			log.Wrap,
-//			metrics.Wrap,
-//			middleware.Recover(observer),
-//			middleware.Payload(nil),
-//			middleware.Limit(nil),
-//			middleware.Timeout(30 * time.Second),
-//		},
-//	})
+//	srv, err := server.New(&server.Options{Observer: observer, Middleware: chain})
+//
+// Package zaplog writes the log with zap, package prom keeps the metrics for
+// Prometheus. Others implement [LogSink] and [MetricSink]: this package imports
+// neither a logger nor a client of a metrics system.
 //
 // # Order
 //
-// The first is the outermost. The order above is the recommended one:
+// The first is the outermost. The chain of Production is Log, Metrics, Recover,
+// Payload, Limit and Timeout:
 //
 //   - Log sees all there is to see, refusals and busy signals included.
 //   - Metrics counts the same, and its durations leave out the writing of logs.

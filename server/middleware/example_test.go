@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -18,31 +19,21 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // A server that logs, counts, survives panics and keeps to its limits. What is
 // recorded of one call that asks for consent, and one that panics:
 func Example() {
 	core, logs := observer.New(zapcore.InfoLevel) // a program has zap.NewProduction
-	log := middleware.NewLog(zap.New(core), nil)
-	registry := prometheus.NewRegistry() // and prometheus.DefaultRegisterer
-	metrics, err := middleware.NewMetrics(registry, nil)
+	registry := prometheus.NewRegistry()          // and prometheus.DefaultRegisterer
+	watch, chain, err := middleware.Production(zaplog.New(zap.New(core)), prom.New(registry), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	both := event.Observers(log, metrics)
-	srv, err := server.New(&server.Options{
-		Observer: both,
-		Middleware: []server.Middleware{
-			log.Wrap,
-			metrics.Wrap,
-			middleware.Recover(both),
-			middleware.Payload(nil),
-			middleware.Limit(nil),
-			middleware.Timeout(30 * time.Second),
-		},
-	})
+	srv, err := server.New(&server.Options{Observer: watch, Middleware: chain})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -97,4 +88,71 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 	// error mcp.handler_panicked target=deploy panic=no environment
 	// warn mcp.request target=deploy outcome=internal_error code=-32603 error=internal error
 	// metrics differ: <nil>
+}
+
+// slogSink writes the log with log/slog.
+type slogSink struct{ *slog.Logger }
+
+func (s slogSink) Enabled(level event.Level) bool {
+	return s.Logger.Enabled(context.Background(), slogLevel(level))
+}
+
+func (s slogSink) NewRecord(level event.Level, name string) middleware.Record {
+	return &slogRecord{logger: s.Logger, level: slogLevel(level), name: name}
+}
+
+func slogLevel(level event.Level) slog.Level { return slog.Level(level) * 4 }
+
+// A slogRecord is a record, and the encoder of its fields.
+type slogRecord struct {
+	middleware.Entry
+	logger *slog.Logger
+	level  slog.Level
+	name   string
+	attrs  []slog.Attr
+	items  []string
+}
+
+func (r *slogRecord) Write(ctx context.Context) {
+	r.AddTo(r)
+	r.logger.LogAttrs(ctx, r.level, r.name, r.attrs...)
+}
+
+func (r *slogRecord) add(a slog.Attr) { r.attrs = append(r.attrs, a) }
+
+func (r *slogRecord) AddString(name, value string)          { r.add(slog.String(name, value)) }
+func (r *slogRecord) AddInt64(name string, value int64)     { r.add(slog.Int64(name, value)) }
+func (r *slogRecord) AddFloat64(name string, value float64) { r.add(slog.Float64(name, value)) }
+func (r *slogRecord) AddBool(name string, value bool)       { r.add(slog.Bool(name, value)) }
+func (r *slogRecord) AppendItem(value string)               { r.items = append(r.items, value) }
+func (r *slogRecord) AddItems(name string) {
+	r.add(slog.Any(name, r.items))
+	r.items = nil
+}
+
+// Another logger needs a sink of its own, which is short.
+func Example_sink() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key {
+			case slog.TimeKey, "duration_ms", "request", "era", "version", "principal":
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	log := middleware.NewLog(slogSink{logger}, nil)
+	log.Observe(context.Background(), event.AnswersDropped{Dropped: []event.Dropped{
+		{Key: "size", Reason: event.DropUnsolicited}}})
+	h := log.Wrap(func(context.Context, *server.Request) (protocol.Result, error) {
+		return server.Text("done"), nil
+	})
+	request := &server.Request{Version: protocol.Latest, Target: "deploy",
+		Message: &protocol.Request{Method: protocol.MethodCallTool}}
+	if _, err := h(context.Background(), request); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// level=INFO msg=mcp.answers_dropped method="" target="" count=1 dropped="[unsolicited size]"
+	// level=INFO msg=mcp.request method=tools/call target=deploy outcome=complete
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // rig is a server with a Log and Metrics around it and a client that writes its
@@ -45,9 +47,9 @@ func newRig(t testing.TB, inner ...server.Middleware) *rig {
 func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middleware) *rig {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(registry, nil)
+	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

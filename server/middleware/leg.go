@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -19,14 +19,14 @@ type leg struct {
 	request *server.Request
 	started time.Time
 	watch   waiting.LazyWatch
-	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
-	logged  bool             // an entry will be written for it
+	waiting Instrument // of calls that wait; nil: nobody counts them
+	logged  bool       // an entry will be written for it
 
 	mu         sync.Mutex
 	id         string // of the request, once it is known
 	flow       string
 	round      int
-	asked      *askedFields  // what it asked, when its own entry says so
+	asked      event.Event   // what it asked, when its own entry says so
 	waitsSince time.Time     // since when it waits for a person, zero: it does not
 	waited     time.Duration // before that
 	timedOut   bool
@@ -103,7 +103,7 @@ func (l *leg) endLeg() (work, waited time.Duration) {
 }
 
 // countWaiting makes the leg count in a gauge while it waits.
-func (l *leg) countWaiting(gauge prometheus.Gauge) {
+func (l *leg) countWaiting(gauge Instrument) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = gauge
@@ -131,11 +131,13 @@ func (l *leg) requestIDLocked() string {
 	return l.id
 }
 
-// noteWhere keeps the flow and the round of the leg, which events tell. l may be
-// nil.
-func (l *leg) noteWhere(where event.Where) {
+// noteEvent keeps the flow and the round of the leg, which an event tells, and returns the level
+// of the entry of the event: what the entry of the leg says as well is logged at debug level. A
+// leg of revision 2026-07-28 ends with its questions, so they are fields of its entry, unless few
+// rounds are left. In a session one call may ask several times. l may be nil.
+func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Level) event.Level {
 	if l == nil {
-		return
+		return level
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,21 +145,30 @@ func (l *leg) noteWhere(where event.Where) {
 		l.flow = where.Flow
 	}
 	l.round = max(l.round, where.Round)
+	if !l.logged || level != event.LevelInfo {
+		return level
+	}
+	switch e := happened.(type) {
+	case event.InputRequested:
+		if where.Version.Era() == protocol.Modern {
+			l.asked = happened
+			return event.LevelDebug
+		}
+	case event.FlowEnded:
+		if e.How == event.EndComplete {
+			return event.LevelDebug
+		}
+	}
+	return level
 }
 
 // fillEntry completes the entry of the leg with the request, its flow and round,
 // and its questions unless an entry of their own has them.
-func (l *leg) fillEntry(e *requestEntry) {
+func (l *leg) fillEntry(e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.request, e.flow, e.round, e.asked = l.requestIDLocked(), l.flow, l.round, l.asked
-}
-
-// noteAsked keeps the questions of the leg for its entry.
-func (l *leg) noteAsked(asked *askedFields) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked = asked
+	e.where.Request, e.where.Flow, e.where.Round = l.requestIDLocked(), l.flow, l.round
+	e.event = l.asked
 }
 
 func (l *leg) setTimedOut() {
@@ -172,68 +183,45 @@ func (l *leg) isTimedOut() bool {
 	return l.timedOut
 }
 
-// whereOfEvent returns the request that an event is about. It reports false for
-// events about none, and for types that are not known here.
-func whereOfEvent(e event.Event) (event.Where, bool) {
-	switch e := e.(type) {
-	case event.StateRejected:
-		return e.Where, true
-	case event.AnonymousState:
-		return e.Where, true
-	case event.AnswersDropped:
-		return e.Where, true
-	case event.Answered:
-		return e.Where, true
-	case event.AnswerInvalid:
-		return e.Where, true
-	case event.DeclineIgnored:
-		return e.Where, true
-	case event.HandlerFailed:
-		return e.Where, true
-	case event.Resumed:
-		return e.Where, true
-	case event.InputRequested:
-		return e.Where, true
-	case event.FlowEnded:
-		return e.Where, true
-	case event.CapabilityRefused:
-		return e.Where, true
-	case event.LegRunning:
-		return e.Where, true
-	case event.PushFailed:
-		return e.Where, true
-	case event.HandlerPanicked:
-		return e.Where, true
-	case event.ServerBug:
-		return e.Where, true
-	case event.QuotaExceeded:
-		return e.Where, true
-	case event.WaitBegan:
-		return e.Where, true
-	case event.WaitEnded:
-		return e.Where, true
-	}
-	return event.Where{}, false
-}
-
-// whereOfRareEvent is whereOfEvent with a frame of its own, for the stack of calls that wait.
-//
-//go:noinline
-func whereOfRareEvent(e event.Event) (event.Where, bool) {
-	switch e := e.(type) {
-	case event.CutOff:
-		return e.Where, true
-	case event.StoreFailed:
-		return e.Where, true
-	case event.QuestionReworded:
-		return e.Where, true
-	}
-	return event.Where{}, false
-}
-
 // whereOfRequest describes a request in events.
 func whereOfRequest(request *server.Request) event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
 		Target:  request.Target,
 		Request: request.RequestID}
+}
+
+// maskText masks the strings of the request in a text, and anything that looks
+// like a credential. l may be nil.
+func (l *leg) maskText(text string) string {
+	var secrets redact.Secrets
+	if l != nil {
+		secrets.AddCredential(l.request.Credential)
+		addParams(&secrets, l.request.Params)
+	}
+	return secrets.Redact(text)
+}
+
+func addParams(secrets *redact.Secrets, params protocol.Params) {
+	var retry protocol.Retry
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		secrets.AddJSON(p.Arguments)
+		retry = p.Retry
+	case *protocol.GetPromptParams:
+		secrets.AddJSON(p.Arguments)
+		retry = p.Retry
+	case *protocol.ReadResourceParams:
+		retry = p.Retry
+	case *protocol.CompleteParams:
+		secrets.AddText(p.Argument.Value)
+		for _, value := range p.Context {
+			secrets.AddText(value)
+		}
+	}
+	if state, _ := retry.RequestState.Text(); state != "" {
+		secrets.AddText(state)
+	}
+	for _, answer := range retry.InputResponses {
+		secrets.AddJSON(answer.Result)
+	}
 }

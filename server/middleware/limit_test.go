@@ -16,6 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // crowd keeps requests running within a middleware.
@@ -205,11 +207,11 @@ func TestLimitCountsUnderConcurrency(t *testing.T) {
 func TestRefusalsForWantOfRoomAreSeen(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	registry := prometheus.NewRegistry()
-	metrics, err := middleware.NewMetrics(registry, nil)
+	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := event.Observers(middleware.NewLog(zap.New(core), nil), metrics)
+	both := event.Observers(middleware.NewLog(zaplog.New(zap.New(core)), nil), metrics)
 	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "pay"}
 	both.Observe(t.Context(), event.QuotaExceeded{Where: where, Resource: "guard",

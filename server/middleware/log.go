@@ -3,12 +3,9 @@ package middleware
 import (
 	"context"
 	"strings"
-	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -18,7 +15,7 @@ import (
 type LogOptions struct {
 	// Level is that of the entry for each leg, info by default. Legs that end
 	// in an internal error are logged as warnings whatever it is.
-	Level zapcore.Level
+	Level event.Level
 	// OmitMessages leaves the messages of JSON-RPC errors out. Set it when
 	// handlers quote what they were told in the protocol errors they return.
 	OmitMessages bool
@@ -39,7 +36,7 @@ type LogOptions struct {
 	TraceID bool
 }
 
-// A Log writes structured log entries with zap: one for each leg ("mcp.request"),
+// A Log writes structured log entries: one for each leg ("mcp.request"),
 // as a middleware, and one for each event ("mcp.state_rejected",
 // "mcp.input_required" and so on), as an observer. The package comment lists all
 // entries. Name it in the server's options for both:
@@ -77,25 +74,22 @@ type LogOptions struct {
 // them a second are logged; how many more there were is told once a second
 // ("mcp.requests_refused").
 type Log struct {
-	logger   *zap.Logger
+	sink     LogSink // nil: silent
 	opts     LogOptions
-	silent   bool
+	fields   event.FieldOptions // of opts
 	refusals refusalLog
 }
 
-// NewLog returns a log that writes to logger; nil is silent. opts may be nil. Entries
-// have neither the caller nor the stack that logger may be set to add: both would be of this
-// package. That of a panic is a field of its entry.
-func NewLog(logger *zap.Logger, opts *LogOptions) *Log {
-	l := &Log{silent: logger == nil}
-	if l.silent {
-		logger = zap.NewNop()
-	}
-	l.logger = logger.WithOptions(zap.WithCaller(false), zap.AddStacktrace(zapcore.InvalidLevel))
+// NewLog returns a log that writes to sink, such as zaplog.New(logger); nil is silent. opts may
+// be nil.
+func NewLog(sink LogSink, opts *LogOptions) *Log {
+	l := &Log{sink: sink}
 	if opts != nil {
 		l.opts = *opts
 	}
-	l.refusals.logger = l.logger
+	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitMessages,
+		OmitErrors: l.opts.OmitErrors, Subject: l.opts.Subject}
+	l.refusals.write = l.writeOmitted
 	return l
 }
 
@@ -103,15 +97,15 @@ var _ event.Observer = (*Log)(nil)
 
 // Wrap is the [server.Middleware] that logs each leg.
 func (l *Log) Wrap(next server.Handler) server.Handler {
-	if l.silent {
+	if l.sink == nil {
 		return next
 	}
 	return func(ctx context.Context, request *server.Request) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, request)
-		leg.logged = l.logger.Core().Enabled(l.opts.Level)
+		leg.logged = l.sink.Enabled(l.opts.Level)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
-		defer func() { l.logRequest(leg, outcome, err) }()
+		defer func() { l.logRequest(ctx, leg, outcome, err) }()
 		result, err = next(ctx, request)
 		outcome = outcomeOf(ctx, leg, result, err)
 		return result, err
@@ -119,22 +113,20 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 }
 
 // logRequest writes the entry of one leg.
-func (l *Log) logRequest(leg *leg, outcome string, err error) {
+func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err error) {
 	work, waited := leg.endLeg()
 	level := l.opts.Level
 	if outcome == outcomeInternalError || outcome == outcomePanic {
-		level = max(level, zapcore.WarnLevel)
+		level = max(level, event.LevelWarn)
 	}
-	entry := l.logger.Check(level, "mcp.request")
-	if entry == nil {
+	record := l.sink.NewRecord(level, "mcp.request")
+	if record == nil {
 		return
 	}
-	request := leg.request
-	e := &requestEntry{
-		method: request.Message.Method, target: request.Target, version: request.Version,
-		principal: principalKind(request.Principal), wanted: l.wantedOf(request),
-		outcome: outcome, work: work, waited: waited,
-	}
+	request, e := leg.request, record.entry()
+	e.opts, e.where, e.outcome = &l.fields, whereOfRequest(request), outcome
+	e.principal, e.wanted = event.PrincipalKind(request.Principal), l.wantedOf(request)
+	e.work, e.waited = work, waited
 	leg.fillEntry(e)
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
@@ -143,8 +135,66 @@ func (l *Log) logRequest(leg *leg, outcome string, err error) {
 			e.message = errorMessage(request.Message.Method, failure.Message)
 		}
 	}
-	e.field[0] = zap.Inline(e)
-	entry.Write(e.field[:]...)
+	record.Write(ctx)
+}
+
+// errorMessage makes the message of the error that answers a request fit for a
+// log. Those about resources are likely to quote the URI.
+func errorMessage(method, s string) string {
+	if method == protocol.MethodReadResource {
+		return event.EscapeTarget(s)
+	}
+	return redact.HideURLSecrets(s)
+}
+
+// Observe logs an event of the funnel or the server.
+//
+// It runs in the goroutine of the call, whose stack keeps the size that it once had
+// while the call waits for a person. So what needs a large frame is not inlined.
+func (l *Log) Observe(ctx context.Context, e event.Event) {
+	if l.sink == nil {
+		return
+	}
+	if record := l.newRecord(ctx, e); record != nil {
+		record.Write(ctx)
+	}
+}
+
+// newRecord returns the entry of an event, nil where it is not to be written, and notes the event
+// in the leg of ctx.
+//
+//go:noinline
+func (l *Log) newRecord(ctx context.Context, happened event.Event) Record {
+	level, name := event.EntryOf(happened)
+	where, located := event.WhereOf(happened)
+	leg := legFrom(ctx)
+	if leg != nil && located {
+		level = leg.noteEvent(happened, where, level)
+	}
+	if !l.sink.Enabled(level) {
+		return nil
+	}
+	if _, ok := happened.(event.RequestRefused); ok {
+		if happened = l.admitRefusal(happened); happened == nil {
+			return nil
+		}
+	}
+	record := l.sink.NewRecord(level, name)
+	if record == nil {
+		return nil
+	}
+	e := record.entry()
+	e.opts, e.event = &l.fields, event.Compact(happened)
+	e.where, e.located = where, located
+	if leg != nil {
+		e.where.Request, e.inLeg = leg.RequestID(), leg.logged
+	}
+	if level == event.LevelError { // its text may quote the request
+		opts := l.fields
+		opts.Mask = leg.maskText
+		e.opts = &opts
+	}
+	return record
 }
 
 // wantedOf returns the fields that the options ask for, nil if the request has none of them.
@@ -164,22 +214,10 @@ func (l *Log) wantedOf(in *server.Request) *wantedFields {
 
 // subjectOf names an authenticated principal, if that is wanted.
 func (l *Log) subjectOf(p protocol.Principal) string {
-	if l.opts.Subject == nil || principalKind(p) != "authenticated" {
+	if l.opts.Subject == nil || event.PrincipalKind(p) != "authenticated" {
 		return ""
 	}
 	return l.opts.Subject(p)
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func principalKind(p protocol.Principal) string {
-	switch {
-	case p == protocol.LocalPrincipal():
-		return "local"
-	case p.Anonymous():
-		return "anonymous"
-	}
-	return "authenticated"
 }
 
 // traceID returns the id of the trace that a request says it belongs to, empty

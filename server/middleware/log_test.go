@@ -20,6 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 func TestLogOfLegs(t *testing.T) {
@@ -181,7 +182,8 @@ func TestLogOfEvents(t *testing.T) {
 // TestEntriesHaveNeitherCallerNorStack, which would be those of this package.
 func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel)), nil)
+	logger := zap.New(core, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
+	log := middleware.NewLog(zaplog.New(logger), nil)
 	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
 	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedHost})
 	if logs.Len() != 2 {
@@ -196,14 +198,14 @@ func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 
 func TestTheEntryOfAFutureStateSaysByHowMuch(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	middleware.NewLog(zap.New(core), nil).Observe(t.Context(),
+	middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),
 		event.StateRejected{Reason: event.ReasonFuture, Err: errors.New("ahead by 10m0s")})
 	wantFields(t, logs.All()[0], map[string]any{"meaning": "ahead by 10m0s"})
 }
 
 func TestLogNearLimit(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel,
 		2: zap.WarnLevel, 3: zap.InfoLevel} {
 		log.Observe(context.Background(), event.InputRequested{RoundsLeft: left})
@@ -221,7 +223,7 @@ func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	for _, text := range []string{hostile, long} {
 		where := event.Where{Version: protocol.Version(text), Method: text, Target: text,
 			Flow: text, Round: 1}
@@ -262,7 +264,7 @@ func TestLogIsNotForged(t *testing.T) {
 
 func TestLogBoundsDroppedAnswers(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	log.Observe(context.Background(),
 		event.AnswersDropped{Dropped: make([]event.Dropped, 1000)})
 	fields := logs.All()[0].ContextMap()
@@ -273,8 +275,8 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 
 func TestLogOptions(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{
-		Level: zap.DebugLevel, OmitMessages: true, OmitErrors: true,
+	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.LogOptions{
+		Level: event.LevelDebug, OmitMessages: true, OmitErrors: true,
 	})
 	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
@@ -291,7 +293,7 @@ func TestLogOptions(t *testing.T) {
 
 func TestLogLevelIsObeyed(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
@@ -339,7 +341,7 @@ func TestLogOfNestedServers(t *testing.T) {
 func TestFailedPushesAreRecorded(t *testing.T) {
 	r := newRig(t)
 	core, logs := observer.New(zap.DebugLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "delete", Round: 1}
 	for _, e := range []event.PushFailed{
@@ -379,7 +381,7 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 // TestLongErrorsAreCut at 512 characters, escapes and the ellipsis included.
 func TestLongErrorsAreCut(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zap.New(core), nil)
+	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 	for text, want := range map[string]string{
 		strings.Repeat("x", 512):  strings.Repeat("x", 512),
 		strings.Repeat("x", 513):  strings.Repeat("x", 511) + "…",

@@ -1,15 +1,12 @@
 package middleware
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-
-	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -20,15 +17,12 @@ const (
 	maxRefusalLines = 10
 	// refusalWindow is the second that they are counted in.
 	refusalWindow = time.Second
-	// maxCause is how much is logged of why a request was refused, in characters. It
-	// begins with what the peer sent and ends with what to do.
-	maxCause = 512
 )
 
 // A refusalLog limits the rate of entries about refused requests. It writes one
 // summary of the omitted ones within a second.
 type refusalLog struct {
-	logger *zap.Logger
+	write func(count int, reasons []string) // writes a summary
 
 	mu      sync.Mutex
 	last    [maxRefusalLines]time.Time // when the last lines were logged, a ring
@@ -69,53 +63,33 @@ func (l *refusalLog) writeSummary() {
 		reasons = append(reasons, reason+" "+strconv.Itoa(n))
 	}
 	slices.Sort(reasons)
-	l.logger.Warn("mcp.requests_refused", zap.Int("count", total), zap.Strings("reasons", reasons))
+	l.write(total, reasons)
 }
 
-// logRefused logs a request that was refused before any middleware saw it.
+// admitRefusal returns the refusal as it is to be logged, nil if too many have been.
 //
 //go:noinline
-func (l *Log) logRefused(happened event.Event) {
-	e := happened.(event.RequestRefused)
-	reason := refusalReason(e.Reason)
-	level := refusalLevel(e.Reason)
-	if !l.logger.Core().Enabled(level) || !l.refusals.admitLine(reason) {
-		return
+func (l *Log) admitRefusal(refused event.Event) event.Event {
+	e := refused.(event.RequestRefused)
+	e.Reason = knownRefusal(e.Reason)
+	if !l.refusals.admitLine(string(e.Reason)) {
+		return nil
 	}
-	fields := make([]zap.Field, 0, 8)
-	fields = append(fields, zap.String("reason", reason), zap.Int64("code", e.Code))
-	if e.Transport != "" {
-		fields = append(fields, zap.String("transport", redact.EscapeText(e.Transport, maxKey)))
-	}
-	if e.Status != 0 {
-		fields = append(fields, zap.Int("status", e.Status))
-	}
-	if e.RequestID != "" {
-		fields = append(fields, zap.String("id", redact.EscapeText(e.RequestID, maxKey)))
-	}
-	if e.RemoteAddr != "" {
-		fields = append(fields, zap.String("remote_addr", redact.EscapeText(e.RemoteAddr, maxText)))
-	}
-	if !e.Principal.Anonymous() {
-		fields = append(fields, zap.String("principal", principalKind(e.Principal)))
-	}
-	if e.Err != nil && !l.opts.OmitMessages {
-		cause := redact.EscapeText(redact.HideURLSecrets(e.Err.Error()), maxCause)
-		fields = append(fields, zap.String("error", cause))
-	}
-	l.logger.Log(level, "mcp.request_refused", fields...)
+	return e
 }
 
-// refusalLevel returns info for refusals that every endpoint on a network sees all
-// day, and warning for those that point to a wrong configuration or a lack of
-// room.
-func refusalLevel(reason event.RefusalReason) zapcore.Level {
-	switch reason {
-	case event.RefusedHost, event.RefusedOrigin, event.RefusedTooLarge,
-		event.RefusedTooSlow, event.RefusedUnverified,
-		event.RefusedRequests, event.RefusedSessions, event.RefusedOutcomeUnknown,
-		event.RefusedUnreachable, event.RefusedMisdirected:
-		return zapcore.WarnLevel
+// writeOmitted writes how many refusals were not logged one by one.
+func (l *Log) writeOmitted(count int, reasons []string) {
+	record := l.sink.NewRecord(event.LevelWarn, "mcp.requests_refused")
+	if record == nil {
+		return
 	}
-	return zapcore.InfoLevel
+	*record.entry() = Entry{opts: &l.fields, write: func(f event.Fields) {
+		f.AddInt64("count", int64(count))
+		for _, reason := range reasons {
+			f.AppendItem(reason)
+		}
+		f.AddItems("reasons")
+	}}
+	record.Write(context.Background())
 }

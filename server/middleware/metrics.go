@@ -3,13 +3,10 @@ package middleware
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/internal/collector"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -32,7 +29,7 @@ type MetricsOptions struct {
 	Targets []string
 }
 
-// Metrics counts and times requests for Prometheus, as a middleware, and what
+// Metrics counts and times requests, as a middleware, and what
 // happens in flows, as an observer. Name it in the server's options for both:
 //
 //	Observer:   metrics,
@@ -94,23 +91,25 @@ type MetricsOptions struct {
 // Place it below [Log] and above [Recover].
 type Metrics struct {
 	legs          legSeries
-	inFlight      prometheus.Gauge
-	waiting       prometheus.Gauge
+	inFlight      Instrument
+	waiting       Instrument
 	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
-	events        eventMetrics
+	events        eventSeries
 }
 
-// NewMetrics registers the metrics with registerer. Metrics of a second server
-// in the process that uses the same registerer and the same options are added
-// up in the same series; to tell servers apart, wrap it with
-// [prometheus.WrapRegistererWith]. A nil registerer registers nothing.
+// NewMetrics makes the metrics in sink, such as prom.New(registerer); nil is none. Metrics of a
+// second server in the process that uses the same sink and the same options are added up in the
+// same series.
 //
 // It is an error when a name is taken by something else, naming it, and nothing
 // is left registered. opts may be nil.
-func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metrics, error) {
+func NewMetrics(sink MetricSink, opts *MetricsOptions) (*Metrics, error) {
 	var o MetricsOptions
 	if opts != nil {
 		o = *opts
+	}
+	if sink == nil {
+		sink = discard{}
 	}
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
@@ -125,23 +124,19 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 				bound, o.DurationBuckets[i-1])
 		}
 	}
-	r := &registration{registerer: registerer, namespace: o.Namespace}
-	m := &Metrics{
-		legs: newLegSeries(r, o),
-		inFlight: register(r, "requests_in_flight", prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: o.Namespace, Name: "requests_in_flight", Help: "Requests being served.",
-		})),
-		waiting: register(r, "requests_waiting", prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: o.Namespace, Name: "requests_waiting",
-			Help: "Requests being served that wait for people.",
-		})),
+	legs, events := seriesOfLegs(o), seriesOfEvents()
+	table := append(legs, events...)
+	for i := range table {
+		table[i].Name = o.Namespace + "_" + table[i].Name
 	}
-	m.events = newEventMetrics(r)
-	registerBuildInfo(r)
-	if r.err != nil {
-		r.unregisterAll()
-		return nil, fmt.Errorf("middleware: metrics: %w", r.err)
+	vectors, err := sink.Register(table)
+	if err != nil {
+		return nil, fmt.Errorf("middleware: metrics: %w", err)
 	}
+	vectors[seriesBuild](buildInfo()...)
+	m := &Metrics{inFlight: vectors[seriesInFlight](), waiting: vectors[seriesWaiting](),
+		events: newEventSeries(events, vectors[len(legs):])}
+	m.legs.init(o.Targets, vectors)
 	return m, nil
 }
 
@@ -157,17 +152,12 @@ func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, request)
 		outcome := outcomePanic
-		m.inFlight.Inc()
+		m.inFlight.Add(1)
 		leg.countWaiting(m.waiting)
 		defer func() {
 			work, waited := leg.endLeg()
-			m.inFlight.Dec()
-			series := m.legs.seriesOf(request, outcome)
-			series.requests.Inc()
-			series.durations.Observe(work.Seconds())
-			if waited > 0 {
-				series.waits.Observe(waited.Seconds())
-			}
+			m.inFlight.Add(-1)
+			m.legs.countLeg(request, outcome, work, waited)
 		}()
 		result, err = next(ctx, request)
 		outcome = outcomeOf(ctx, leg, result, err)
@@ -175,98 +165,31 @@ func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	}
 }
 
-// methodLabel returns "other" for methods that are not the protocol's, so that
-// peers cannot create series.
-func methodLabel(method string) string {
-	switch method {
-	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
-		protocol.MethodListPrompts, protocol.MethodGetPrompt,
-		protocol.MethodListResources, protocol.MethodListResourceTemplates,
-		protocol.MethodReadResource,
-		protocol.MethodComplete, protocol.MethodListen,
-		protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel,
-		protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return method
-	}
-	return otherLabel
-}
+var _ event.Observer = (*Metrics)(nil)
 
-// otherLabel is the label value of everything that has no series of its own.
-const otherLabel = "other"
-
-// registration registers collectors until the first error.
-type registration struct {
-	registerer prometheus.Registerer
-	namespace  string
-	added      []prometheus.Collector
-	err        error
-}
-
-// register returns c, or the collector that is registered in its place already.
-func register[C prometheus.Collector](r *registration, name string, c C) C {
-	if r.registerer == nil || r.err != nil {
-		return c
-	}
-	registered, added, err := collector.Register(r.registerer, c)
-	if added {
-		r.added = append(r.added, c)
-	}
-	if err != nil {
-		r.err = fmt.Errorf("%s_%s: %w", r.namespace, name, err)
-	}
-	return registered
-}
-
-func (r *registration) newCounters(name, help string, labels ...string) *prometheus.CounterVec {
-	return register(r, name, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: r.namespace, Name: name, Help: help,
-	}, labels))
-}
-
-func (r *registration) newCounter(name, help string) prometheus.Counter {
-	return register(r, name, prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: r.namespace, Name: name, Help: help,
-	}))
-}
-
-func (r *registration) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
-	return register(r, name, prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: r.namespace, Name: name, Help: help, Buckets: buckets,
-	}))
-}
-
-func (r *registration) unregisterAll() {
-	for _, c := range r.added {
-		r.registerer.Unregister(c)
+// Observe counts an event of the funnel or the server.
+func (m *Metrics) Observe(_ context.Context, e event.Event) {
+	switch e.(type) {
+	case event.WaitBegan, event.WaitEnded:
+		m.observeWait(e)
+	default:
+		event.Count(e, m.events)
 	}
 }
 
-// modulePath is that of this module.
-const modulePath = "github.com/rondo-mcp/rondo"
-
-// registerBuildInfo registers a gauge that is always 1 and whose labels say what
-// runs: the release of this module, that of Go, and the revision of the program
-// where the toolchain has recorded one.
-func registerBuildInfo(r *registration) {
-	version, revision := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Path == modulePath && info.Main.Version != "" {
-			version = info.Main.Version
-		}
-		for _, dependency := range info.Deps {
-			if dependency.Path == modulePath {
-				version = dependency.Version
-			}
-		}
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				revision = setting.Value
-			}
-		}
+// observeWait counts the beginning and the end of a wait, where no middleware of m does.
+//
+//go:noinline
+func (m *Metrics) observeWait(e event.Event) {
+	if m.wrapsRequests.Load() {
+		return
 	}
-	register(r, "build_info", prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: r.namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version(),
-			"revision": revision},
-	}, func() float64 { return 1 }))
+	switch e := e.(type) {
+	case event.WaitBegan:
+		m.waiting.Add(1)
+	case event.WaitEnded:
+		m.waiting.Add(-1)
+		m.legs.observeWait(legLabels{methodLabel(e.Method), "", m.legs.targetLabel(e.Target),
+			e.Version.Era()}, e.Waited)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 // TestMetricsReconcile makes calls of every outcome, some at once, and adds up.
@@ -201,7 +202,7 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	labelled := prometheus.WrapRegistererWith(prometheus.Labels{"server": "b"}, registry)
 	for _, registerer := range []prometheus.Registerer{registry, registry, labelled, labelled} {
-		m, err := middleware.NewMetrics(registerer, nil)
+		m, err := middleware.NewMetrics(prom.New(registerer), nil)
 		if err != nil && registerer == prometheus.Registerer(labelled) {
 			// Prometheus wants the same labels on all series of a name.
 			if !strings.Contains(err.Error(), "rondo_requests_total") {
@@ -222,8 +223,8 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 func TestMetricsOfLabelledServers(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"a", "b", "b"} {
-		m, err := middleware.NewMetrics(
-			prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, registry), nil)
+		m, err := middleware.NewMetrics(prom.New(
+			prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, registry)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +247,7 @@ func TestMetricsNameTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			registry.MustRegister(taken)
-			_, err := middleware.NewMetrics(registry, nil)
+			_, err := middleware.NewMetrics(prom.New(registry), nil)
 			if err == nil || !strings.Contains(err.Error(), "rondo_server_bugs_total") {
 				t.Fatalf("error %v, want one that names the metric", err)
 			}
@@ -260,7 +261,7 @@ func TestMetricsNameTaken(t *testing.T) {
 
 func TestMetricsOptions(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	if _, err := middleware.NewMetrics(registry,
+	if _, err := middleware.NewMetrics(prom.New(registry),
 		&middleware.MetricsOptions{Namespace: "acme",
 			DurationBuckets: []float64{1, 2}}); err != nil {
 		t.Fatal(err)
@@ -274,7 +275,7 @@ func TestMetricsOptions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := middleware.NewMetrics(registry,
+	if _, err := middleware.NewMetrics(prom.New(registry),
 		&middleware.MetricsOptions{Namespace: "bad\xff"}); err == nil {
 		t.Error("a namespace that is not UTF-8 passed")
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // thinker answers every question after a minute.
@@ -32,12 +34,12 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(registry, nil)
+		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
-			Observer:   event.Observers(metrics, middleware.NewLog(zap.New(core), nil)),
+			Observer:   event.Observers(metrics, middleware.NewLog(zaplog.New(zap.New(core)), nil)),
 			MaxWaiting: 1,
 		})
 		if err != nil {

@@ -21,6 +21,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -76,8 +78,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		t.Run(want.reason, func(t *testing.T) {
 			r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason",
 				want.reason)
-			found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason",
-				want.reason)).All()
+			found := refusedFor(r.logs, want.reason)
 			if len(found) != 1 {
 				t.Errorf("%s: %d lines, want one", want.reason, len(found))
 				return
@@ -90,7 +91,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			}
 		})
 	}
-	gone := r.logs.FilterField(zap.String("reason", "session_gone")).All()[0].ContextMap()
+	gone := refusedFor(r.logs, "session_gone")[0].ContextMap()
 	if id := gone["id"]; id != `"line\nbreak"` {
 		t.Errorf("got id %v", id)
 	}
@@ -101,6 +102,13 @@ func TestRefusalsOverHTTP(t *testing.T) {
 	if n := r.logs.FilterMessage("mcp.request").Len(); n != 0 {
 		t.Errorf("%d requests passed the middleware", n)
 	}
+}
+
+// refusedFor returns the entries of refusals with a reason.
+func refusedFor(logs *observer.ObservedLogs, reason string) []observer.LoggedEntry {
+	return logs.FilterMessage("mcp.request_refused").Filter(func(e observer.LoggedEntry) bool {
+		return e.ContextMap()["reason"] == reason
+	}).All()
 }
 
 // TestRefusalsOnLines is the same for a stream of lines.
@@ -128,7 +136,7 @@ func TestRefusalsOnLines(t *testing.T) {
 func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
-		log := middleware.NewLog(zap.New(core), nil)
+		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 		refuse := func(reason event.RefusalReason, n int) {
 			for range n {
 				log.Observe(t.Context(), event.RequestRefused{Transport: "http", Status: 403,
@@ -193,7 +201,7 @@ func TestFloodOfRefusals(t *testing.T) {
 // wants it.
 func TestRefusalsWithoutMessages(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
-	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{OmitMessages: true})
+	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.LogOptions{OmitMessages: true})
 	log.Observe(t.Context(), event.RequestRefused{Reason: event.RefusedForbidden,
 		Status: 403, Err: errors.New("ann may not"),
 		Principal: protocol.Principal{Subject: "ann"}})
@@ -206,7 +214,7 @@ func TestRefusalsWithoutMessages(t *testing.T) {
 // makes a series.
 func TestRefusalMetricsAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	m, err := middleware.NewMetrics(registry, nil)
+	m, err := middleware.NewMetrics(prom.New(registry), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +256,7 @@ func TestRefusalLevels(t *testing.T) {
 		event.RefusedMalformed:       zap.InfoLevel,
 	} {
 		core, logs := observer.New(zap.DebugLevel)
-		middleware.NewLog(zap.New(core), nil).Observe(t.Context(),
+		middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),
 			event.RequestRefused{Reason: reason, Status: 503})
 		if entries := logs.All(); len(entries) != 1 || entries[0].Level != want {
 			t.Errorf("%s: got %v, want one entry of level %v", reason, entries, want)

@@ -20,6 +20,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // canary stands for what must not be recorded.
@@ -107,9 +109,9 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	var lines bytes.Buffer
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	logger := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.DebugLevel))
-	log := middleware.NewLog(logger, nil)
+	log := middleware.NewLog(zaplog.New(logger), nil)
 	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(registry, nil)
+	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

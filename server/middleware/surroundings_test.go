@@ -17,6 +17,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // Each thing that can happen to a flow from outside has a log entry and a metric of its own.
@@ -52,11 +54,11 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 	} {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(registry, nil)
+		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := middleware.NewLog(zap.New(core), nil)
+		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 		event.Observers(metrics, log).Observe(t.Context(), c.event)
 		if got := value(t, registry, c.metric, c.labels...); got != 1 {
 			t.Errorf("%s%q is %v, want 1", c.metric, c.labels, got)

@@ -19,6 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // works takes time for work.
@@ -384,11 +386,11 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)
 		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(registry, nil)
+		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := middleware.NewLog(zap.New(core), nil)
+		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
 		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
 			request *server.Request) (protocol.Result, error) {
 			_ = works(ctx, time.Second)

@@ -23,6 +23,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -67,9 +69,9 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		}
 		return nil
 	})
-	log := middleware.NewLog(zap.New(core, signal), &opts.log)
+	log := middleware.NewLog(zaplog.New(zap.New(core, signal)), &opts.log)
 	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(registry, &opts.metrics)
+	metrics, err := middleware.NewMetrics(prom.New(registry), &opts.metrics)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/publicerror"
 	"github.com/rondo-mcp/rondo/internal/replay"
@@ -225,9 +226,7 @@ func (b sessionChannel) CannotPush() string {
 	if b.sideStream() != nil {
 		return ""
 	}
-	return "nobody could be asked: the Accept header of the call admits application/json alone, " +
-		"and the client has no GET stream open; send Accept: application/json, " +
-		"text/event-stream, or open a GET stream"
+	return accepthttp.CannotAsk
 }
 
 // CloseStream implements [transport.StreamCloser].

@@ -24,9 +24,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -319,18 +320,14 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 
 // recommendedMiddleware returns the options with all of it, and a log to nowhere.
 func recommendedMiddleware(t *testing.T) *server.Options {
-	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
+		zapcore.AddSync(io.Discard), zap.InfoLevel)
+	observer, chain, err := middleware.Production(zaplog.New(zap.New(core)),
+		prom.New(prometheus.NewRegistry()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := middleware.NewLog(zap.New(zapcore.NewCore(
-		zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(io.Discard),
-		zap.InfoLevel)), nil)
-	observer := event.Observers(log, metrics)
-	return &server.Options{Observer: observer, Middleware: []server.Middleware{
-		log.Wrap, metrics.Wrap, middleware.Recover(observer), middleware.Payload(nil),
-		middleware.Limit(nil), middleware.Timeout(middleware.DefaultTimeout),
-	}}
+	return &server.Options{Observer: observer, Middleware: chain}
 }
 
 // measureWaits measures calls that wait for a person, all in one process.

@@ -1,6 +1,7 @@
 package hophttp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -62,7 +63,8 @@ func (k *keeper) forward(r *http.Request, _ int,
 // An answered owner takes answers, and what happens to its answers to challenges and requests can
 // be chosen.
 type answered struct {
-	other, owner *httptest.Server // a replica, and the owner behind a proxy
+	other, owner *httptest.Server   // a replica, and the owner behind a proxy
+	forwarder    *hophttp.Forwarder // of the replica
 	id           string
 	keeper       keeper
 	served       atomic.Int32 // answers that reached the handler
@@ -70,6 +72,7 @@ type answered struct {
 
 	mu   sync.Mutex
 	lose int           // responses to answers that get lost
+	copy bool          // answers arrive twice at once
 	held chan struct{} // nil: nothing is held
 }
 
@@ -96,7 +99,8 @@ func startAnswered(t *testing.T) *answered {
 	proxy := httputil.NewSingleHostReverseProxy(at)
 	s.owner = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		held, lose := s.held, s.lose > 0 && r.Header.Get("Rondo-Replica-Hop") != ""
+		isHop := r.Header.Get("Rondo-Replica-Hop") != ""
+		held, lose, copies := s.held, s.lose > 0 && isHop, s.copy && isHop
 		if lose {
 			s.lose--
 		}
@@ -112,9 +116,23 @@ func startAnswered(t *testing.T) *answered {
 			proxy.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		}
-		proxy.ServeHTTP(w, r)
+		if !copies {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		var both sync.WaitGroup
+		for _, w := range []http.ResponseWriter{w, httptest.NewRecorder()} {
+			both.Go(func() {
+				once := r.Clone(r.Context())
+				once.Body = io.NopCloser(bytes.NewReader(body))
+				proxy.ServeHTTP(w, once)
+			})
+		}
+		both.Wait()
 	}))
 	b := newForwarder(t, "b", locatedAt(t, s.owner.URL))
+	s.forwarder = b
 	s.other = serve(t, b.Wrap(http.NotFoundHandler(),
 		hophttp.WrapOptions{ForwardAnswer: s.keeper.forward}))
 	s.id = a.SealSession("x")
@@ -207,6 +225,34 @@ func TestAnswerIsTakenOnce(t *testing.T) {
 	s.wantServed(t, 2) // it is another attempt
 }
 
+// While an answer is being served its repetition waits for what becomes of it.
+func TestAnswersThatArriveTwiceAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		first        int
+		want, served int32
+	}{
+		{"taken", http.StatusAccepted, http.StatusAccepted, 1},
+		{"refused", http.StatusBadRequest, 0, 2}, // either may be the first
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startAnswered(t)
+			s.copy = true
+			s.status = func(n int32) int {
+				time.Sleep(50 * time.Millisecond) // the other arrives meanwhile
+				if n == 1 {
+					return test.first
+				}
+				return http.StatusAccepted
+			}
+			if status, _ := s.answer(t); test.want != 0 && status != int(test.want) {
+				t.Errorf("got %d", status)
+			}
+			s.wantServed(t, test.served)
+		})
+	}
+}
+
 // An answer that was not taken is served again.
 func TestAnswerToABusyOwner(t *testing.T) {
 	s := startAnswered(t)
@@ -274,6 +320,26 @@ func TestAnswerThatADyingOwnerMayHaveTaken(t *testing.T) {
 		errors.Is(err, hophttp.ErrOwnerGone) {
 		t.Errorf("the delivery ends with %v", err)
 	}
+}
+
+// A partition looks like an owner that is gone. The answer arrives when it ends.
+func TestAnswerOutlivesAPartition(t *testing.T) {
+	s := startAnswered(t)
+	var mended atomic.Bool
+	s.forwarder.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !mended.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
+	if status, body := s.answer(t); status != http.StatusAccepted {
+		t.Errorf("got %d: %s", status, body)
+	}
+	mended.Store(true)
+	if err := <-s.keeper.results; err != nil {
+		t.Error(err)
+	}
+	s.wantServed(t, 1)
 }
 
 // An answer to a living owner is never thrown away because the network is broken.

@@ -230,10 +230,18 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		owned := a.Wrap(ok, hophttp.WrapOptions{})
 		var challenges int
 		var delay time.Duration // of hops on their way
+		var refuses bool        // the next ticket
 		owner := pipehttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Rondo-Replica-Challenge") != "" {
+			switch hop := r.Header.Get("Rondo-Replica-Hop"); {
+			case r.Header.Get("Rondo-Replica-Challenge") != "":
 				challenges++
-			} else {
+			case refuses:
+				refuses = false
+				w.Header().Set("Rondo-Replica-Reply", newCodec("k1").Seal(hophttp.KindReply,
+					digest(hop), hophttp.VerdictStale))
+				w.WriteHeader(421)
+				return
+			default:
 				time.Sleep(delay)
 				delay = 0
 			}
@@ -245,15 +253,17 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		h := b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{})
 		for _, test := range []struct {
 			waits, delay time.Duration
+			refuses      bool
 			challenges   int // after the request
 		}{
-			{0, 0, 1}, {19 * time.Second, 0, 1}, {2 * time.Second, 0, 2},
+			{0, 0, false, 1}, {19 * time.Second, 0, false, 1}, {2 * time.Second, 0, false, 2},
 			// Too late: the owner, which is watched meanwhile, refuses the hop, and the request is
 			// sent again with the last of the tickets that came.
-			{0, 35 * time.Second, 5},
+			{0, 35 * time.Second, false, 5},
+			{0, 0, true, 6},
 		} {
 			time.Sleep(test.waits)
-			delay = test.delay
+			delay, refuses = test.delay, test.refuses
 			recorder := httptest.NewRecorder()
 			h.ServeHTTP(recorder, newRequest(t, "POST", "/", a.SealSession("x"), ping))
 			if recorder.Code != 200 || challenges != test.challenges {

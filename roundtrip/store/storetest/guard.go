@@ -154,7 +154,10 @@ func testEndedContexts(t *testing.T, s *Store) {
 // testOutcomes compares what comes back byte by byte, and that one state has one outcome.
 func testOutcomes(t *testing.T, s *Store) {
 	a, b := s.claimant(t), s.claimant(t)
-	outcomes := map[string]string{"binary": "\x00\xff\n'\"\\", "long": strings.Repeat("long ", 10_000)}
+	outcomes := map[string]string{
+		"binary": "\x00\xff\n'\"\\",
+		"long":   strings.Repeat("long ", 10_000),
+	}
 	for id, outcome := range outcomes {
 		a.commit(a.take(id), outcome)
 	}

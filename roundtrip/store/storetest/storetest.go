@@ -201,7 +201,9 @@ func fill(t *testing.T, most int, take func(n int) error) (int, *store.QuotaErro
 // checkBounds holds the room of owners against their shares. put stores one more entry.
 func (s *Store) checkBounds(t *testing.T, resource string, put func(id, owner string) error) {
 	t.Helper()
-	got, full := fill(t, s.Entries, func(n int) error { return put(fmt.Sprint("alice ", n), alice) })
+	got, full := fill(t, s.Entries, func(n int) error {
+		return put(fmt.Sprint("alice ", n), alice)
+	})
 	if got != s.Entries/4 || full.Limit != "principal" || full.Resource != resource {
 		t.Errorf("one owner got %d entries, then %+v; want %d, a quarter", got, full, s.Entries/4)
 	}

@@ -1,5 +1,5 @@
 // Package bearertest has an issuer of access tokens, for tests of servers that package bearer
-// protects. It issues what it is asked for, so it is for tests alone.
+// protects. It issues any token, so it is for tests alone.
 //
 //	issuer := bearertest.NewIssuer("https://login.example.com")
 //	guard, err := bearer.New(bearer.Options{
@@ -90,17 +90,17 @@ func (i *Issuer) URL() string { return i.url }
 // Trusted returns the issuer for [bearer.Options].Issuers, with its keys, so that none are fetched.
 func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys: i.keys} }
 
-// A Token says what an access token holds.
+// A Token has the claims of an access token.
 type Token struct {
-	// Subject is whose token it is, and ClientID the client that it was given to. A server needs
+	// Subject is the person, and ClientID the client that the token is issued to. A server needs
 	// one of them.
 	Subject, ClientID string
-	// Audience is the server that it is for: [bearer.Options].Resource.
+	// Audience is the server that accepts the token: [bearer.Options].Resource.
 	Audience string
-	// Scopes are what its holder may do.
+	// Scopes are the granted scopes.
 	Scopes []string
-	// Lifetime is how long it lives, 0: an hour. Negative: it expired so long ago; servers
-	// accept tokens for a minute after their end.
+	// Lifetime is the time until the token expires. 0: an hour. Negative: the time since it
+	// expired; servers accept tokens for a minute after their expiry.
 	Lifetime time.Duration
 	// Claims are further claims. They take the place of those above where they have the same name;
 	// nil leaves a claim out.

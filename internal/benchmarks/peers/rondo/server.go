@@ -21,6 +21,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/middleware/prom"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -40,22 +42,22 @@ func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options
 
 // NewObserved returns the same server as New with a log in JSON, which nobody reads, and metrics.
 func NewObserved() http.Handler {
-	log, metrics := newObservers(nil)
-	return newServer(deploy, &server.Options{
-		Observer:   event.Observers(log, metrics),
-		Middleware: []server.Middleware{log.Wrap, metrics.Wrap},
-	}, nil)
-}
-
-func newObservers(opts *middleware.LogOptions) (*middleware.Log, *middleware.Metrics) {
-	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	log := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard),
-		zapcore.InfoLevel)), opts)
-	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	logs, metrics := newSinks()
+	counts, err := middleware.NewMetrics(metrics, nil)
 	if err != nil {
 		panic(err) // internal error: the registry is empty
 	}
-	return log, metrics
+	log := middleware.NewLog(logs, nil)
+	return newServer(deploy, &server.Options{
+		Observer:   event.Observers(log, counts),
+		Middleware: []server.Middleware{log.Wrap, counts.Wrap},
+	}, nil)
+}
+
+func newSinks() (middleware.LogSink, middleware.MetricSink) {
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	core := zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)
+	return zaplog.New(zap.New(core)), prom.New(prometheus.NewRegistry())
 }
 
 // NewProduction returns the same server with all that examples/production has on, behind a token
@@ -63,12 +65,14 @@ func newObservers(opts *middleware.LogOptions) (*middleware.Log, *middleware.Met
 func NewProduction() http.Handler {
 	authority := NewAuthority(0)
 	token := authority.Token("ann")
-	log, metrics := newObservers(&middleware.LogOptions{TraceID: true})
-	observer := event.Observers(log, metrics)
+	logs, metrics := newSinks()
+	observer, chain, err := middleware.Production(logs, metrics, &middleware.ProductionOptions{
+		Log: middleware.LogOptions{TraceID: true}, Timeout: 30 * time.Second})
+	if err != nil {
+		panic(err) // internal error: the registry is empty
+	}
 	h := newServer(deploy, &server.Options{
-		Observer: observer,
-		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(observer),
-			middleware.Payload(nil), middleware.Limit(nil), middleware.Timeout(30 * time.Second)},
+		Observer: observer, Middleware: chain,
 		// The guard has room for all flows of a run: they are of one principal.
 		Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(4 << 20), HideErrors: true},
 	}, &serverhttp.Options{Authority: authority.Guard})

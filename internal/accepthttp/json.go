@@ -1,4 +1,4 @@
-package gosdk
+package accepthttp
 
 import (
 	"bytes"
@@ -8,33 +8,42 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// jsonWriter makes one JSON object of the stream with which the SDK answers a request of a
-// session, as long as the stream has nothing but the response. The SDK alone would send
+// A jsonWriter makes one JSON object of the stream with which the official SDK answers a
+// request, as long as the stream has nothing but the response. The SDK alone would send
 // questions of a call that is answered with JSON on the stream that belongs to no call,
 // which the client may not have opened.
 //
 // The SDK writes one whole event at a time, and never two at once.
 type jsonWriter struct {
 	http.ResponseWriter
+	alone    bool   // the client takes no stream: what is no response is dropped
+	batch    bool   // the request is a batch, and so is the response
 	held     []byte // events that are not sent yet
-	response []byte // the response within held
+	response []byte // the response within held, or several that are separated by commas
 	passing  bool   // all else is sent as it comes
 }
 
 // Write writes one event of a stream, or a part of another response.
 func (w *jsonWriter) Write(p []byte) (int, error) {
-	if w.passing || w.Header().Get("Content-Type") != "text/event-stream" {
+	if w.passing || w.batch && !w.alone || w.Header().Get("Content-Type") != Events {
 		w.passing = true
 		return w.ResponseWriter.Write(p)
 	}
-	w.held = append(w.held, p...)
-	if data := eventData(p); len(data) == 0 { // the first event of a stream that can be resumed
-		return len(p), nil
-	} else if w.response == nil && isResponse(data) {
-		w.response = append([]byte(nil), data...)
-		return len(p), nil
+	data := eventData(p)
+	switch {
+	case len(data) > 0 && isResponse(data) && (w.response == nil || w.alone):
+		if w.response != nil {
+			w.response = append(w.response, ',')
+		}
+		w.response = append(w.response, data...)
+	case len(data) > 0 && !w.alone:
+		w.held = append(w.held, p...)
+		return len(p), w.sendHeld()
 	}
-	return len(p), w.sendHeld()
+	if !w.alone {
+		w.held = append(w.held, p...) // such as the first event of a stream that can be resumed
+	}
+	return len(p), nil
 }
 
 // sendHeld sends what was held back as a stream, and passes on all that follows.
@@ -67,9 +76,14 @@ func (w *jsonWriter) finishResponse() {
 	switch {
 	case w.passing:
 	case w.response != nil:
-		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Type", JSON)
 		w.Header().Del("Connection")
+		if w.batch {
+			w.response = append(append([]byte("["), w.response...), ']')
+		}
 		_, _ = w.ResponseWriter.Write(w.response)
+	case w.alone && w.Header().Get("Content-Type") == Events: // such as one of an ended session
+		http.Error(w.ResponseWriter, "the response was lost", http.StatusInternalServerError)
 	case w.held != nil:
 		_ = w.sendHeld()
 	}

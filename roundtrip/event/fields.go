@@ -1,0 +1,215 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Level tells how urgently an operator has to look at the entry of an event.
+type Level int8
+
+// The levels. The zero value is LevelInfo.
+const (
+	LevelDebug Level = iota - 1
+	LevelInfo
+	LevelWarn
+	LevelError
+)
+
+// An Encoder takes the fields of a log entry in their order. Those of package zap have the first
+// four methods.
+type Encoder interface {
+	AddString(name, value string)
+	AddInt64(name string, value int64)
+	AddFloat64(name string, value float64)
+	AddBool(name string, value bool)
+	// AppendItem adds an item to a list, which the next AddItems makes a field.
+	AppendItem(value string)
+	AddItems(name string)
+}
+
+// Fields writes the fields of an entry to an Encoder. Texts that a peer may have chosen are
+// escaped, so that they can neither forge nor hide lines, and cut.
+type Fields struct {
+	Encoder
+	*FieldOptions
+}
+
+// FieldOptions say what [Fields] leaves out. The zero value leaves nothing out.
+type FieldOptions struct {
+	// OmitMessages leaves out why a request was refused or not forwarded, OmitErrors the texts of
+	// handlers' errors and panics.
+	OmitMessages, OmitErrors bool
+	// Subject names an authenticated principal. Nil: nobody is named.
+	Subject func(p protocol.Principal) string
+	// Mask masks the secrets of the request in the text of an error or a panic. Nil: what looks
+	// like a credential is masked, and a panic whose text is not masked yet is told by its type.
+	Mask func(text string) string
+}
+
+const (
+	// maxText is how much of a text that a peer may have chosen is logged, in
+	// characters: enough to recognise it.
+	maxText = 256
+	// maxError is the same for the text of an error, in which each layer of the
+	// program puts words of its own before the cause.
+	maxError = 512
+	// maxKey is the same for keys and for what is a word mostly.
+	maxKey = 64
+	// maxDropped is how many dropped answers of a request are named. How many
+	// there are is always told.
+	maxDropped = 8
+	// maxListed is the same for questions and keys, of which authors and
+	// operators have few.
+	maxListed = 16
+	// maxStack is how much of a stack is logged, in bytes: the frames of
+	// interest come first.
+	maxStack = 16 << 10
+)
+
+// AddText adds a text of at most 256 characters.
+func (f Fields) AddText(name, value string) {
+	f.AddString(name, redact.EscapeText(value, maxText))
+}
+
+// AddNonEmpty is AddText for texts that are not empty.
+func (f Fields) AddNonEmpty(name, value string) {
+	if value != "" {
+		f.AddText(name, value)
+	}
+}
+
+func (f Fields) addKey(name, value string) { f.AddString(name, keyText(value)) }
+
+func keyText(value string) string { return redact.EscapeText(value, maxKey) }
+
+func (f Fields) addNonEmptyKey(name, value string) {
+	if value != "" {
+		f.addKey(name, value)
+	}
+}
+
+// AddMilliseconds adds a duration as a number of milliseconds.
+func (f Fields) AddMilliseconds(name string, d time.Duration) {
+	f.AddFloat64(name, float64(d.Microseconds())/1000)
+}
+
+// AddMessage adds a text that may hold URLs, without the parts of them in which secrets are put.
+func (f Fields) AddMessage(name, text string) { f.AddText(name, redact.HideURLSecrets(text)) }
+
+func (f Fields) addError(name, text string) {
+	f.AddString(name, redact.EscapeText(redact.HideURLSecrets(text), maxError))
+}
+
+// addCause adds why a request was refused, which begins with what the peer sent and ends with
+// what to do.
+func (f Fields) addCause(err error) {
+	if err != nil && !f.OmitMessages {
+		f.addError("error", err.Error())
+	}
+}
+
+// addFailure adds the text of a failure of the server, which names keys and fields and is
+// written where only the server's operators read it.
+func (f Fields) addFailure(err error) {
+	text := ""
+	if err != nil {
+		text = f.mask(err.Error())
+	}
+	f.AddMessage("error", text)
+}
+
+func (f Fields) mask(text string) string {
+	if f.Mask != nil {
+		return f.Mask(text)
+	}
+	var none redact.Secrets
+	return none.Redact(text)
+}
+
+// panicText returns the text of a panic. Run-time errors quote no values.
+func (f Fields) panicText(e HandlerPanicked) string {
+	if err, ok := e.Value.(error); ok {
+		if e, ok := errors.AsType[runtime.Error](err); ok {
+			return e.Error()
+		}
+	}
+	switch {
+	case f.OmitErrors:
+	case e.Text != "":
+		return e.Text
+	case f.Mask != nil: // it was not the funnel that recovered it
+		return f.Mask(fmt.Sprint(e.Value))
+	}
+	return fmt.Sprintf("value of type %T", e.Value)
+}
+
+// AddPrincipal adds what kind of principal p is, and its name where it is authenticated and
+// that is wanted.
+func (f Fields) AddPrincipal(p protocol.Principal) {
+	kind := PrincipalKind(p)
+	f.AddString("principal", kind)
+	if f.Subject != nil && kind == authenticated {
+		f.AddNonEmpty("subject", f.Subject(p))
+	}
+}
+
+const authenticated = "authenticated"
+
+// PrincipalKind returns "local", "anonymous" or "authenticated".
+func PrincipalKind(p protocol.Principal) string {
+	switch {
+	case p == protocol.LocalPrincipal():
+		return "local"
+	case p.Anonymous():
+		return "anonymous"
+	}
+	return authenticated
+}
+
+// AddWhere adds which request an entry is about; inLeg says that the request has an entry of
+// its own, which tells method and version.
+func (f Fields) AddWhere(w *Where, inLeg bool) {
+	f.AddNonEmpty("request", w.Request)
+	if !inLeg {
+		f.AddText("method", w.Method)
+		f.AddText("version", string(w.Version))
+	}
+	f.AddTarget(w.Target)
+	if w.Round > 0 {
+		f.AddInt64("round", int64(w.Round))
+	}
+	f.AddNonEmpty("flow", w.Flow)
+}
+
+// AddTarget adds the name of a tool or prompt, or a URI.
+func (f Fields) AddTarget(s string) { f.AddString("target", EscapeTarget(s)) }
+
+// EscapeTarget makes the name of a tool or prompt, or a URI, fit for a log.
+func EscapeTarget(s string) string {
+	if len(s) <= maxText && isName(s) {
+		return s
+	}
+	if i := strings.IndexAny(s, "?#"); i >= 0 && i < len(s)-1 {
+		s = s[:i+1] + "…"
+	}
+	return redact.EscapeText(redact.HideURLSecrets(s), maxText)
+}
+
+// isName reports whether s is spelled as the names of nearly all tools are, in
+// which there is nothing to escape or to leave out.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20)-'a' >= 26 && c-'0' >= 10 && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return true
+}

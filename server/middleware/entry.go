@@ -1,0 +1,81 @@
+package middleware
+
+import (
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// An Entry is what a [Record] writes: the fields of an event, or of a leg. It holds nothing of
+// the request but strings, since a sink may keep it; only that of an error holds the request, whose
+// secrets are masked in its text.
+type Entry struct {
+	opts  *event.FieldOptions
+	event event.Event // of a leg: what it asked, unless an entry of its own has that; nil: nothing
+	write func(event.Fields)
+	where event.Where
+	outcome,
+	principal,
+	message string // of an error
+	work, waited time.Duration
+	code         int64         // of an error
+	wanted       *wantedFields // nil: none
+	located      bool          // the event is about where
+	inLeg        bool          // method and version stand in the entry of the leg
+	failed       bool          // the leg, with code and message
+}
+
+// wantedFields are the fields of the entry of a leg that options ask for.
+type wantedFields struct{ subject, remoteAddr, traceID string }
+
+func (e *Entry) entry() *Entry { return e }
+
+// AddTo writes the fields of the entry to out.
+func (e *Entry) AddTo(out event.Encoder) {
+	e.addHead(event.Fields{Encoder: out, FieldOptions: e.opts})
+	if e.event != nil {
+		event.AddFields(e.event, event.Fields{Encoder: out, FieldOptions: e.opts})
+	}
+}
+
+// addHead writes what comes before the fields of an event. It is not inlined, see [Log.Observe].
+//
+//go:noinline
+func (e *Entry) addHead(f event.Fields) {
+	switch {
+	case e.write != nil:
+		e.write(f)
+	case e.outcome != "":
+		e.addLeg(f)
+	case e.located:
+		f.AddWhere(&e.where, e.inLeg)
+	}
+}
+
+// addLeg writes the fields of a leg, but for what it asked.
+func (e *Entry) addLeg(f event.Fields) {
+	f.AddText("request", e.where.Request)
+	f.AddText("method", e.where.Method)
+	f.AddTarget(e.where.Target)
+	f.AddString("era", e.where.Version.Era().String())
+	f.AddText("version", string(e.where.Version))
+	f.AddString("principal", e.principal)
+	if e.wanted != nil {
+		f.AddNonEmpty("subject", e.wanted.subject)
+		f.AddNonEmpty("remote_addr", e.wanted.remoteAddr)
+		f.AddNonEmpty("trace_id", e.wanted.traceID)
+	}
+	f.AddString("outcome", e.outcome)
+	f.AddMilliseconds("duration_ms", e.work)
+	if e.waited > 0 {
+		f.AddMilliseconds("waited_ms", e.waited)
+	}
+	if e.where.Round > 0 {
+		f.AddInt64("round", int64(e.where.Round))
+		f.AddNonEmpty("flow", e.where.Flow)
+	}
+	if e.failed {
+		f.AddInt64("code", e.code)
+		f.AddNonEmpty("error", e.message)
+	}
+}

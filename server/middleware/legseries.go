@@ -1,0 +1,176 @@
+package middleware
+
+import (
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// The rows of seriesOfLegs.
+const (
+	seriesRequests = iota
+	seriesDurations
+	seriesWaits
+	seriesInFlight
+	seriesWaiting
+	seriesBuild
+)
+
+// seriesOfLegs lists the metrics of a middleware, and that of the program.
+func seriesOfLegs(o MetricsOptions) []Series {
+	count, timed := []string{"method", "era", "outcome"}, []string{"method", "era"}
+	if o.Targets != nil {
+		count, timed = append(count, "target"), append(timed, "target")
+	}
+	return []Series{
+		seriesRequests: {Name: "requests_total", Labels: count,
+			Help: "Requests answered, each leg of a flow for itself."},
+		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
+			Buckets: o.DurationBuckets,
+			Help: "Time from the arrival of a request to its answer, less that for which it " +
+				"waited for people, each leg of a flow for itself."},
+		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: waitBuckets(),
+			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
+				"for itself."},
+		seriesInFlight: {Name: "requests_in_flight", Gauge: true,
+			Help: "Requests being served."},
+		seriesWaiting: {Name: "requests_waiting", Gauge: true,
+			Help: "Requests being served that wait for people."},
+		seriesBuild: {Name: "build_info", Labels: []string{"version", "goversion", "revision"},
+			Constant: true, Help: "Always 1; the labels say what runs."},
+	}
+}
+
+// legSeries are the series that legs are counted in. A copy-on-write table maps labels to
+// series: the look-up of a sink costs more than counting.
+type legSeries struct {
+	requests, durations, waits Vector
+	targets                    map[string]bool // nil: no label
+
+	mu    sync.Mutex // held to add to found
+	found atomic.Pointer[map[legLabels]boundSeries]
+}
+
+// legLabels are the labels of a leg. Their values are few, whatever peers send.
+type legLabels struct {
+	method, outcome, target string
+	era                     protocol.Era
+}
+
+// boundSeries are the series of one set of labels. That of waits is made when it is needed:
+// most legs never wait.
+type boundSeries struct{ requests, durations Instrument }
+
+func (s *legSeries) init(targets []string, vectors []Vector) {
+	s.requests, s.durations = vectors[seriesRequests], vectors[seriesDurations]
+	s.waits = vectors[seriesWaits]
+	s.found.Store(&map[legLabels]boundSeries{})
+	if targets != nil {
+		s.targets = make(map[string]bool, len(targets))
+	}
+	for _, name := range targets {
+		s.targets[name] = true
+	}
+}
+
+// countLeg counts a leg that has ended.
+func (s *legSeries) countLeg(request *server.Request, outcome string, work, waited time.Duration) {
+	labels := legLabels{methodLabel(request.Message.Method), outcome,
+		s.targetLabel(request.Target), request.Version.Era()}
+	series, ok := (*s.found.Load())[labels]
+	if !ok {
+		series = s.bindSeries(labels)
+	}
+	series.requests.Add(1)
+	series.durations.Add(work.Seconds())
+	if waited > 0 {
+		s.observeWait(labels, waited)
+	}
+}
+
+func (s *legSeries) observeWait(labels legLabels, waited time.Duration) {
+	s.waits(s.timeLabels(labels)...).Add(waited.Seconds())
+}
+
+func (s *legSeries) bindSeries(labels legLabels) boundSeries {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values := s.timeLabels(labels)
+	count := append([]string{labels.method, labels.era.String(), labels.outcome}, values[2:]...)
+	series := boundSeries{s.requests(count...), s.durations(values...)}
+	table := maps.Clone(*s.found.Load())
+	table[labels] = series
+	s.found.Store(&table)
+	return series
+}
+
+// timeLabels returns the label values of a duration.
+func (s *legSeries) timeLabels(labels legLabels) []string {
+	values := []string{labels.method, labels.era.String()}
+	if s.targets != nil {
+		values = append(values, labels.target)
+	}
+	return values
+}
+
+// targetLabel returns "other" for targets that are not listed, so that peers
+// cannot create series.
+func (s *legSeries) targetLabel(target string) string {
+	if s.targets == nil || target == "" {
+		return ""
+	}
+	if s.targets[target] {
+		return target
+	}
+	return otherLabel
+}
+
+// otherLabel is the label value of everything that has no series of its own.
+const otherLabel = "other"
+
+// methodLabel returns "other" for methods that are not the protocol's, so that
+// peers cannot create series.
+func methodLabel(method string) string {
+	switch method {
+	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
+		protocol.MethodListPrompts, protocol.MethodGetPrompt,
+		protocol.MethodListResources, protocol.MethodListResourceTemplates,
+		protocol.MethodReadResource,
+		protocol.MethodComplete, protocol.MethodListen,
+		protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel,
+		protocol.MethodSubscribe, protocol.MethodUnsubscribe:
+		return method
+	}
+	return otherLabel
+}
+
+// modulePath is that of this module.
+const modulePath = "github.com/rondo-mcp/rondo"
+
+// buildInfo returns what runs: the release of this module, that of Go, and the revision of the
+// program where the toolchain has recorded one.
+func buildInfo() []string {
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Path == modulePath && info.Main.Version != "" {
+			version = info.Main.Version
+		}
+		for _, dependency := range info.Deps {
+			if dependency.Path == modulePath {
+				version = dependency.Version
+			}
+		}
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				revision = setting.Value
+			}
+		}
+	}
+	return []string{version, runtime.Version(), revision}
+}

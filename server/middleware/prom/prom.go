@@ -1,0 +1,85 @@
+// Package prom has metrics of package middleware kept for Prometheus.
+package prom
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rondo-mcp/rondo/internal/collector"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// New returns a sink that registers metrics with registerer; nil is none. Servers that use the same
+// registerer and the same options are added up in the same series; to tell servers apart, wrap it
+// with [prometheus.WrapRegistererWith].
+func New(registerer prometheus.Registerer) middleware.MetricSink {
+	if registerer == nil {
+		return nil
+	}
+	return sink{registerer}
+}
+
+type sink struct{ registerer prometheus.Registerer }
+
+// Register implements [middleware.MetricSink].
+func (s sink) Register(table []middleware.Series) ([]middleware.Vector, error) {
+	r := &registration{registerer: s.registerer}
+	vectors := make([]middleware.Vector, len(table))
+	for i := range table {
+		if vectors[i] = r.newVector(&table[i]); r.err != nil {
+			for _, c := range r.added {
+				s.registerer.Unregister(c)
+			}
+			return nil, fmt.Errorf("%s: %w", table[i].Name, r.err)
+		}
+	}
+	return vectors, nil
+}
+
+// registration registers collectors until the first error.
+type registration struct {
+	registerer prometheus.Registerer
+	added      []prometheus.Collector
+	err        error
+}
+
+func (r *registration) newVector(s *middleware.Series) middleware.Vector {
+	switch {
+	case s.Buckets != nil:
+		vec := register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: s.Name, Help: s.Help, Buckets: s.Buckets}, s.Labels))
+		return func(values ...string) middleware.Instrument {
+			return histogram{vec.WithLabelValues(values...)}
+		}
+	case s.Gauge, s.Constant:
+		vec := register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: s.Name, Help: s.Help}, s.Labels))
+		return func(values ...string) middleware.Instrument {
+			gauge := vec.WithLabelValues(values...)
+			if s.Constant {
+				gauge.Set(1)
+			}
+			return gauge
+		}
+	}
+	vec := register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: s.Name, Help: s.Help}, s.Labels))
+	return func(values ...string) middleware.Instrument { return vec.WithLabelValues(values...) }
+}
+
+// register returns c, or the collector that is registered in its place already.
+func register[C prometheus.Collector](r *registration, c C) C {
+	registered, added, err := collector.Register(r.registerer, c)
+	if added {
+		r.added = append(r.added, c)
+	}
+	r.err = err
+	return registered
+}
+
+// A histogram is an instrument.
+type histogram struct{ prometheus.Observer }
+
+// Add implements [middleware.Instrument].
+func (h histogram) Add(value float64) { h.Observe(value) }
