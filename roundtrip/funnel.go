@@ -50,12 +50,12 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
 	opts.AppVersion = opts.ownVersion()
-	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
-	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), hardMaxStateBytes)
-	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)
+	opts.MaxRounds = orDefault(opts.MaxRounds, defaultMaxRounds)
+	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, defaultMaxStateBytes), hardMaxStateBytes)
+	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, defaultMaxStoredBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
-	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
-	opts.HumanTimeout = orDefault(opts.HumanTimeout, DefaultHumanTimeout)
+	opts.FlowTTL = orDefault(opts.FlowTTL, defaultFlowTTL)
+	opts.HumanTimeout = orDefault(opts.HumanTimeout, defaultHumanTimeout)
 	if opts.Heartbeat == 0 {
 		opts.Heartbeat = heartbeat.DefaultInterval
 	}
