@@ -15,15 +15,15 @@ import (
 
 // Limits of [CacheOptions].
 const (
-	// DefaultCacheEntries is how many results are kept: every page of every
+	// defaultCacheEntries is how many results are kept: every page of every
 	// list of a large server, and a working set of resources.
-	DefaultCacheEntries = 1000
-	// DefaultCacheBytes is how much memory they may take together.
-	DefaultCacheBytes = 16 << 20
-	// MaxCacheTTL is the longest time that a result is fresh, whatever the
+	defaultCacheEntries = 1000
+	// defaultCacheBytes is how much memory they may take together.
+	defaultCacheBytes = 16 << 20
+	// maxCacheTTL is the longest time that a result is fresh, whatever the
 	// server says: a client that runs for weeks must notice changes that a
 	// server forgot to announce.
-	MaxCacheTTL = 24 * time.Hour
+	maxCacheTTL = 24 * time.Hour
 )
 
 // entryOverhead is roughly the memory that an entry takes besides its bytes.
@@ -41,8 +41,8 @@ type CacheOptions struct {
 	// Disabled turns the cache off.
 	Disabled bool
 	// MaxEntries and MaxBytes limit the cache. The least recently used
-	// results are evicted first. 0: [DefaultCacheEntries] and
-	// [DefaultCacheBytes], negative: no limit.
+	// results are evicted first. 0: 1000 and
+	// 16 MiB, negative: no limit.
 	MaxEntries, MaxBytes int
 	// Partition returns the authorization context of a call. A private
 	// result is reused within its own partition only. Set it where one
@@ -90,8 +90,8 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	}
 	c := &cache{partition: o.Partition}
 	c.publicOnly = credentialsVary && c.partition == nil
-	c.maxEntries = limit.Or(o.MaxEntries, DefaultCacheEntries)
-	c.maxBytes = limit.Or(o.MaxBytes, DefaultCacheBytes)
+	c.maxEntries = limit.Or(o.MaxEntries, defaultCacheEntries)
+	c.maxBytes = limit.Or(o.MaxBytes, defaultCacheBytes)
 	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
 	return c
 }
@@ -197,7 +197,7 @@ func (e cacheSlot) storeResult(result protocol.Result) {
 		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch)
 		return
 	}
-	ttl := time.Duration(min(hints.TTLMillis, MaxCacheTTL.Milliseconds())) * time.Millisecond
+	ttl := time.Duration(min(hints.TTLMillis, maxCacheTTL.Milliseconds())) * time.Millisecond
 	raw, err := protocol.EncodeResult(e.version, e.key.method, result)
 	if err != nil {
 		return

@@ -143,9 +143,9 @@ func TestCacheHints(t *testing.T) {
 		{"fraction", `,"ttlMs":0.5,"cacheScope":"public"`, 0, "n2"},
 		{
 			"huge, just before the cap", `,"ttlMs":9223372036854775807`,
-			client.MaxCacheTTL - time.Millisecond, "n1",
+			(24 * time.Hour) - time.Millisecond, "n1",
 		},
-		{"huge, at the cap", `,"ttlMs":9223372036854775807`, client.MaxCacheTTL, "n2"},
+		{"huge, at the cap", `,"ttlMs":9223372036854775807`, (24 * time.Hour), "n2"},
 		{"overflowing nanoseconds", `,"ttlMs":9223372036855`, time.Hour, "n1"},
 		{"beyond int64", `,"ttlMs":1e30`, 0, "n2"},
 	}

@@ -96,7 +96,7 @@
 //
 // A server that is too busy for a request may say when to come back
 // ([protocol.CodeBusy]). The request is then sent again, at most
-// [MaxBusyRetries] times and never beyond the deadline of the call
+// 3 times and never beyond the deadline of the call
 // ([Options.NoBusyRetry]): such a request has not run.
 //
 // # Mirrored arguments

@@ -121,14 +121,14 @@ func (c *Client) retryDelay(idle int) time.Duration {
 }
 
 const (
-	// MaxBusyRetries is how often one request is sent again to a server
+	// maxBusyRetries is how often one request is sent again to a server
 	// that is busy. A server that is still busy then is overloaded, and
 	// more retries would add to that.
-	MaxBusyRetries = 3
-	// MaxRetryAfter is the longest wait that a busy server may ask for.
+	maxBusyRetries = 3
+	// maxRetryAfter is the longest wait that a busy server may ask for.
 	// Servers ask for seconds. If one asks for more, the call fails at
 	// once, so that the caller is not blocked for so long.
-	MaxRetryAfter = 30 * time.Second
+	maxRetryAfter = 30 * time.Second
 )
 
 // sendWithBusyRetry sends one leg, and sends it again while the server says
@@ -146,7 +146,7 @@ func (c *Client) sendWithBusyRetry(
 			return err
 		})
 		after, busy := retryAfter(err)
-		if !busy || c.opts.NoBusyRetry || retries == MaxBusyRetries || !k.hasTimeFor(ctx, after) {
+		if !busy || c.opts.NoBusyRetry || retries == maxBusyRetries || !k.hasTimeFor(ctx, after) {
 			return result, err
 		}
 		// The random part spreads the retries of callers that were refused at
@@ -175,7 +175,7 @@ func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 
 // retryAfter returns how long a busy server wants the client to wait. It
 // reports false when err is no such answer, does not say when, or asks for more
-// than [MaxRetryAfter].
+// than 30 s.
 func retryAfter(err error) (after time.Duration, ok bool) {
 	if _, ours := errors.AsType[*AnswerError](err); ours {
 		return 0, false // the error is a handler's, not the server's
@@ -189,7 +189,7 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 		RetryAfterMs int64 `json:"retryAfterMs"`
 	}
 	if jsonx.Decode(said.Data, &data) != nil || data.RetryAfterMs <= 0 ||
-		data.RetryAfterMs > MaxRetryAfter.Milliseconds() {
+		data.RetryAfterMs > maxRetryAfter.Milliseconds() {
 		return 0, false
 	}
 	return time.Duration(data.RetryAfterMs) * time.Millisecond, true

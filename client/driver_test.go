@@ -220,7 +220,7 @@ func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 			var prompts atomic.Int32
 			opts := countingForm(&prompts)
 			opts.MaxRounds = limit
-			want := map[int]int{0: client.DefaultMaxRounds, 1: 1, -1: 0}[limit]
+			want := map[int]int{0: 10, 1: 1, -1: 0}[limit]
 			peer := script(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))
 			_, err := callOnce(t, peer, opts)
 			exceeded, ok := errors.AsType[*client.RoundsExceededError](err)

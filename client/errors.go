@@ -195,7 +195,7 @@ func (e *NegotiationError) Error() string {
 func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
 
 // A PagesError says that a list does not end: the server sent a cursor twice,
-// or more than [MaxPages] pages.
+// or more than 1000 pages.
 type PagesError struct {
 	Method string
 	// Cursor is the one that the server sent twice, else empty.
@@ -212,7 +212,7 @@ func (e *PagesError) Error() string {
 		)
 	}
 	return fmt.Sprintf(
-		"client: %s: more than %d pages; the list before them can be used", e.Method, MaxPages,
+		"client: %s: more than %d pages; the list before them can be used", e.Method, maxPages,
 	)
 }
 

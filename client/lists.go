@@ -80,10 +80,10 @@ func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor 
 	return r, err
 }
 
-// MaxPages is how many pages of one list the iterators read. Honest servers
+// maxPages is how many pages of one list the iterators read. Honest servers
 // have a few; without a limit a list that never ends would block the caller for
 // ever.
-const MaxPages = 1000
+const maxPages = 1000
 
 // Tools returns the server's tools of all pages, as [Client.ListTools] returns
 // them. Pages are read as the loop needs them. An error comes with a zero tool
@@ -166,7 +166,7 @@ func walkPages[T any](
 			case seen[next]:
 				yield(none, &PagesError{Method: method, Cursor: next})
 				return
-			case len(seen) == MaxPages-1:
+			case len(seen) == maxPages-1:
 				yield(none, &PagesError{Method: method})
 				return
 			}

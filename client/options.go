@@ -13,25 +13,25 @@ import (
 
 // Defaults of [Options].
 const (
-	// DefaultMaxRounds is how many rounds of questions one call goes
+	// defaultMaxRounds is how many rounds of questions one call goes
 	// through. Honest wizards have fewer steps; the limit protects people
 	// from a server that never stops asking.
-	DefaultMaxRounds = 10
-	// DefaultMinPause and DefaultMaxPause bound the wait before a request
+	defaultMaxRounds = 10
+	// defaultMinPause and defaultMaxPause bound the wait before a request
 	// is repeated for a server that sent state and no questions: long
 	// enough not to overload a server that sheds load, short enough not to
 	// be noticed.
-	DefaultMinPause = 50 * time.Millisecond
-	DefaultMaxPause = 250 * time.Millisecond
-	// DefaultTimeout is how long a server may take over one call, all its
+	defaultMinPause = 50 * time.Millisecond
+	defaultMaxPause = 250 * time.Millisecond
+	// defaultTimeout is how long a server may take over one call, all its
 	// rounds together, not counting the time that handlers take. It is
 	// generous: it only keeps a silent server from blocking a caller for
 	// ever.
-	DefaultTimeout = 5 * time.Minute
-	// DefaultMaxPushes is how many questions of a legacy server are open at
+	defaultTimeout = 5 * time.Minute
+	// defaultMaxPushes is how many questions of a legacy server are open at
 	// the same time: as many as a server of revision 2026-07-28 may ask in
 	// one round, so that calls in parallel are served in both eras.
-	DefaultMaxPushes = MaxQuestions
+	defaultMaxPushes = maxQuestions
 )
 
 // maxPushesCap is the highest Options.MaxPushes. The rest of
@@ -77,24 +77,24 @@ type Options struct {
 	AllowURL func(*url.URL) error
 
 	// MaxRounds is how many times one call may be sent again. 0:
-	// [DefaultMaxRounds], negative: never.
+	// 10, negative: never.
 	MaxRounds int
 	// MinPause and MaxPause bound the wait before a request is repeated
 	// when the server asked nothing. The wait grows between them, with
-	// jitter. 0: [DefaultMinPause] and [DefaultMaxPause]; if one is
+	// jitter. 0: 50 ms and 250 ms; if one is
 	// negative there is no wait.
 	MinPause, MaxPause time.Duration
 	// Timeout is how long the server may take over one call in total,
 	// pauses included. Time spent in handlers, or in a login that the
 	// transport waits for, does not count, since people take as long as
-	// they need. 0: [DefaultTimeout], negative: no limit.
+	// they need. 0: 5 minutes, negative: no limit.
 	Timeout time.Duration
 
 	// NoBusyRetry makes calls fail at once when the server is busy
 	// ([protocol.CodeBusy]). Otherwise a request is sent again when the
-	// server says (retryAfterMs), at most [MaxBusyRetries] times, and only
+	// server says (retryAfterMs), at most 3 times, and only
 	// if the wait fits into the caller's deadline, Timeout and
-	// [MaxRetryAfter].
+	// 30 s.
 	NoBusyRetry bool
 
 	// Progress receives the progress of requests, as long as it increases.
@@ -154,7 +154,7 @@ type Options struct {
 	LegacyChosen func(ctx context.Context, version protocol.Version, reason error)
 	// MaxPushes is how many requests of a legacy server are put to handlers
 	// at the same time. More are refused with [protocol.CodeBusy]. 0:
-	// [DefaultMaxPushes], negative: no limit of its own. Half of
+	// 100, negative: no limit of its own. Half of
 	// [protocol.MaxBackCalls] is the maximum in any case.
 	MaxPushes int
 	// PushFailed is called for a question of a legacy server that must not be
@@ -191,17 +191,17 @@ func (o *Options) withDefaults() (Options, error) {
 		out.AllowURL = urlrule.CheckSecure
 	}
 	if out.MaxRounds == 0 {
-		out.MaxRounds = DefaultMaxRounds
+		out.MaxRounds = defaultMaxRounds
 	}
 	out.setPauses()
 	if out.MaxPushes == 0 {
-		out.MaxPushes = DefaultMaxPushes
+		out.MaxPushes = defaultMaxPushes
 	}
 	if out.MaxPushes < 0 || out.MaxPushes > maxPushesCap {
 		out.MaxPushes = maxPushesCap
 	}
 	if out.Timeout == 0 {
-		out.Timeout = DefaultTimeout
+		out.Timeout = defaultTimeout
 	}
 	return out, nil
 }
@@ -248,10 +248,10 @@ func (o *Options) setPauses() {
 		return
 	}
 	if o.MinPause == 0 {
-		o.MinPause = DefaultMinPause
+		o.MinPause = defaultMinPause
 	}
 	if o.MaxPause == 0 {
-		o.MaxPause = DefaultMaxPause
+		o.MaxPause = defaultMaxPause
 	}
 	o.MaxPause = max(o.MaxPause, o.MinPause)
 }

@@ -42,8 +42,8 @@ func TestNegativePauseIsNoWait(t *testing.T) {
 
 func TestNegativeCacheLimitsAreOff(t *testing.T) {
 	// More results, and more bytes, than the default cache keeps.
-	const results = client.DefaultCacheEntries + 1
-	text := strings.Repeat("x", client.DefaultCacheBytes/results+1)
+	const results = 1000 + 1
+	text := strings.Repeat("x", (16<<20)/results+1)
 	for _, tc := range []struct {
 		name string
 		opts client.CacheOptions
@@ -80,7 +80,7 @@ func TestNegativeMaxPushesIsTheCap(t *testing.T) {
 		max  int
 		want int
 	}{
-		{"default", 0, client.DefaultMaxPushes},
+		{"default", 0, 100},
 		{"negative", -1, limit},
 		{"above the cap", 1000, limit},
 	} {
@@ -137,7 +137,7 @@ func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 			bubble(t, client.StreamOptions{MaxLineBytes: tc.limit},
 				func(t *testing.T, s *lineServer) {
 					a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-					long := strings.Repeat("x", client.DefaultMaxLineBytes)
+					long := strings.Repeat("x", (4 << 20))
 					s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + `"}}`)
 					if tc.want == nil {
 						a.wantResult()
@@ -157,7 +157,7 @@ func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
 		legacy bool
 		took   time.Duration
 	}{
-		{"default", 0, true, client.DefaultProbeTimeout},
+		{"default", 0, true, (5 * time.Second)},
 		{"negative", -1, false, time.Hour},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// DefaultExitGrace is how long a process may take to exit after its
+	// defaultExitGrace is how long a process may take to exit after its
 	// input has been closed, and again after SIGTERM. Servers exit
 	// promptly, or after they have finished writing. Some do not notice the
 	// end of their input, and the client should not wait long for those.
-	DefaultExitGrace = 2 * time.Second
+	defaultExitGrace = 2 * time.Second
 	// maxStderrTail is how much of the end of standard error an [ExitError]
 	// keeps: enough for the reason of a failure, little enough to log.
 	maxStderrTail = 4 << 10
@@ -35,7 +35,7 @@ type CommandOptions struct {
 	Stream StreamOptions
 	// Grace is how long [Process.Close] waits for the process to exit,
 	// after closing its input and again after SIGTERM. 0:
-	// [DefaultExitGrace], negative: not at all.
+	// 2 s, negative: not at all.
 	Grace time.Duration
 }
 
@@ -73,7 +73,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		o = *opts
 	}
 	if o.Grace == 0 {
-		o.Grace = DefaultExitGrace
+		o.Grace = defaultExitGrace
 	}
 	if cmd.Stdout != nil {
 		return nil, errors.New("client: command: Stdout is already set")

@@ -158,15 +158,15 @@ type questionHandlers struct {
 	caps *protocol.ClientCapabilities // what the handlers can answer
 }
 
-// MaxQuestions is how many questions a server may ask in one round: as many as
+// maxQuestions is how many questions a server may ask in one round: as many as
 // a form may have fields. Each of them is put to a person.
-const MaxQuestions = 100
+const maxQuestions = 100
 
-// checkQuestionCount refuses rounds of more than [MaxQuestions].
+// checkQuestionCount refuses rounds of more than 100.
 func checkQuestionCount(method string, questions protocol.InputRequests) error {
-	if len(questions) > MaxQuestions {
+	if len(questions) > maxQuestions {
 		err := fmt.Errorf(
-			"inputRequests: %d questions, at most %d are answered", len(questions), MaxQuestions,
+			"inputRequests: %d questions, at most %d are answered", len(questions), maxQuestions,
 		)
 		return &ResponseError{method, err}
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// DefaultMaxLineBytes is the longest message that a server may send on
+	// defaultMaxLineBytes is the longest message that a server may send on
 	// a line stream, the same as over HTTP.
-	DefaultMaxLineBytes = 4 << 20
+	defaultMaxLineBytes = 4 << 20
 	// maxQueuedNotifications is how many notifications may wait for one
 	// receiver, and [StreamOptions.MaxLineBytes] how many bytes of them.
 	// Honest servers send a few a second.
@@ -30,7 +30,7 @@ const (
 // StreamOptions configure a [Stream]. The zero value works.
 type StreamOptions struct {
 	// MaxLineBytes limits one message of the server. 0:
-	// [DefaultMaxLineBytes], negative: no limit.
+	// 4 MiB, negative: no limit.
 	MaxLineBytes int
 	// Notification receives every notification that belongs to no running
 	// request. Log messages do not say which request they belong to: while
@@ -42,7 +42,7 @@ type StreamOptions struct {
 	// server/discover before it is taken for a legacy one. The time
 	// includes its start: a modern server that is downloaded first (npx,
 	// uvx) needs more, or it is spoken to in a legacy revision (see
-	// [Options.LegacyChosen]). 0: [DefaultProbeTimeout], negative: no
+	// [Options.LegacyChosen]). 0: 5 s, negative: no
 	// limit, so that a legacy server must answer.
 	ProbeTimeout time.Duration
 	// Violation is called for messages that the server must not send, and
@@ -102,9 +102,9 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.MaxLineBytes = limit.Or(s.opts.MaxLineBytes, DefaultMaxLineBytes)
+	s.opts.MaxLineBytes = limit.Or(s.opts.MaxLineBytes, defaultMaxLineBytes)
 	if s.opts.ProbeTimeout == 0 {
-		s.opts.ProbeTimeout = DefaultProbeTimeout
+		s.opts.ProbeTimeout = defaultProbeTimeout
 	}
 	s.unrelated = newNotificationQueue(s.opts.MaxLineBytes)
 	go s.writeLines(lineio.NewWriter(w))

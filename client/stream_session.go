@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// DefaultProbeTimeout is how long the server at the end of a line stream may
+// defaultProbeTimeout is how long the server at the end of a line stream may
 // take to start and to answer server/discover. Legacy servers may not answer at
 // all, and then every connection takes that long, unless [Options.Assume] or
 // [Options.Era] makes the question unnecessary.
-const DefaultProbeTimeout = 5 * time.Second
+const defaultProbeTimeout = 5 * time.Second
 
 var (
 	_ protocol.LegacyPeer = (*Stream)(nil)

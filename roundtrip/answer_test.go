@@ -132,7 +132,8 @@ func TestAnswersAccumulate(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		a, b := roundtrip.Answer[Confirmation](ctx, "a"), roundtrip.Answer[Confirmation](ctx, "b")
 		n, _ := roundtrip.State[int](ctx)
-		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.RoundOf(ctx).Number,
+		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d",
+			roundtrip.RoundOf(ctx).Number,
 			a.Outcome, a.Round, b.Outcome, b.Round, n))
 		switch roundtrip.RoundOf(ctx).Number {
 		case 1:

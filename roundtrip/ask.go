@@ -27,7 +27,7 @@ import (
 //
 // An answer that does not fit the form is asked for once more, with the reason in
 // front of the message: "Amount must be at least 0.01. How much?". After
-// [MaxInvalidAnswers] of them in a row the flow ends with an error that names the
+// 3 of them in a row the flow ends with an error that names the
 // rule. So it is in guard style.
 //
 // A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client

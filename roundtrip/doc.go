@@ -207,8 +207,8 @@
 //
 //	client.Options.Timeout                5 min
 //		the server's part of a call: the time of people is left out; the call fails
-//	client.MaxRetryAfter                  30 s
-//		the longest wait that a busy server may ask for; the call fails at once instead
+//	the wait that a busy server asks for  30 s
+//		the longest; the call fails at once instead
 //	an answer to a server of an older revision over HTTP    30 s
 //		until the server has taken it; then the client gives up, and the question times out
 //	the request timeout of other clients  60 s

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // A Funnel is the path that every multi round-trip request takes from its
@@ -24,7 +25,8 @@ type Funnel struct {
 	stateless statelessRetries
 	waits     waitQuotas
 	anonymous atomic.Bool // the first state that is bound to no caller was reported
-	bugs      targetSet   // whose handlers are known to ask something else in each round
+	leases    leaseRenewer
+	bugs      targetSet // whose handlers are known to ask something else in each round
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are
@@ -48,12 +50,12 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
 	opts.AppVersion = opts.ownVersion()
-	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
-	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), hardMaxStateBytes)
-	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)
+	opts.MaxRounds = orDefault(opts.MaxRounds, defaultMaxRounds)
+	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, defaultMaxStateBytes), hardMaxStateBytes)
+	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, defaultMaxStoredBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
-	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
-	opts.HumanTimeout = orDefault(opts.HumanTimeout, DefaultHumanTimeout)
+	opts.FlowTTL = orDefault(opts.FlowTTL, defaultFlowTTL)
+	opts.HumanTimeout = orDefault(opts.HumanTimeout, defaultHumanTimeout)
 	if opts.Heartbeat == 0 {
 		opts.Heartbeat = heartbeat.DefaultInterval
 	}
@@ -108,11 +110,11 @@ type exchange struct {
 	arrived Call // what call points to
 	first   run  // the first run: one piece of memory a request
 
-	runs      int32      // how many runs were opened
-	digested  bool       // arguments is known
-	started   bool       // the handler was started
-	arguments [32]byte   // digest, once it is needed
-	held      *heldClaim // the claim with the guard, nil if there is none
+	runs      int32       // how many runs were opened
+	digested  bool        // arguments is known
+	started   bool        // the handler was started
+	arguments [32]byte    // digest, once it is needed
+	held      store.Claim // with the guard, nil if there is none
 
 	retriable  bool // the claim is given up although the handler started
 	unrecorded bool // what goes out is no outcome

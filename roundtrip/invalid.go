@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// MaxInvalidAnswers is after how many answers to one question that did not fit
+// maxInvalidAnswers is after how many answers to one question that did not fit
 // it, one after the other, a flow is ended instead of asking again. A person who
 // read the reason twice does not find the answer the third time, or their client
 // cannot give it.
-const MaxInvalidAnswers = claims.MaxInvalidAnswers
+const maxInvalidAnswers = claims.MaxInvalidAnswers
 
 // The faults that no form explains.
 func undecodableFault() *form.Fault {
@@ -146,10 +146,10 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 }
 
 // tooOftenInvalid returns the text that ends a flow one of whose questions got
-// MaxInvalidAnswers invalid answers in a row, empty if none did.
+// 3 invalid answers in a row, empty if none did.
 func (r *run) tooOftenInvalid(questions []Question) string {
 	for i := range questions {
-		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= MaxInvalidAnswers {
+		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= maxInvalidAnswers {
 			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last "+
 				"because of the rule %q: %s "+
 				"Start the call again when a valid answer can be given.", n, questions[i].key,

@@ -133,11 +133,11 @@ func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
 		got, events := s.play(t, m, handler)
 		contains(t, got, "error: not asking again", `3 answers to "pay"`, `the rule "minimum"`,
 			"Amount must be at least 0.01")
-		if n := len(s.messages); n != roundtrip.MaxInvalidAnswers {
-			t.Errorf("asked %d times, want %d", n, roundtrip.MaxInvalidAnswers)
+		if n := len(s.messages); n != 3 {
+			t.Errorf("asked %d times, want %d", n, 3)
 		}
-		if n := len(all[event.AnswerInvalid](events)); n != roundtrip.MaxInvalidAnswers {
-			t.Errorf("%d events, want %d", n, roundtrip.MaxInvalidAnswers)
+		if n := len(all[event.AnswerInvalid](events)); n != 3 {
+			t.Errorf("%d events, want %d", n, 3)
 		}
 	})
 }
@@ -227,7 +227,7 @@ func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
 		}
 		asked, ok := result.(*protocol.InputRequiredResult)
 		if !ok {
-			if n != roundtrip.MaxInvalidAnswers {
+			if n != 3 {
 				t.Errorf("ended after %d rounds: %s", n, show(result))
 			}
 			break

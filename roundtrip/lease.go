@@ -8,69 +8,95 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// renewEvery is the time between two renewals of a claim. Two of them may fail before its
-// lease runs out.
-const renewEvery = store.Lease / 3
+const (
+	// renewEvery is the time between two renewals of a claim, and renewTick is how much later one
+	// may be. One of them may fail before the lease runs out.
+	renewEvery = store.Lease / 3
+	renewTick  = renewEvery / 4
+)
 
-// A heldClaim is the claim of an exchange with the guard, from claimState to endClaim. A timer
-// renews its lease while the handler runs. A call that takes less than renewEvery never does.
-type heldClaim struct {
-	claim store.Claim
+// A leaseRenewer renews the claims of a funnel while their handlers run. All of them share a timer,
+// so that a call that takes less than renewEvery, as nearly all do, pays for no timer of its own.
+type leaseRenewer struct {
+	mu      sync.Mutex
+	leases  map[*exchange]lease
+	timer   *time.Timer // nil before the first claim
+	ticking bool        // the timer is set
+}
 
-	mu     sync.Mutex
-	timer  *time.Timer
+// A lease is that of a claim that an exchange holds.
+type lease struct {
+	ctx    context.Context // of the call
+	claim  store.Claim
+	due    time.Time          // when it is renewed next
 	cancel context.CancelFunc // of the renewal under way, nil if there is none
-	ended  bool
 }
 
 // holdClaim keeps the claim renewed until dropClaim.
 func (e *exchange) holdClaim(ctx context.Context, claim store.Claim) {
-	h := &heldClaim{claim: claim}
-	e.held = h
-	h.mu.Lock() // the timer may fire before it is stored
-	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(renewEvery, func() { e.renewClaim(ctx, h) })
+	e.held = claim
+	l := &e.funnel.leases
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer == nil {
+		l.leases = map[*exchange]lease{}
+		l.timer = time.AfterFunc(renewTick, l.renewDue)
+	} else if !l.ticking {
+		l.timer.Reset(renewTick)
+	}
+	l.ticking = true
+	l.leases[e] = lease{ctx: ctx, claim: claim, due: time.Now().Add(renewEvery)}
 }
 
-// renewClaim renews the lease once and sets the timer again. A renewal that fails changes
-// nothing for the handler: its outcome counts, lease or not.
-func (e *exchange) renewClaim(ctx context.Context, h *heldClaim) {
-	h.mu.Lock()
-	if h.ended {
-		h.mu.Unlock()
-		return
+// renewDue begins the renewals that are due. The timer calls it until nothing is held.
+func (l *leaseRenewer) renewDue() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for e, held := range l.leases {
+		if held.cancel != nil || held.due.After(now) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(held.ctx), renewEvery)
+		held.due, held.cancel = now.Add(renewEvery), cancel
+		l.leases[e] = held
+		go l.renewClaim(ctx, e, held)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewEvery)
-	defer cancel()
-	h.cancel = cancel
-	h.mu.Unlock()
-	err := h.claim.Renew(ctx)
-	h.mu.Lock()
-	h.cancel = nil
-	ended := h.ended // and with it what the renewal was for
-	if !ended {
-		h.timer.Reset(renewEvery)
+	if l.ticking = len(l.leases) > 0; l.ticking {
+		l.timer.Reset(renewTick)
 	}
-	h.mu.Unlock()
-	if !ended {
+}
+
+// renewClaim renews the lease once. A renewal that fails changes nothing for the handler: its
+// outcome counts, lease or not.
+func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, begun lease) {
+	defer begun.cancel()
+	err := begun.claim.Renew(ctx)
+	l.mu.Lock()
+	held, ok := l.leases[e] // no more: the renewal has lost its reason
+	if held.cancel = nil; ok {
+		l.leases[e] = held
+	}
+	l.mu.Unlock()
+	if ok {
 		e.observeStore(context.WithoutCancel(ctx), err, resourceGuard, "renew")
 	}
 }
 
-// dropClaim ends the renewals and returns the claim, nil if there is none. It does not wait for a
-// renewal under way, whose guard may hang.
+// dropClaim ends the renewals and returns the claim, nil if there is none. It does not wait for
+// a renewal under way, whose guard may hang.
 func (e *exchange) dropClaim() store.Claim {
-	h := e.held
-	if h == nil {
+	claim := e.held
+	if claim == nil {
 		return nil
 	}
 	e.held = nil
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ended = true
-	h.timer.Stop()
-	if h.cancel != nil {
-		h.cancel()
+	l := &e.funnel.leases
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if cancel := l.leases[e].cancel; cancel != nil {
+		cancel()
 	}
-	return h.claim
+	delete(l.leases, e)
+	return claim
 }

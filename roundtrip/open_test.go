@@ -311,7 +311,7 @@ func TestForeignSealer(t *testing.T) {
 		{"fails", "x", down, "the KMS is down"},
 		{"returns nothing", "", nil, "returned nothing"},
 		{"returns binary", "\xff", nil, "not UTF-8"},
-		{"returns too much", strings.Repeat("x", roundtrip.DefaultMaxStateBytes+1), nil,
+		{"returns too much", strings.Repeat("x", (16<<10)+1), nil,
 			"over the limit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -14,15 +14,15 @@ import (
 
 // The defaults of [Options].
 const (
-	// DefaultMaxRounds is how often a flow may ask. People do not answer
+	// defaultMaxRounds is how often a flow may ask. People do not answer
 	// more often, and a handler that asks more often does not converge.
-	DefaultMaxRounds = 8
-	// DefaultMaxStateBytes keeps retries below what proxies allow.
-	DefaultMaxStateBytes = 16 << 10
+	defaultMaxRounds = 8
+	// defaultMaxStateBytes keeps retries below what proxies allow.
+	defaultMaxStateBytes = 16 << 10
 	// DefaultRoundTTL is how long a person may take to answer one round.
 	DefaultRoundTTL = time.Hour
-	// DefaultFlowTTL is how long a flow may take in all.
-	DefaultFlowTTL = 24 * time.Hour
+	// defaultFlowTTL is how long a flow may take in all.
+	defaultFlowTTL = 24 * time.Hour
 	// clockSkew is how far the clocks of two replicas may differ.
 	clockSkew = 2 * time.Minute
 )
@@ -55,23 +55,23 @@ type Options struct {
 	Guard store.Guard
 	// Observer receives the events of the funnel. Nil: none are made.
 	Observer event.Observer
-	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
+	// MaxRounds is how often a flow may ask, 0: 8.
 	MaxRounds int
 	// MaxStateBytes bounds requestState, in both directions, before it is
-	// decoded. 0: DefaultMaxStateBytes; never more than 64 KiB. In
+	// decoded. 0: 16 KiB; never more than 64 KiB. In
 	// legacy revisions, whose clients carry none, a state counts as long as a
 	// [keys.Keyring] would make it.
 	MaxStateBytes int
 	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
 	RoundTTL time.Duration
-	// FlowTTL is how long a flow may take, 0: DefaultFlowTTL.
+	// FlowTTL is how long a flow may take, 0: 24 hours.
 	FlowTTL time.Duration
 	// RestartExpired guards against flows that cannot go on: one whose state is
 	// authentic but too old starts over, instead of the request being refused.
 	RestartExpired bool
 	// HumanTimeout is how long one question that is pushed to a client of a
 	// legacy revision may wait for its answer, or for the next sign of progress
-	// on it. 0: DefaultHumanTimeout. The package comment lists the other clocks
+	// on it. 0: 10 minutes. The package comment lists the other clocks
 	// that may run out on a person.
 	HumanTimeout time.Duration
 	// MinHumanTime is the least time in which a person can have read a question: a
@@ -90,20 +90,20 @@ type Options struct {
 	// unfinished. A call keeps its place until it ends, also while it runs on
 	// after an answer. Limits on what runs leave out a call while it waits; a call
 	// that would wait beyond this limit is refused with [protocol.CodeBusy] before
-	// anything is asked. 0: DefaultMaxWaiting, negative: no limit.
+	// anything is asked. 0: 4096, negative: no limit.
 	MaxWaiting int
 	// MaxWaitingPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: DefaultMaxWaitingPerPrincipal, negative: no limit.
+	// principal's, 0: 256, negative: no limit.
 	// Anonymous callers have no limit each, since they cannot be told apart:
 	// together they may use all of MaxWaiting, or all but a quarter once somebody
 	// has authenticated.
 	MaxWaitingPerPrincipal int
 	// MaxWaitingPerSession is how many of them may be of one session, 0:
-	// DefaultMaxWaitingPerSession, negative: no limit.
+	// 64, negative: no limit.
 	MaxWaitingPerSession int
 	// MaxWaitingBytes is how many bytes the arguments of all waiting calls may
 	// have together; one authenticated principal may use a quarter. 0:
-	// DefaultMaxWaitingBytes, negative: no limit.
+	// 256 MiB, negative: no limit.
 	MaxWaitingBytes int64
 	// Legacy says how clients of legacy revisions are asked. Zero: LegacyPush.
 	Legacy LegacyMode
@@ -111,7 +111,7 @@ type Options struct {
 	// with an error. Replicas must share it.
 	StateStore store.StateStore
 	// MaxStoredBytes bounds one state in the StateStore. 0:
-	// DefaultMaxStoredBytes.
+	// 1 MiB.
 	MaxStoredBytes int
 	// HideErrors guards what is behind the server: the texts of errors that handlers
 	// return, other than [*protocol.Error], are kept from clients. They get a reference,
@@ -236,7 +236,7 @@ func orDefault[T int | time.Duration](value, byDefault T) T {
 	return value
 }
 
-// DefaultMaxStoredBytes bounds one state that a [store.StateStore] is given. It is
+// defaultMaxStoredBytes bounds one state that a [store.StateStore] is given. It is
 // large enough for some hundred answers and small enough to be read once a
 // round.
-const DefaultMaxStoredBytes = 1 << 20
+const defaultMaxStoredBytes = 1 << 20

@@ -16,9 +16,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// DefaultHumanTimeout is how long one question that is pushed to a client of a
+// defaultHumanTimeout is how long one question that is pushed to a client of a
 // legacy revision may wait for its answer.
-const DefaultHumanTimeout = 10 * time.Minute
+const defaultHumanTimeout = 10 * time.Minute
 
 // statePause separates rounds of a session in which nothing is asked. In a modern revision the
 // network does.

@@ -13,7 +13,8 @@ import (
 
 // insatiable asks something new in every round.
 func insatiable(ctx context.Context) (protocol.Result, error) {
-	return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", roundtrip.RoundOf(ctx).Number), "And?"))
+	key := fmt.Sprint("q", roundtrip.RoundOf(ctx).Number)
+	return ask(roundtrip.Elicit[Confirmation](key, "And?"))
 }
 
 func TestRoundCap(t *testing.T) {

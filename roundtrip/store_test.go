@@ -157,7 +157,7 @@ func TestStoredStateIsBound(t *testing.T) {
 		{"flooded", func(s *shelf, _ *client) {
 			s.get = func(string, []byte) ([]byte,
 				error) {
-				return make([]byte, roundtrip.DefaultMaxStoredBytes+17), nil
+				return make([]byte, (1<<20)+17), nil
 			}
 		}, event.ReasonTooLong},
 	} {

@@ -191,7 +191,7 @@ func vectors(t testing.TB) []vector {
 		v.token = seal(t, ring(t, "k1"), append(appended(t, honest()), 0))
 	})
 	add("oversized, and no token at all", "too_long", "1h30m", nil, token(func(string) string {
-		return strings.Repeat("=", roundtrip.DefaultMaxStateBytes+1)
+		return strings.Repeat("=", (16<<10)+1)
 	}))
 
 	add("first moment after the round", "expired", "2h", nil, nil)

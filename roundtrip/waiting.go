@@ -17,18 +17,18 @@ import (
 
 // The defaults of the limits on calls that wait for a person.
 const (
-	// DefaultMaxWaiting is how many calls may wait in all: with 21 KB each at most,
+	// defaultMaxWaiting is how many calls may wait in all: with 21 KB each at most,
 	// 86 MB beside their arguments.
-	DefaultMaxWaiting = 4096
-	// DefaultMaxWaitingPerPrincipal is how many of them may be one principal's.
+	defaultMaxWaiting = 4096
+	// defaultMaxWaitingPerPrincipal is how many of them may be one principal's.
 	// A person answers one at a time; a gateway is one principal for many people.
-	DefaultMaxWaitingPerPrincipal = 256
-	// DefaultMaxWaitingPerSession is how many may be of one session, behind which
+	defaultMaxWaitingPerPrincipal = 256
+	// defaultMaxWaitingPerSession is how many may be of one session, behind which
 	// there is one person, as a rule.
-	DefaultMaxWaitingPerSession = 64
-	// DefaultMaxWaitingBytes is how many bytes of their requests may be kept together:
+	defaultMaxWaitingPerSession = 64
+	// defaultMaxWaitingBytes is how many bytes of their requests may be kept together:
 	// 64 of the largest messages that a server reads by default.
-	DefaultMaxWaitingBytes = 256 << 20
+	defaultMaxWaitingBytes = 256 << 20
 )
 
 // waitRetryAfter is when a client may try again that was refused for want of
@@ -65,18 +65,18 @@ func newWaitQuotas(o *Options) waitQuotas {
 		}
 		return n
 	}
-	bytes := limit(o.MaxWaitingBytes, DefaultMaxWaitingBytes)
+	bytes := limit(o.MaxWaitingBytes, defaultMaxWaitingBytes)
 	return waitQuotas{
 		calls: quota.New(quota.Options[protocol.Principal]{
-			Total: limit(int64(o.MaxWaiting), DefaultMaxWaiting),
-			Share: limit(int64(o.MaxWaitingPerPrincipal), DefaultMaxWaitingPerPrincipal),
+			Total: limit(int64(o.MaxWaiting), defaultMaxWaiting),
+			Share: limit(int64(o.MaxWaitingPerPrincipal), defaultMaxWaitingPerPrincipal),
 			Local: protocol.LocalPrincipal(),
 		}),
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes,
 			Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[SessionKey]{
-			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
+			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), defaultMaxWaitingPerSession),
 		}),
 	}
 }

@@ -231,7 +231,7 @@ func TestBoundsOfWaitingCallsCanBeTurnedOff(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{MaxWaiting: -1, MaxWaitingPerPrincipal: -1,
 		MaxWaitingPerSession: -1, MaxWaitingBytes: -1})
 	defer w.empty()
-	for range roundtrip.DefaultMaxWaitingPerPrincipal + 1 {
+	for range 256 + 1 {
 		call := w.call(ann, 1)
 		w.leave(call, askers[0].ask(w.funnel, call))
 	}
@@ -244,7 +244,7 @@ func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 	waits, refused := 0, 0
 	for i := range 10_000 {
 		call := w.call(ann, i%100)
-		if waits < roundtrip.DefaultMaxWaitingPerPrincipal {
+		if waits < 256 {
 			w.leave(call, askers[2].ask(w.funnel, call))
 			waits++
 			continue
@@ -253,9 +253,9 @@ func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 		wantBusy(t, err, "principal")
 		refused++
 	}
-	if waits != roundtrip.DefaultMaxWaitingPerPrincipal || waits+refused != 10_000 {
+	if waits != 256 || waits+refused != 10_000 {
 		t.Errorf("%d calls wait and %d were refused, want %d of 10000", waits, refused,
-			roundtrip.DefaultMaxWaitingPerPrincipal)
+			256)
 	}
 	other := w.call(bob, "b")
 	w.leave(other, askers[0].ask(w.funnel, other))

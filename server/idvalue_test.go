@@ -26,7 +26,8 @@ func TestIDsOnLinesHaveValues(t *testing.T) {
 	c.expect("elicitation/create")
 	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.00E+2}}`)
 	c.expect("notifications/cancelled") // the question of 100 is withdrawn
-	for range 1000 {                    // the id is free again when the call has ended, which comes after that
+	// The id is free again when the call has ended, which comes after that.
+	for range 1000 {
 		call("100.0")
 		if strings.Contains(c.expect(), "elicitation/create") {
 			return

@@ -12,13 +12,13 @@ import (
 
 // The defaults of [Options].
 const (
-	// DefaultPageSize is how many definitions a page of a list holds. Models
+	// defaultPageSize is how many definitions a page of a list holds. Models
 	// cannot use many more; clients without pagination get all there are.
-	DefaultPageSize = 100
-	// DefaultTTL is how long clients may reuse lists and the answer to
+	defaultPageSize = 100
+	// defaultTTL is how long clients may reuse lists and the answer to
 	// server/discover. They change with a deployment, rarely otherwise, and
 	// five minutes of a stale list after one do no harm.
-	DefaultTTL = 5 * time.Minute
+	defaultTTL = 5 * time.Minute
 )
 
 // Options configure a [Server]. The zero value works.
@@ -44,12 +44,12 @@ type Options struct {
 	// Observer is told what happens, in the path of Roundtrip, too. Nil: nobody.
 	Observer event.Observer
 	// PageSize is how many definitions a page of a list holds, 0:
-	// DefaultPageSize, negative: all.
+	// 100, negative: all.
 	PageSize int
-	// ListTTL is how long clients may reuse lists, 0: DefaultTTL, negative:
+	// ListTTL is how long clients may reuse lists, 0: 5 minutes, negative:
 	// not at all.
 	ListTTL time.Duration
-	// DiscoverTTL is the same for the answer to server/discover, 0: DefaultTTL,
+	// DiscoverTTL is the same for the answer to server/discover, 0: 5 minutes,
 	// negative: not at all.
 	DiscoverTTL time.Duration
 	// Visible decides what a principal may see: it is asked for every tool,
@@ -60,7 +60,7 @@ type Options struct {
 	// everything.
 	Visible func(p protocol.Principal, kind Kind, name string) bool
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
-	// DefaultMaxSubscriptions, negative: no limit. One authenticated principal may have a quarter
+	// 10,000, negative: no limit. One authenticated principal may have a quarter
 	// of them; anonymous clients together may have all where the transport does not authenticate,
 	// and else all but a quarter.
 	MaxSubscriptions int
@@ -106,9 +106,9 @@ func (o *Options) withDefaults() (Options, error) {
 	opts.observed = opts.Observer != nil
 	opts.Observer = event.Observers(opts.Observer)
 	opts.Roundtrip.Observer = opts.Observer
-	opts.PageSize = cmp.Or(opts.PageSize, DefaultPageSize)
+	opts.PageSize = cmp.Or(opts.PageSize, defaultPageSize)
 	opts.Capabilities = declarableCapabilities(opts.Capabilities)
-	opts.MaxSubscriptions = cmp.Or(opts.MaxSubscriptions, DefaultMaxSubscriptions)
+	opts.MaxSubscriptions = cmp.Or(opts.MaxSubscriptions, defaultMaxSubscriptions)
 	opts.ListTTL = ttlOrDefault(opts.ListTTL)
 	opts.DiscoverTTL = ttlOrDefault(opts.DiscoverTTL)
 	for _, m := range opts.Middleware {
@@ -135,4 +135,4 @@ func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabi
 	return own
 }
 
-func ttlOrDefault(d time.Duration) time.Duration { return max(cmp.Or(d, DefaultTTL), 0) }
+func ttlOrDefault(d time.Duration) time.Duration { return max(cmp.Or(d, defaultTTL), 0) }

@@ -39,7 +39,7 @@ func TestSubscriptionsWithoutLimit(t *testing.T) {
 	listens(t, &server.Options{MaxSubscriptions: -1}, func(t *testing.T, h *harness) {
 		ctx, cancel := context.WithCancel(server.WithPrincipal(t.Context(), guest))
 		defer cancel()
-		for i := range server.DefaultMaxSubscriptions + 1 {
+		for i := range 10_000 + 1 {
 			acknowledged := make(chan struct{})
 			go func() {
 				_, _ = h.Handle(ctx, &protocol.Request{ID: protocol.IntID(int64(i)),

@@ -29,9 +29,9 @@ type BackSender interface {
 	Send(ctx context.Context, m protocol.Message) error
 }
 
-// MaxPendingPushes is how many questions one session may wait for at once. A
+// maxPendingPushes is how many questions one session may wait for at once. A
 // round has a few; more than this nobody can answer.
-const MaxPendingPushes = 100
+const maxPendingPushes = 100
 
 // withdrawTimeout limits the attempt to tell the client that a question is
 // withdrawn.
@@ -81,7 +81,7 @@ func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	switch {
 	case t.closed:
 		return nil, ErrSessionClosed
-	case len(t.pending) >= MaxPendingPushes:
+	case len(t.pending) >= maxPendingPushes:
 		return nil, errTooManyPushes
 	case t.pending == nil:
 		t.pending = map[protocol.ID]*pendingPush{}

@@ -21,10 +21,10 @@ var reasonForm = json.RawMessage(`{"type":"object","properties":{"reason":{"type
 func TestPushesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		failed := make(chan error, server.MaxPendingPushes+1)
+		failed := make(chan error, 100+1)
 		server.AddRawTool(h.Server, server.Tool{Name: "push"},
 			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				for i := range server.MaxPendingPushes + 1 {
+				for i := range 100 + 1 {
 					go func() {
 						// the first that fails would end the others
 						_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
@@ -41,13 +41,13 @@ func TestPushesAreBounded(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		// What the handler left behind is withdrawn before the answer goes out.
-		for range server.MaxPendingPushes {
+		for range 100 {
 			if err := <-failed; err == nil {
 				t.Error("a question of an answered request was answered")
 			}
 		}
-		if n := len(c.noted(protocol.NotifyCancelled)); n != server.MaxPendingPushes {
-			t.Errorf("%d withdrawn, want %d", n, server.MaxPendingPushes)
+		if n := len(c.noted(protocol.NotifyCancelled)); n != 100 {
+			t.Errorf("%d withdrawn, want %d", n, 100)
 		}
 	})
 }

@@ -56,9 +56,9 @@ type Session struct {
 	uriBytes     int             // of the resources subscribed to
 }
 
-// DefaultLogLevel is the least severe log message that a session sends before
+// defaultLogLevel is the least severe log message that a session sends before
 // its client has chosen a level with logging/setLevel.
-const DefaultLogLevel = protocol.LevelInfo
+const defaultLogLevel = protocol.LevelInfo
 
 // NewSession returns a session that no client has opened yet; everything in it is
 // done in the name of p. send delivers messages that relate to no request: changes
@@ -80,7 +80,7 @@ func (s *Server) newSession(p protocol.Principal,
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
 		server: s, principal: p, sendUnrelated: send, lifetime: life, endLifetime: end,
-		level: DefaultLogLevel,
+		level: defaultLogLevel,
 	}
 	x.announcements = newSubscriber(protocol.SubscriptionFilter{}, nil)
 	x.announcements.changed = x.startAnnouncing

@@ -149,8 +149,8 @@ func (x *Session) subscribeResource(uri string, access *Access) error {
 		x.announcements.resources[uri] = access
 		return nil
 	}
-	if len(x.announcements.resources) >= MaxSubscribedResources ||
-		x.uriBytes+len(uri) > MaxListenBytes {
+	if len(x.announcements.resources) >= maxSubscribedResources ||
+		x.uriBytes+len(uri) > maxListenBytes {
 		return quota.Refuse("session", subscriptionRetry,
 			"too many resources are subscribed to; unsubscribe from some")
 	}

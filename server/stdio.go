@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// DefaultMaxLineBytes is the longest message on a line stream, the same as
+	// defaultMaxLineBytes is the longest message on a line stream, the same as
 	// the longest body over HTTP.
-	DefaultMaxLineBytes = 4 << 20
-	// DefaultMaxInFlight is how many requests of one line stream run at once.
+	defaultMaxLineBytes = 4 << 20
+	// defaultMaxInFlight is how many requests of one line stream run at once.
 	// One more is refused rather than queued: a queue would hide that the
 	// client asks for more than the server can do.
-	DefaultMaxInFlight = 256
-	// DefaultStreamGrace is how long requests may go on after the input has
+	defaultMaxInFlight = 256
+	// defaultStreamGrace is how long requests may go on after the input has
 	// ended. It lets a script that writes its requests and closes its end see
 	// the responses, and is short enough to end promptly.
-	DefaultStreamGrace = 2 * time.Second
+	defaultStreamGrace = 2 * time.Second
 )
 
 // StreamOptions configure one line stream. The zero value works.
@@ -35,15 +35,15 @@ type StreamOptions struct {
 	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] everything, and
 	// else nothing that has scopes.
 	Access *Access
-	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
+	// MaxLineBytes bounds one message, 0: 4 MiB, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
-	// included, 0: DefaultMaxInFlight, negative: no limit. Calls that wait for a
+	// included, 0: 256, negative: no limit. Calls that wait for a
 	// person do not run; those have a limit of their own, see
 	// [roundtrip.Options].MaxWaitingPerSession.
 	MaxInFlight int
 	// Grace is how long requests may go on after the end of input, 0:
-	// DefaultStreamGrace, negative: not at all.
+	// 2 s, negative: not at all.
 	Grace time.Duration
 }
 
@@ -97,10 +97,10 @@ func (o StreamOptions) withDefaults() StreamOptions {
 	if o.Principal.Anonymous() {
 		o.Principal = protocol.LocalPrincipal()
 	}
-	o.MaxLineBytes = limit.Or(o.MaxLineBytes, DefaultMaxLineBytes)
-	o.MaxInFlight = limit.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxLineBytes = limit.Or(o.MaxLineBytes, defaultMaxLineBytes)
+	o.MaxInFlight = limit.Or(o.MaxInFlight, defaultMaxInFlight)
 	if o.Grace == 0 {
-		o.Grace = DefaultStreamGrace
+		o.Grace = defaultStreamGrace
 	}
 	return o
 }

@@ -309,7 +309,7 @@ func TestStreamInput(t *testing.T) {
 
 func TestMaxLineBytes(t *testing.T) {
 	long := strings.TrimSuffix(callLine("1", "x"), "}") +
-		strings.Repeat(" ", server.DefaultMaxLineBytes) + "}\n"
+		strings.Repeat(" ", (4<<20)) + "}\n"
 	for name, tc := range map[string]struct {
 		limit int
 		want  string
@@ -580,11 +580,11 @@ func TestEndOfInput(t *testing.T) {
 		{"quick", slow(time.Second), nil, []string{"1+"}, time.Second, ""},
 		{"as long as the grace", slow(time.Minute), &server.StreamOptions{Grace: time.Hour},
 			[]string{"1+"}, time.Minute, ""},
-		{"hangs", nil, nil, []string{"1!-32603"}, server.DefaultStreamGrace, ""},
+		{"hangs", nil, nil, []string{"1!-32603"}, (2 * time.Second), ""},
 		{"hangs, no grace", nil, &server.StreamOptions{Grace: -1}, []string{"1!-32603"}, 0, ""},
-		{"stops a little later", slow(server.DefaultStreamGrace + time.Second/2), nil,
-			[]string{"1+"}, server.DefaultStreamGrace + time.Second/2, ""},
-		{"never stops", slow(time.Hour), nil, nil, server.DefaultStreamGrace + time.Second,
+		{"stops a little later", slow((2 * time.Second) + time.Second/2), nil,
+			[]string{"1+"}, (2 * time.Second) + time.Second/2, ""},
+		{"never stops", slow(time.Hour), nil, nil, (2 * time.Second) + time.Second,
 			"do not stop"},
 	}
 	for _, test := range tests {

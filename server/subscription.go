@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// DefaultMaxSubscriptions is how many subscriptions may be open at once.
+	// defaultMaxSubscriptions is how many subscriptions may be open at once.
 	// Each holds a goroutine and, over HTTP, a connection.
-	DefaultMaxSubscriptions = 10_000
-	// MaxSubscribedResources is how many resources one subscription may name.
+	defaultMaxSubscriptions = 10_000
+	// maxSubscribedResources is how many resources one subscription may name.
 	// What does not fit is left out of the acknowledgment.
-	MaxSubscribedResources = 1000
-	// MaxListenBytes is how long the parameters of subscriptions/listen may be.
+	maxSubscribedResources = 1000
+	// maxListenBytes is how long the parameters of subscriptions/listen may be.
 	// They are held as long as the subscription is open, and this is room for
 	// all its resources with URIs of ordinary length.
-	MaxListenBytes = 256 << 10
+	maxListenBytes = 256 << 10
 	// subscriptionRetry is when a client that found no room may try again. They
 	// last for hours, as long as the clients.
 	subscriptionRetry = 30 * time.Second
@@ -206,9 +206,9 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
 			"subscriptions/listen needs a way to send notifications")
 	}
-	if len(request.Message.Params) > MaxListenBytes {
+	if len(request.Message.Params) > maxListenBytes {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: longer than %d bytes", MaxListenBytes)
+			"invalid params: longer than %d bytes", maxListenBytes)
 	}
 	filter := s.honouredFilter(p.Notifications)
 	for _, uri := range filter.ResourceSubscriptions {
@@ -353,7 +353,7 @@ func (s *Server) honouredFilter(wanted protocol.SubscriptionFilter) protocol.Sub
 	}
 	seen := map[string]struct{}{}
 	for _, uri := range wanted.ResourceSubscriptions {
-		if len(seen) == MaxSubscribedResources {
+		if len(seen) == maxSubscribedResources {
 			break
 		}
 		if _, twice := seen[uri]; !twice {

@@ -126,11 +126,11 @@ func listens(t *testing.T, opts *server.Options, f func(t *testing.T, h *harness
 }
 
 func TestAcknowledgment(t *testing.T) {
-	many := make([]string, server.MaxSubscribedResources+1)
+	many := make([]string, 1000+1)
 	for i := range many {
 		many[i] = fmt.Sprintf(`"x:%d"`, i)
 	}
-	fits := strings.Join(many[:server.MaxSubscribedResources], ",")
+	fits := strings.Join(many[:1000], ",")
 	offersTools := protocol.ServerCapabilities{Tools: &protocol.ListCapability{}}
 	tests := []struct {
 		name, id, filter string
@@ -185,7 +185,7 @@ func TestListenRefuses(t *testing.T) {
 		{"no list", `"notifications":{"resourceSubscriptions":"x:a"}`, protocol.CodeInvalidParams, "resourceSubscriptions"},
 		{"no URI", `"notifications":{"resourceSubscriptions":["x:a",5]}`, protocol.CodeInvalidParams, "resourceSubscriptions"},
 		{"duplicate", `"notifications":{"toolsListChanged":true,"toolsListChanged":false}`, protocol.CodeParseError, ""},
-		{"too long", `"notifications":{"resourceSubscriptions":["` + strings.Repeat("x", server.MaxListenBytes) + `"]}`, protocol.CodeInvalidParams, "longer than"},
+		{"too long", `"notifications":{"resourceSubscriptions":["` + strings.Repeat("x", (256<<10)) + `"]}`, protocol.CodeInvalidParams, "longer than"},
 		{"level that does not exist",
 			`"_meta":{"` + protocol.MetaProtocolVersion + `":"2026-07-28","` +
 				protocol.MetaClientCapabilities + `":{},"` +

@@ -38,7 +38,7 @@ func (t *Transport) sendRequest(
 			return nil, err
 		}
 		x.credentials = sent
-		if x.isRefused = isRefusal(x.resp); !x.isRefused || attempt == MaxSends {
+		if x.isRefused = isRefusal(x.resp); !x.isRefused || attempt == maxSends {
 			return x, nil
 		}
 		again, err := x.reportRefused(Refusal{

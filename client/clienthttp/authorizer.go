@@ -9,9 +9,9 @@ import (
 	"net/url"
 )
 
-// MaxSends is how often one message is sent at most: for the first time, after a login, after
+// maxSends is how often one message is sent at most: for the first time, after a login, after
 // a login with more scopes, and after a nonce.
-const MaxSends = 4
+const maxSends = 4
 
 // An Authorizer gives requests their credentials and decides what to do when they are
 // refused. It is asked about every HTTP request: messages, answers to the server's questions,
@@ -24,7 +24,7 @@ type Authorizer interface {
 	Credentials(ctx context.Context, r Outgoing) (http.Header, error)
 	// Refused is told of a response with status 401, or 403 with a WWW-Authenticate header.
 	// If it returns true, the same bytes are sent again with new credentials, at most
-	// [MaxSends] times in all: after the last refusal Refused is not called. If it returns
+	// 4 times in all: after the last refusal Refused is not called. If it returns
 	// false, the call fails with a [*StatusError]. An error fails the call in its place.
 	//
 	// It may take the time that a person needs to log in: this does not count against

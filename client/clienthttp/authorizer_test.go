@@ -394,7 +394,7 @@ func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
 	if !ok || status.Status != 401 {
 		t.Errorf("got %v, want the status", err)
 	}
-	if sent != clienthttp.MaxSends || len(a.asked) != sent || len(a.refusals) != sent-1 {
+	if sent != 4 || len(a.asked) != sent || len(a.refusals) != sent-1 {
 		t.Errorf("sent %d times with %d credentials and %d refusals", sent, len(a.asked),
 			len(a.refusals))
 	}

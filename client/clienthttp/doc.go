@@ -18,7 +18,7 @@
 // no request (GET; the server may answer 405), and ends the session (DELETE)
 // when the client is closed. If the server numbers its events, a stream that
 // breaks is resumed: after the time that the server sets, else after
-// [DefaultRetry], with back-off. A request fails after [MaxResumptions] attempts
+// 1 s, with back-off. A request fails after 5 attempts
 // in a row that receive nothing; the stream of the session is resumed without
 // limit. When the context of a request ends, the server is sent a cancellation:
 // in these revisions a closed connection does not mean one.
@@ -31,7 +31,7 @@
 // [Options.Header] sends the same credentials with every request,
 // [Options.Authorize] asks for them each time. An [Authorizer] also learns of
 // the request and of its refusal (401, or 403 with a challenge), logs in or
-// renews a token, and has the same bytes sent again, up to [MaxSends] times. So
+// renews a token, and has the same bytes sent again, up to 4 times. So
 // a call outlives a token, and a session does. Package client/oauth has one.
 //
 // # Limits

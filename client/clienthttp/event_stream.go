@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// DefaultRetry is the first wait before a broken stream is resumed, if
+	// defaultRetry is the first wait before a broken stream is resumed, if
 	// the server does not set one (the retry field). The wait doubles with
-	// every attempt that receives nothing, up to MaxBackoff.
-	DefaultRetry = time.Second
-	// MaxBackoff is the longest wait that the client chooses itself.
-	MaxBackoff = 30 * time.Second
-	// MaxRetry is the longest wait that a server may set. A server that
+	// every attempt that receives nothing, up to 30 s.
+	defaultRetry = time.Second
+	// maxBackoff is the longest wait that the client chooses itself.
+	maxBackoff = 30 * time.Second
+	// maxRetry is the longest wait that a server may set. A server that
 	// needs more can keep the stream open.
-	MaxRetry = time.Minute
-	// MinRetry is the shortest wait that a server may set, so that it
+	maxRetry = time.Minute
+	// minRetry is the shortest wait that a server may set, so that it
 	// cannot make the client reconnect in a tight loop.
-	MinRetry = 10 * time.Millisecond
-	// MaxResumptions is how often in a row the stream of a request is
+	minRetry = 10 * time.Millisecond
+	// maxResumptions is how often in a row the stream of a request is
 	// resumed without receiving anything.
-	MaxResumptions = 5
+	maxResumptions = 5
 	// maxEventID is the longest event id that is sent back in a header.
 	maxEventID = 1 << 10
 )
@@ -78,14 +78,14 @@ func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error
 }
 
 // countAttempt counts another attempt and reports whether it is within
-// MaxResumptions.
+// 5.
 func (e *eventStream) countAttempt() bool {
 	if e.receivedAny {
 		e.idleAttempts = 0
 	}
 	e.idleAttempts++
 	e.receivedAny = false
-	return e.idleAttempts <= MaxResumptions
+	return e.idleAttempts <= maxResumptions
 }
 
 // awaitRetry waits for retryDelay. It fails if the stream, its session or the
@@ -108,16 +108,16 @@ func (e *eventStream) awaitRetry() error {
 // that has restarted.
 func (e *eventStream) retryDelay() time.Duration {
 	if e.hasRetry && e.idleAttempts <= 1 {
-		d := min(max(e.retry, MinRetry), MaxRetry)
+		d := min(max(e.retry, minRetry), maxRetry)
 		return d + rand.N(d/10+1)
 	}
-	d := DefaultRetry
+	d := defaultRetry
 	for range min(e.idleAttempts-1, 10) {
 		d *= 2
 	}
-	d = min(d, MaxBackoff)
+	d = min(d, maxBackoff)
 	if e.hasRetry {
-		d = max(d, min(e.retry, MaxRetry))
+		d = max(d, min(e.retry, maxRetry))
 		return d + rand.N(d/10+1)
 	}
 	return d/2 + rand.N(d/2+1)

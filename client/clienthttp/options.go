@@ -7,10 +7,10 @@ import (
 	"net/url"
 )
 
-// DefaultMaxResponseBytes is the largest message that a server may send: the
+// defaultMaxResponseBytes is the largest message that a server may send: the
 // size up to which servers of this library accept requests, and far more than a
 // model can use.
-const DefaultMaxResponseBytes = 4 << 20
+const defaultMaxResponseBytes = 4 << 20
 
 // Options configure a [Transport]. The zero value, and nil, mean defaults.
 type Options struct {
@@ -35,7 +35,7 @@ type Options struct {
 	// client.CacheOptions.Partition says whose they are.
 	Authorizer Authorizer
 	// MaxResponseBytes limits one message of the server, be it a whole body
-	// or one event of a stream. 0: [DefaultMaxResponseBytes], negative: no
+	// or one event of a stream. 0: 4 MiB, negative: no
 	// limit.
 	MaxResponseBytes int64
 }

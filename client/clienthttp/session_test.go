@@ -337,12 +337,12 @@ func TestResumeFails(t *testing.T) {
 		{
 			"never anything", events(first), []http.HandlerFunc{events("")},
 			clienthttp.ErrNoResponse,
-			clienthttp.MaxResumptions, true, 10 * time.Second,
+			5, true, 10 * time.Second,
 		},
 		{
 			"never there", events(first), []http.HandlerFunc{answer(503, "", "")},
 			clienthttp.ErrNoResponse,
-			clienthttp.MaxResumptions, true, 10 * time.Second,
+			5, true, 10 * time.Second,
 		},
 		{
 			"forbidden for a while", events(first),
@@ -351,12 +351,12 @@ func TestResumeFails(t *testing.T) {
 		},
 		{
 			"waits long", events("retry: 99999999999\n" + first),
-			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry,
+			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, time.Minute,
 		},
 		{
 			"wants no wait", events("retry: 0\n" + first),
 			[]http.HandlerFunc{events(event("e2", result))},
-			nil, 1, false, clienthttp.MinRetry,
+			nil, 1, false, (10 * time.Millisecond),
 		},
 		{
 			"id that fits no header", events(event(strings.Repeat("x", 2000),

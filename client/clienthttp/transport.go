@@ -52,7 +52,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		return nil, errors.New("clienthttp: Authorize and Authorizer are both set: use one")
 	}
 	shown := *u
-	t := &Transport{endpoint: u, shownEndpoint: &shown, maxBytes: DefaultMaxResponseBytes}
+	t := &Transport{endpoint: u, shownEndpoint: &shown, maxBytes: defaultMaxResponseBytes}
 	if opts != nil {
 		if opts.MaxResponseBytes != 0 {
 			t.maxBytes = opts.MaxResponseBytes

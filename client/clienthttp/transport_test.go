@@ -748,7 +748,7 @@ func twoLegs(t *testing.T, kind string, w http.ResponseWriter, r *http.Request) 
 
 func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
 	long := strings.Replace(result, "1}",
-		`"`+strings.Repeat("x", clienthttp.DefaultMaxResponseBytes+1<<10)+`"}`, 1)
+		`"`+strings.Repeat("x", (4<<20)+1<<10)+`"}`, 1)
 	for name, handler := range map[string]http.HandlerFunc{
 		"body":   answer(200, media, long),
 		"stream": answer(200, stream, "data: "+long+"\n\n"),

@@ -100,7 +100,7 @@ func (s *site) call(ctx context.Context, source *oauth.Source, tool string) erro
 		refused := response.StatusCode == http.StatusUnauthorized ||
 			response.StatusCode == http.StatusForbidden
 		again := false
-		if refused && attempt < clienthttp.MaxSends {
+		if refused && attempt < 4 {
 			again, err = source.Refused(ctx, clienthttp.Refusal{Outgoing: out, Sent: sent,
 				Status: response.StatusCode, Header: response.Header, Attempt: attempt})
 		}

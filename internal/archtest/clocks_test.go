@@ -21,16 +21,10 @@ import (
 // why. All others stand in the table of the documentation of package roundtrip.
 var notAboutPeople = map[string]string{
 	"client.CommandOptions.Grace":          "the exit of a child process",
-	"client.DefaultExitGrace":              "the exit of a child process",
-	"client.MaxCacheTTL":                   "the reuse of results",
 	"client.Options.MaxPause":              "the pause before a retry when nothing was asked",
 	"client.Options.MinPause":              "the pause before a retry when nothing was asked",
 	"client.StreamOptions.ProbeTimeout":    "the start of a server",
-	"clienthttp.DefaultRetry":              "the pause before a broken stream is resumed",
 	"bearer.Options.Leeway":                "the difference of two clocks",
-	"clienthttp.MaxBackoff":                "the pause before a broken stream is resumed",
-	"clienthttp.MaxRetry":                  "the pause before a broken stream is resumed",
-	"clienthttp.MinRetry":                  "the pause before a broken stream is resumed",
 	"elicitation.Store.Put":                "given by the router",
 	"redisstore.QuestionStore.Put":         "given by the router",
 	"elicitation.Options.RetryAfter":       "what a refused upstream is told",
@@ -44,8 +38,6 @@ var notAboutPeople = map[string]string{
 	"middleware.LimitOptions.RetryAfter":   "what a refused client is told",
 	"roundtrip.CleanupTime":                "work after the end of a handler",
 	"server.Call.CloseStream":              "the pause before a client comes back for a stream",
-	"server.DefaultStreamGrace":            "work after the end of the input: nobody can answer then",
-	"server.DefaultTTL":                    "the reuse of results",
 	"server.Options.DiscoverTTL":           "the reuse of results",
 	"server.Options.ListTTL":               "the reuse of results",
 	"server.StreamOptions.Grace":           "work after the end of the input: nobody can answer then",
@@ -58,6 +50,7 @@ var clocksWithoutSetting = map[string]string{
 	"a visit that the router remembers":                    "elicitation.urlTTL",
 	"reaching the store of questions":                      "elicitation.storeTotalTime",
 	"an answer to a server of an older revision over HTTP": "clienthttp.answerLimit",
+	"the wait that a busy server asks for":                 "client.maxRetryAfter",
 }
 
 // TestEveryClockOfPeopleIsListed wants each exported duration that is an option, a parameter or
@@ -139,7 +132,7 @@ func clockTable(t *testing.T) map[string]string {
 
 // exportedDurations returns the exported durations of the modules under dir and their defaults,
 // 0 where none is known: fields of structs named …Options, parameters of functions and methods,
-// and constants. A constant whose name begins with Default is the default of the field, or of
+// and constants. A constant whose name begins with default is the default of the field, or of
 // the function, that is named by the rest. constants has all of them, unexported ones too.
 func exportedDurations(t *testing.T, dir string) (found, constants map[string]time.Duration) {
 	t.Helper()
@@ -161,7 +154,8 @@ func exportedDurations(t *testing.T, dir string) (found, constants map[string]ti
 		}
 	}
 	for name, value := range constants {
-		pkg, of, isDefault := strings.Cut(name, ".Default")
+		pkg, of, isDefault := strings.Cut(strings.Replace(name, ".default", ".Default", 1),
+			".Default")
 		if !isDefault {
 			continue
 		}
@@ -172,7 +166,7 @@ func exportedDurations(t *testing.T, dir string) (found, constants map[string]ti
 		}
 		if i := slices.IndexFunc(owners, isOwner); i >= 0 {
 			found[owners[i]] = value
-		} else {
+		} else if strings.Contains(name, ".Default") {
 			found[name] = value // it needs an entry of its own
 		}
 	}

@@ -79,15 +79,15 @@ func TestRoundsEnd(t *testing.T) {
 			case name != "tool" && (!ok || ended.Code != protocol.CodeFlowEnded):
 				t.Errorf("got %q, %v", got, err)
 			}
-			if asked.Load() != roundtrip.DefaultMaxRounds {
+			if asked.Load() != 8 {
 				t.Errorf("the person was asked %d times, want %d", asked.Load(),
-					roundtrip.DefaultMaxRounds)
+					8)
 			}
 			wiretest.Conform(t, revision, said())
 		})
 	}
 	for _, e := range seen[event.FlowEnded](watched) {
-		if e.How != event.EndRounds || e.Legs != roundtrip.DefaultMaxRounds+1 {
+		if e.How != event.EndRounds || e.Legs != 8+1 {
 			t.Errorf("got event %+v", e)
 		}
 	}

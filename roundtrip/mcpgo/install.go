@@ -20,17 +20,17 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// DefaultMaxMessageBytes is the default limit on messages that [Adapter.Handler] and
+// defaultMaxMessageBytes is the default limit on messages that [Adapter.Handler] and
 // [Adapter.Listen] read, the same as that of rondo's own server. mcp-go has no limit.
-const DefaultMaxMessageBytes = 4 << 20
+const defaultMaxMessageBytes = 4 << 20
 
 // Options configure an [Adapter]. The zero value is safe: states are sealed with a key of
 // this process, and unmodified handlers run as without the adapter.
 type Options struct {
-	// Options are those of the funnel: keys, limits, the guard, the observer. A Sealer with a shared key requires an Audience, such as the name of
-	// the service: the adapter cannot read the server's name from mcp-go. Without an
-	// Observer warnings go to the default logger of log/slog, such as why a state was
-	// refused; [event.Discard] turns that off.
+	// Options are those of the funnel: keys, limits, the guard, the observer. A Sealer with a
+	// shared key requires an Audience, such as the name of the service: the adapter cannot
+	// read the server's name from mcp-go. Without an Observer warnings go to the default
+	// logger of log/slog, such as why a state was refused; [event.Discard] turns that off.
 	roundtrip.Options
 	// Principal returns the principal of a request; header is that of the HTTP request,
 	// nil on other transports. It is called once per request, with the request's context,
@@ -50,7 +50,7 @@ type Options struct {
 	// checks of the funnel in older revisions, too.
 	MustAsk bool
 	// MaxMessageBytes bounds the messages that Handler and Listen read, 0:
-	// DefaultMaxMessageBytes.
+	// 4 MiB.
 	MaxMessageBytes int
 	// Replicas lets any replica take the requests of sessions of older revisions, over
 	// HTTP: their ids name the owner of the session, with the id that mcp-go made inside.
@@ -93,7 +93,7 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts.Observer = warnlog.Observer{}
 	}
 	if a.opts.MaxMessageBytes <= 0 {
-		a.opts.MaxMessageBytes = DefaultMaxMessageBytes
+		a.opts.MaxMessageBytes = defaultMaxMessageBytes
 	}
 	var err error
 	a.forwarder, err = hophttp.New(a.opts.Replicas)

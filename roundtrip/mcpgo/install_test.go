@@ -233,7 +233,7 @@ func TestRounds(t *testing.T) {
 		who := newPerson(nil)
 		got, err := links(revision)["rondo/http"](t, a, s, who).tool(within(t), "endless", nil)
 		if err != nil || !strings.Contains(got, "gave up after 8 rounds") ||
-			who.asked["More?"] != roundtrip.DefaultMaxRounds {
+			who.asked["More?"] != 8 {
 			t.Errorf("%s: %q, %v, asked %d times", revision, got, err, who.asked["More?"])
 		}
 	}

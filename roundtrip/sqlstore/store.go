@@ -204,7 +204,7 @@ func (s *Store) checkWrites(ctx context.Context) error {
 			return err
 		}
 		if _, err := s.exec(ctx, tx, takeRoom, s.service, s.claims.resource, everybody, 0, 0,
-			math.MaxInt64, math.MaxInt64); err != nil {
+			int64(math.MaxInt64), int64(math.MaxInt64)); err != nil {
 			return err
 		}
 		return errCheck

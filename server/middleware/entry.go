@@ -28,6 +28,9 @@ type Entry struct {
 // wantedFields are the fields of the entry of a leg that options ask for.
 type wantedFields struct{ subject, remoteAddr, traceID string }
 
+// A record has it from the Entry that it embeds.
+var _ interface{ entry() *Entry } = (*Entry)(nil)
+
 func (e *Entry) entry() *Entry { return e }
 
 // AddTo writes the fields of the entry to out.

@@ -20,7 +20,6 @@ type leg struct {
 	started time.Time
 	watch   waiting.LazyWatch
 	waiting Instrument // of calls that wait; nil: nobody counts them
-	logged  bool       // an entry will be written for it
 
 	mu         sync.Mutex
 	id         string // of the request, once it is known
@@ -31,6 +30,8 @@ type leg struct {
 	waited     time.Duration // before that
 	timedOut   bool
 	ended      bool
+
+	logged bool // an entry will be written for it; set before it runs, which mu does not guard
 }
 
 // legContext is a context that carries a leg, in one allocation.

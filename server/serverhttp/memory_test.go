@@ -28,7 +28,7 @@ var (
 
 func init() {
 	if testmode.Soak {
-		manyStreams, manySessions = 9000, serverhttp.DefaultMaxSessions
+		manyStreams, manySessions = 9000, 10_000
 		manySessionsTimeout = time.Minute
 	}
 }

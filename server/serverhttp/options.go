@@ -14,36 +14,36 @@ import (
 
 // The defaults of [Options].
 const (
-	// DefaultMaxBodyBytes is the size limit of a message: room for a picture
+	// defaultMaxBodyBytes is the size limit of a message: room for a picture
 	// or a long document, too little to fill a memory with a few connections.
-	DefaultMaxBodyBytes = 4 << 20
-	// DefaultReadTimeout is how long a body may take to arrive. At its end
+	defaultMaxBodyBytes = 4 << 20
+	// defaultReadTimeout is how long a body may take to arrive. At its end
 	// even the largest body needs no more than a slow phone line.
-	DefaultReadTimeout = 30 * time.Second
-	// DefaultWriteTimeout is how long one write may take. A client that reads
+	defaultReadTimeout = 30 * time.Second
+	// defaultWriteTimeout is how long one write may take. A client that reads
 	// nothing for that long has stopped.
-	DefaultWriteTimeout = 30 * time.Second
-	// DefaultKeepAlive is how long a stream may be quiet. Proxies commonly
+	defaultWriteTimeout = 30 * time.Second
+	// defaultKeepAlive is how long a stream may be quiet. Proxies commonly
 	// close what has been idle for 30 or 60 seconds.
-	DefaultKeepAlive = 25 * time.Second
+	defaultKeepAlive = 25 * time.Second
 
-	// DefaultSessionTimeout is how long a legacy session may be idle. Clients
+	// defaultSessionTimeout is how long a legacy session may be idle. Clients
 	// that crash leave theirs behind; people come back from lunch.
-	DefaultSessionTimeout = 30 * time.Minute
-	// DefaultMaxSessions bounds the legacy sessions that are open at once: some
+	defaultSessionTimeout = 30 * time.Minute
+	// defaultMaxSessions bounds the legacy sessions that are open at once: some
 	// tens of megabytes when all are idle.
-	DefaultMaxSessions = 10_000
-	// DefaultMaxHandshakeBytes is 6.5 KiB for each of 10,000 sessions. They take
+	defaultMaxSessions = 10_000
+	// defaultMaxHandshakeBytes is 6.5 KiB for each of 10,000 sessions. They take
 	// about 4 themselves, and clients send less than 1.
-	DefaultMaxHandshakeBytes = 64 << 20
-	// DefaultMaxSessionRequests is how many requests of one legacy session run
+	defaultMaxHandshakeBytes = 64 << 20
+	// defaultMaxSessionRequests is how many requests of one legacy session run
 	// at once. They go on without a connection, so nothing else bounds them.
-	DefaultMaxSessionRequests = 64
-	// DefaultMaxSessionBytes is how much of what a legacy session has said is
+	defaultMaxSessionRequests = 64
+	// defaultMaxSessionBytes is how much of what a legacy session has said is
 	// kept for its client to ask for again: minutes of chatter, or one picture.
-	DefaultMaxSessionBytes = 1 << 20
-	// DefaultMaxEventBytes is the same for all sessions together.
-	DefaultMaxEventBytes = 64 << 20
+	defaultMaxSessionBytes = 1 << 20
+	// defaultMaxEventBytes is the same for all sessions together.
+	defaultMaxEventBytes = 64 << 20
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that
@@ -89,20 +89,20 @@ type Options struct {
 	// clients that are no browsers.
 	AllowedHosts []string
 
-	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes,
+	// MaxBodyBytes is the largest body that is read, 0: 4 MiB,
 	// negative: no limit but 2 GiB less one, which is as long as messages get.
 	MaxBodyBytes int64
 	// ReadTimeout is how long a body may take to arrive, 0:
-	// DefaultReadTimeout, negative: as long as the [http.Server] says. Those
+	// 30 s, negative: as long as the [http.Server] says. Those
 	// that take longer are given up within another eighth of it.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long a client may leave what is written to it
-	// unread, 0: DefaultWriteTimeout, negative: as long as the [http.Server]
+	// unread, 0: 30 s, negative: as long as the [http.Server]
 	// says. It bounds each write, not the response: streams may be long.
 	WriteTimeout time.Duration
 	// KeepAlive is after how much quiet a comment is sent on a stream, which
 	// keeps what lies between from closing it and finds out whether the client
-	// is still there. 0: DefaultKeepAlive, negative: never.
+	// is still there. 0: 25 s, negative: never.
 	KeepAlive time.Duration
 
 	// Replicas lets any replica take the requests of legacy sessions: one that is not the
@@ -116,7 +116,7 @@ type Options struct {
 	// told beside it. A handler that asks gets a refusal at once.
 	StatelessLegacy bool
 	// SessionTimeout is how long a legacy session may be idle, with no request
-	// running and no stream open, before it ends. 0: DefaultSessionTimeout,
+	// running and no stream open, before it ends. 0: 30 minutes,
 	// negative: for ever.
 	SessionTimeout time.Duration
 	// MaxSessions is how many legacy sessions may be open at once. For one more
@@ -124,7 +124,7 @@ type Options struct {
 	// it has one: no request runs and no stream is open in it, and nothing has
 	// happened for a minute. Its client is told, as after SessionTimeout, to open
 	// another. Where there is none the new one is refused with 503. 0:
-	// DefaultMaxSessions.
+	// 10,000.
 	MaxSessions int
 	// MaxPrincipalSessions is how many of them one authenticated principal may
 	// have open, so that nobody locks everybody else out; one more makes the
@@ -137,20 +137,20 @@ type Options struct {
 	// MaxHandshakeBytes bounds what all open legacy sessions keep of what their
 	// clients said at initialize, with 4 KiB for each session besides. One
 	// principal may use a quarter of it, anonymous clients as above, and the same
-	// sessions make room. 0: DefaultMaxHandshakeBytes.
+	// sessions make room. 0: 64 MiB.
 	MaxHandshakeBytes int64
 	// MaxSessionRequests is how many requests of one legacy session may run at
-	// once, 0: DefaultMaxSessionRequests. Those above are refused with 429. Calls
+	// once, 0: 64. Those above are refused with 429. Calls
 	// that wait for a person do not run; those have a limit of their own, see
 	// [roundtrip.Options].MaxWaitingPerSession.
 	MaxSessionRequests int
 	// MaxSessionBytes is how much is kept of what was said on the streams of
 	// one legacy session, for clients whose connection breaks. The oldest is
 	// dropped first; a client that wants it is refused. 0:
-	// DefaultMaxSessionBytes.
+	// 1 MiB.
 	MaxSessionBytes int64
 	// MaxEventBytes is the same for all sessions together, 0:
-	// DefaultMaxEventBytes. One principal may use a quarter of it, anonymous
+	// 64 MiB. One principal may use a quarter of it, anonymous
 	// clients as above.
 	MaxEventBytes int64
 }
@@ -167,21 +167,21 @@ func (o *Options) withDefaults() (Options, error) {
 	if err := opts.checkBounds(); err != nil {
 		return opts, err
 	}
-	opts.MaxBodyBytes = cmp.Or(opts.MaxBodyBytes, DefaultMaxBodyBytes)
+	opts.MaxBodyBytes = cmp.Or(opts.MaxBodyBytes, defaultMaxBodyBytes)
 	if opts.MaxBodyBytes < 0 || opts.MaxBodyBytes > jsonx.MaxSize {
 		opts.MaxBodyBytes = jsonx.MaxSize
 	}
-	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, DefaultReadTimeout)
-	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, DefaultWriteTimeout)
-	opts.KeepAlive = cmp.Or(opts.KeepAlive, DefaultKeepAlive)
-	opts.SessionTimeout = cmp.Or(opts.SessionTimeout, DefaultSessionTimeout)
-	opts.MaxSessions = cmp.Or(opts.MaxSessions, DefaultMaxSessions)
+	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, defaultReadTimeout)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
+	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
+	opts.SessionTimeout = cmp.Or(opts.SessionTimeout, defaultSessionTimeout)
+	opts.MaxSessions = cmp.Or(opts.MaxSessions, defaultMaxSessions)
 	opts.MaxPrincipalSessions = cmp.Or(opts.MaxPrincipalSessions,
 		int(quota.ShareOf(int64(opts.MaxSessions))))
-	opts.MaxHandshakeBytes = cmp.Or(opts.MaxHandshakeBytes, DefaultMaxHandshakeBytes)
-	opts.MaxSessionRequests = cmp.Or(opts.MaxSessionRequests, DefaultMaxSessionRequests)
-	opts.MaxSessionBytes = cmp.Or(opts.MaxSessionBytes, DefaultMaxSessionBytes)
-	opts.MaxEventBytes = cmp.Or(opts.MaxEventBytes, DefaultMaxEventBytes)
+	opts.MaxHandshakeBytes = cmp.Or(opts.MaxHandshakeBytes, defaultMaxHandshakeBytes)
+	opts.MaxSessionRequests = cmp.Or(opts.MaxSessionRequests, defaultMaxSessionRequests)
+	opts.MaxSessionBytes = cmp.Or(opts.MaxSessionBytes, defaultMaxSessionBytes)
+	opts.MaxEventBytes = cmp.Or(opts.MaxEventBytes, defaultMaxEventBytes)
 	return opts, nil
 }
 

@@ -69,11 +69,12 @@ type answerDelivery struct {
 }
 
 // send sends the answer until the owner has taken or refused it, is gone for certain, or ctx
-// ends.
+// ends. The second time follows at once: a connection that breaks may be the end of the owner, and
+// the client can still be told.
 func (d *answerDelivery) send(ctx context.Context) error {
-	for {
+	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendOnce(ctx)
-		if !again || sleep.For(ctx, failureLife) != nil {
+		if !again || sleep.For(ctx, pause) != nil {
 			return err
 		}
 	}
