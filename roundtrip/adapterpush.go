@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -226,7 +227,8 @@ func afterFailureOf(optional bool) afterFailure {
 // failPushed reports a question that failed, and ends the run as after says.
 func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error,
 	after afterFailure) {
-	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil {
+	_, unsent := errors.AsType[*PushError](err)
+	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil && !unsent {
 		return // withdrawn by the handler, which chose to do without
 	}
 	tolerated := r == nil || after == tolerateFailure

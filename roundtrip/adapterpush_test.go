@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,24 @@ func TestPushCannot(t *testing.T) {
 		if _, err := c.push(t.Context(), q); err == nil {
 			t.Errorf("question %#v was asked", q)
 		}
+	}
+}
+
+// TestPushCannotUnderAContextThatEnded: nobody was asked, so nothing was withdrawn, and a handler
+// that drops the error does not complete.
+func TestPushCannotUnderAContextThatEnded(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		ended, stop := context.WithCancel(ctx)
+		stop()
+		_, err := roundtrip.PushRequest(ended, &protocol.ElicitForm{Message: "?",
+			Schema: json.RawMessage(planSchema)})
+		if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
+			t.Errorf("got %v, want a PushError", err)
+		}
+		return say("paid")
+	})
+	if result, err := c.send(); err == nil && strings.Contains(show(result), "paid") {
+		t.Errorf("the client gets %s", show(result))
 	}
 }
 

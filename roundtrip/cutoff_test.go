@@ -245,6 +245,37 @@ func TestStoreDownWhileSealing(t *testing.T) {
 	}
 }
 
+// TestGuardStyleGivesNoClaimUp: what a handler did with an answer in guard style is not done
+// again because its next state finds no room, or no store.
+func TestGuardStyleGivesNoClaimUp(t *testing.T) {
+	for name, put := range map[string]error{
+		"down": errors.New("no route to db.internal"),
+		"full": &store.QuotaError{Resource: "store", Limit: "principal"},
+	} {
+		s, charged := newShelf(), 0
+		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10,
+			Guard: store.NewMemoryGuard(0)},
+			func(ctx context.Context) (protocol.Result, error) {
+				if _, ok := whyNow.AcceptedContent(ctx); !ok {
+					return ask(whyNow.Elicit("Why?"))
+				}
+				charged++
+				return ask(roundtrip.Elicit[Confirmation]("more", "More?"),
+					roundtrip.WithState(strings.Repeat("x", 2<<10)))
+			})
+		c.ask("why")
+		s.put = put
+		if _, err := c.answer("why", accepted).send(); err == nil {
+			t.Errorf("%s: a state that is not kept goes out", name)
+		}
+		s.put = nil
+		_, _ = c.send()
+		if charged != 1 {
+			t.Errorf("%s: charged %d times", name, charged)
+		}
+	}
+}
+
 // TestTimeOfTheGuardIsNotThePersons: what people took is known before the guard is asked.
 func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -160,11 +160,15 @@ const outcomeUnknownText = "the outcome is not known: the request ended before i
 	"that was recorded; find out what it did before you start the call again"
 
 // giveClaimUp has the claim given up to the same answers if nothing ran that must not run twice,
-// and reports whether the request can be sent again. The handler has returned.
+// and reports whether the request can be sent again. The handler has returned. In guard style
+// what follows an answer runs because of this state, so that only a run which flow style has
+// suspended gives a claim up: its code runs again in any case.
 func (r *run) giveClaimUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.retriable = !r.acted
+	f := r.flow
+	suspended := f != nil && (f.asksClient() || f.end != nil && f.end.cut)
+	r.retriable = !r.acted && (r.held == nil || suspended)
 	return r.retriable
 }
 

@@ -2,9 +2,11 @@ package roundtrip
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
@@ -71,16 +73,28 @@ func (l *leaseRenewer) renewDue() {
 // outcome counts, lease or not.
 func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, begun lease) {
 	defer begun.cancel()
-	err := begun.claim.Renew(ctx)
+	err := renewSafely(ctx, begun.claim)
 	l.mu.Lock()
 	held, ok := l.leases[e] // no more: the renewal has lost its reason
 	if held.cancel = nil; ok {
 		l.leases[e] = held
 	}
 	l.mu.Unlock()
-	if ok {
-		e.observeStore(context.WithoutCancel(ctx), err, resourceGuard, "renew")
+	if ok && err != nil {
+		defer func() { _ = recover() }() // an observer that panics has no request to fail
+		e.funnel.opts.Observer.Observe(context.WithoutCancel(ctx), event.StoreFailed{
+			Where: e.where, Resource: resourceGuard, Operation: "renew", Err: err})
 	}
+}
+
+// renewSafely renews a claim of a guard that may panic: no request is there to answer.
+func renewSafely(ctx context.Context, claim store.Claim) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return claim.Renew(ctx)
 }
 
 // dropClaim ends the renewals and returns the claim, nil if there is none. It does not wait for

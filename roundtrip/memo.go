@@ -53,7 +53,6 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 // is free again.
 func computeMemo[T any](ctx context.Context, r *run, key string,
 	fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
-	r.noteActed()
 	kept := false
 	defer func() {
 		if !kept {
@@ -97,6 +96,7 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 		delete(f.noted, key)
 		return nil, fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
+	r.acted = true // under this lock: the run may be given up by the time that fn runs
 	return nil, nil
 }
 

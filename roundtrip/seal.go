@@ -205,7 +205,9 @@ func (r *run) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if r.showsVisitsOnly(d) {
 		c.VisitRounds, c.VisitSince = c.VisitRounds+1, r.visitSince()
 	}
-	r.nameFlow(c.Flow)
+	if r.held == nil { // else it has this name, and a renewal may read it
+		r.nameFlow(c.Flow)
+	}
 	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
 	if c.Expires.After(c.Deadline) {
 		c.Expires = c.Deadline

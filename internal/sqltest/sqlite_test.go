@@ -107,6 +107,7 @@ func TestSQLiteThatCannotBeTrusted(t *testing.T) {
 	for name, more := range map[string]string{
 		"write":       "&mode=ro",
 		"synchronous": "&_pragma=synchronous(off)",
+		"not full":    "&_pragma=synchronous(normal)",
 	} {
 		_, err := sqlstore.New(t.Context(), reopen(t, more),
 			&sqlstore.Options{Dialect: sqlstore.SQLite})

@@ -74,7 +74,29 @@ func testRows(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB) {
 	t.Run("secrets", func(t *testing.T) { testSecrets(t, d, open(t)) })
 	t.Run("expiry", func(t *testing.T) { testExpiry(t, d, open(t)) })
 	t.Run("outcomes", func(t *testing.T) { testOutcomeBounds(t, d, open(t)) })
+	t.Run("narrower", func(t *testing.T) { testNarrowerRoom(t, d, open(t)) })
 	t.Run("forgeries", func(t *testing.T) { testForgeries(t, d, open(t)) })
+}
+
+// testNarrowerRoom ends the claims of owners who have more than they may by now.
+func testNarrowerRoom(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
+	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxEntries: 40})
+	for _, outcome := range []string{"", "outcome"} {
+		c, err := s.Claim(t.Context(), "id"+outcome, "ann", answers, inAnHour())
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, db, "update rondo_usage set entries = 30 where owner <> '*'")
+		if err := c.Commit(t.Context(), []byte(outcome)); err != nil {
+			t.Errorf("the claim cannot be ended: %v", err)
+		}
+		_, err = s.Claim(t.Context(), "id"+outcome, "ann", answers, inAnHour())
+		spent, ok := errors.AsType[*store.SpentError](err)
+		if !ok || spent.Running || string(spent.Outcome) != outcome {
+			t.Errorf("what has ended: %+v, %v", spent, err)
+		}
+		mustExec(t, db, "update rondo_usage set entries = 1 where owner <> '*'")
+	}
 }
 
 // testServices keeps two services in one database apart.

@@ -132,6 +132,7 @@ func pickyServer(t *testing.T, opts *mcp.StreamableHTTPOptions, set ...option) (
 	add := func(name string, ask func(context.Context, *toolRequest) (string, error)) {
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: raw(`{"type":"object"}`)},
 			func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+				//lint:ignore SA1019 the SDK has nothing else to write on the stream of a call
 				_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "error", Data: "noise"})
 				got, err := ask(ctx, req)
 				if name == "careless" { // it ignores the error, but what it does has its context

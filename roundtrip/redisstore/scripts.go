@@ -135,8 +135,9 @@ return 1
 // putScript has as ARGV: key, owner, state, how long to keep it and until when, and four bounds.
 var putScript = redis.NewScript(prelude + `
 local key, owner, state = ARGV[1], ARGV[2], ARGV[3]
-if redis.call('EXISTS', KEYS[1]) == 1 then
-	return {'taken'}
+local has = redis.call('GET', KEYS[1])
+if has then -- the client sends a script again whose reply was lost
+	return {has == state and 'put' or 'taken'}
 end
 sweep()
 local bound = exceeded(owner, 1, #state, {ARGV[6], ARGV[7], ARGV[8], ARGV[9]})

@@ -58,7 +58,8 @@ const takeRoom = `insert into rondo_usage (service, kind, owner, entries, bytes)
 values ($1, $2, $3, $4, $5)
 on conflict (service, kind, owner) do update
 set entries = rondo_usage.entries + excluded.entries, bytes = rondo_usage.bytes + excluded.bytes
-where rondo_usage.entries + excluded.entries <= $6 and rondo_usage.bytes + excluded.bytes <= $7`
+where (excluded.entries = 0 or rondo_usage.entries + excluded.entries <= $6)
+	and rondo_usage.bytes + excluded.bytes <= $7`
 
 // take counts entries and bytes of an owner. Without room it returns a [*store.QuotaError], and
 // the transaction must be rolled back.

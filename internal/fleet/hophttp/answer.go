@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/sleep"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 // headerAttempt names the attempt to bring an answer to its owner: it is the same each time that
@@ -42,7 +43,7 @@ func (h *wrapper) forwardAnswer(w http.ResponseWriter, r *http.Request, owner Ow
 	d := &answerDelivery{wrapper: h, owner: owner, body: body,
 		request: r.Clone(context.WithoutCancel(r.Context()))}
 	d.request.Header[headerAttempt] = []string{rand.Text()}
-	ended, err := h.opts.ForwardAnswer(r, len(body), d.send)
+	ended, err := h.opts.ForwardAnswer(r, len(body)+headerSize(r), d.send)
 	switch {
 	case ended && d.response != nil:
 		d.response.writeTo(w)
@@ -56,6 +57,17 @@ func (h *wrapper) forwardAnswer(w http.ResponseWriter, r *http.Request, owner Ow
 			protocol.CodeInternalError, "the replica that serves this session does not answer, "+
 				"and too many answers wait for it"))
 	}
+}
+
+// headerSize returns about how many bytes a request keeps beside its body.
+func headerSize(r *http.Request) int {
+	size := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
 }
 
 // An answerDelivery is an answer on its way to the owner of its session.
@@ -75,6 +87,10 @@ func (d *answerDelivery) send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendOnce(ctx)
 		if !again || sleep.For(ctx, pause) != nil {
+			if err != nil && d.uncertain && d.response == nil &&
+				!errors.Is(err, ErrOutcomeUnknown) {
+				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+			}
 			return err
 		}
 	}
@@ -104,20 +120,16 @@ func (d *answerDelivery) sendOnce(ctx context.Context) (again bool, err error) {
 	return true, hop.Err
 }
 
-// isSurelyGone reports whether an owner cannot be alive. To a new connection a network that drops
-// packets looks like an owner that is gone, and its answers must not be thrown away.
+// isSurelyGone reports whether an owner cannot be alive: its address refuses connections, has
+// another process, or is that of no replica. Whatever else fails may pass, and the answers to a
+// living owner must not be thrown away.
 func isSurelyGone(err error) bool {
-	timeout, ok := errors.AsType[net.Error](err)
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	switch {
-	case !errors.Is(err, ErrOwnerGone), errors.Is(err, errSilent):
-		return false
-	case isDNS:
-		return dns.IsNotFound
-	case ok && timeout.Timeout():
+	if !errors.Is(err, ErrOwnerGone) || errors.Is(err, errSilent) {
 		return false
 	}
-	return !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOther) ||
+		errors.Is(err, replicas.ErrUnknown) || isDNS && dns.IsNotFound
 }
 
 // An answerResponse keeps the response of an owner to an answer.
@@ -213,7 +225,9 @@ func (h *wrapper) serveFirst(w http.ResponseWriter, r *http.Request, key attempt
 			a.status = watched.status
 		} else {
 			h.mu.Lock()
-			h.attempts.Delete(key)
+			if kept, _ := h.attempts.Get(key); kept == a { // not one that took its place
+				h.attempts.Delete(key)
+			}
 			h.mu.Unlock()
 		}
 		close(a.done)

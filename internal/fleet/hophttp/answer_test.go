@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
 const (
@@ -349,7 +350,10 @@ func TestSurelyGone(t *testing.T) {
 		want bool
 	}{
 		{"refused", errors.Join(gone, syscall.ECONNREFUSED), true},
-		{"another process", gone, true},
+		{"another process", errors.Join(gone, hophttp.ErrOther), true},
+		{"no replica has the name", errors.Join(gone, replicas.ErrUnknown), true},
+		{"a proxy in front of it", gone, false},
+		{"a connection that broke", errors.Join(gone, syscall.ECONNRESET), false},
 		{"no such host", errors.Join(gone, &net.DNSError{IsNotFound: true}), true},
 		{"DNS that is down", errors.Join(gone, &net.DNSError{IsTimeout: true}), false},
 		{"a dial that timed out", errors.Join(gone, &net.OpError{Err: syscall.ETIMEDOUT}), false},

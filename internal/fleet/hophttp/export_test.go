@@ -13,3 +13,6 @@ func (f *Forwarder) DialWith(dial func(ctx context.Context, network, address str
 
 // IsSurelyGone is isSurelyGone.
 var IsSurelyGone = isSurelyGone
+
+// ErrOther is errOther.
+var ErrOther = errOther

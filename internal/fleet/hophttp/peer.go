@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -61,7 +62,8 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 			p = &peer{owner: owner}
 			f.peers.Put(owner, p)
 		}
-		if time.Now().Before(p.until) || p.attempt != nil && p.failed != nil {
+		fresh := time.Since(p.until) < attemptTimeout // an old failure says nothing of today
+		if time.Now().Before(p.until) || p.attempt != nil && p.failed != nil && fresh {
 			defer f.mu.Unlock()
 			return p.last, p.failed
 		}
@@ -87,8 +89,9 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.attempt == attempt && p.failed == nil { // it has not ended just now
+	if p.attempt == attempt { // it has not ended just now
 		p.failed = fmt.Errorf("%w: the attempt to locate the replica does not end", ErrUnreachable)
+		p.until = time.Now()
 	}
 }
 
@@ -200,10 +203,28 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	response.Body.Close()
 	fields, ok := f.codec.Open(KindProof, response.Header.Get(headerProof))
 	if !ok || fields[0] != nonce {
-		return nil, fmt.Errorf("who answers at the address of the owner, with status %d, "+
+		f.transport.CloseIdleConnections() // the next request must not find this process there
+		err = fmt.Errorf("who answers at the address of the owner, with status %d, "+
 			"does not prove to be it", response.StatusCode)
+		if answersForOthers(response.StatusCode) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errOther, err)
 	}
 	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
+}
+
+// errOther says that another process has the address of an owner.
+var errOther = errors.New("the address has another process")
+
+// answersForOthers reports whether a status may be that of a proxy before the owner.
+func answersForOthers(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // classifyNoProof says what it means that an owner was sent a challenge and there is no response.
@@ -213,8 +234,12 @@ func classifyNoProof(ctx context.Context, connected bool, err error) error {
 	switch {
 	case connected && ctx.Err() != nil:
 		return fmt.Errorf("%w: %w: %w", ErrUnreachable, errSilent, err)
-	case ctx.Err() == nil && ok && timeout.Timeout() && !dns:
+	case ctx.Err() == nil && ok && timeout.Timeout() && !dns,
+		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return fmt.Errorf("%w: %w", errSilent, err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.EADDRNOTAVAIL): // this process lacks what it takes
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return fmt.Errorf("the owner cannot be reached: %w", err)
 }
