@@ -96,7 +96,10 @@ func (r *Router) ForwardReply(
 	defer patience.Stop()
 	select {
 	case err := <-sent:
-		return true, err
+		outOfTime := err != nil && errors.Is(sending.Err(), context.DeadlineExceeded)
+		if refused == nil || !outOfTime {
+			return true, err
+		}
 	case <-patience.C:
 	}
 	close(answered)
