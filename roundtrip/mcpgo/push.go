@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -158,10 +160,29 @@ func encodeVisitEnd(elicitationID string) ([]byte, error) {
 
 func encodeAnswer[R any](result *R, err error) (json.RawMessage, error) {
 	if err != nil {
-		return nil, err
+		return nil, readClientError(err)
 	}
 	if result == nil {
 		return nil, fmt.Errorf("the session returned neither an answer nor an error")
 	}
 	return json.Marshal(result)
+}
+
+// readClientError returns the error of the client that mcp-go has made a text of, and any other
+// error as it is. What a client says may hold an answer, and logs must be able to leave it out.
+// On lines the text has no code.
+func readClientError(err error) error {
+	text := err.Error()
+	if _, message, ok := strings.Cut(text, " request failed: "); ok {
+		return &protocol.Error{Code: protocol.CodeInternalError, Message: message}
+	}
+	for _, method := range []string{protocol.MethodElicit, protocol.MethodCreateMessage,
+		protocol.MethodListRoots} {
+		_, said, _ := strings.Cut(text, method+" error ")
+		code, message, ok := strings.Cut(said, ": ")
+		if number, bad := strconv.ParseInt(code, 10, 64); ok && bad == nil {
+			return &protocol.Error{Code: number, Message: message}
+		}
+	}
+	return err
 }

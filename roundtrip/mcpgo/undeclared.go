@@ -51,7 +51,8 @@ func (u *pushFailures) reportFailedPush(ctx context.Context, q mcp.InputRequest,
 	}
 	if asked, unreadable := decodeQuestion(q); unreadable == nil {
 		tolerated := !u.adapter.opts.MustAsk && !roundtrip.CanAsk(ctx, asked.Kind())
-		u.adapter.funnel.NoteFailedPush(ctx, u.call, asked.Kind(), err, tolerated)
+		u.adapter.funnel.NoteFailedPush(ctx, u.call, asked.Kind(), readClientError(err),
+			tolerated)
 	}
 }
 

@@ -240,3 +240,41 @@ func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorsOfClientsKeepTheirCode: what a client says of its error may hold an answer, so the event
+// has it apart from the code, and logs can leave it out. mcp-go makes one text of both.
+func TestErrorsOfClientsKeepTheirCode(t *testing.T) {
+	for _, transport := range []string{"http", "lines"} {
+		for name, ask := range map[string]func(context.Context, *server.MCPServer) error{
+			"adapter": func(ctx context.Context, _ *server.MCPServer) error {
+				_, err := mcpgo.Elicit(ctx, "sure", mcp.ElicitationRequest{Params: form("Sure?")})
+				return err
+			},
+			"unmodified": func(ctx context.Context, s *server.MCPServer) error {
+				_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
+				return err
+			},
+		} {
+			t.Run(transport+"/"+name, func(t *testing.T) {
+				s, a, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true}, ask)
+				c := openSession(t, transport, v20251125, a, s)
+				c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete"}}`)
+				c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"pin 4711"}}`,
+					c.question().ID))
+				c.response("7")
+				seen.mu.Lock()
+				defer seen.mu.Unlock()
+				for _, e := range seen.events {
+					if failed, ok := e.(event.PushFailed); ok {
+						said, ok := protocol.AsError(failed.Err)
+						if !ok || transport == "http" && said.Code != -32000 {
+							t.Errorf("the event has %v", failed.Err)
+						}
+						return
+					}
+				}
+				t.Errorf("no event of a failed push: %v", seen.events)
+			})
+		}
+	}
+}

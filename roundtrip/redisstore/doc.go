@@ -29,7 +29,8 @@
 // A Redis that comes back empty is noticed. It keeps a marker with the time at which it was first
 // used. Where the marker is gone, or is younger than a state can be, states that may be from
 // before are refused as long as they last: see [Options].Longest. That is also so after the very
-// first start, for two minutes. Redis that has lost some keys and not the marker is not noticed.
+// first start: for two minutes, and for states that last less than Longest for as much longer as
+// they last less. Redis that has lost some keys and not the marker is not noticed.
 //
 // # What is stored
 //
