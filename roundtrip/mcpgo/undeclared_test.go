@@ -259,7 +259,8 @@ func TestErrorsOfClientsKeepTheirCode(t *testing.T) {
 				s, a, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true}, ask)
 				c := openSession(t, transport, v20251125, a, s)
 				c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete"}}`)
-				c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"pin 4711"}}`,
+				c.say(fmt.Sprintf(
+					`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"pin 4711"}}`,
 					c.question().ID))
 				c.response("7")
 				seen.mu.Lock()

@@ -172,7 +172,7 @@ func (s *Store) checkDurability(ctx context.Context) error {
 	if s.dialect != PostgreSQL {
 		var synchronous int
 		err := s.db.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
-		if err == nil && synchronous < 2 { // in the mode WAL, 1 forgets the last ones with the power
+		if err == nil && synchronous < 2 { // 1 forgets the last ones with the power, in mode WAL
 			err = errors.New("the pragma synchronous is not full: a crash could forget claims")
 		}
 		return err
