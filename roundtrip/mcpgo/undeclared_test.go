@@ -241,9 +241,10 @@ func TestUnmodifiedHandlersSayInTheirWordsThatAQuestionFailed(t *testing.T) {
 	}
 }
 
-// TestErrorsOfClientsKeepTheirCode: what a client says of its error may hold an answer, so the event
-// has it apart from the code, and logs can leave it out. mcp-go makes one text of both.
+// TestErrorsOfClientsKeepTheirCode: what a client says of its error may hold an answer, so the
+// event has it apart from the code, and logs can leave it out. mcp-go makes one text of both.
 func TestErrorsOfClientsKeepTheirCode(t *testing.T) {
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete"}}`
 	for _, transport := range []string{"http", "lines"} {
 		for name, ask := range map[string]func(context.Context, *server.MCPServer) error{
 			"adapter": func(ctx context.Context, _ *server.MCPServer) error {
@@ -258,7 +259,7 @@ func TestErrorsOfClientsKeepTheirCode(t *testing.T) {
 			t.Run(transport+"/"+name, func(t *testing.T) {
 				s, a, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true}, ask)
 				c := openSession(t, transport, v20251125, a, s)
-				c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete"}}`)
+				c.say(call)
 				c.say(fmt.Sprintf(
 					`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"pin 4711"}}`,
 					c.question().ID))
