@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -12,6 +13,7 @@ import (
 // asked.
 func AcceptOneType(t *testing.T, build Gateway) {
 	url := build(t, newRouter(t, nil), NewUpstream(t), SharedHTTP)
+	var answered sync.WaitGroup
 	for _, media := range []string{"application/json", "text/event-stream"} {
 		client := Connect(t, url, forms, `"result":`+because, http.Header{"Accept": {media}})
 		defer client.Delete(t)
@@ -27,13 +29,14 @@ func AcceptOneType(t *testing.T, build Gateway) {
 			listener := client.As(http.Header{"Accept": {"text/event-stream"}})
 			response := listener.send(t, http.MethodGet, "")
 			defer response.Body.Close()
-			go func() {
+			answered.Go(func() {
 				get := &Stream{0, response, bufio.NewReader(response.Body)}
 				listener.Answer(t, get)
-			}()
+			})
 		}
 		if got := client.Call(t, ToolAsk, plain); got != because {
 			t.Errorf("%s: the upstream reads %s, want %s", media, got, because)
 		}
+		answered.Wait() // for the response to the answer, which may come after the result
 	}
 }
