@@ -20,12 +20,15 @@ var errLostReply, errRefused = errors.New("connection reset"), errors.New("read-
 // refuses while fails is set.
 type outage struct {
 	fails  error
+	ends   int // the attempt at which fails ends, 0 for never
 	stored *sharedguard.Found
 	asked  int
 }
 
 func (o *outage) Claim(_ context.Context, c *sharedguard.Claim) (*sharedguard.Found, error) {
-	o.asked++
+	if o.asked++; o.asked == o.ends {
+		o.fails = nil
+	}
 	if errors.Is(o.fails, errRefused) {
 		return nil, o.fails
 	}
@@ -92,9 +95,8 @@ func TestLostAcknowledgement(t *testing.T) {
 // TestReplyLostOnce: an attempt finds what the attempt before has stored.
 func TestReplyLostOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &outage{fails: errLostReply}
+		store := &outage{fails: errLostReply, ends: 20}
 		guard := sharedguard.New("test", store, 5*time.Second)
-		time.AfterFunc(time.Second, func() { store.fails = nil })
 		if err := claim(t, guard, [32]byte{1}); err != nil {
 			t.Error(err)
 		}
