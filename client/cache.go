@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/limit"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -90,8 +90,8 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	}
 	c := &cache{partition: o.Partition}
 	c.publicOnly = credentialsVary && c.partition == nil
-	c.maxEntries = limit.Or(o.MaxEntries, defaultCacheEntries)
-	c.maxBytes = limit.Or(o.MaxBytes, defaultCacheBytes)
+	c.maxEntries = quota.LimitOr(o.MaxEntries, defaultCacheEntries)
+	c.maxBytes = quota.LimitOr(o.MaxBytes, defaultCacheBytes)
 	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
 	return c
 }

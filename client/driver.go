@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/sleep"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -89,7 +89,7 @@ func (c *Client) advanceCall(
 			return nil, asked, nil
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return sleep.For(ctx, c.retryDelay(idle))
+			return humantime.Sleep(ctx, c.retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
@@ -156,7 +156,7 @@ func (c *Client) sendWithBusyRetry(
 			wait = after
 		}
 		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
-			return sleep.For(ctx, wait)
+			return humantime.Sleep(ctx, wait)
 		})
 		if err != nil {
 			return nil, err

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/errprefix"
-	"github.com/rondo-mcp/rondo/internal/form"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // errPrefix is the start of every error of this package. It occurs once in each
 // text.
-const errPrefix errprefix.Prefix = "client: "
+const errPrefix errtext.Prefix = "client: "
 
 var (
 	// ErrClosed says that the client was closed before or during the call.

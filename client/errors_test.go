@@ -15,7 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/errprefix"
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -31,7 +31,7 @@ func wantError(t *testing.T, err error, want, step string) {
 		!strings.Contains(text, step) {
 		t.Errorf("got %q, want client: …%s… and %q", text, want, step)
 	}
-	if twice := errprefix.Repeated(err, "client", "clienthttp", "server",
+	if twice := errtext.RepeatedPrefix(err, "client", "clienthttp", "server",
 		"serverhttp"); twice != "" {
 		t.Errorf("%s stands twice: %s", twice, text)
 	}

@@ -5,28 +5,28 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // TestResultGrowth: what the client makes of a result, above any transport, costs in proportion to
 // its length. Transports have tests of their own for what they read.
 func TestResultGrowth(t *testing.T) {
-	in := func(name, head, part, tail string) growthtest.Input {
-		return growthtest.Input{Name: name, Make: growthtest.Repeat(head, part, tail)}
+	in := func(name, head, part, tail string) testkit.GrowthInput {
+		return testkit.GrowthInput{Name: name, Make: testkit.Repeat(head, part, tail)}
 	}
 	const (
 		complete = `{"resultType":"complete","content":[`
 		text     = `{"type":"text","text":"x"}`
 	)
-	inputs := []growthtest.Input{
+	inputs := []testkit.GrowthInput{
 		in("blocks", complete, text+`,`, text+`]}`),
 		in("text", complete+`{"type":"text","text":"`, `x`, `"}]}`),
 		in("structured", complete+text+`],"structuredContent":{"a":[`, `{"b":1},`, `1]}}`),
 		in("meta", complete+text+`],"_meta":{"a":[`, `{"b":1},`, `1]}}`),
 		in("unknown members", complete+text+`],"x":[`, `{"b":1},`, `1]}`),
 	}
-	refused := []growthtest.Input{
+	refused := []testkit.GrowthInput{
 		in("no blocks", complete, `1,`, `1]}`),
 		in("no JSON", complete, text+`,`, `]}`),
 		in("unknown type", `{"resultType":"`, `x`, `"}`),
@@ -43,7 +43,7 @@ func TestResultGrowth(t *testing.T) {
 		return &protocol.Response{ID: req.ID, Result: result}, nil
 	})
 	c := newClient(t, peer, &client.Options{Era: protocol.Modern, ElicitForm: acceptName})
-	growthtest.Test(t, growthtest.Reader{
+	testkit.CheckGrowth(t, testkit.GrowthReader{
 		Read: func(input []byte) bool {
 			result, peer.seen = input, nil
 			_, err := c.CallTool(t.Context(), "t", nil)

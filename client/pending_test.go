@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -196,7 +196,7 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 			fmt.Sprintf(verb, around), fmt.Sprintf(verb, []any{p}))
 	}
 	prints = append(prints, log.String())
-	secrettest.Check(t, []byte("the state of it"), prints...)
+	testkit.CheckSecret(t, []byte("the state of it"), prints...)
 	if got, want := fmt.Sprintf("%v", &p), `pending tools/call "greet", round 1, 2 questions`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

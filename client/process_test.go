@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -134,7 +134,7 @@ func childCommand(mode string) *exec.Cmd {
 // startChild starts a server and fails t when its process outlives the test.
 func startChild(t *testing.T, cmd *exec.Cmd, opts *client.CommandOptions) *client.Process {
 	t.Helper()
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	p, err := client.Command(cmd, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -426,7 +426,7 @@ func TestCancelOverStdio(t *testing.T) {
 }
 
 func TestCommandRefuses(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	missing := exec.Command("./no-such-program")
 	stdin, stdout, started := childCommand("serve"), childCommand("serve"), childCommand("dead")
 	stdin.Stdin, stdout.Stdout = strings.NewReader(""), io.Discard

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/earlycancel"
-	"github.com/rondo-mcp/rondo/internal/inflight"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -26,7 +25,7 @@ type pushHandler struct {
 	// one or finds the request in the other.
 	mu      sync.Mutex
 	running inflight.Set[protocol.ID]
-	early   earlycancel.Set // withdrawals that arrived before their questions
+	early   inflight.EarlyCancels // withdrawals that arrived before their questions
 }
 
 // answerPush answers one request of the server. An error means that no response

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/limit"
-	"github.com/rondo-mcp/rondo/internal/lineio"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -102,7 +102,7 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.MaxLineBytes = limit.Or(s.opts.MaxLineBytes, defaultMaxLineBytes)
+	s.opts.MaxLineBytes = quota.LimitOr(s.opts.MaxLineBytes, defaultMaxLineBytes)
 	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = defaultProbeTimeout
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/recent"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -56,7 +56,7 @@ func TestElicitationAllocates(t *testing.T) {
 // of it back.
 func TestPendingCosts(t *testing.T) {
 	const n, most = 2000, 3 << 10
-	if testmode.Race {
+	if testkit.Race {
 		t.Skip("memory is not measured with the race detector")
 	}
 	asked := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Question,

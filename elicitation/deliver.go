@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/stack"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -122,7 +122,7 @@ func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 // its own, since a transport that is stuck must not keep the upstream waiting longer
 // than the question lasts.
 func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
-	stack.Grow()
+	inflight.GrowStack()
 	ctx, ok := p.deliveryContext()
 	if !ok {
 		return
@@ -140,7 +140,7 @@ func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 // deliverByAsker has the call's Asker put the question and return the answer. It runs
 // on a goroutine of its own for the same reason.
 func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
-	stack.Grow()
+	inflight.GrowStack()
 	ctx, ok := p.deliveryContext()
 	if !ok {
 		return

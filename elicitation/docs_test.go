@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/doccheck"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 var eventName = regexp.MustCompile(`\belicitation\.[a-z]+\b`)
@@ -15,18 +15,18 @@ var eventName = regexp.MustCompile(`\belicitation\.[a-z]+\b`)
 // TestEveryLogEntryIsDocumented compares the kinds of events, and the fields of an entry, with
 // the section of the package comment about them.
 func TestEveryLogEntryIsDocumented(t *testing.T) {
-	section := doccheck.Section(t, "doc.go", "Events")
-	kinds, documented := doccheck.Set{}, doccheck.Set{}
+	section := testkit.DocSection(t, "doc.go", "Events")
+	kinds, documented := testkit.Names{}, testkit.Names{}
 	for _, name := range eventName.FindAllString(section, -1) {
 		documented[name] = true
 	}
-	for _, text := range doccheck.Strings(t, "event.go") {
+	for _, text := range testkit.StringsIn(t, "event.go") {
 		if eventName.FindString(text) == text {
 			kinds[text] = true
 		}
 	}
-	doccheck.WantSame(t, kinds, documented)
-	for _, field := range doccheck.Strings(t, "log.go") {
+	testkit.WantSame(t, kinds, documented)
+	for _, field := range testkit.StringsIn(t, "log.go") {
 		if !regexp.MustCompile(`\b` + field + `\b`).MatchString(section) {
 			t.Errorf("the field %s is not documented", field)
 		}
@@ -36,12 +36,12 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 // TestEveryMetricIsDocumented compares names and labels of what a router registers with the
 // section of the package comment about metrics.
 func TestEveryMetricIsDocumented(t *testing.T) {
-	registry := &describing{t, prometheus.NewRegistry(), doccheck.Set{}}
+	registry := &describing{t, prometheus.NewRegistry(), testkit.Names{}}
 	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err != nil {
 		t.Fatal(err)
 	}
-	section := doccheck.Section(t, "doc.go", "Metrics")
-	doccheck.WantSame(t, registry.names, doccheck.DocumentedMetrics(section))
+	section := testkit.DocSection(t, "doc.go", "Metrics")
+	testkit.WantSame(t, registry.names, testkit.DocumentedMetrics(section))
 }
 
 // TestREADMENamesEventsAndMetrics wants all of them in the README of the package, too.
@@ -50,7 +50,8 @@ func TestREADMENamesEventsAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sections := doccheck.Section(t, "doc.go", "Events") + doccheck.Section(t, "doc.go", "Metrics")
+	sections := testkit.DocSection(t, "doc.go", "Events") +
+		testkit.DocSection(t, "doc.go", "Metrics")
 	names := regexp.MustCompile(`\belicitation[._][a-z_]+\b`).FindAllString(sections, -1)
 	if len(names) == 0 {
 		t.Fatal("found no names")
@@ -67,7 +68,7 @@ func TestREADMENamesEventsAndMetrics(t *testing.T) {
 type describing struct {
 	t *testing.T
 	prometheus.Registerer
-	names doccheck.Set
+	names testkit.Names
 }
 
 func (d *describing) Register(c prometheus.Collector) error {
@@ -77,7 +78,7 @@ func (d *describing) Register(c prometheus.Collector) error {
 		c.Describe(described)
 	}()
 	for desc := range described {
-		d.names[doccheck.DescribedMetric(d.t, desc.String())] = true
+		d.names[testkit.DescribedMetric(d.t, desc.String())] = true
 	}
 	return d.Registerer.Register(c)
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/form"
-	"github.com/rondo-mcp/rondo/internal/recent"
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
 const (

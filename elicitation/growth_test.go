@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -30,40 +30,41 @@ func TestGrowth(t *testing.T) {
 	}
 	const head = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}`
 	t.Run("questions", func(t *testing.T) {
-		growthtest.Test(t, growthtest.Reader{Read: elicit, BytesPerByte: 150, ObjectsPerByte: 3},
-			growthtest.Input{Name: "message", Make: growthtest.Repeat(`{"mode":"form","message":"`,
+		testkit.CheckGrowth(t,
+			testkit.GrowthReader{Read: elicit, BytesPerByte: 150, ObjectsPerByte: 3},
+			testkit.GrowthInput{Name: "message", Make: testkit.Repeat(`{"mode":"form","message":"`,
 				`x`, `","requestedSchema":`+schema+`}`)},
-			growthtest.Input{Name: "title",
-				Make: growthtest.Repeat(head+`,"f":{"type":"string","title":"`, `x`, `"}}}}`)},
-			growthtest.Input{Name: "values",
-				Make: growthtest.Repeat(head+`,"f":{"type":"string","enum":[`,
+			testkit.GrowthInput{Name: "title",
+				Make: testkit.Repeat(head+`,"f":{"type":"string","title":"`, `x`, `"}}}}`)},
+			testkit.GrowthInput{Name: "values",
+				Make: testkit.Repeat(head+`,"f":{"type":"string","enum":[`,
 					`"value",`, `1]}}}}`)},
-			growthtest.Input{Name: "wrong required",
-				Make: growthtest.Repeat(head+`},"required":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "pattern",
-				Make: growthtest.Repeat(head+`,"f":{"type":"string","pattern":"`,
+			testkit.GrowthInput{Name: "wrong required",
+				Make: testkit.Repeat(head+`},"required":[`, `1,`, `1]}}`)},
+			testkit.GrowthInput{Name: "pattern",
+				Make: testkit.Repeat(head+`,"f":{"type":"string","pattern":"`,
 					`(?i)[b-\\x{10ffff}]`, `"}}}}`)},
-			growthtest.Input{Name: "beyond the grammar",
-				Make: growthtest.Repeat(head+`},"allOf":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "URL", Make: growthtest.Repeat(`{"mode":"url","message":"m","elicitationId":"e","url":"https://a.example/`, `a/`, `"}`)},
-			growthtest.Input{Name: "unknown member", Make: growthtest.Repeat(`{"mode":"form","message":"m","requestedSchema":`+schema+`,"x":[`, `1,`, `1]}`)},
+			testkit.GrowthInput{Name: "beyond the grammar",
+				Make: testkit.Repeat(head+`},"allOf":[`, `1,`, `1]}}`)},
+			testkit.GrowthInput{Name: "URL", Make: testkit.Repeat(`{"mode":"url","message":"m","elicitationId":"e","url":"https://a.example/`, `a/`, `"}`)},
+			testkit.GrowthInput{Name: "unknown member", Make: testkit.Repeat(`{"mode":"form","message":"m","requestedSchema":`+schema+`,"x":[`, `1,`, `1]}`)},
 		)
 	})
 	t.Run("answers", func(t *testing.T) {
-		growthtest.Test(t, growthtest.Reader{
+		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read: func(input []byte) bool {
 				reply = input
 				return elicit(form("?"))
 			},
 			BytesPerByte: 40, ObjectsPerByte: 0.6,
 		},
-			growthtest.Input{Name: "unknown fields", Make: growthtest.Repeat(`{"action":"accept","content":{"ok":true,"x":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "wrong type",
-				Make: growthtest.Repeat(`{"action":"accept","content":{"ok":[`, `1,`, `1]}}`)},
-			growthtest.Input{Name: "no object",
-				Make: growthtest.Repeat(`{"action":"accept","content":[`, `1,`, `1]}`)},
-			growthtest.Input{Name: "decline with much beside it",
-				Make: growthtest.Repeat(`{"action":"decline","_meta":{"x":[`, `1,`, `1]}}`)},
+			testkit.GrowthInput{Name: "unknown fields", Make: testkit.Repeat(`{"action":"accept","content":{"ok":true,"x":[`, `1,`, `1]}}`)},
+			testkit.GrowthInput{Name: "wrong type",
+				Make: testkit.Repeat(`{"action":"accept","content":{"ok":[`, `1,`, `1]}}`)},
+			testkit.GrowthInput{Name: "no object",
+				Make: testkit.Repeat(`{"action":"accept","content":[`, `1,`, `1]}`)},
+			testkit.GrowthInput{Name: "decline with much beside it",
+				Make: testkit.Repeat(`{"action":"decline","_meta":{"x":[`, `1,`, `1]}}`)},
 		)
 	})
 }

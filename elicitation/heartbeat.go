@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

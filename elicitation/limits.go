@@ -1,7 +1,7 @@
 package elicitation
 
 import (
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )

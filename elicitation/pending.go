@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/humantime"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

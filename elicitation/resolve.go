@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/sleep"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -332,7 +332,7 @@ func retryStore(ctx context.Context, f func(context.Context) error) error {
 		if err == nil || errors.Is(err, ErrNoRecord) {
 			return err
 		}
-		if sleep.For(ctx, storeInterval) != nil {
+		if humantime.Sleep(ctx, storeInterval) != nil {
 			return fmt.Errorf("elicitation store: %w", err)
 		}
 	}

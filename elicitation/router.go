@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/recent"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

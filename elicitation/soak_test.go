@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -20,7 +20,7 @@ import (
 // 100,000 of them.
 func TestSoak(t *testing.T) {
 	rounds := 3000
-	if testmode.Soak {
+	if testkit.Soak {
 		rounds = 100_000
 	}
 	router, err := elicitation.New(&elicitation.Options{Registerer: prometheus.NewRegistry()})

@@ -11,8 +11,8 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // explainFailure returns what caused the end of a question, fit for logs.

@@ -1,6 +1,6 @@
 package protocol
 
-import "github.com/rondo-mcp/rondo/internal/jsonx"
+import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 
 // MaxBatch is how many messages one batch may hold. Revision 2025-03-26 is the
 // only one that has batches; its clients send a few messages at a time.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // ClientCapabilities are what a client can do for a server. A nil pointer

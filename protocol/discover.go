@@ -3,7 +3,7 @@ package protocol
 import (
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // DiscoverParams are the parameters of server/discover.

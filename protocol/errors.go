@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/clip"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // Error codes (basic/index, "Error Codes").
@@ -233,7 +233,7 @@ func appendError(dst []byte, e *Error) []byte {
 }
 
 // quoteClipped quotes what a peer sent for an error message.
-func quoteClipped(s string) string { return clip.Quote(s, 64) }
+func quoteClipped(s string) string { return errtext.Quote(s, 64) }
 
 // draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers
 // use the same codes for other errors, so they are translated only for peers that are known to

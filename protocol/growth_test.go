@@ -3,8 +3,8 @@ package protocol_test
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/growthtest"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -19,7 +19,7 @@ func TestMessageGrowth(t *testing.T) {
 		{"retry", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","inputResponses":{"k":`, `},"requestState":"s"}}`},
 	} {
 		t.Run(message.name, func(t *testing.T) {
-			growthtest.Test(t, growthtest.Reader{
+			testkit.CheckGrowth(t, testkit.GrowthReader{
 				Read: func(input []byte) bool {
 					m, err := protocol.DecodeMessage(input)
 					if err != nil {
@@ -31,18 +31,18 @@ func TestMessageGrowth(t *testing.T) {
 					return err == nil
 				},
 				BytesPerByte: 12, ObjectsPerByte: 0.02,
-			}, growthtest.Values(message.head, message.tail)...)
+			}, testkit.GrowthValues(message.head, message.tail)...)
 		})
 	}
-	growthtest.Test(t, growthtest.Reader{
+	testkit.CheckGrowth(t, testkit.GrowthReader{
 		Read: func(input []byte) bool {
 			_, is, err := protocol.DecodeBatch(input)
 			return is && err == nil
 		},
 		BytesPerByte: 12, ObjectsPerByte: 0.02,
 	},
-		growthtest.Input{Name: "batch", Make: growthtest.Repeat(`[`, `{},`, `{}]`), Refused: true},
-		growthtest.Input{Name: "batch of one", Make: growthtest.Repeat(`["`, `x`, `"]`)},
+		testkit.GrowthInput{Name: "batch", Make: testkit.Repeat(`[`, `{},`, `{}]`), Refused: true},
+		testkit.GrowthInput{Name: "batch of one", Make: testkit.Repeat(`["`, `x`, `"]`)},
 	)
 }
 
@@ -66,7 +66,7 @@ func TestParamsGrowth(t *testing.T) {
 		{"context", protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"`, `x`, `"}}`, false},
 		{"cursor", protocol.MethodListTools, `{"cursor":"`, `\u0061`, `"}`, false},
 	} {
-		growthtest.Test(t, growthtest.Reader{
+		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read: func(input []byte) bool {
 				if jsonx.Check(input) != nil {
 					t.Fatalf("%s is not JSON", input[:100])
@@ -75,8 +75,8 @@ func TestParamsGrowth(t *testing.T) {
 				return err == nil
 			},
 			BytesPerByte: 40, ObjectsPerByte: 0.6,
-		}, growthtest.Input{Name: params.name,
-			Make:    growthtest.Repeat(params.head, params.part, params.tail),
+		}, testkit.GrowthInput{Name: params.name,
+			Make:    testkit.Repeat(params.head, params.part, params.tail),
 			Refused: params.refused})
 	}
 }
@@ -101,7 +101,7 @@ func TestResultGrowth(t *testing.T) {
 		{"contents", protocol.MethodReadResource, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[`, `{"uri":"a:b","text":""},`, `{"uri":"a:b","text":""}]}`, false},
 		{"values", protocol.MethodComplete, `{"resultType":"complete","completion":{"values":[`, `"a",`, `"b"]}}`, false},
 	} {
-		growthtest.Test(t, growthtest.Reader{
+		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read: func(input []byte) bool {
 				if jsonx.Check(input) != nil {
 					t.Fatalf("%s is not JSON", input[:100])
@@ -110,8 +110,8 @@ func TestResultGrowth(t *testing.T) {
 				return err == nil
 			},
 			BytesPerByte: 30, ObjectsPerByte: 0.5,
-		}, growthtest.Input{Name: result.name,
-			Make:    growthtest.Repeat(result.head, result.part, result.tail),
+		}, testkit.GrowthInput{Name: result.name,
+			Make:    testkit.Repeat(result.head, result.part, result.tail),
 			Refused: result.refused})
 	}
 }

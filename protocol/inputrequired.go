@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/internal/attachment"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // An InputKind is one of the four kinds of question.
@@ -104,10 +104,10 @@ type InputRequiredResult struct {
 	RequestState  RequestState
 	Meta          Meta
 
-	attachment any // of package roundtrip, see package attachment; never encoded
+	attachment any // of package roundtrip, see package envelope; never encoded
 }
 
-var _ = attachment.Register(
+var _ = envelope.RegisterAttachments(
 	func(result any) any { return result.(*InputRequiredResult).attachment },
 	func(result, value any) { result.(*InputRequiredResult).attachment = value },
 )

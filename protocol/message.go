@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/envelope"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // A Message is a [*Request], a [*Notification] or a [*Response].

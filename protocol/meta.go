@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // Keys of _meta that the protocol defines (basic/index, "_meta").

@@ -3,7 +3,7 @@ package protocol
 import (
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // A CacheScope says who may share a cached result.

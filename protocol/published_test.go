@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -150,8 +150,8 @@ var respelled = map[string]struct{ old, new string }{
 }
 
 func TestPublishedExamples(t *testing.T) {
-	specdata.Need(t)
-	examples, ok := specdata.Examples(string(protocol.Latest))
+	wiretest.Need(t)
+	examples, ok := wiretest.Examples(string(protocol.Latest))
 	if !ok {
 		t.Fatalf("no examples of %s beside its schema", protocol.Latest)
 	}

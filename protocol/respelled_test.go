@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -19,12 +19,12 @@ var strictNulls = []string{"inputRequests", "inputResponses", "requestState"}
 // a fraction of zero, in what servers and clients read: questions, answers and notifications, too.
 // The strict members alone are refused.
 func TestExamplesInOtherSpellings(t *testing.T) {
-	specdata.Need(t)
-	raw, ok := specdata.Schema(string(protocol.Latest))
+	wiretest.Need(t)
+	raw, ok := wiretest.SchemaOf(string(protocol.Latest))
 	if !ok {
 		t.Fatal("no schema")
 	}
-	examples, _ := specdata.Examples(string(protocol.Latest))
+	examples, _ := wiretest.Examples(string(protocol.Latest))
 	definitions := decodeExactly(t, raw).(map[string]any)["$defs"].(map[string]any)
 	spelled, refused := 0, map[string]bool{}
 	for _, e := range examples {

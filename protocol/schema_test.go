@@ -7,7 +7,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -19,8 +19,8 @@ type definitions struct {
 
 func definitionsOf(t testing.TB, v protocol.Version) definitions {
 	t.Helper()
-	specdata.Need(t)
-	raw, ok := specdata.Schema(string(v))
+	wiretest.Need(t)
+	raw, ok := wiretest.SchemaOf(string(v))
 	if !ok {
 		t.Fatalf("no schema for revision %s", v)
 	}

@@ -3,7 +3,7 @@ package protocol
 import (
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // urlRequiredText is the message of the published example of the error.

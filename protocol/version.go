@@ -3,7 +3,7 @@ package protocol
 import (
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // A Version is a protocol revision, named by its date as on the wire.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )

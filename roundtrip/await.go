@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/sleep"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -185,7 +185,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
-		if sleep.For(&w.Context, visitPoll) != nil {
+		if humantime.Sleep(&w.Context, visitPoll) != nil {
 			break
 		}
 		finished, err := done(&w.Context)

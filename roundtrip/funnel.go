@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
+	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -81,7 +81,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
 	if err != nil {
-		return nil, publicerror.From(err)
+		return nil, revision.PublicError(err)
 	}
 	return result, nil
 }
@@ -160,7 +160,7 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 // limitCall returns the context of a call of a legacy revision, which ends with
 // the flow. Progress of the client may extend the time for each question, so the
 // call needs a limit of its own.
-func (e *exchange) limitCall(parent context.Context) *lazyctx.Timed {
+func (e *exchange) limitCall(parent context.Context) *inflight.Timed {
 	e.wait.until = time.Now().Add(e.funnel.opts.FlowTTL)
 	e.wait.ctx.Init(parent, e.wait.until, errHumanTimeout)
 	return &e.wait.ctx

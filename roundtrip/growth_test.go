@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -17,7 +17,7 @@ func TestStateGrowth(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, reader)
 	c.ask("form", "url", "sample", "roots")
 	sealed, _ := c.asked.RequestState.Text()
-	growthtest.Test(t, growthtest.Reader{
+	testkit.CheckGrowth(t, testkit.GrowthReader{
 		Read: func(input []byte) bool {
 			call := toolCall()
 			call.Responses, call.State = answers("form", declined),
@@ -27,12 +27,12 @@ func TestStateGrowth(t *testing.T) {
 		},
 		BytesPerByte: 8, ObjectsPerByte: 0.01,
 	},
-		growthtest.Input{Name: "letters", Make: growthtest.Repeat("", "A", ""), Refused: true},
-		growthtest.Input{Name: "longer than sealed", Make: growthtest.Repeat(sealed, "A", ""),
+		testkit.GrowthInput{Name: "letters", Make: testkit.Repeat("", "A", ""), Refused: true},
+		testkit.GrowthInput{Name: "longer than sealed", Make: testkit.Repeat(sealed, "A", ""),
 			Refused: true},
-		growthtest.Input{Name: "not base64", Make: growthtest.Repeat(sealed[:8], "\u00e9", ""),
+		testkit.GrowthInput{Name: "not base64", Make: testkit.Repeat(sealed[:8], "\u00e9", ""),
 			Refused: true},
-		growthtest.Input{Name: "dots", Make: growthtest.Repeat("", ".", ""), Refused: true},
+		testkit.GrowthInput{Name: "dots", Make: testkit.Repeat("", ".", ""), Refused: true},
 	)
 }
 
@@ -63,7 +63,7 @@ func TestAnswerGrowth(t *testing.T) {
 		{"roots", `{"roots":[`, `{"uri":"file:///a"},`, `{"uri":"file:///b"}]}`, "true"},
 		{"roots", `{"roots":[`, `{"uri":"file:///a"},`, `{}]}`, "false"},
 	} {
-		growthtest.Test(t, growthtest.Reader{
+		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read: func(input []byte) bool {
 				call := toolCall()
 				call.Responses, call.State = answers(tt.key, string(input)), state
@@ -72,7 +72,7 @@ func TestAnswerGrowth(t *testing.T) {
 					strings.Contains(show(result), "input"))
 			},
 			BytesPerByte: 40, ObjectsPerByte: 0.6,
-		}, growthtest.Input{Name: tt.key + " " + tt.used,
-			Make: growthtest.Repeat(tt.head, tt.part, tt.tail)})
+		}, testkit.GrowthInput{Name: tt.key + " " + tt.used,
+			Make: testkit.Repeat(tt.head, tt.part, tt.tail)})
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/owner"
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -39,7 +38,7 @@ func (r *run) claimState(ctx context.Context, c *claims.Claims, plaintext []byte
 	sum := sha256.Sum256(plaintext)
 	id := string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
 	// A replica whose clock is behind accepts the state for a little longer.
-	claim, err := guard.Claim(ctx, id, owner.Digest(r.call.Principal),
+	claim, err := guard.Claim(ctx, id, quota.OwnerDigest(r.call.Principal),
 		claims.Fingerprint(r.responses), c.Expires.Add(clockSkew))
 	if err == nil {
 		r.holdClaim(ctx, claim)

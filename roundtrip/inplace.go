@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -87,13 +87,13 @@ func (r *run) waitingContext(ctx context.Context) (context.Context, func()) {
 // questionTimeout. So their contexts derive from the parent of the deadline context, and none
 // of those between is realized for them, which would take 4 KB.
 func (r *run) keepsDeadline(ctx context.Context) bool {
-	_, timed := r.ctx.Context.(*lazyctx.Timed)
+	_, timed := r.ctx.Context.(*inflight.Timed)
 	return timed && ctx == context.Context(&r.ctx)
 }
 
 // attachWait makes wait, under which questions wait, a child of ctx. It reports true if the run
 // cancels wait, and detachWait must be called when the questions have ended.
-func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
+func (r *run) attachWait(wait *inflight.Context, ctx context.Context) bool {
 	if r == nil || !r.keepsDeadline(ctx) {
 		wait.Init(ctx)
 		return false
@@ -104,7 +104,7 @@ func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 		wait.Init(ctx)
 		return false
 	}
-	wait.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
+	wait.Init(r.ctx.Context.(*inflight.Timed).Parent())
 	wait.SetValues(runRequestID{r})
 	r.ctx.openWaits = append(r.ctx.openWaits, wait)
 	return true
@@ -114,13 +114,13 @@ func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 type runRequestID struct{ run *run }
 
 func (v runRequestID) Value(key any) any {
-	if _, ok := key.(requestid.Key); ok {
+	if _, ok := key.(callctx.Key); ok {
 		return v.run
 	}
 	return nil
 }
 
-func (r *run) detachWait(wait *lazyctx.Context) {
+func (r *run) detachWait(wait *inflight.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.ctx.openWaits, wait); i >= 0 {

@@ -371,7 +371,7 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 // vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
 	flow, guard := hexVectors(t, flowVectorFile)["flow"],
-		hexVectors(t, "../internal/claims/testdata/claims.txt")["authenticated"]
+		hexVectors(t, "../internal/state/claims/testdata/claims.txt")["authenticated"]
 	for _, key := range []string{"k1", "k2"} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(clock("1h30m")))

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/publicerror"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/revision"
-	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -319,7 +318,7 @@ func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error
 		fallthrough
 	case err != nil:
 		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
-		return publicerror.Internal()
+		return revision.InternalError()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
 		if refusal := r.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: refusal})
@@ -408,7 +407,7 @@ func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
-	return publicerror.Internal()
+	return revision.InternalError()
 }
 
 // reportFlowEnd reports the end of a flow that took more than one round.

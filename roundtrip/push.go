@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/sleep"
-	"github.com/rondo-mcp/rondo/internal/urlrule"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -41,7 +41,7 @@ func (r *run) pushReturned(
 	}
 	pushed, err := r.pushAll(parent, nil, asks.InputRequests, r.wait.requested)
 	if err == nil && len(asks.InputRequests) == 0 {
-		err = sleep.For(ctx, statePause)
+		err = humantime.Sleep(ctx, statePause)
 	}
 	if err != nil {
 		refused, err = r.refuseUnasked(ctx, asks, err)
@@ -137,14 +137,14 @@ func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawM
 
 // pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
 // others by cancelling ctx, of which theirs are children.
-func (p *questioner) pushSeveral(ctx *lazyctx.Context,
+func (p *questioner) pushSeveral(ctx *inflight.Context,
 	requests protocol.InputRequests, pushed *pushedAnswers) error {
 	pushed.responses = make(protocol.InputResponses, len(requests))
 	pushed.took = make([]pushTime, len(requests))
 	var pushes sync.WaitGroup
 	for i, q := range requests {
 		pushes.Go(func() {
-			one := &lazyctx.Context{}
+			one := &inflight.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
 			answer, err := p.pushQuestion(one, q.Request, &pushed.took[i])
@@ -164,7 +164,7 @@ var errHumanTimeout = errors.New("nobody answered in time")
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
 // the flow ends. took is set.
-func (p *questioner) pushQuestion(ctx *lazyctx.Context,
+func (p *questioner) pushQuestion(ctx *inflight.Context,
 	question protocol.InputRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/bugsink"
-	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -30,10 +29,10 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 		return
 	}
 	if p.where.Request = call.RequestID; p.where.Request == "" {
-		p.where.Request = requestid.From(ctx)
+		p.where.Request = callctx.From(ctx)
 	}
 	if p.where.Request == "" {
-		p.where.Request = requestid.New()
+		p.where.Request = callctx.New()
 	}
 }
 
@@ -45,9 +44,9 @@ func (p *questioner) observe(ctx context.Context, e event.Event) {
 	p.funnel.opts.Observer.Observe(ctx, e)
 	switch e := e.(type) {
 	case event.ServerBug:
-		bugsink.Report(ctx, e.Err)
+		callctx.Report(ctx, e.Err)
 	case event.HandlerPanicked:
-		bugsink.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+		callctx.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -77,7 +77,7 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// RequestID implements [requestid.Named].
+// RequestID implements [callctx.Named].
 func (r *run) RequestID() string { return r.where.Request }
 
 // findAnswerLocked returns the answer recorded under key, nil if there is none. Before the
@@ -147,7 +147,7 @@ func (r *run) executeSingleRound(
 func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
 	r.reportFlowEnd(ctx, event.EndFailed)
-	return nil, publicerror.Internal()
+	return nil, revision.InternalError()
 }
 
 // invokeHandler calls the handler with the run in its context. If the run is
@@ -207,7 +207,7 @@ type handlerContext struct {
 	over        atomic.Bool
 
 	// Guarded by the mutex of the round.
-	openWaits []*lazyctx.Context // that end with it, see attach
+	openWaits []*inflight.Context // that end with it, see attach
 }
 
 type cancellableContext struct {
@@ -264,7 +264,7 @@ func (c *handlerContext) Value(key any) any {
 	switch key.(type) {
 	case runKey:
 		return c.run
-	case requestid.Key:
+	case callctx.Key:
 		return c.run
 	}
 	return c.currentContext().Value(key)
@@ -274,4 +274,4 @@ func (c *handlerContext) Value(key any) any {
 // log entries have it, for authors who log as well. It is random, names one leg
 // of a flow and means nothing to the client. It is empty where nothing observes
 // or logs.
-func RequestID(ctx context.Context) string { return requestid.From(ctx) }
+func RequestID(ctx context.Context) string { return callctx.From(ctx) }

@@ -3,7 +3,7 @@ package roundtrip
 import (
 	"errors"
 
-	"github.com/rondo-mcp/rondo/internal/seal"
+	"github.com/rondo-mcp/rondo/internal/state/seal"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )

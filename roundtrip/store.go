@@ -11,8 +11,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/claims"
-	"github.com/rondo-mcp/rondo/internal/owner"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -41,7 +41,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	e.reserveRoom(e.funnel.opts.StateStore)
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := e.funnel.opts.StateStore.Put(ctx, id, owner.Digest(e.call.Principal), data,
+	if err := e.funnel.opts.StateStore.Put(ctx, id, quota.OwnerDigest(e.call.Principal), data,
 		c.Expires.Add(clockSkew)); err != nil {
 		return "", &storeError{resourceStore, "write", err}
 	}
@@ -78,7 +78,7 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 func deriveStoreKey(p protocol.Principal, handle []byte) (id string, box cipher.AEAD) {
 	derive := func(purpose string) []byte {
 		mac := hmac.New(sha256.New, handle)
-		mac.Write(owner.Label(p, purpose))
+		mac.Write(quota.OwnerLabel(p, purpose))
 		return mac.Sum(nil)
 	}
 	block, err := aes.NewCipher(derive("key"))

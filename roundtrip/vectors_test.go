@@ -337,7 +337,7 @@ func vectorHandler(ctx context.Context) (protocol.Result, error) {
 
 // TestTheLayoutOfClaims holds the plaintext against testdata, byte for byte.
 func TestTheLayoutOfClaims(t *testing.T) {
-	const path = "../internal/claims/testdata/claims.txt"
+	const path = "../internal/state/claims/testdata/claims.txt"
 	local := honest()
 	local.Call.Principal, local.Call.Arguments, local.Audience = protocol.LocalPrincipal(), nil, ""
 	var text bytes.Buffer
@@ -451,7 +451,7 @@ func parseVectors(t testing.TB, text []byte) []vector {
 	return out
 }
 
-const flowVectorFile = "../internal/claims/testdata/flow.txt"
+const flowVectorFile = "../internal/state/claims/testdata/flow.txt"
 
 func flowClaims(t testing.TB) []byte {
 	t.Helper()

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -147,10 +147,10 @@ type callWait struct {
 	beats  *heartbeat.Timer
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
-	until      time.Time     // when the flow ends; zero: the context of a question decides
-	ctx        lazyctx.Timed // that ends then
-	localState []byte        // claims that the last run has left for the next
-	requested  event.Event   // that the questions of the last run go out, nil if nobody observes
+	until      time.Time      // when the flow ends; zero: the context of a question decides
+	ctx        inflight.Timed // that ends then
+	localState []byte         // claims that the last run has left for the next
+	requested  event.Event    // that the questions of the last run go out, nil if nobody observes
 	visits     visitTable
 }
 
@@ -250,7 +250,7 @@ func waitOf(ctx context.Context) *callWait {
 
 // An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
 type openWait struct {
-	lazyctx.Context
+	inflight.Context
 	watched    waiting.Wait
 	questioner *questioner
 	wait       *callWait

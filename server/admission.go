@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )

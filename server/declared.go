@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/clip"
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -93,5 +93,5 @@ func clipDeclared(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	return strings.Clone(clip.Text(text, n))
+	return strings.Clone(errtext.Clip(text, n))
 }

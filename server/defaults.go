@@ -3,8 +3,8 @@ package server
 import (
 	"reflect"
 
-	"github.com/rondo-mcp/rondo/internal/fields"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/forms/fields"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // defaults are what the absent members of arguments count as, by the tag

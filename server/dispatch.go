@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/rondo-mcp/rondo/internal/bugsink"
-	"github.com/rondo-mcp/rondo/internal/humantime"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/requestid"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -68,7 +67,7 @@ func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Re
 	}
 	a.served = true
 	if request.RequestID == "" && s.opts.observed {
-		request.RequestID = requestid.New()
+		request.RequestID = callctx.New()
 	}
 	response = &a.response
 	response.ID = request.Message.ID
@@ -141,7 +140,7 @@ func (s *Server) runHandler(ctx context.Context, request *Request) (result proto
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,
 				event.HandlerPanicked{Where: request.eventWhere(), Value: v, Stack: debug.Stack()})
-			result, err = nil, publicerror.Internal()
+			result, err = nil, revision.InternalError()
 		}
 	}()
 	return s.handler(ctx, request)
@@ -183,6 +182,6 @@ func (s *Server) publicError(ctx context.Context, request *Request, err error) *
 // that the client gets.
 func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
-	bugsink.Report(ctx, err)
-	return publicerror.Internal()
+	callctx.Report(ctx, err)
+	return revision.InternalError()
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/rondo-mcp/rondo/internal/attachment"
-	"github.com/rondo-mcp/rondo/internal/transport"
+	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -84,7 +84,7 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 // accepted. Middleware may pass on the questions of a handler; it cannot ask by
 // itself.
 func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredResult) error {
-	if attachment.Of(asks) != nil {
+	if envelope.Attached(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
 	var declared protocol.ClientCapabilities

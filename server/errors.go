@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/internal/clip"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -73,7 +73,7 @@ func (e *bugError) Unwrap() error { return e.err }
 const maxQuoted = 100
 
 // clipQuoted cuts a peer's text for use in an error.
-func clipQuoted(s string) string { return clip.Mark(s, maxQuoted) }
+func clipQuoted(s string) string { return errtext.Mark(s, maxQuoted) }
 
 // mustRegister panics with a message that names the thing that was to be
 // registered.

@@ -3,8 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -39,12 +38,12 @@ func (s *Server) admitRequest(
 	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, request.Message.Params)
 	if metaErr != nil && request.Message.Method != protocol.MethodInitialize {
 		request.Meta = &protocol.RequestMeta{}
-		request.Refuse(publicerror.From(metaErr))
+		request.Refuse(revision.PublicError(metaErr))
 		return a
 	}
 	request.Meta = meta.RequestMetadata()
 	request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
-	request.Refuse(publicerror.From(err))
+	request.Refuse(revision.PublicError(err))
 	return a
 }
 

@@ -8,9 +8,9 @@ import (
 	"math"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/transport"
+	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/rondo-mcp/rondo/internal/fields"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/schema"
+	"github.com/rondo-mcp/rondo/internal/forms/fields"
+	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // anyObject is the input schema of tools that take what they are given.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/fields"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/forms/fields"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // checkFit refuses an InputSchema that promises what the handler's input type

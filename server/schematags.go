@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/rondo-mcp/rondo/internal/fields"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/schema"
+	"github.com/rondo-mcp/rondo/internal/forms/fields"
+	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // A tagger adds to an inferred schema what the struct tags say beyond what the

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/earlycancel"
-	"github.com/rondo-mcp/rondo/internal/inflight"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -52,8 +51,8 @@ type Session struct {
 	clientReady  bool // the client sent notifications/initialized
 	announcing   bool // a goroutine sends the news
 	closed       bool
-	earlyCancels earlycancel.Set // cancellations that came before their requests
-	uriBytes     int             // of the resources subscribed to
+	earlyCancels inflight.EarlyCancels // cancellations that came before their requests
+	uriBytes     int                   // of the resources subscribed to
 }
 
 // defaultLogLevel is the least severe log message that a session sends before
@@ -129,7 +128,7 @@ func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	}
 	request.Refuse(x.checkMethodLocked(request.Message.Method))
 	if err != nil {
-		request.Refuse(publicerror.From(err))
+		request.Refuse(revision.PublicError(err))
 	}
 	if p, ok := request.Params.(*protocol.InitializeParams); ok && request.refusal == nil {
 		x.openLocked(request, p)

@@ -6,9 +6,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limit"
-	"github.com/rondo-mcp/rondo/internal/linestream"
-	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/wire/linestream"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -97,8 +97,8 @@ func (o StreamOptions) withDefaults() StreamOptions {
 	if o.Principal.Anonymous() {
 		o.Principal = protocol.LocalPrincipal()
 	}
-	o.MaxLineBytes = limit.Or(o.MaxLineBytes, defaultMaxLineBytes)
-	o.MaxInFlight = limit.Or(o.MaxInFlight, defaultMaxInFlight)
+	o.MaxLineBytes = quota.LimitOr(o.MaxLineBytes, defaultMaxLineBytes)
+	o.MaxInFlight = quota.LimitOr(o.MaxInFlight, defaultMaxInFlight)
 	if o.Grace == 0 {
 		o.Grace = defaultStreamGrace
 	}

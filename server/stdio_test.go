@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -206,7 +206,7 @@ func TestStreamsOfEveryKind(t *testing.T) {
 	}
 	for name, start := range kinds {
 		t.Run(name, func(t *testing.T) {
-			leaktest.Check(t)
+			testkit.CheckLeaks(t)
 			h := newHarness(t, nil)
 			h.plain()
 			started, release, _ := h.blocking()
@@ -733,7 +733,7 @@ func TestUnreadOutput(t *testing.T) {
 
 // TestUnreadPipe does the same with a pipe of the system, and ends the context.
 func TestUnreadPipe(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	h := newHarness(t, nil)
 	h.plain()
 	outR, outW, err := os.Pipe()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -465,7 +465,7 @@ func TestARefusalThatStandsIsAStatusError(t *testing.T) {
 				ok && (e.Code != 23226 || string(e.Data) != `{"scopes":["write"]}`) {
 				t.Errorf("got the error %+v", e)
 			}
-			secrettest.Check(t, []byte("secret-token-1"), err)
+			testkit.CheckSecret(t, []byte("secret-token-1"), err)
 		})
 	}
 }
@@ -498,7 +498,7 @@ func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 				t.Errorf("got %v, but the request was not acted on", shown)
 			}
 			if name == "Refused" {
-				secrettest.Check(t, []byte("secret-token-1"), err)
+				testkit.CheckSecret(t, []byte("secret-token-1"), err)
 			}
 		})
 	}

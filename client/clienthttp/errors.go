@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/errprefix"
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // errPrefix is the start of every error of this package. It occurs once in each
 // text.
-const errPrefix errprefix.Prefix = "clienthttp: "
+const errPrefix errtext.Prefix = "clienthttp: "
 
 var (
 	// ErrClosed says that the transport was closed.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/errprefix"
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -146,7 +146,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 						!strings.Contains(err.Error(), f.want) {
 						t.Fatalf("got %v, want clienthttp: …%s…", err, f.want)
 					}
-					if twice := errprefix.Repeated(err, "clienthttp", "client"); twice != "" {
+					if twice := errtext.RepeatedPrefix(err, "clienthttp", "client"); twice != "" {
 						t.Errorf("%s stands twice: %v", twice, err)
 					}
 				})
@@ -173,7 +173,7 @@ func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 			}
 			_, err = tr.Handle(t.Context(), request(), nil)
 			if !errors.Is(err, clienthttp.ErrClosed) ||
-				errprefix.Repeated(err, "clienthttp") != "" {
+				errtext.RepeatedPrefix(err, "clienthttp") != "" {
 				t.Errorf("%s: got %v", name, err)
 			}
 			_ = tr.Close()

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -563,26 +563,26 @@ func TestResponseCostIsLinear(t *testing.T) {
 	for _, tt := range []struct {
 		name, media string
 		status      int
-		inputs      []growthtest.Input
+		inputs      []testkit.GrowthInput
 	}{
-		{"body", media, 200, growthtest.Values(head, tail)},
-		{"error body", media, 400, refusedAll(growthtest.Values(head, tail))},
-		{"event", stream, 200, growthtest.Values("data: "+head, tail+"\n\n")},
-		{"stream", stream, 200, []growthtest.Input{
-			{Name: "CR", Make: growthtest.Repeat("", "\r", "data: "+result+"\n\n")},
-			{Name: "comments", Make: growthtest.Repeat("", ":\n", "data: "+result+"\n\n")},
+		{"body", media, 200, testkit.GrowthValues(head, tail)},
+		{"error body", media, 400, refusedAll(testkit.GrowthValues(head, tail))},
+		{"event", stream, 200, testkit.GrowthValues("data: "+head, tail+"\n\n")},
+		{"stream", stream, 200, []testkit.GrowthInput{
+			{Name: "CR", Make: testkit.Repeat("", "\r", "data: "+result+"\n\n")},
+			{Name: "comments", Make: testkit.Repeat("", ":\n", "data: "+result+"\n\n")},
 			{
 				Name: "other events",
-				Make: growthtest.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n"),
+				Make: testkit.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n"),
 			},
 			{
 				Name: "notifications",
-				Make: growthtest.Repeat(
+				Make: testkit.Repeat(
 					"", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`+"\n\n",
 					"data: "+result+"\n\n",
 				),
 			},
-			{Name: "never a response", Make: growthtest.Repeat("", "data: \r\r", ""),
+			{Name: "never a response", Make: testkit.Repeat("", "data: \r\r", ""),
 				Refused: true},
 		}},
 	} {
@@ -591,7 +591,7 @@ func TestResponseCostIsLinear(t *testing.T) {
 			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				answer(tt.status, tt.media, text)(w, r)
 			}, nil)
-			growthtest.Test(t, growthtest.Reader{
+			testkit.CheckGrowth(t, testkit.GrowthReader{
 				Read: func(input []byte) bool {
 					text = string(input)
 					_, err := tr.Handle(t.Context(), request(), nil)
@@ -603,7 +603,7 @@ func TestResponseCostIsLinear(t *testing.T) {
 	}
 }
 
-func refusedAll(inputs []growthtest.Input) []growthtest.Input {
+func refusedAll(inputs []testkit.GrowthInput) []testkit.GrowthInput {
 	for i := range inputs {
 		inputs[i].Refused = true // a result does not go with the status
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 // TestQueryOfTheAuthorizationEndpointStays, but for what it has of the names of ours.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
 // A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
@@ -50,7 +50,7 @@ func (c *challenge) setParameter(name, value string) {
 	case "error":
 		c.code = value
 	case "scope":
-		c.scopes = scope.Parse(value)
+		c.scopes = headers.ParseScopes(value)
 	case "resource_metadata":
 		c.metadata = value
 	}

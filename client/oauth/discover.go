@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 const (
@@ -98,7 +98,7 @@ func (s *Source) discover(ctx context.Context, c challenge) (*Discovery, error) 
 		return nil, err
 	}
 	return &Discovery{Resource: resource.Resource, Issuers: resource.Issuers, Issuer: server.Issuer,
-		Scopes: scope.Union(resource.Scopes), MetadataDocuments: server.Documents,
+		Scopes: headers.UniteScopes(resource.Scopes), MetadataDocuments: server.Documents,
 		DynamicRegistration: server.Registration != "", server: server}, nil
 }
 

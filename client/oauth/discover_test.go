@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 // TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/rondo-mcp/rondo/internal/seal"
+	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
 const (
@@ -191,20 +191,20 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 			return nil, err
 		}
 		for _, text := range chosen {
-			if !scope.Valid(text) {
+			if !headers.IsScopeList(text) {
 				return nil, fmt.Errorf("oauth: Options.Scopes returned %q, which is no scope", text)
 			}
 		}
-		scopes = scope.Union(chosen)
+		scopes = headers.UniteScopes(chosen)
 	case len(choice.Challenge) > 0:
-		scopes = scope.Union(choice.Requested, choice.Challenge)
+		scopes = headers.UniteScopes(choice.Requested, choice.Challenge)
 	case len(choice.Requested) > 0:
 		scopes = choice.Requested
 	default:
-		scopes = scope.Union(choice.Supported)
+		scopes = headers.UniteScopes(choice.Supported)
 	}
 	if !s.opts.NoOffline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
-		scopes = scope.Union(scopes, []string{scopeOfflineAccess})
+		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes, nil
 }

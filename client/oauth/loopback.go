@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
 // callbackPath is the path of the redirect URI.

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
 const (

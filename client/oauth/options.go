@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
 // Options configure a [Source]. With the zero value this client is registered dynamically where an

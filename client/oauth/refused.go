@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -82,7 +82,7 @@ func mayWaitForLogin(r clienthttp.Outgoing) bool {
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
 	lack := &ScopeError{Needed: c.scopes, Granted: current.record.Granted}
-	all := scope.Union(current.record.Requested, c.scopes)
+	all := headers.UniteScopes(current.record.Requested, c.scopes)
 	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
 	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {
 		return false, lack

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 // TestTokenThatEndsEarlyIsRefreshed: a server may refuse a token that is not over, for example when

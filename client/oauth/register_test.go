@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 // An editingStore changes members of records while it is on.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 func newFileStore(t *testing.T, folder string, key byte) *oauth.FileStore {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // maxExpiry is the longest lifetime of a token: a longer expires_in is cut.
@@ -90,7 +90,7 @@ func readTokenResponse(got *oauth2.Token, scopes []string) (*tokenRecord, error)
 		record.Expiry = record.Obtained.Add(min(lifetime, maxExpiry))
 	}
 	if granted, ok := got.Extra("scope").(string); ok {
-		record.Granted = scope.Parse(granted)
+		record.Granted = headers.ParseScopes(granted)
 	}
 	return record, nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
 // TestRefreshThatNarrowsTheScopes: what was granted last is what the next refresh asks for, and a

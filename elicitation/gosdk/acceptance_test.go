@@ -14,8 +14,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/internal/linetest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 )
 
 // TestWhatEachSideReads: the texts, codes, log entries and metrics of the router arrive in
@@ -96,7 +96,7 @@ func passRaw(t *testing.T, router *elicitation.Router, clients *gosdk.Downstream
 		var transport mcp.Transport = &mcp.StreamableClientTransport{
 			Endpoint: up.URL, HTTPClient: gosdk.HTTPClient(nil)}
 		if !overHTTP {
-			r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+			r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 				up.Serve(ctx, in, out)
 			})
 			transport = &mcp.IOTransport{Reader: r, Writer: w}

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/receipts"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -38,7 +38,7 @@ func allModes() *protocol.ElicitationCapability {
 
 func newClient(router *elicitation.Router, key elicitation.UpstreamKey,
 	modes *protocol.ElicitationCapability, impl *mcp.Implementation,
-	base *mcp.ClientOptions, answers *receipts.Book) *mcp.Client {
+	base *mcp.ClientOptions, answers *upstream.Book) *mcp.Client {
 	client := mcp.NewClient(impl, newClientOptions(router, key, modes, base))
 	client.AddReceivingMiddleware(receiveQuestions(router, key, answers))
 	return client
@@ -84,7 +84,7 @@ func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey,
 // that were not declared and schemas that it does not know, and answers that do not fit
 // after the router has recorded them.
 func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
-	answers *receipts.Book) mcp.Middleware {
+	answers *upstream.Book) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			question, ok := req.(*mcp.ElicitRequest)
@@ -92,7 +92,7 @@ func receiveQuestions(router *elicitation.Router, key elicitation.UpstreamKey,
 				return next(ctx, method, req)
 			}
 			callID, rawID := takeTag(question.Params.Meta)
-			id := receipts.Key([]byte(rawID))
+			id := upstream.Key([]byte(rawID))
 			opts := &elicitation.ElicitOptions{CallID: callID}
 			if answers != nil && id != "" {
 				opts.Receipt = &elicitation.Receipt{}

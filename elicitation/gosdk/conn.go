@@ -11,8 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/receipts"
-	"github.com/rondo-mcp/rondo/internal/sendqueue"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 )
 
 // An upstreamConn is a connection of an [Upstream] and the calls that use it.
@@ -21,7 +20,7 @@ type upstreamConn struct {
 	key     elicitation.UpstreamKey
 	modes   modes
 	session *mcp.ClientSession
-	answers *receipts.Book // nil: nobody sees whether answers arrive
+	answers *upstream.Book // nil: nobody sees whether answers arrive
 	ended   chan struct{}  // closed when the session has ended
 	lists   atomic.Bool    // its changes of lists count
 
@@ -55,7 +54,7 @@ type passedCall struct {
 	client *mcp.ServerSession
 	token  string
 
-	messages sendqueue.Queue
+	messages upstream.Queue
 }
 
 func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call,

@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/humantime"
-	"github.com/rondo-mcp/rondo/internal/listsync"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/upstream"
+	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -44,7 +44,7 @@ type Downstream struct {
 	router    *elicitation.Router
 	opts      Options
 	forwarder *hophttp.Forwarder  // nil: nothing is passed on
-	names     listsync.Names      // under which upstreams have published
+	names     upstream.Names      // under which upstreams have published
 	endpoint  accepthttp.Endpoint // of Handler
 
 	mu       sync.Mutex

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 )
 
 // believe is a verifier of tokens that are the names of their users.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/listsync"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 )
 
 // PublishTools adds the tools of the upstream to the gateway's server, under the names that
@@ -22,7 +22,7 @@ import (
 func (u *Upstream) PublishTools(ctx context.Context, server *mcp.Server,
 	rename func(tool string) string) error {
 	return publish(ctx, u, server, &published[mcp.Tool]{
-		kind: listsync.Tools,
+		kind: upstream.Tools,
 		list: func(ctx context.Context, on *mcp.ClientSession) iter.Seq2[*mcp.Tool, error] {
 			if capabilitiesOf(on).Tools == nil {
 				return nil
@@ -48,7 +48,7 @@ func (u *Upstream) PublishTools(ctx context.Context, server *mcp.Server,
 func (u *Upstream) PublishPrompts(ctx context.Context, server *mcp.Server,
 	rename func(prompt string) string) error {
 	return publish(ctx, u, server, &published[mcp.Prompt]{
-		kind: listsync.Prompts,
+		kind: upstream.Prompts,
 		list: func(ctx context.Context, on *mcp.ClientSession) iter.Seq2[*mcp.Prompt, error] {
 			if capabilitiesOf(on).Prompts == nil {
 				return nil
@@ -75,7 +75,7 @@ func (u *Upstream) PublishResources(ctx context.Context, server *mcp.Server) err
 		return u.ReadResource(ctx, req, req.Params.URI)
 	}
 	return errors.Join(publish(ctx, u, server, &published[mcp.Resource]{
-		kind: listsync.Resources,
+		kind: upstream.Resources,
 		list: func(ctx context.Context, on *mcp.ClientSession) iter.Seq2[*mcp.Resource, error] {
 			if capabilitiesOf(on).Resources == nil {
 				return nil
@@ -86,7 +86,7 @@ func (u *Upstream) PublishResources(ctx context.Context, server *mcp.Server) err
 		add:    func(r *mcp.Resource, _ string) { server.AddResource(r, read) },
 		remove: func(uri string) { server.RemoveResources(uri) },
 	}), publish(ctx, u, server, &published[mcp.ResourceTemplate]{
-		kind: listsync.ResourceTemplates,
+		kind: upstream.ResourceTemplates,
 		list: func(ctx context.Context, on *mcp.ClientSession) iter.Seq2[*mcp.ResourceTemplate,
 			error] {
 			if capabilitiesOf(on).Resources == nil {
@@ -103,7 +103,7 @@ func (u *Upstream) PublishResources(ctx context.Context, server *mcp.Server) err
 // A published says how a list of the upstream is published. Item is the SDK's type of what is in
 // it.
 type published[Item any] struct {
-	kind listsync.Kind
+	kind upstream.Kind
 	// list lists the items, nil: the upstream has no such list.
 	list func(ctx context.Context, on *mcp.ClientSession) iter.Seq2[*Item, error]
 	// name returns where an item has its name or URI.
@@ -118,9 +118,9 @@ type published[Item any] struct {
 // publish publishes a list of the upstream.
 func publish[Item any](ctx context.Context, u *Upstream, at *mcp.Server,
 	p *published[Item]) error {
-	refused, err := u.lists.Publish(ctx, listsync.Options{
+	refused, err := u.lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names, Server: at,
-		Find: func(ctx context.Context) ([]listsync.Item, error) {
+		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
 		},
 	})
@@ -129,7 +129,7 @@ func publish[Item any](ctx context.Context, u *Upstream, at *mcp.Server,
 
 // findItems returns what the upstream lists, for the gateway's server.
 func findItems[Item any](ctx context.Context, u *Upstream, p *published[Item]) (
-	items []listsync.Item, err error) {
+	items []upstream.Item, err error) {
 	conn, err := u.listingConn(ctx)
 	if err != nil {
 		return nil, err
@@ -142,12 +142,12 @@ func findItems[Item any](ctx context.Context, u *Upstream, p *published[Item]) (
 		if err != nil {
 			return nil, fmt.Errorf("elicitation upstream: listing %ss: %w", p.kind, err)
 		}
-		publishable, err := listsync.NewItem(p.kind, *item, p.name, p.rename, p.add)
+		publishable, err := upstream.NewItem(p.kind, *item, p.name, p.rename, p.add)
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, publishable)
-		if err := listsync.CheckCount(p.kind, len(items)); err != nil {
+		if err := upstream.CheckCount(p.kind, len(items)); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,7 @@ package gosdk
 import (
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/receipts"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 )
 
 // reportAnswer reports whether the upstream took the answer to a question. An answer that the
@@ -11,7 +11,7 @@ import (
 // is gone the next call finds out. Where the gateway is not authorized the SDK may authorize and
 // send the answer again.
 func (t streamTagger) reportAnswer(id []byte, response *http.Response, err error) {
-	key := receipts.Key(id)
+	key := upstream.Key(id)
 	switch {
 	case err != nil:
 		t.answers.Settle(key, err)
@@ -20,7 +20,7 @@ func (t streamTagger) reportAnswer(id []byte, response *http.Response, err error
 	case response.StatusCode < http.StatusMultipleChoices:
 		t.answers.Settle(key, nil)
 	default:
-		t.answers.Settle(key, receipts.StatusError(response.StatusCode))
+		t.answers.Settle(key, upstream.StatusError(response.StatusCode))
 		response.Body.Close()
 		response.StatusCode, response.Body = http.StatusAccepted, http.NoBody
 	}

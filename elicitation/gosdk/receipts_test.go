@@ -12,7 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 )
 
 // TestAnAnswerThatTheUpstreamDoesNotTake is none, and the connection serves other calls.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 

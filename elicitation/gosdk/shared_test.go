@@ -14,12 +14,12 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // sharedCalls is how many calls each of two users makes at once on one connection.
 func sharedCalls() int {
-	if testmode.Slow {
+	if testkit.Slow {
 		return 500
 	}
 	return 50

@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/receipts"
+	"github.com/rondo-mcp/rondo/internal/upstream"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -43,7 +43,7 @@ func HTTPClient(base *http.Client) *http.Client {
 
 // newHTTPClient is [HTTPClient] with the answers of the connection, nil: nobody asks what becomes
 // of them, and the MaxEventSize of its transport.
-func newHTTPClient(base *http.Client, answers *receipts.Book, maxEventSize int) *http.Client {
+func newHTTPClient(base *http.Client, answers *upstream.Book, maxEventSize int) *http.Client {
 	if base == nil {
 		base = http.DefaultClient
 	}
@@ -64,7 +64,7 @@ func newHTTPClient(base *http.Client, answers *receipts.Book, maxEventSize int) 
 // is resumed is one of the call's, too: the SDK resumes it with the context of the request.
 type streamTagger struct {
 	base         http.RoundTripper // nil: http.DefaultTransport
-	answers      *receipts.Book
+	answers      *upstream.Book
 	maxEventSize int
 }
 

@@ -15,10 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/connpool"
-	"github.com/rondo-mcp/rondo/internal/listsync"
-	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/receipts"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -94,8 +92,8 @@ type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
 	shares  bool         // connections serve any number of calls
-	lists   listsync.Set // that are published
-	pool    *connpool.Pool[*upstreamConn, poolKind, protocol.Principal]
+	lists   upstream.Set // that are published
+	pool    *upstream.Pool[*upstreamConn, poolKind, protocol.Principal]
 	ctx     context.Context // ends with Close, and calls in flight with it
 	cancel  context.CancelCauseFunc
 
@@ -143,7 +141,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	_, u.shares = opts.Transport().(*mcp.StreamableClientTransport)
-	u.pool = connpool.New(connpool.Options[*upstreamConn, poolKind, protocol.Principal]{
+	u.pool = upstream.New(upstream.Options[*upstreamConn, poolKind, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
 		Open:     func(kind poolKind) (*upstreamConn, error) { return u.open(kind.modes) },
 		HasEnded: (*upstreamConn).hasEnded,
@@ -161,7 +159,7 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 	}
 	kind := u.kindFor(m, who)
 	conn, err = u.pool.Acquire(ctx, kind, who)
-	if errors.Is(err, connpool.ErrFull) {
+	if errors.Is(err, upstream.ErrFull) {
 		err = &elicitation.Error{
 			Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
 			Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
@@ -219,7 +217,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	conn := newUpstreamConn(u, m)
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
-		conn.answers = &receipts.Book{}
+		conn.answers = &upstream.Book{}
 		marking.HTTPClient = newHTTPClient(over.HTTPClient, conn.answers, over.MaxEventSize)
 		if over.OAuthHandler != nil {
 			marking.OAuthHandler = authorizer{over.OAuthHandler}
@@ -275,18 +273,18 @@ func (u *Upstream) clientOptions(conn *upstreamConn) *mcp.ClientOptions {
 		opts = *u.opts.Client
 	}
 	opts.ToolListChangedHandler = updateLists(u, conn, opts.ToolListChangedHandler,
-		listsync.Tools)
+		upstream.Tools)
 	opts.PromptListChangedHandler = updateLists(u, conn, opts.PromptListChangedHandler,
-		listsync.Prompts)
+		upstream.Prompts)
 	opts.ResourceListChangedHandler = updateLists(u, conn, opts.ResourceListChangedHandler,
-		listsync.Resources, listsync.ResourceTemplates)
+		upstream.Resources, upstream.ResourceTemplates)
 	return &opts
 }
 
 // updateLists returns a handler that lists anew what has changed, and then calls that of the host,
 // which may be nil.
 func updateLists[Request any](u *Upstream, conn *upstreamConn, host func(context.Context, Request),
-	changed ...listsync.Kind) func(context.Context, Request) {
+	changed ...upstream.Kind) func(context.Context, Request) {
 	return func(ctx context.Context, req Request) {
 		if conn.lists.Load() {
 			u.lists.UpdateLater(changed...)

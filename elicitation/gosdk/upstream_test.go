@@ -22,9 +22,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }
 
 // childUpstream asks for a reason, and returns it with the process that asked.
@@ -153,7 +152,7 @@ func TestChildProcessesServeManyUsers(t *testing.T) {
 	g := newUpstreamGateway(t, gosdk.UpstreamOptions{Transport: children(t, &started),
 		MaxConnections: 4, IdleTimeout: time.Hour})
 	each := 50
-	if testmode.Slow {
+	if testkit.Slow {
 		each = 500
 	}
 	var calls sync.WaitGroup

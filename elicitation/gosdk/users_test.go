@@ -12,8 +12,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/internal/linetest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 )
 
 // TestAnImpatientUser harms no other on the connections that they share.
@@ -66,7 +66,7 @@ func newRawGateway(t *testing.T, router *elicitation.Router, raw *gatewaytest.Up
 			if !lines {
 				return &mcp.StreamableClientTransport{Endpoint: raw.URL, HTTPClient: raw.HTTPClient}
 			}
-			r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+			r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 				raw.Serve(ctx, in, out)
 			})
 			return &mcp.IOTransport{Reader: r, Writer: w}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/internal/linetest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 )
 
 // TestWhatEachSideReads: the texts, codes, log entries and metrics of the router arrive in
@@ -152,7 +152,7 @@ func passRaw(t *testing.T, router *elicitation.Router, clients *mcpgo.Downstream
 
 func overRawLines(t *testing.T, up *gatewaytest.Upstream) func() transport.Interface {
 	return func() transport.Interface {
-		r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+		r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 			up.Serve(ctx, in, out)
 		})
 		return transport.NewIO(r, w, io.NopCloser(strings.NewReader("")))

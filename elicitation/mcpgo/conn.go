@@ -14,8 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/listsync"
-	"github.com/rondo-mcp/rondo/internal/sendqueue"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -56,7 +55,7 @@ type passedCall struct {
 	ctx   context.Context // of the client's request, from which mcp-go finds the stream
 	token string
 
-	messages sendqueue.Queue
+	messages upstream.Queue
 }
 
 func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call) *passedCall {
@@ -89,11 +88,11 @@ func (u *Upstream) relay(c *upstreamConn, n mcp.JSONRPCNotification) {
 			p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, n) })
 		}
 	case protocol.NotifyToolsChanged:
-		u.lists.UpdateLater(listsync.Tools)
+		u.lists.UpdateLater(upstream.Tools)
 	case protocol.NotifyPromptsChanged:
-		u.lists.UpdateLater(listsync.Prompts)
+		u.lists.UpdateLater(upstream.Prompts)
 	case protocol.NotifyResourcesChanged:
-		u.lists.UpdateLater(listsync.Resources, listsync.ResourceTemplates)
+		u.lists.UpdateLater(upstream.Resources, upstream.ResourceTemplates)
 	case protocol.NotifyMessage:
 		if p := c.onlyCall(); p != nil && !u.shares {
 			p.messages.Add(func() { u.relayLog(p, n) })

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 

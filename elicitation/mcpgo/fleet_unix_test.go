@@ -5,7 +5,7 @@ package mcpgo_test
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 )
 
 // Three processes; answers arrive at another one than asked.

@@ -27,8 +27,8 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/answerhttp"
-	"github.com/rondo-mcp/rondo/internal/linetest"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -225,7 +225,7 @@ func dialer(t *testing.T, set setting) func() transport.Interface {
 // same connection of net/http.
 func overHTTP(t *testing.T, url string,
 	opts ...transport.StreamableHTTPCOption) func() transport.Interface {
-	answers := answerhttp.Transport{Next: http.DefaultTransport}
+	answers := hophttp.Transport{Next: http.DefaultTransport}
 	opts = append([]transport.StreamableHTTPCOption{
 		transport.WithHTTPBasicClient(&http.Client{Transport: answers}),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
@@ -249,7 +249,7 @@ func overLines(t *testing.T, s *server.MCPServer) func() transport.Interface {
 func serveLines(t *testing.T, s *server.MCPServer) (io.ReadCloser, io.WriteCloser) {
 	stdio := server.NewStdioServer(s)
 	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-	return linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+	return pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 		_ = stdio.Listen(ctx, in, out)
 	})
 }

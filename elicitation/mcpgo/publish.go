@@ -8,7 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/listsync"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,7 +23,7 @@ import (
 // with the same name would be replaced: rename to other names.
 func (u *Upstream) PublishTools(ctx context.Context, rename func(tool string) string) error {
 	return publish(ctx, u, &published[mcp.Tool]{
-		kind: listsync.Tools,
+		kind: upstream.Tools,
 		list: func(ctx context.Context, on *client.Client, page mcp.PaginatedRequest) ([]mcp.Tool,
 			mcp.Cursor, error) {
 			if on.GetServerCapabilities().Tools == nil {
@@ -51,7 +51,7 @@ func (u *Upstream) PublishTools(ctx context.Context, rename func(tool string) st
 // server.WithPromptCapabilities(true). Completion of arguments is not passed on.
 func (u *Upstream) PublishPrompts(ctx context.Context, rename func(prompt string) string) error {
 	return publish(ctx, u, &published[mcp.Prompt]{
-		kind: listsync.Prompts,
+		kind: upstream.Prompts,
 		list: func(ctx context.Context, on *client.Client, page mcp.PaginatedRequest) ([]mcp.Prompt,
 			mcp.Cursor, error) {
 			if on.GetServerCapabilities().Prompts == nil {
@@ -85,7 +85,7 @@ func (u *Upstream) PublishResources(ctx context.Context) error {
 		return u.ReadResource(ctx, r, r.Params.URI)
 	}
 	return errors.Join(publish(ctx, u, &published[mcp.Resource]{
-		kind: listsync.Resources,
+		kind: upstream.Resources,
 		list: func(ctx context.Context, on *client.Client, page mcp.PaginatedRequest) (
 			[]mcp.Resource, mcp.Cursor, error) {
 			if on.GetServerCapabilities().Resources == nil {
@@ -101,7 +101,7 @@ func (u *Upstream) PublishResources(ctx context.Context) error {
 		add:    func(r *mcp.Resource, _ string) { u.clients.server.AddResource(*r, read) },
 		remove: func(uri string) { u.clients.server.DeleteResources(uri) },
 	}), publish(ctx, u, &published[listedTemplate]{
-		kind: listsync.ResourceTemplates,
+		kind: upstream.ResourceTemplates,
 		list: listTemplates,
 		name: func(t *listedTemplate) *string { return &t.uri },
 		add: func(t *listedTemplate, _ string) {
@@ -139,7 +139,7 @@ func listTemplates(ctx context.Context, on *client.Client, page mcp.PaginatedReq
 
 // A published says how a list of the upstream is published. Item is the type of what is in it.
 type published[Item any] struct {
-	kind listsync.Kind
+	kind upstream.Kind
 	// list returns a page of the list, and where the next one begins, "": it was the last.
 	list func(ctx context.Context, on *client.Client, page mcp.PaginatedRequest) ([]Item,
 		mcp.Cursor, error)
@@ -154,9 +154,9 @@ type published[Item any] struct {
 
 // publish publishes a list of the upstream.
 func publish[Item any](ctx context.Context, u *Upstream, p *published[Item]) error {
-	refused, err := u.lists.Publish(ctx, listsync.Options{
+	refused, err := u.lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names,
-		Find: func(ctx context.Context) ([]listsync.Item, error) {
+		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
 		},
 	})
@@ -165,7 +165,7 @@ func publish[Item any](ctx context.Context, u *Upstream, p *published[Item]) err
 
 // findItems returns what the upstream lists, for the gateway's server.
 func findItems[Item any](ctx context.Context, u *Upstream, p *published[Item]) (
-	items []listsync.Item, err error) {
+	items []upstream.Item, err error) {
 	conn, release, err := u.acquire(ctx, modes{form: true, url: true}, protocol.Principal{})
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func findItems[Item any](ctx context.Context, u *Upstream, p *published[Item]) (
 		return nil, err
 	}
 	for _, item := range found {
-		publishable, err := listsync.NewItem(p.kind, item, p.name, p.rename, p.add)
+		publishable, err := upstream.NewItem(p.kind, item, p.name, p.rename, p.add)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func listAll[Item any](ctx context.Context, on *client.Client, p *published[Item
 			return nil, fmt.Errorf("elicitation upstream: listing %ss: %w", p.kind, err)
 		}
 		all = append(all, found...)
-		if err := listsync.CheckCount(p.kind, len(all)); err != nil || next == "" {
+		if err := upstream.CheckCount(p.kind, len(all)); err != nil || next == "" {
 			return all, err
 		}
 		page.Params.Cursor = next

@@ -10,9 +10,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/answerhttp"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/receipts"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/upstream"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // HTTPClient returns an HTTP client for the transport of an [Upstream]:
@@ -36,7 +36,7 @@ func HTTPClient(base *http.Client) *http.Client {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	client.Transport = answerWatcher{answerhttp.Transport{Next: next}}
+	client.Transport = answerWatcher{hophttp.Transport{Next: next}}
 	return &client
 }
 
@@ -45,7 +45,7 @@ type answersKey struct{}
 // callAnswers are the answers to questions of one call. mcp-go derives the context of the request
 // that sends an answer from that of the call.
 type callAnswers struct {
-	book    receipts.Book
+	book    upstream.Book
 	watched atomic.Bool // by an answerWatcher
 }
 
@@ -58,7 +58,7 @@ func expectAnswer(ctx context.Context, id mcp.RequestId) (
 		return nil, func(error) {}
 	}
 	raw, err := json.Marshal(id)
-	key := receipts.Key(raw)
+	key := upstream.Key(raw)
 	if err != nil || key == "" {
 		return nil, func(error) {}
 	}
@@ -84,7 +84,7 @@ func (w answerWatcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		answers.book.Settle(key, err)
 	case response.StatusCode >= http.StatusMultipleChoices:
-		answers.book.Settle(key, receipts.StatusError(response.StatusCode))
+		answers.book.Settle(key, upstream.StatusError(response.StatusCode))
 	default:
 		answers.book.Settle(key, nil)
 	}
@@ -110,7 +110,7 @@ func answeredKey(r *http.Request) string {
 	err = jsonx.CheckMembers(data, func(name, value []byte) error {
 		switch string(name) {
 		case "id":
-			key = receipts.Key(value)
+			key = upstream.Key(value)
 		case "method":
 			isRequest = true
 		}

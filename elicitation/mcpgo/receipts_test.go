@@ -15,7 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
 )
 
 // TestAnAnswerThatTheUpstreamDoesNotTake is none where an HTTPClient sees it, and the connection

@@ -19,7 +19,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/linetest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 )
 
 // newRefusing is a gateway whose router refuses all calls. Its tools are "refused"; "reports",
@@ -139,7 +139,7 @@ func TestRefusedCallsOverLines(t *testing.T) {
 	clients, s := newRefusing(t)
 	stdio := server.NewStdioServer(s)
 	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-	r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+	r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 		_ = clients.Listen(ctx, stdio, in, out)
 	})
 	const calls = 20

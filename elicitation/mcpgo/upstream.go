@@ -15,9 +15,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/connpool"
-	"github.com/rondo-mcp/rondo/internal/listsync"
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -93,8 +92,8 @@ type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
 	shares  bool         // connections serve any number of calls
-	lists   listsync.Set // that are published
-	pool    *connpool.Pool[*upstreamConn, poolKind, protocol.Principal]
+	lists   upstream.Set // that are published
+	pool    *upstream.Pool[*upstreamConn, poolKind, protocol.Principal]
 	ctx     context.Context // ends with Close, and connections that are being opened with it
 	cancel  context.CancelFunc
 
@@ -136,7 +135,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	_, u.shares = first.(*transport.StreamableHTTP) // it is not started, and so holds nothing
-	u.pool = connpool.New(connpool.Options[*upstreamConn, poolKind, protocol.Principal]{
+	u.pool = upstream.New(upstream.Options[*upstreamConn, poolKind, protocol.Principal]{
 		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
 		Open:     func(kind poolKind) (*upstreamConn, error) { return u.open(kind.modes) },
 		Close:    func(conn *upstreamConn) { u.close(conn) },
@@ -158,7 +157,7 @@ func (u *Upstream) acquire(ctx context.Context, m modes,
 	kind := u.kindFor(m, who)
 	for {
 		conn, err = u.pool.Acquire(ctx, kind, who)
-		if errors.Is(err, connpool.ErrFull) {
+		if errors.Is(err, upstream.ErrFull) {
 			err = &elicitation.Error{
 				Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
 				Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
@@ -219,7 +218,7 @@ func (u *Upstream) share(ctx context.Context, m modes) (*upstreamConn, error) {
 	u.mu.Lock()
 	if u.closed {
 		u.mu.Unlock()
-		return nil, fmt.Errorf("elicitation upstream: %w", connpool.ErrClosed)
+		return nil, fmt.Errorf("elicitation upstream: %w", upstream.ErrClosed)
 	}
 	s := u.shared[m]
 	if s == nil || s.hasEnded() {
@@ -269,7 +268,7 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 	_, err = conn.client.Initialize(ctx, u.opts.Initialize)
 	u.mu.Lock()
 	if u.closed && err == nil {
-		err = connpool.ErrClosed
+		err = upstream.ErrClosed
 	}
 	if err == nil {
 		u.opened[conn] = struct{}{}

@@ -21,9 +21,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/mcpgo"
-	"github.com/rondo-mcp/rondo/internal/gatewaytest"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/gatewaytest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -46,7 +45,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }
 
 // newUpstreamGateway is a gateway before one upstream with the tools of newUpstream.
@@ -140,7 +139,7 @@ func TestChildProcessesServeManyUsers(t *testing.T) {
 	g := newUpstreamGateway(t, mcpgo.UpstreamOptions{Transport: children(t, &started),
 		MaxConnections: 4, IdleTimeout: time.Hour})
 	each := 50
-	if testmode.Slow {
+	if testkit.Slow {
 		each = 500
 	}
 	var calls sync.WaitGroup

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // connect returns the suite's client, talking to a server in process.
 func connect(t *testing.T) (*client.Client, *server.Server) {

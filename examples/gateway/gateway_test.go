@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // TestMain is an upstream on standard input and output when a test starts it as a child.
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		_ = officialServer().Run(context.Background(), &mcp.StdioTransport{})
 		return
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }
 
 // TestDemo runs what a reader is told to run.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 var (
@@ -53,7 +53,7 @@ func commandsOf(page string) []string {
 // TestPagesCommandsRun runs the commands of the pages, or finds them where the checks of a change
 // run them. It builds most of the workspace: from an empty cache that takes a minute.
 func TestPagesCommandsRun(t *testing.T) {
-	if !testmode.Slow {
+	if !testkit.Slow {
 		t.Skip("builds programs of all modules: runs with the tag slow")
 	}
 	ran := make(map[string]bool)

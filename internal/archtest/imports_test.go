@@ -54,36 +54,30 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/cputime":         true,
-	"internal/debtest":         true,
-	"internal/fleet/fleettest": true,
-	"internal/gatewaytest":     true,
-	"internal/growthtest":      true,
-	"internal/guardchaos":      true,
-	"internal/leaktest":        true,
-	"internal/oauthtest":       true,
-	"internal/proctest":        true,
-	"internal/secrettest":      true,
-	"internal/specdata":        true,
-	"internal/subject":         true,
-	"internal/testmode":        true,
-	"internal/wiretest":        true,
+	"internal/testing/fleettest":   true,
+	"internal/testing/gatewaytest": true,
+	"internal/testing/guardchaos":  true,
+	"internal/testing/oauthtest":   true,
+	"internal/testing/proctest":    true,
+	"internal/testing/servertest":  true,
+	"internal/testing/testkit":     true,
+	"internal/testing/wiretest":    true,
 }
 
 // mayUseHTTP are the packages that import net/http although their names do not end in "http", and
 // why.
 var mayUseHTTP = map[string]string{
-	"internal/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
+	"internal/testing/gatewaytest": "serves an upstream over HTTP, and is a client that writes its messages",
 	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
 		"the metadata of a client",
 	"server/bearer": "reads tokens from HTTP requests, asks issuers over HTTP, and serves " +
 		"metadata",
 	"server/bearer/bearertest": "is an issuer that serves its keys",
 
-	"internal/fleet/fleettest": "serves replicas, and passes requests to them in turn",
-	"internal/guardchaos":      "has replicas that serve HTTP, and clients that repeat requests",
-	"internal/oauthtest":       "is an authorization server, a protected resource and a browser",
-	"internal/wiretest":        "records what passes through an http.RoundTripper",
+	"internal/testing/fleettest":  "serves replicas, and passes requests to them in turn",
+	"internal/testing/guardchaos": "has replicas that serve HTTP, and clients that repeat requests",
+	"internal/testing/oauthtest":  "is an authorization server, a protected resource and a browser",
+	"internal/testing/wiretest":   "records what passes through an http.RoundTripper",
 	"roundtrip/roundtriptest": "counts what passes through an http.RoundTripper, and serves a " +
 		"test's handler",
 }
@@ -148,7 +142,7 @@ func layering(name string, p pkg) []string {
 		target, ok := rel(dep)
 		switch {
 		case !ok:
-		case name == "internal/jsonx":
+		case name == "internal/wire/jsonx":
 			found = append(found, "imports "+target+
 				": it is the bottom and imports nothing of the module")
 		case strings.HasPrefix(target, "internal/") || internal:
@@ -222,12 +216,13 @@ func TestAdaptersCompileNoTelemetry(t *testing.T) {
 func TestImportRulesBite(t *testing.T) {
 	good := func() map[string]*pkg {
 		tree := make(map[string]*pkg)
-		for _, name := range append([]string{"internal/jsonx", "internal/wiretest", "elicitation",
+		for _, name := range append([]string{"internal/wire/jsonx",
+			"internal/testing/wiretest", "elicitation",
 			"server/middleware",
 			"examples/quickstart"}, required...) {
 			tree[name] = &pkg{ImportPath: module + "/" + name}
 		}
-		tree["internal/wiretest"].Imports = []string{"net/http"}
+		tree["internal/testing/wiretest"].Imports = []string{"net/http"}
 		return tree
 	}
 	imports := func(name, target string) func(map[string]*pkg) {
@@ -267,10 +262,10 @@ func TestImportRulesBite(t *testing.T) {
 			"elicitation reaches roundtrip"},
 		{"protocol to anything", imports("protocol", module+"/roundtrip"),
 			"protocol reaches roundtrip"},
-		{"protocol to internal", imports("protocol", module+"/internal/jsonx"), ""},
-		{"jsonx to anything", imports("internal/jsonx", module+"/internal/form"),
-			"internal/jsonx imports internal/form"},
-		{"test helper in production", imports("server", module+"/internal/wiretest"),
+		{"protocol to internal", imports("protocol", module+"/internal/wire/jsonx"), ""},
+		{"jsonx to anything", imports("internal/wire/jsonx", module+"/internal/forms/form"),
+			"internal/wire/jsonx imports internal/forms/form"},
+		{"test helper in production", imports("server", module+"/internal/testing/wiretest"),
 			"for tests alone"},
 		{"missing package", func(tree map[string]*pkg) { delete(tree, "server") },
 			"package server is missing"},
@@ -278,7 +273,8 @@ func TestImportRulesBite(t *testing.T) {
 			tree["extra"] = &pkg{ImportPath: module +
 				"/extra"}
 		}, "extra has no place"},
-		{"stale exception", func(tree map[string]*pkg) { tree["internal/wiretest"].Imports = nil },
+		{"stale exception",
+			func(tree map[string]*pkg) { tree["internal/testing/wiretest"].Imports = nil },
 			"drop the exception"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

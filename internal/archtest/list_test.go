@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 
 	// These import most of the module. go test compiles it before it runs the rules, so that
 	// go list -export finds it in the build cache and does not compile it a second time.
@@ -56,7 +56,7 @@ func (p pkg) files() []string {
 
 func root(t *testing.T) string {
 	t.Helper()
-	dir, ok := specdata.Root()
+	dir, ok := wiretest.Root()
 	if !ok {
 		t.Fatal("the module's root was not found")
 	}

@@ -89,11 +89,11 @@ func TestNamesByOrigin(t *testing.T) {
 	}
 }
 
-// TestOneFilePairForTheTagSoak wants the absence of the tag to be asked for in package testmode
+// TestOneFilePairForTheTagSoak wants the absence of the tag to be asked for in package testkit
 // alone: everything else reads the constant there.
 func TestOneFilePairForTheTagSoak(t *testing.T) {
 	for _, file := range written(t) {
-		if !strings.HasSuffix(file, ".go") || path.Dir(file) == "internal/testmode" {
+		if !strings.HasSuffix(file, ".go") || path.Dir(file) == "internal/testing/testkit" {
 			continue
 		}
 		if buildsWithoutSoak(t, file) {

@@ -11,8 +11,8 @@ import (
 
 // readsOnlyWhatPeopleRefuse names functions that have Declined and not Unseen, with reasons.
 var readsOnlyWhatPeopleRefuse = map[string]string{
-	"roundtrip/answer.go interpret":      "it does not know the time; interpretAfter does",
-	"internal/subject/subject.go deploy": "a handler: what it does not know it asks again",
+	"roundtrip/answer.go interpret":                 "it does not know the time; interpretAfter does",
+	"internal/testing/servertest/subject.go deploy": "a handler: what it does not know it asks again",
 }
 
 // TestWhoeverReadsADeclineReadsUnseen: a refusal that nobody has seen refuses wherever a decline

@@ -15,11 +15,11 @@ import (
 
 // mayKeepState are the package variables that the rule below would refuse, and why they stay.
 var mayKeepState = map[string]string{
-	"internal/attachment.field": "set once, while package protocol is initialized, and never again",
+	"internal/wire/envelope.field": "set once, while package protocol is initialized, and never again",
 	"roundtrip.forms": "a form is compiled once a type, and a program's types do not " +
 		"change; only ever added to",
-	"internal/wiretest.update":  "a test binary's flag",
-	"internal/wiretest.schemas": "compiled once a test binary, only ever added to",
+	"internal/testing/wiretest.update":  "a test binary's flag",
+	"internal/testing/wiretest.schemas": "compiled once a test binary, only ever added to",
 }
 
 // TestNoPackageState refuses func init and package variables that can change: those that are

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/doccheck"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // TestTroubleshootingNamesEveryName wants each code, reason, log entry and metric on the page.
@@ -41,7 +41,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 func constants(t *testing.T, file string, match *regexp.Regexp) map[string]bool {
 	t.Helper()
 	values := make(map[string]bool)
-	tree := doccheck.Parse(t, filepath.Join(root(t), filepath.FromSlash(file)))
+	tree := testkit.ParseFile(t, filepath.Join(root(t), filepath.FromSlash(file)))
 	for _, decl := range tree.Decls {
 		d, ok := decl.(*ast.GenDecl)
 		if !ok || d.Tok != token.CONST {
@@ -87,7 +87,7 @@ func reasons(t *testing.T) map[string]bool {
 	for _, file := range []string{"event.go", "reason.go", "refused.go", "forwarded.go"} {
 		add(all, constants(t, "roundtrip/event/"+file, regexp.MustCompile(`.`)))
 	}
-	add(all, constants(t, "internal/form/fault.go", regexp.MustCompile(`^Rule`)))
+	add(all, constants(t, "internal/forms/form/fault.go", regexp.MustCompile(`^Rule`)))
 	add(all, constants(t, "elicitation/errors.go", regexp.MustCompile(`^(Reason|By)`)))
 	add(all, constants(t, "server/middleware/outcome.go", regexp.MustCompile(`^outcome`)))
 	add(all, constants(t, "server/bearer/refusal.go", regexp.MustCompile(`.`)))
@@ -109,7 +109,7 @@ func logEntries(t *testing.T) map[string]bool {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			for _, text := range doccheck.Strings(t, file) {
+			for _, text := range testkit.StringsIn(t, file) {
 				if entryName.MatchString(text) {
 					entries[text] = true
 				}
@@ -124,10 +124,10 @@ func logEntries(t *testing.T) map[string]bool {
 func metrics(t *testing.T) map[string]bool {
 	names := make(map[string]bool)
 	file := filepath.Join(root(t), "server", "middleware", "metrics.go")
-	ours := doccheck.DocumentedMetrics(doccheck.TypeComment(t, file, "Metrics"))
-	router := doccheck.DocumentedMetrics(doccheck.Section(t,
+	ours := testkit.DocumentedMetrics(testkit.TypeComment(t, file, "Metrics"))
+	router := testkit.DocumentedMetrics(testkit.DocSection(t,
 		filepath.Join(root(t), "elicitation", "doc.go"), "Metrics"))
-	for _, set := range []doccheck.Set{ours, router} {
+	for _, set := range []testkit.Names{ours, router} {
 		for metric := range set {
 			name, _, _ := strings.Cut(metric, "{")
 			names[name] = true

@@ -17,8 +17,9 @@ import (
 var speakers = []string{
 	"protocol", "roundtrip", "roundtrip/gosdk", "roundtrip/mcpgo", "server", "server/middleware",
 	"server/serverhttp", "server/bearer", "elicitation", "elicitation/gosdk", "elicitation/mcpgo",
-	"internal/urlrule", "internal/publicerror", "internal/linestream", "internal/quota",
-	"internal/fleet/hophttp", "internal/waiting", "internal/form",
+	"internal/forms/urlrule", "internal/wire/revision", "internal/wire/linestream",
+	"internal/limits/quota", "internal/fleet/hophttp", "internal/limits/waiting",
+	"internal/forms/form",
 }
 
 // speaking are the functions that take a text for a client.

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -248,7 +247,7 @@ var bodiesInBrief = []string{"typed tool", "tool that takes cold answers", "prom
 // answered, with a status that is not the server's fault and the id where that can be read; nothing
 // panics, is left running or counts as the server's mistake; and the next honest request is served.
 func TestRequestBodiesAreReadStrictly(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	for name, l := range map[string]leg{
 		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"},
 		"tool with output": {target: "provision"},
@@ -260,7 +259,7 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 		"template": {method: protocol.MethodReadResource, target: "vault://box/7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !testmode.Slow && !slices.Contains(bodiesInBrief, name) {
+			if !testkit.Slow && !slices.Contains(bodiesInBrief, name) {
 				t.Skip("runs with the tag slow")
 			}
 			l = l.defaulted()

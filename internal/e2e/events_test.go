@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -131,7 +131,7 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 // TestNotificationsAreNotHeldBack: the handler does not return before its notification has reached
 // the client's handler.
 func TestNotificationsAreNotHeldBack(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	arrived := make(chan struct{}, 1)
 	srv, _ := mustServe(t, nil)
 	server.AddRawTool(srv, server.Tool{Name: "waits"},
@@ -158,7 +158,7 @@ func TestNotificationsAreNotHeldBack(t *testing.T) {
 
 // TestGoingAwayCancels: a client that closes the stream ends the handler, and hears nothing more.
 func TestGoingAwayCancels(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	ended := make(chan error, 1)
 	w := newWire(t, func(srv *server.Server) {
 		server.AddRawTool(srv, server.Tool{Name: "endless"},
@@ -191,7 +191,7 @@ func TestGoingAwayCancels(t *testing.T) {
 // TestWordsAfterTheResponse: what a handler leaves running cannot write into a response that has
 // ended, or into the next one on the same connection.
 func TestWordsAfterTheResponse(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	calls := make(chan *server.ToolCall, 1)
 	w := newWire(t, func(srv *server.Server) {
 		server.AddRawTool(srv, server.Tool{Name: "leaks"},
@@ -221,7 +221,7 @@ func streamServer(t testing.TB, text string) string {
 // TestEventStreamsAreReadStrictly: whatever stream a server sends, the call ends, with a result
 // only if there is a response to it.
 func TestEventStreamsAreReadStrictly(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	response := `{"jsonrpc":"2.0","id":«id»,"result":` + done + `}`
 	for _, test := range []struct {
 		name, stream string
@@ -271,7 +271,7 @@ func TestEventStreamsAreReadStrictly(t *testing.T) {
 // TestHTTPResponsesAreReadStrictly: whatever a server answers over HTTP, the call ends with an
 // error that has a type.
 func TestHTTPResponsesAreReadStrictly(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	var followed atomic.Bool
 	elsewhere := listen(t, http.HandlerFunc(func(http.ResponseWriter,
 		*http.Request) {

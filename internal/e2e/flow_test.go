@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/subject"
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -66,7 +65,7 @@ func surveyFlow(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 	if err != nil {
 		return nil, err
 	}
-	said, err := roundtrip.AskMessage(ctx, "summary", subject.Sampling())
+	said, err := roundtrip.AskMessage(ctx, "summary", servertest.Sampling())
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -127,7 +127,7 @@ func TestExpiredStates(t *testing.T) {
 // TestSingleUse: with a guard, of many identical retries at once one runs the handler, and those
 // that come after it get its result again; the same state with other answers is refused.
 func TestSingleUse(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	var ran atomic.Int64
 	w := wired(t, &server.Options{Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(0)}},
 		func(srv *server.Server) {
@@ -232,7 +232,7 @@ func TestMiddlewareSeesEveryLeg(t *testing.T) {
 
 // TestClosing: a server that closes tells running handlers, and answers what comes later.
 func TestClosing(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	srv, watched := mustServe(t, nil)
 	started := make(chan struct{})
 	server.AddRawTool(srv, server.Tool{Name: "slow"},

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // TestMain lets the test binary be started again as one of several servers.
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(replicaVar) != "" {
 		os.Exit(runReplica(os.Stdin, os.Stdout))
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -116,7 +116,7 @@ func TestUsersSideBySide(t *testing.T) {
 
 func sideBySide(t *testing.T, middleware []server.Middleware) {
 	const clients, users, flows = 64, 16, 20
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	srv, watched := mustServe(t, &server.Options{Middleware: middleware})
 	addDiary(srv)
 	url := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{Authenticate: authenticate}))

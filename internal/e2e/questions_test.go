@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/subject"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -139,7 +139,7 @@ func TestInputRequiredOfNothingIsAServerBug(t *testing.T) {
 // TestQuestionsRequireDeclaredCapabilities guards against a defect of another implementation:
 // questions went out to clients that had not declared that they can be asked them.
 func TestQuestionsRequireDeclaredCapabilities(t *testing.T) {
-	tools := subject.Sampling()
+	tools := servertest.Sampling()
 	tools.ToolChoice = &protocol.ToolChoice{Mode: "auto"}
 	form := roundtrip.Elicit[confirmation]("q", "?")
 	url := roundtrip.ElicitURL("q", "?", "https://example.com/")
@@ -156,9 +156,9 @@ func TestQuestionsRequireDeclaredCapabilities(t *testing.T) {
 		{"url to nothing", url, `{}`, `{"elicitation":{"url":{}}}`},
 		{"url to form", url, `{"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`},
 		{"url to empty", url, `{"elicitation":{}}`, `{"elicitation":{"url":{}}}`},
-		{"sampling to nothing", roundtrip.CreateMessage("q", subject.Sampling()), `{}`,
+		{"sampling to nothing", roundtrip.CreateMessage("q", servertest.Sampling()), `{}`,
 			`{"sampling":{}}`},
-		{"sampling", roundtrip.CreateMessage("q", subject.Sampling()), `{"sampling":{}}`, ``},
+		{"sampling", roundtrip.CreateMessage("q", servertest.Sampling()), `{"sampling":{}}`, ``},
 		{"tools to sampling", roundtrip.CreateMessage("q", tools), `{"sampling":{}}`,
 			`{"sampling":{"tools":{}}}`},
 		{"roots to nothing", roundtrip.ListRoots("q"), `{}`, `{"roots":{}}`},

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/linetest"
-	"github.com/rondo-mcp/rondo/internal/pipehttp"
-	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -59,7 +58,7 @@ func (c *rawClient) hear(r io.Reader) {
 }
 
 // next returns the next message, which must come within an hour of fake time. In real time the
-// watch for hangs of package leaktest ends the wait.
+// watch for hangs of package testkit ends the wait.
 func (c *rawClient) next() rawMessage {
 	c.Helper()
 	select {
@@ -87,7 +86,7 @@ func rawOverLines(t *testing.T, srv *server.Server, revision string) *rawClient 
 	c := &rawClient{T: t, heard: make(chan rawMessage, 1000), settle: func() {}}
 	var hearing sync.WaitGroup
 	t.Cleanup(func() { hearing.Wait() })
-	fromServer, toServer := linetest.Serve(t,
+	fromServer, toServer := pipehttp.ServeLines(t,
 		func(ctx context.Context, in io.Reader, out io.Writer) {
 			_ = srv.ServeStream(ctx, in, out, nil)
 		})

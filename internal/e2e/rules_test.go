@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
 // object is a JSON object whose members are kept as they were written. A map does not fold case.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/subject"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -17,13 +17,13 @@ import (
 
 // The forms that the subject asks to be filled in.
 type (
-	confirmation = subject.Confirmation
-	region       = subject.Region
+	confirmation = servertest.Confirmation
+	region       = servertest.Region
 	size         struct {
 		Cores int  `json:"cores" minimum:"1" maximum:"64" default:"2"`
 		Spare bool `json:"spare" default:"false"`
 	}
-	contact = subject.Contact
+	contact = servertest.Contact
 )
 
 type database struct {
@@ -37,7 +37,7 @@ func newSubject(opts *server.Options) (*server.Server, error) {
 	if opts != nil {
 		o = *opts
 	}
-	o.Info = subject.Info()
+	o.Info = servertest.Info()
 	if o.Roundtrip.MinHumanTime == 0 { // who answers here is a test, at once
 		o.Roundtrip.MinHumanTime = -1
 	}
@@ -51,7 +51,7 @@ func newSubject(opts *server.Options) (*server.Server, error) {
 }
 
 func addTools(srv *server.Server) {
-	subject.Register(srv)
+	servertest.Register(srv)
 	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
 	server.AddToolOut(srv, server.Tool{Name: "provision",
 		Description: "Asks and answers with a value."}, provision)
@@ -103,7 +103,7 @@ func summarize(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 	if said, ok := roundtrip.Sampled(ctx, "summary"); ok {
 		return server.Text("model " + said.Model + " says: " + textOf(said.Content)), nil
 	}
-	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", subject.Sampling())), nil
+	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", servertest.Sampling())), nil
 }
 
 func tidy(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -125,9 +125,9 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	return roundtrip.InputRequired(
 		roundtrip.Elicit[confirmation]("confirm", "Sure?"),
-		roundtrip.CreateMessage("summary", subject.Sampling()),
+		roundtrip.CreateMessage("summary", servertest.Sampling()),
 		roundtrip.ListRoots("dirs"),
-		subject.SignIn(),
+		servertest.SignIn(),
 	), nil
 }
 

@@ -15,9 +15,8 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/pipehttp"
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/subject"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -246,7 +245,7 @@ func callAs(t *testing.T, url string, http1 *http.Client, user string,
 func addFlowTool(srv *server.Server) {
 	server.AddTool(srv, server.Tool{Name: "ask in place"},
 		func(ctx context.Context, _ *server.ToolCall,
-			in subject.DeployInput) (protocol.CallToolOutcome, error) {
+			in servertest.DeployInput) (protocol.CallToolOutcome, error) {
 			answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
 			if err != nil {
 				return nil, err

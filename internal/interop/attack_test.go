@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/internal/attack"
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 )
 
 // A front is what clients of these tests connect to. It passes everything on to the proxy, keeps

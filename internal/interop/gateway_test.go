@@ -18,7 +18,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 var gatewayInfo = &mcp.Implementation{Name: "gateway", Version: "1.0.0"}

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/proctest"
-	"github.com/rondo-mcp/rondo/internal/specdata"
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -143,7 +142,7 @@ func buildEverything(t *testing.T) (program string) {
 // buildExample builds one of the examples.
 func buildExample(t *testing.T, name string) (program string) {
 	t.Helper()
-	root, ok := specdata.Root()
+	root, ok := wiretest.Root()
 	if !ok {
 		t.Fatal("the root of the module was not found")
 	}

@@ -9,7 +9,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // This program is a server on standard input and output instead of the tests of it when one of
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asSurveyed) != "":
 		err = serveSurveyed(context.Background(), os.Getenv(asSurveyed))
 	default:
-		leaktest.Main(m)
+		testkit.Main(m)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

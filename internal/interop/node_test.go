@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
 // What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can

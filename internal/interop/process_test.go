@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
 // processAs is the command of a shell that starts this program as another one (main_test.go).

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/debtest"
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
 // A proxy is a load balancer that stands before a fleet. Its configuration is a file of
@@ -122,7 +121,7 @@ func startHAProxy(t *testing.T, _ proxy, root string, listener *os.File, configu
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	writeText(t, file, configuration)
-	startGuarded(t, listener, []string{debtest.Libraries(t, root)},
+	startGuarded(t, listener, []string{proctest.DebLibraries(t, root)},
 		filepath.Join(root, "usr/sbin/haproxy"), "-db", "-f", file)
 }
 
@@ -155,7 +154,7 @@ func startGuarded(t *testing.T, file *os.File, env []string, program string,
 // installedProxies returns a folder that nginx and HAProxy are unpacked in.
 func installedProxies(t *testing.T) (root string) {
 	t.Helper()
-	return debtest.Unpack(t, "proxies", "nginx", "haproxy")
+	return proctest.UnpackDebs(t, "proxies", "nginx", "haproxy")
 }
 
 // runIn runs a program in a folder and returns its output. What fails fails the test.

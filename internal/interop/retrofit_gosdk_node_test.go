@@ -5,7 +5,7 @@ package interop_test
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
 // TestTSClientRetrofit: the TypeScript SDK's clients, the official Go SDK's server with

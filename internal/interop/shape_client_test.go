@@ -18,7 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/answerhttp"
+	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,7 +37,7 @@ func shapeClients() map[string]dialerOf {
 			mute bool) peer {
 			over, err := transport.NewStreamableHTTP(endpoint,
 				transport.WithHTTPBasicClient(&http.Client{
-					Transport: answerhttp.Transport{Next: v}}),
+					Transport: hophttp.Transport{Next: v}}),
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)

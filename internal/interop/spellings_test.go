@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
 // A spelling is a message of the specification with one member spelled otherwise.
@@ -25,8 +25,8 @@ type speller struct{ definitions map[string]any }
 
 func newSpeller(t *testing.T, revision string) speller {
 	t.Helper()
-	specdata.Need(t)
-	raw, ok := specdata.Schema(revision)
+	wiretest.Need(t)
+	raw, ok := wiretest.SchemaOf(revision)
 	if !ok {
 		t.Fatalf("no schema of %s", revision)
 	}
@@ -132,14 +132,14 @@ func (s speller) resolve(schema map[string]any, v any) map[string]any {
 }
 
 // examplesOf returns the published examples of types that match, by type and name.
-func examplesOf(t *testing.T, match func(typ string) bool) []specdata.Example {
+func examplesOf(t *testing.T, match func(typ string) bool) []wiretest.Example {
 	t.Helper()
-	specdata.Need(t)
-	all, ok := specdata.Examples(modern)
+	wiretest.Need(t)
+	all, ok := wiretest.Examples(modern)
 	if !ok {
 		t.Fatal("no examples")
 	}
-	return slices.DeleteFunc(all, func(e specdata.Example) bool { return !match(e.Type) })
+	return slices.DeleteFunc(all, func(e wiretest.Example) bool { return !match(e.Type) })
 }
 
 // A verdictTable says who takes which message.

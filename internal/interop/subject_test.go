@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/subject"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -14,13 +14,13 @@ import (
 
 // The forms that the subject asks to be filled in.
 type (
-	confirmation = subject.Confirmation
-	region       = subject.Region
+	confirmation = servertest.Confirmation
+	region       = servertest.Region
 	size         struct {
 		Cores int   `json:"cores,omitempty" minimum:"1" maximum:"64" default:"2"`
 		Spare *bool `json:"spare"`
 	}
-	contact = subject.Contact
+	contact = servertest.Contact
 )
 
 var (
@@ -46,7 +46,7 @@ func newSubject(t testing.TB) *server.Server {
 }
 
 func newServer() (*server.Server, error) {
-	srv, err := server.New(&server.Options{Info: subject.Info(),
+	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}}) // who answers here is a test, at once
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func serveSubject(t *testing.T) (line, said) {
 }
 
 func addTools(srv *server.Server) {
-	subject.Register(srv)
+	servertest.Register(srv)
 	server.AddRawTool(srv, server.Tool{Name: "slow", Description: "Reports progress and asks."},
 		slow)
 	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
@@ -124,7 +124,7 @@ func summarize(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 	if said, ok := roundtrip.Sampled(ctx, "summary"); ok {
 		return server.Text(said.Model + " says: " + textOf(said.Content)), nil
 	}
-	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", subject.Sampling())), nil
+	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", servertest.Sampling())), nil
 }
 
 func tidy(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -154,9 +154,9 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	return roundtrip.InputRequired(
 		confirm.Elicit("Sure?"),
-		roundtrip.CreateMessage("summary", subject.Sampling()),
+		roundtrip.CreateMessage("summary", servertest.Sampling()),
 		roundtrip.ListRoots("dirs"),
-		subject.SignIn(),
+		servertest.SignIn(),
 	), nil
 }
 

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/proctest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
 // TestTSClient: the TypeScript SDK's client, in a process of its own, our server.

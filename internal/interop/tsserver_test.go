@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
 // TestTSSDKServer: our client, and a server of the generation of the TypeScript SDK that knows

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/growthtest"
 	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // What a form may not ask for stands beside what looks like it.
@@ -74,10 +74,10 @@ func TestGrowthOfMasking(t *testing.T) {
 		_ = none.Redact(string(raw))
 		return true
 	}
-	growthtest.Test(t, growthtest.Reader{Read: mask, BytesPerByte: 48, ObjectsPerByte: 1},
-		growthtest.Input{Name: "names", Make: growthtest.Repeat("", "a-", "=b")},
-		growthtest.Input{Name: "values", Make: growthtest.Repeat("", "pin=1&", "")},
-		growthtest.Input{Name: "one name", Make: growthtest.Repeat("", "a", "=b")})
+	testkit.CheckGrowth(t, testkit.GrowthReader{Read: mask, BytesPerByte: 48, ObjectsPerByte: 1},
+		testkit.GrowthInput{Name: "names", Make: testkit.Repeat("", "a-", "=b")},
+		testkit.GrowthInput{Name: "values", Make: testkit.Repeat("", "pin=1&", "")},
+		testkit.GrowthInput{Name: "one name", Make: testkit.Repeat("", "a", "=b")})
 	if strings.Contains(redact.FindSecretName(strings.Repeat("a_", 1000)), "a") {
 		t.Error("a name of many words is a secret")
 	}

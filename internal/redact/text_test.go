@@ -5,8 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/rondo-mcp/rondo/internal/growthtest"
 	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 func TestEscapeText(t *testing.T) {
@@ -72,9 +72,9 @@ func TestHideURLSecrets(t *testing.T) {
 // TestHidingGrowsWithTheText: errors of handlers and transports may quote all of a message.
 func TestHidingGrowsWithTheText(t *testing.T) {
 	hide := func(text []byte) bool { return redact.HideURLSecrets(string(text)) != "" }
-	growthtest.Test(t, growthtest.Reader{Read: hide, BytesPerByte: 16, ObjectsPerByte: 1},
-		growthtest.Input{Name: "schemes", Make: growthtest.Repeat("", "a://b:", "")},
-		growthtest.Input{Name: "users", Make: growthtest.Repeat("", "a://u@h", "")},
-		growthtest.Input{Name: "URLs", Make: growthtest.Repeat("", "a://u:p@h ", "")},
-		growthtest.Input{Name: "at signs", Make: growthtest.Repeat("a://", "@", "")})
+	testkit.CheckGrowth(t, testkit.GrowthReader{Read: hide, BytesPerByte: 16, ObjectsPerByte: 1},
+		testkit.GrowthInput{Name: "schemes", Make: testkit.Repeat("", "a://b:", "")},
+		testkit.GrowthInput{Name: "users", Make: testkit.Repeat("", "a://u@h", "")},
+		testkit.GrowthInput{Name: "URLs", Make: testkit.Repeat("", "a://u:p@h ", "")},
+		testkit.GrowthInput{Name: "at signs", Make: testkit.Repeat("a://", "@", "")})
 }

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/guardchaos"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/guardchaos"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
 // chaosFlows returns how many flows TestChaos has.
 func chaosFlows() int {
-	if testmode.Soak {
+	if testkit.Soak {
 		return 1000
 	}
 	return 150

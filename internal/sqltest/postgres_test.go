@@ -20,8 +20,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/rondo-mcp/rondo/internal/debtest"
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
 // patience is how long a database may take to start on a busy machine.
@@ -75,11 +74,11 @@ func (c *cluster) findPrograms() {
 	if find("/") {
 		return
 	}
-	root := debtest.Unpack(c.t, "postgresql", "postgresql")
+	root := proctest.UnpackDebs(c.t, "postgresql", "postgresql")
 	if !find(root) {
 		c.t.Fatalf("the packages in %s have no initdb", root)
 	}
-	c.env = debtest.Libraries(c.t, root)
+	c.env = proctest.DebLibraries(c.t, root)
 }
 
 // becomeNobody has the programs run as another user, who can read them and owns the data. The
@@ -98,7 +97,7 @@ func (c *cluster) becomeNobody() {
 			c.t.Fatalf("%v: %s", err, out)
 		}
 		c.bin = filepath.Join(copied, strings.TrimPrefix(c.bin, root))
-		c.env = debtest.Libraries(c.t, copied)
+		c.env = proctest.DebLibraries(c.t, copied)
 	}
 	if err := filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/roundtrip/store/storetest"
@@ -86,7 +86,7 @@ func TestMain(m *testing.M) {
 	if runAsReplica() {
 		return
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }
 
 func TestSQLiteGuard(t *testing.T)      { storetest.TestGuard(t, onSQLite()) }

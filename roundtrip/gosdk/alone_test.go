@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/linetest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -247,7 +247,7 @@ func nameIn(message string) string {
 // transcribeLines is transcribeHTTP over a stream of lines.
 func transcribeLines(t *testing.T, revision string,
 	connect func(context.Context, mcp.Transport) (*mcp.ServerSession, error)) (all []string) {
-	r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+	r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 		session, err := connect(ctx, &mcp.IOTransport{Reader: io.NopCloser(in),
 			Writer: unclosed{out}})
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/accepthttp"
-	"github.com/rondo-mcp/rondo/internal/bugsink"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/humantime"
-	"github.com/rondo-mcp/rondo/internal/warnlog"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/sdk"
+	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -96,7 +96,7 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts = *opts
 	}
 	if a.opts.Observer == nil {
-		a.opts.Observer = warnlog.Observer{}
+		a.opts.Observer = sdk.Observer{}
 	}
 	var err error
 	a.forwarder, err = hophttp.New(a.opts.Replicas)
@@ -224,9 +224,9 @@ func (a *Adapter) refuseInstallation(ctx context.Context, method string, mistake
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
 	switch e := e.(type) {
 	case event.ServerBug:
-		bugsink.Report(ctx, e.Err)
+		callctx.Report(ctx, e.Err)
 	case event.HandlerPanicked:
-		bugsink.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+		callctx.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
 	}
 	a.opts.Observer.Observe(ctx, e)
 }

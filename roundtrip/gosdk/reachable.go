@@ -3,7 +3,7 @@ package gosdk
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/accepthttp"
+	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 )
 
 // Of a call over HTTP whose client takes JSON alone nothing but the response reaches the

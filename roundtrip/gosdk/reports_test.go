@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
@@ -28,7 +28,7 @@ func TestMistakesOfTheInstallationReachTheTestKit(t *testing.T) {
 		func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true}))
 	behind.Config.BaseContext = func(net.Listener) context.Context {
-		return bugsink.With(context.Background(), func(err error) { said <- err.Error() })
+		return callctx.With(context.Background(), func(err error) { said <- err.Error() })
 	}
 	behind.Start()
 	t.Cleanup(behind.Close)

@@ -10,17 +10,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/selftest"
+	"github.com/rondo-mcp/rondo/internal/sdk"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // runSelfTest checks what the adapter relies on beyond the SDK's documentation.
-func runSelfTest() error { return selftest.Run(checks()) }
+func runSelfTest() error { return sdk.Run(checks()) }
 
-func checks() []selftest.Check {
-	return []selftest.Check{
+func checks() []sdk.Check {
+	return []sdk.Check{
 		{Name: "results can be marked as asking", Run: checkResultTypes},
 		{Name: "the mark survives embedding", Run: checkEmbedding},
 		{Name: "middleware replaces session, answers and state", Run: checkReplacing},

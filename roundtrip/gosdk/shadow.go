@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/internal/owner"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -42,7 +42,7 @@ func (a *Adapter) connectShadow(run *handlerRun,
 	n.options.State = &n.state
 	id := call.session.ID()
 	if id == "" && call.Version.Era() == protocol.Modern { // else it would look like one tenant
-		id = owner.SessionName(a.sessionIDKey, call.Principal)
+		id = quota.SessionName(a.sessionIDKey, call.Principal)
 	}
 	n.connection = shadowConnection{id: id, closed: make(chan struct{}),
 		replies: make(chan jsonrpc.Message, 1)}

@@ -3,7 +3,7 @@ package keys
 import (
 	"errors"
 
-	"github.com/rondo-mcp/rondo/internal/seal"
+	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
 // The errors of [Sealer.Open] that say why a text was refused. A Sealer of one's own

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/seal"
+	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
 // A Sealer protects what a flow keeps with the client. Implement it to hold

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
@@ -30,7 +30,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrettest.Check(t, secret, key, &key, ring, *ring, opts, &opts, funnel, *ring,
+	testkit.CheckSecret(t, secret, key, &key, ring, *ring, opts, &opts, funnel, *ring,
 		[]any{key, opts},
 		struct{ hidden keys.Key }{key}, struct{ hidden *keys.Keyring }{ring},
 		struct{ hidden roundtrip.Options }{opts})

@@ -8,8 +8,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/bugsink"
-	"github.com/rondo-mcp/rondo/internal/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -184,9 +184,9 @@ var errCannotCarry = errors.New("this resource asks questions, which needs the s
 func (a *Adapter) reportEvent(ctx context.Context, e event.Event) {
 	switch e := e.(type) {
 	case event.ServerBug:
-		bugsink.Report(ctx, e.Err)
+		callctx.Report(ctx, e.Err)
 	case event.HandlerPanicked:
-		bugsink.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
+		callctx.Report(ctx, fmt.Errorf("the handler panicked: %v", e.Value))
 	}
 	a.opts.Observer.Observe(ctx, e)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/selftest"
+	"github.com/rondo-mcp/rondo/internal/sdk"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -51,7 +51,7 @@ func RunSelfTest(b BrokenHost) error {
 		}
 		return json.RawMessage(b.Response(string(raw)))
 	}
-	return selftest.Run(h.checks())
+	return sdk.Run(h.checks())
 }
 
 // CleanMessage reads a message as Handler does, and Listen with an empty header.

@@ -18,8 +18,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/linetest"
-	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
@@ -208,7 +208,7 @@ func serveLines(t *testing.T, a *mcpgo.Adapter,
 	messages := &wiretest.Log{}
 	stdio := server.NewStdioServer(s)
 	stdio.SetErrorLogger(log.New(io.Discard, "", 0))
-	r, w := linetest.Serve(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+	r, w := pipehttp.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
 		out = messages.Lines(wiretest.Server, out)
 		if a == nil {
 			_ = stdio.Listen(ctx, in, out)

@@ -16,7 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -423,7 +423,7 @@ func (w *response) answerPanic() {
 	head := decodeHead(w.request)
 	w.adapter.reportEvent(w.ctx, event.HandlerPanicked{
 		Where: event.Where{Method: head.Method}, Value: v, Stack: debug.Stack()})
-	w.sendError(head.ID, publicerror.Internal())
+	w.sendError(head.ID, revision.InternalError())
 }
 
 // sendError answers with an error, and discards all that mcp-go still writes: one of its

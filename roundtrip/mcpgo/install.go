@@ -12,9 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/accepthttp"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/warnlog"
+	"github.com/rondo-mcp/rondo/internal/sdk"
+	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -90,7 +90,7 @@ func New(opts *Options) (*Adapter, error) {
 		a.opts = *opts
 	}
 	if a.opts.Observer == nil {
-		a.opts.Observer = warnlog.Observer{}
+		a.opts.Observer = sdk.Observer{}
 	}
 	if a.opts.MaxMessageBytes <= 0 {
 		a.opts.MaxMessageBytes = defaultMaxMessageBytes

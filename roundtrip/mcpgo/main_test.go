@@ -8,7 +8,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
@@ -19,7 +19,7 @@ const asHost = "RONDO_MCPGO_HOST"
 func TestMain(m *testing.M) {
 	style := os.Getenv(asHost)
 	if style == "" {
-		leaktest.Main(m)
+		testkit.Main(m)
 	}
 	s := newHostServer()
 	addStyle(s, style)

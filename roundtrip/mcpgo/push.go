@@ -12,9 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/accepthttp"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/sleep"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -113,7 +113,7 @@ func requestWhenQueued[Q, R any](ctx context.Context, attempted func(),
 		if err == nil || !isFullQueue(err) {
 			return result, err
 		}
-		if err := sleep.For(ctx, queuePause); err != nil {
+		if err := humantime.Sleep(ctx, queuePause); err != nil {
 			return nil, err
 		}
 	}

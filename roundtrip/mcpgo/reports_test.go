@@ -9,7 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/bugsink"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -24,7 +24,7 @@ func TestMistakesOfTheInstallationReachTheTestKit(t *testing.T) {
 	}
 	behind := httptest.NewUnstartedServer(server.NewStreamableHTTPServer(s, quiet()))
 	behind.Config.BaseContext = func(net.Listener) context.Context {
-		return bugsink.With(context.Background(), func(err error) { said <- err.Error() })
+		return callctx.With(context.Background(), func(err error) { said <- err.Error() })
 	}
 	behind.Start()
 	t.Cleanup(behind.Close)

@@ -9,7 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/selftest"
+	"github.com/rondo-mcp/rondo/internal/sdk"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -46,10 +46,10 @@ func realHost() host {
 }
 
 // runSelfTest checks what the adapter relies on beyond mcp-go's documentation.
-func runSelfTest() error { return selftest.Run(realHost().checks()) }
+func runSelfTest() error { return sdk.Run(realHost().checks()) }
 
-func (h host) checks() []selftest.Check {
-	return []selftest.Check{
+func (h host) checks() []sdk.Check {
+	return []sdk.Check{
 		{Name: "answers keep the bytes that came", Run: h.checkAnswers},
 		{Name: "a middleware sees all of a request, and its questions leave as they are",
 			Run: h.checkTool},
@@ -66,7 +66,7 @@ func (h host) checks() []selftest.Check {
 func (h host) checkAnswers(context.Context) error {
 	const want = `{"b":9007199254740993,"a":1,"A":2}`
 	got, err := h.answer(json.RawMessage(want))
-	return errors.Join(err, selftest.Equal(string(got), want))
+	return errors.Join(err, sdk.Equal(string(got), want))
 }
 
 type probeKey struct{}
@@ -101,8 +101,8 @@ func (h host) checkTool(ctx context.Context) error {
 	s.AddTool(mcp.NewTool("probe"), nil) // a middleware that is left out is a panic, and fails
 	reply, err := h.sendMessage(s, context.WithValue(ctx, probeKey{}, true), probeTool)
 	return errors.Join(seen, err,
-		selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required next"),
-		selftest.Equal(string(reply.Result.Requests["k"].Params.Schema), probeSchema))
+		sdk.Equal(reply.Result.Type+" "+reply.Result.State, "input_required next"),
+		sdk.Equal(string(reply.Result.Requests["k"].Params.Schema), probeSchema))
 }
 
 // checkPrompt: the same holds for prompts.
@@ -118,7 +118,7 @@ func (h host) checkPrompt(ctx context.Context) error {
 	s.AddPrompt(mcp.NewPrompt("probe"), nil)
 	reply, err := h.sendMessage(s, ctx, probePrompt)
 	return errors.Join(err,
-		selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required state"))
+		sdk.Equal(reply.Result.Type+" "+reply.Result.State, "input_required state"))
 }
 
 // checkError: the text of an error of a resource's handler is sent. Resources ask with it.
@@ -134,7 +134,7 @@ func (h host) checkError(ctx context.Context) error {
 			}))
 	s.AddResource(mcp.NewResource("probe://1", "probe"), nil)
 	reply, err := h.sendMessage(s, ctx, probeRead)
-	return errors.Join(err, selftest.Equal(reply.Error.Message, want))
+	return errors.Join(err, sdk.Equal(reply.Error.Message, want))
 }
 
 // probeClient is the client of a session.
@@ -167,7 +167,7 @@ func (h host) checkPush(ctx context.Context) error {
 				err
 		})
 	reply, err := h.sendMessage(s, s.WithContext(ctx, session), probeLegacy)
-	return errors.Join(err, selftest.Equal(reply.resultText(),
+	return errors.Join(err, sdk.Equal(reply.resultText(),
 		mcp.ProtocolVersion20251125+` ? {"action":"decline"}`))
 }
 
@@ -188,7 +188,7 @@ func (h host) checkShadow(ctx context.Context) error {
 		})
 	reply, err := h.sendMessage(s,
 		s.WithContext(ctx, outsideSession{server.NewInProcessSession("probe", nil)}), probeTool)
-	return errors.Join(err, selftest.Equal(reply.resultText(), "asked"))
+	return errors.Join(err, sdk.Equal(reply.resultText(), "asked"))
 }
 
 // checkTransports: the server of a transport is found, so that one which is not installed is
@@ -263,5 +263,5 @@ func checkRequest(ctx context.Context, in hostRequest, arguments string) error {
 	}
 	got := strings.Join([]string{in.target, string(args), in.retry.RequestState,
 		string(answers.Get("k"))}, " ")
-	return selftest.Equal(got, `probe `+arguments+` state {"action":"decline"}`)
+	return sdk.Equal(got, `probe `+arguments+` state {"action":"decline"}`)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/internal/owner"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -59,7 +59,7 @@ func (a *Adapter) withNamedSession(ctx context.Context, call *roundtrip.Call) co
 		return ctx
 	}
 	named := &namedSession{httpSession: real,
-		id: owner.SessionName(a.sessionIDKey, call.Principal)}
+		id: quota.SessionName(a.sessionIDKey, call.Principal)}
 	if call.Principal.Anonymous() {
 		where := event.Where{Version: call.Version, Method: call.Method, Target: call.Target}
 		named.warned = func() {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 )
 
 // claims is a [Store] as the backend of its guard.

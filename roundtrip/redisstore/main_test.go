@@ -3,12 +3,12 @@ package redisstore_test
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 func TestMain(m *testing.M) {
 	if runAsReplica() {
 		return
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }

@@ -14,8 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rondo-mcp/rondo/internal/debtest"
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
 // untilInputEnds runs a program until the standard input ends, which is also when the test dies.
@@ -36,7 +35,7 @@ type redisServer struct {
 func startServer(t *testing.T, args ...string) *redisServer {
 	t.Helper()
 	s := &redisServer{t: t, args: args,
-		root: debtest.Unpack(t, "redis", "redis-server", "redis-tools")}
+		root: proctest.UnpackDebs(t, "redis", "redis-server", "redis-tools")}
 	dir, err := os.MkdirTemp("", "redis") // the name of a socket must be short
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +54,7 @@ func (s *redisServer) start() {
 		"--port", "0", "--unixsocket", s.socket(), "--save", "", "--dir", s.dir,
 		"--loglevel", "warning"}, s.args...)
 	cmd := exec.Command("sh", args...)
-	cmd.Env = append(os.Environ(), debtest.Libraries(s.t, s.root))
+	cmd.Env = append(os.Environ(), proctest.DebLibraries(s.t, s.root))
 	s.process = proctest.Start(s.t, cmd)
 	var err error
 	if s.pid, err = strconv.Atoi(s.process.Line()); err != nil {

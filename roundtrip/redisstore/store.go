@@ -11,9 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rondo-mcp/rondo/internal/owner"
-	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -95,7 +94,7 @@ func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Sto
 		return nil, fmt.Errorf("redisstore: options: Prefix %q has no part in braces", o.Prefix)
 	}
 	s := &Store{client: client, opts: o, longest: o.Longest + clockSlack,
-		local: sharedguard.OwnerOf(owner.Digest(protocol.LocalPrincipal()))}
+		local: sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))}
 	s.guard = sharedguard.New("redisstore", (*claims)(s), o.Timeout)
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
@@ -24,7 +24,7 @@ const asServer = "ROUNDTRIPTEST_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) == "" {
-		leaktest.Main(m)
+		testkit.Main(m)
 		return
 	}
 	srv, err := newConnected()

@@ -1,6 +1,6 @@
 package roundtriptest
 
-import "github.com/rondo-mcp/rondo/internal/attack"
+import "github.com/rondo-mcp/rondo/internal/testing/attack"
 
 // Effects count the effects of handlers that must not happen twice in a flow, and show what
 // replay costs: what leaves the handler in each round. They are reset when a flow starts. The

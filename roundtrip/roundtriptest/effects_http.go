@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
 // Transport returns a transport that counts each request as an effect and passes it to base; nil

@@ -3,7 +3,7 @@ package roundtriptest
 import (
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
 // RunAttack is one attack, for tests of the package on subjects that deserve it, and in

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

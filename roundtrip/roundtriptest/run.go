@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

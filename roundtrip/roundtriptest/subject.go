@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 

@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/owner"
-	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -36,7 +35,7 @@ const everybody = "*"
 func newRoom(s *Store, resource, table string, entries, size int64) room {
 	return room{
 		store: s, resource: resource, table: table, entries: entries, bytes: size,
-		local:   sharedguard.OwnerOf(owner.Digest(protocol.LocalPrincipal())),
+		local:   sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal())),
 		sweepAt: new(atomic.Int64),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/sharedguard"
+	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 )
 
 // ErrStateGone is what a [StateStore] answers for an id that it does not hold,

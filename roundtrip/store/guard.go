@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/owner"
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -123,7 +122,7 @@ func NewMemoryGuard(max int) *MemoryGuard {
 	}
 	return &MemoryGuard{claims: quota.NewStore[claim](quota.StoreOptions{
 		MaxEntries: int64(max), MaxBytes: MaxGuardBytes,
-		Local: owner.Digest(protocol.LocalPrincipal()),
+		Local: quota.OwnerDigest(protocol.LocalPrincipal()),
 	})}
 }
 

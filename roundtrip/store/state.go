@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/owner"
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -64,7 +63,7 @@ func NewMemoryStateStore(max int) *MemoryStateStore {
 	}
 	return &MemoryStateStore{states: quota.NewStore[[]byte](quota.StoreOptions{
 		MaxEntries: int64(max), MaxBytes: MaxStoreBytes,
-		Local: owner.Digest(protocol.LocalPrincipal()),
+		Local: quota.OwnerDigest(protocol.LocalPrincipal()),
 	})}
 }
 

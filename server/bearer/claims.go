@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // A claims holds the claims of a JSON Web Token (RFC 9068, section 2.2) or of an introspection

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 const (

@@ -17,11 +17,11 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const (
 	resource  = "https://mcp.example.com/mcp"

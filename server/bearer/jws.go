@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // minRSABits is the length of the shortest RSA key that is used (RFC 7518, section 3.3).

@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/rondo-mcp/rondo/internal/scope"
-	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -232,7 +232,7 @@ func (o *Options) checkScopes() error {
 			return errors.New("bearer: offline_access is for clients to ask of the " +
 				"authorization server, not for a resource server to name")
 		}
-		if !scope.Valid(text) {
+		if !headers.IsScopeList(text) {
 			return errors.New("bearer: scopes must be printable ASCII without space, quote and " +
 				"backslash, and not empty")
 		}

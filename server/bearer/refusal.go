@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/scope"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -130,7 +130,7 @@ func (g *Guard) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serv
 // insufficientScopeError returns the response to a request that lacks one of the scopes need, or of
 // those that every request needs. One without a token is to come back with one.
 func (g *Guard) insufficientScopeError(anonymous bool, need []string) *serverhttp.AuthError {
-	need = scope.Union(g.opts.Scopes, need)
+	need = headers.UniteScopes(g.opts.Scopes, need)
 	if anonymous {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
 			Challenge: g.formatChallenge("", "", need)}

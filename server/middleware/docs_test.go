@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rondo-mcp/rondo/internal/doccheck"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
@@ -28,40 +28,40 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	written, documented := doccheck.Set{}, doccheck.Set{}
+	written, documented := testkit.Names{}, testkit.Names{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, text := range doccheck.Strings(t, file) {
+		for _, text := range testkit.StringsIn(t, file) {
 			if entryName.MatchString(text) {
 				written[text] = true
 			}
 		}
 	}
-	section := doccheck.Section(t, "doc.go", "Log entries")
+	section := testkit.DocSection(t, "doc.go", "Log entries")
 	for _, m := range entryRow.FindAllStringSubmatch(section, -1) {
 		documented[m[1]] = true
 	}
-	doccheck.WantSame(t, written, documented)
+	testkit.WantSame(t, written, documented)
 }
 
 // TestEveryMetricIsDocumented compares names and labels of what NewMetrics registers with the
 // comment of Metrics.
 func TestEveryMetricIsDocumented(t *testing.T) {
-	registry := &describing{t, prometheus.NewRegistry(), doccheck.Set{}}
+	registry := &describing{t, prometheus.NewRegistry(), testkit.Names{}}
 	if _, err := middleware.NewMetrics(prom.New(registry), nil); err != nil {
 		t.Fatal(err)
 	}
-	comment := doccheck.TypeComment(t, "metrics.go", "Metrics")
-	doccheck.WantSame(t, registry.names, doccheck.DocumentedMetrics(comment))
+	comment := testkit.TypeComment(t, "metrics.go", "Metrics")
+	testkit.WantSame(t, registry.names, testkit.DocumentedMetrics(comment))
 }
 
 // A describing registerer keeps the names of what is registered.
 type describing struct {
 	t *testing.T
 	prometheus.Registerer
-	names doccheck.Set
+	names testkit.Names
 }
 
 func (d *describing) Register(c prometheus.Collector) error {
@@ -71,7 +71,7 @@ func (d *describing) Register(c prometheus.Collector) error {
 		c.Describe(described)
 	}()
 	for desc := range described {
-		d.names[doccheck.DescribedMetric(d.t, desc.String())] = true
+		d.names[testkit.DescribedMetric(d.t, desc.String())] = true
 	}
 	return d.Registerer.Register(c)
 }

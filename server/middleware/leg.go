@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/requestid"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/callctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -44,7 +44,7 @@ type legKey struct{}
 
 func (c *legContext) Value(key any) any {
 	switch key {
-	case legKey{}, requestid.Key{}:
+	case legKey{}, callctx.Key{}:
 		return &c.leg
 	case waiting.Key():
 		return c.leg.watch.Ensure(c.Context, &c.leg)
@@ -115,7 +115,7 @@ func legFrom(ctx context.Context) *leg {
 	return l
 }
 
-// RequestID implements [requestid.Named]. A request that no server has named is
+// RequestID implements [callctx.Named]. A request that no server has named is
 // named here.
 func (l *leg) RequestID() string {
 	l.mu.Lock()
@@ -126,7 +126,7 @@ func (l *leg) RequestID() string {
 func (l *leg) requestIDLocked() string {
 	if l.id == "" {
 		if l.id = l.request.RequestID; l.id == "" {
-			l.id = requestid.New()
+			l.id = callctx.New()
 		}
 	}
 	return l.id

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -147,7 +147,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		if line := lineWith(recorded, canary); line != "" {
 			t.Errorf("%s shows the canary: %s", what, line)
 		}
-		secrettest.Check(t, []byte(canary), recorded)
+		testkit.CheckSecret(t, []byte(canary), recorded)
 		for _, state := range states {
 			if strings.Contains(recorded, state[len(state)/2:]) {
 				t.Errorf("%s shows a requestState", what)

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -75,7 +75,7 @@ func Timeout(limit time.Duration) server.Middleware {
 // the limit; the timer is stopped while the call waits for a person. Until somebody waits for the
 // end it has no timer, and tells by the time whether it has ended.
 type workClock struct {
-	lazyctx.Context
+	inflight.Context
 	watch waiting.LazyWatch
 
 	mu      sync.Mutex

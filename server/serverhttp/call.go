@@ -6,12 +6,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/accepthttp"
-	"github.com/rondo-mcp/rondo/internal/inflight"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/replay"
-	"github.com/rondo-mcp/rondo/internal/stack"
-	"github.com/rondo-mcp/rondo/internal/transport"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/accepthttp"
+	"github.com/rondo-mcp/rondo/internal/wire/replay"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -80,12 +79,12 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 		call := &calls[i]
 		call.stream = s
 		go func() {
-			stack.Grow()
+			inflight.GrowStack()
 			var response *protocol.Response
 			returned := false
 			defer func() {
 				if !returned { // the handler ended its goroutine
-					response = &protocol.Response{ID: call.id, Error: publicerror.Internal()}
+					response = &protocol.Response{ID: call.id, Error: revision.InternalError()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.endRequest(&call.task)

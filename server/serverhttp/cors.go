@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/headers"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/expiry"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
 // connDeadlines sets the deadlines of a connection whose response writer has
@@ -43,7 +43,7 @@ func (d *connDeadlines) setWrite(t time.Time) {
 // of the [http.Server], which may be earlier. One queue, with one timer, serves
 // the bodies of all requests, so a body that is there at once allocates nothing.
 type bodyDeadline struct {
-	entry expiry.Entry[*bodyDeadline]
+	entry recent.Entry[*bodyDeadline]
 	conn  *connDeadlines // nil: the time is not limited
 
 	mu      sync.Mutex // held while the deadline is set: w must not be used after its handler
@@ -51,7 +51,7 @@ type bodyDeadline struct {
 	stopped bool
 }
 
-func (b *bodyDeadline) start(bodies *expiry.Queue[*bodyDeadline], conn *connDeadlines) {
+func (b *bodyDeadline) start(bodies *recent.Queue[*bodyDeadline], conn *connDeadlines) {
 	if conn.exist() {
 		b.conn = conn
 		bodies.Add(&b.entry, b)
@@ -72,7 +72,7 @@ func (b *bodyDeadline) expire() {
 // stays, so that net/http does not wait for the rest of the body, unless the body
 // became whole at the last moment: the deadline would look like a client that
 // went away.
-func (b *bodyDeadline) stop(bodies *expiry.Queue[*bodyDeadline], whole bool) {
+func (b *bodyDeadline) stop(bodies *recent.Queue[*bodyDeadline], whole bool) {
 	if b.conn == nil {
 		return
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/errprefix"
-	"github.com/rondo-mcp/rondo/internal/inflight"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
 // errPrefix is what every error of this package begins with, once.
-const errPrefix errprefix.Prefix = "serverhttp: "
+const errPrefix errtext.Prefix = "serverhttp: "
 
 // ErrShutdown is the cause with which the contexts of requests are cancelled
 // that outlast the patience of [Handler.Shutdown].

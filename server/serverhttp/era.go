@@ -3,7 +3,7 @@ package serverhttp
 import (
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -25,7 +25,7 @@ func TestRequestGrowth(t *testing.T) {
 		{"legacy", legacy.header(), ""},
 	} {
 		t.Run(era.name, func(t *testing.T) {
-			growthtest.Test(t, growthtest.Reader{
+			testkit.CheckGrowth(t, testkit.GrowthReader{
 				Read: func(input []byte) bool {
 					got := do(t, ts, http.MethodPost, era.header.Clone(), string(input))
 					return got.status == http.StatusOK && got.code() == 0 && !got.Result.IsError
@@ -36,14 +36,14 @@ func TestRequestGrowth(t *testing.T) {
 	}
 }
 
-func requestInputs(meta string) []growthtest.Input {
+func requestInputs(meta string) []testkit.GrowthInput {
 	const head = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":`
 	tail := meta + `}}`
-	in := func(name, arguments, part, end string, refused bool) growthtest.Input {
-		return growthtest.Input{Name: name, Make: growthtest.Repeat(head+arguments, part, end+tail),
+	in := func(name, arguments, part, end string, refused bool) testkit.GrowthInput {
+		return testkit.GrowthInput{Name: name, Make: testkit.Repeat(head+arguments, part, end+tail),
 			Refused: refused}
 	}
-	return []growthtest.Input{
+	return []testkit.GrowthInput{
 		in("message", `{"message":"`, `x`, `"}`, false),
 		in("wrong type", `{"message":[`, `1,`, `1]}`, true),
 		in("unknown member", `{"message":"m","x":[`, `1,`, `1]}`, true),
@@ -59,25 +59,25 @@ func TestInitializeGrowth(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
 	const head = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{`
-	growthtest.Test(t, growthtest.Reader{
+	testkit.CheckGrowth(t, testkit.GrowthReader{
 		Read: func(input []byte) bool {
 			got := read(t, c.post(string(input)))
 			return got.status == http.StatusOK && got.code() == 0
 		},
 		BytesPerByte: 40, ObjectsPerByte: 1,
 	},
-		growthtest.Input{Name: "settings", Make: growthtest.Repeat(head+`"a":{"x":[`, `{},`,
-			`1]}}}}}`), RefusedFrom: growthtest.Medium / 2},
-		growthtest.Input{Name: "broken settings",
-			Make:        growthtest.Repeat(head+`"a":{"x":[`, `{},`, `1]},"b":1}}}}`),
-			RefusedFrom: growthtest.Medium / 2},
+		testkit.GrowthInput{Name: "settings", Make: testkit.Repeat(head+`"a":{"x":[`, `{},`,
+			`1]}}}}}`), RefusedFrom: testkit.Medium / 2},
+		testkit.GrowthInput{Name: "broken settings",
+			Make:        testkit.Repeat(head+`"a":{"x":[`, `{},`, `1]},"b":1}}}}`),
+			RefusedFrom: testkit.Medium / 2},
 	)
 }
 
 // TestHeaderGrowth: headers are bounded by net/http; what fits costs little.
 func TestHeaderGrowth(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
-	growthtest.Test(t, growthtest.Reader{
+	testkit.CheckGrowth(t, testkit.GrowthReader{
 		Read: func(input []byte) bool {
 			h := headers(protocol.MethodCallTool, "echo")
 			h.Set("Mcp-Name", string(input))
@@ -85,8 +85,8 @@ func TestHeaderGrowth(t *testing.T) {
 		},
 		BytesPerByte: 60, ObjectsPerByte: 0.1,
 	},
-		growthtest.Input{Name: "plain", Make: growthtest.Repeat("", "x", ""), Refused: true},
-		growthtest.Input{Name: "base64", Make: growthtest.Repeat("=?base64?", "eHh4", "?="),
+		testkit.GrowthInput{Name: "plain", Make: testkit.Repeat("", "x", ""), Refused: true},
+		testkit.GrowthInput{Name: "base64", Make: testkit.Repeat("=?base64?", "eHh4", "?="),
 			Refused: true},
 	)
 }

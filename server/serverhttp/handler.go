@@ -8,11 +8,10 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/inflight"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -28,7 +27,7 @@ type Handler struct {
 	requests inflight.Set[*inflight.Request] // that are served
 	buffers  sync.Pool                       // of *[]byte, for what is written
 	pieces   sync.Pool                       // of *piece, for what is read
-	bodies   *expiry.Queue[*bodyDeadline]    // that are being read
+	bodies   *recent.Queue[*bodyDeadline]    // that are being read
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
@@ -51,7 +50,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
-		bodies: expiry.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
+		bodies: recent.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
 		return nil, err
@@ -255,7 +254,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	if err := h.srv.Notify(rw.handlerContext(r), n); err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			e = publicerror.Internal()
+			e = revision.InternalError()
 		}
 		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: event.RefusedMalformed,
 			err: e})

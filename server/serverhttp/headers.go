@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/clip"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -102,7 +102,7 @@ func vetName(lines []string, target string) *protocol.Error {
 	switch {
 	case err != nil:
 		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded",
-			clip.Quote(value, maxQuoted))
+			errtext.Quote(value, maxQuoted))
 	case decoded != target:
 		return headerMismatch("Mcp-Name", decoded, target)
 	}
@@ -208,7 +208,7 @@ func missingHeader(name string) *protocol.Error {
 
 func headerMismatch(name, header, body string) *protocol.Error {
 	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s",
-		name, clip.Quote(header, maxQuoted), clip.Quote(body, maxQuoted))
+		name, errtext.Quote(header, maxQuoted), errtext.Quote(body, maxQuoted))
 }
 
 // maxQuoted is how many bytes of what a client sent an error repeats.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
 // FuzzLegacy sends anything to a handler with one open session: nothing may

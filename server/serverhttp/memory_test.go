@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -27,7 +26,7 @@ var (
 )
 
 func init() {
-	if testmode.Soak {
+	if testkit.Soak {
 		manyStreams, manySessions = 9000, 10_000
 		manySessionsTimeout = time.Minute
 	}
@@ -84,7 +83,7 @@ func memoryInUse() (objects, stacks uint64) {
 // TestManyStreams opens many subscriptions on connections of their own, tells
 // all of them of one change, and shuts down while everything is in motion.
 func TestManyStreams(t *testing.T) {
-	leaktest.Check(t)
+	testkit.CheckLeaks(t)
 	srv := newServer(t, nil)
 	ts, h := serve(t, srv, nil)
 	before, c := inUse(), &crowd{}

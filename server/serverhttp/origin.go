@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/internal/clip"
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -93,7 +93,7 @@ func clipSource(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		s = "…" + s[at:]
 	}
-	return clip.Quote(s, maxQuoted)
+	return errtext.Quote(s, maxQuoted)
 }
 
 // toLoopback reports whether r came over a connection to a loopback address,

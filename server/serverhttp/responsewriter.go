@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/inflight"
-	"github.com/rondo-mcp/rondo/internal/publicerror"
-	"github.com/rondo-mcp/rondo/internal/sse"
-	"github.com/rondo-mcp/rondo/internal/transport"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/envelope"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/internal/wire/sse"
+	"github.com/rondo-mcp/rondo/internal/wire/transport"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -207,7 +207,7 @@ func appendResponse(dst []byte, response *protocol.Response) []byte {
 	message, err := protocol.AppendMessage(dst, response)
 	if err != nil { // cannot happen: the server encodes results
 		message, _ = protocol.AppendMessage(dst,
-			&protocol.Response{ID: response.ID, Error: publicerror.Internal()})
+			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
 	}
 	return message
 }

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/expiry"
-	"github.com/rondo-mcp/rondo/internal/quota"
-	"github.com/rondo-mcp/rondo/internal/replay"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -30,8 +30,8 @@ type session struct {
 	// Guarded by the mutex of the table.
 	busy    int                    // HTTP requests and calls under way
 	running int                    // calls alone, but for those that wait for a person
-	inIdle  expiry.Entry[*session] // in sessions.idle while nothing is under way
-	inOwn   expiry.Entry[*session] // in sessions.idleOf, as long
+	inIdle  recent.Entry[*session] // in sessions.idle while nothing is under way
+	inOwn   recent.Entry[*session] // in sessions.idleOf, as long
 }
 
 const (
@@ -51,14 +51,14 @@ const (
 type sessionTable struct {
 	maxRunning   int
 	count, bytes *quota.Pool[protocol.Principal] // of sessions, those that are opening included
-	idle         *expiry.Queue[*session]
+	idle         *recent.Queue[*session]
 	logs         *replay.Shared
 	events       *quota.Pool[protocol.Principal] // bytes that the logs keep
 
 	mu   sync.Mutex
 	byID map[string]*session
 	// those in idle, by principal that has sessions
-	idleOf map[protocol.Principal]*expiry.List[*session]
+	idleOf map[protocol.Principal]*recent.List[*session]
 	closed bool          // no session is opened
 	ended  bool          // no GET stream is opened either
 	empty  chan struct{} // made by drain, closed when no session is open
@@ -81,9 +81,9 @@ func newSessions(o *Options) *sessionTable {
 		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
 		byID:       map[string]*session{},
 		newID:      rand.Text, // 130 bits
-		idleOf:     map[protocol.Principal]*expiry.List[*session]{},
+		idleOf:     map[protocol.Principal]*recent.List[*session]{},
 	}
-	t.idle = expiry.NewQueue(o.SessionTimeout, t.expireSession)
+	t.idle = recent.NewQueue(o.SessionTimeout, t.expireSession)
 	return t
 }
 
@@ -216,7 +216,7 @@ func (t *sessionTable) dropLocked(s *session) bool {
 func (t *sessionTable) beginIdleLocked(s *session) {
 	own := t.idleOf[s.principal]
 	if own == nil {
-		own = &expiry.List[*session]{}
+		own = &recent.List[*session]{}
 		t.idleOf[s.principal] = own
 	}
 	own.Append(&s.inOwn, s)

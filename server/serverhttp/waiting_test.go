@@ -20,8 +20,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/rondo-mcp/rondo/internal/servertest"
-	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -348,11 +348,11 @@ func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	objects, stack := int64(objectsNow-objectsBefore)/calls, int64(stacksNow-stacksBefore)/calls
 	t.Logf("%d bytes of objects and %d of stack for each of %d calls that wait", objects, stack,
 		calls)
-	if objects > maxWaitObjects && !testmode.Race {
+	if objects > maxWaitObjects && !testkit.Race {
 		t.Errorf("a call that waits takes %d bytes of objects, want at most %d", objects,
 			maxWaitObjects)
 	}
-	if stack > maxWaitStack && !testmode.Race {
+	if stack > maxWaitStack && !testkit.Race {
 		t.Errorf("a call that waits takes %d bytes of stack, want at most %d", stack, maxWaitStack)
 	}
 	if err := h.Shutdown(t.Context()); err != nil {

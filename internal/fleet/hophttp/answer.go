@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/sleep"
+	"github.com/rondo-mcp/rondo/internal/limits/humantime"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -86,7 +86,7 @@ type answerDelivery struct {
 func (d *answerDelivery) send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendOnce(ctx)
-		if !again || sleep.For(ctx, pause) != nil {
+		if !again || humantime.Sleep(ctx, pause) != nil {
 			if err != nil && d.uncertain && d.response == nil &&
 				!errors.Is(err, ErrOutcomeUnknown) {
 				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
-	"github.com/rondo-mcp/rondo/internal/proctest"
+	"github.com/rondo-mcp/rondo/internal/testing/proctest"
 )
 
 // TestAFrozenOwnerEndsTheRequestsInFlight: the kernel goes on to accept connections and packets
@@ -48,7 +48,7 @@ type answer struct {
 	body   string
 }
 
-// awaitAnswer waits for half a minute, in steps that leaktest does not take for one wait.
+// awaitAnswer waits for half a minute, in steps that testkit does not take for one wait.
 func awaitAnswer(answers <-chan answer) answer {
 	select {
 	case got := <-answers:

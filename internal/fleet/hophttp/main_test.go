@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 		serveAsOwner()
 		return
 	}
-	leaktest.Main(m)
+	testkit.Main(m)
 }

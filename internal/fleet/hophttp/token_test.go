@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/fleet/fleettest"
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/testing/fleettest"
 )
 
 // newCodec returns the codec of a fleet with a key.

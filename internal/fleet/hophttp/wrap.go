@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/recent"
-	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )

@@ -30,7 +30,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
-	"github.com/rondo-mcp/rondo/internal/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/attack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -22,7 +22,7 @@ const asServer = "MCPATTACK_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) == "" {
-		leaktest.Main(m)
+		testkit.Main(m)
 		return
 	}
 	srv, err := newServer()

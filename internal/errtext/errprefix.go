@@ -1,0 +1,70 @@
+package errtext
+
+// This file puts the name of a package in front of its errors once,
+// however often they are wrapped within that package.
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Prefix is what the texts of a package's errors begin with, for example
+// "client: ".
+type Prefix string
+
+// Errorf is [fmt.Errorf] with the prefix in front. Errors among args that have
+// the prefix already are printed without it; they are wrapped as they are.
+func (p Prefix) Errorf(format string, args ...any) error {
+	for i, arg := range args {
+		err, ok := arg.(error)
+		if !ok {
+			continue
+		}
+		if text, found := strings.CutPrefix(err.Error(), string(p)); found {
+			args[i] = &inner{err, text}
+		}
+	}
+	return &prefixed{p, fmt.Errorf(format, args...)}
+}
+
+// Text returns the text of err without the prefix, for error types that put it
+// in front themselves.
+func (p Prefix) Text(err error) string {
+	if err == nil {
+		return "<nil>"
+	}
+	return strings.TrimPrefix(err.Error(), string(p))
+}
+
+// prefixed is an error with the prefix in front.
+type prefixed struct {
+	prefix Prefix
+	err    error
+}
+
+func (e *prefixed) Error() string { return string(e.prefix) + e.err.Error() }
+func (e *prefixed) Unwrap() error { return e.err }
+
+// inner is an error printed without its prefix.
+type inner struct {
+	err  error
+	text string
+}
+
+func (e *inner) Error() string { return e.text }
+func (e *inner) Unwrap() error { return e.err }
+
+// Repeated returns the first of the given package names that is a prefix more than once in the text
+// of err, empty when none is. It is for tests.
+func RepeatedPrefix(err error, packages ...string) string {
+	if err == nil {
+		return ""
+	}
+	text := " " + err.Error()
+	for _, name := range packages {
+		if strings.Count(text, " "+name+": ") > 1 {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package fields
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// A Number is compared exactly. Most numbers are small integers, which need no big arithmetic. The
+// zero value is not a number.
+type Number struct {
+	text  string
+	small bool
+	value int64
+}
+
+// ParseNumber reads a number in the notation of JSON. It refuses those that would take long to
+// compute with.
+func ParseNumber(s string) (Number, error) {
+	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil ||
+		strings.TrimSpace(s) != s {
+		return Number{}, errors.New("not a number")
+	}
+	if err := schema.CheckNumber(json.Number(s)); err != nil {
+		return Number{}, err
+	}
+	return NumberText(s), nil
+}
+
+// NumberText returns the number that s spells. It must have passed [ParseNumber], or be a JSON
+// number that has passed [schema.CheckNumber].
+func NumberText(s string) Number {
+	value, err := strconv.ParseInt(s, 10, 64)
+	return Number{s, err == nil, value}
+}
+
+// NumberOf returns n.
+func NumberOf(n int64) Number { return Number{strconv.FormatInt(n, 10), true, n} }
+
+// String returns the number as it was spelled.
+func (n Number) String() string { return n.text }
+
+// Exact returns n as a rational number.
+func (n Number) Exact() *big.Rat {
+	r, ok := new(big.Rat).SetString(n.text)
+	if !ok {
+		return new(big.Rat)
+	}
+	return r
+}
+
+// IsInteger reports whether n has no fraction, however it is spelled.
+func (n Number) IsInteger() bool { return n.small || n.Exact().IsInt() }
+
+// Compare returns -1, 0 or +1 for n below, equal to or above m.
+func (n Number) Compare(m Number) int {
+	if n.small && m.small {
+		switch {
+		case n.value < m.value:
+			return -1
+		case n.value > m.value:
+			return 1
+		}
+		return 0
+	}
+	return n.Exact().Cmp(m.Exact())
+}
+
+// FitsInt64 reports whether n, an integer, is one of 64 bits with a sign.
+func (n Number) FitsInt64() bool { return n.small || n.Exact().Num().IsInt64() }
+
+// FitsUint64 reports whether n, an integer, is one of 64 bits without a sign.
+func (n Number) FitsUint64() bool {
+	return n.small && n.value >= 0 || !n.small && n.Exact().Num().IsUint64()
+}
+
+// FitsFloat reports whether n is within the range of a float of that many bits.
+func (n Number) FitsFloat(bits int) bool {
+	_, err := strconv.ParseFloat(n.text, bits)
+	return err == nil
+}
+
+// Float returns the nearest float64, and whether the shortest decimal spelling of it is n, so that
+// encoding the float writes n.
+func (n Number) Float() (float64, bool) {
+	float, err := strconv.ParseFloat(n.text, 64)
+	return float, err == nil && n.isSpelling(float, 64)
+}
+
+// isSpelling reports whether n is the shortest decimal number that is read as float, which has that
+// many bits.
+func (n Number) isSpelling(float float64, bits int) bool {
+	written, ok := new(big.Rat).SetString(strconv.FormatFloat(float, 'g', -1, bits))
+	return ok && written.Cmp(n.Exact()) == 0
+}
+
+// isRounded reports whether n is an integer that a float of that many bits changes to another
+// integer. Rounded fractions do not count, since nearly all fractions are rounded.
+func (n Number) isRounded(bits int) bool {
+	if !n.IsInteger() {
+		return false
+	}
+	float, err := strconv.ParseFloat(n.text, bits)
+	held := new(big.Rat).SetFloat64(float)
+	return err != nil || held == nil || held.Cmp(n.Exact()) != 0 && !n.isSpelling(float, bits)
+}

@@ -1,0 +1,333 @@
+package fields
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// Tags is what the tags of one field say.
+type Tags struct {
+	Title, Description string
+
+	Format               string // "" for none
+	MinLength, MaxLength *int
+	MinItems, MaxItems   *int
+	Minimum, Maximum     *Number
+
+	Values []string // nil without an enum
+	Titles []string // nil for none, otherwise one for each value
+
+	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other
+	// rules is for the validator of the form or the arguments to say.
+	Default []byte
+}
+
+// An Error says which tag of which field is wrong.
+type Error struct {
+	Type   reflect.Type // the struct
+	Field  string       // its Go field
+	Tag    string       // such as minimum:"one"; empty when the tags as a whole are at fault
+	Reason string
+}
+
+// Error returns `main.Order.Count: tag minimum:"one": is not a number`.
+func (e *Error) Error() string {
+	where := e.Type.String() + "." + e.Field
+	if e.Tag == "" {
+		return where + ": " + e.Reason
+	}
+	return where + ": tag " + e.Tag + ": " + e.Reason
+}
+
+// Read reads the tags of field, which is one of the struct owner. The error is an *[Error].
+func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
+	r := reader{owner: owner, field: field, kind: KindOf(field.Type)}
+	if err := r.readAll(); err != nil {
+		return Tags{}, err
+	}
+	return r.tags, nil
+}
+
+// Refuse refuses tags on a field which has no member of its own: a struct that is embedded, whose
+// fields are members instead.
+func Refuse(owner reflect.Type, field reflect.StructField) error {
+	r := reader{owner: owner, field: field}
+	if err := r.readPairs(); err != nil {
+		return err
+	}
+	for _, key := range keywords {
+		if _, ok := r.pairs[key]; ok {
+			return r.newError(key,
+				"does nothing on an embedded struct, whose fields are members of their own")
+		}
+	}
+	return nil
+}
+
+// reader reads the tags of one field.
+type reader struct {
+	owner reflect.Type
+	field reflect.StructField
+	kind  Kind
+	pairs map[string]string
+	tags  Tags
+}
+
+func (r *reader) readAll() error {
+	for _, read := range []func() error{
+		r.readPairs, r.readTexts, r.readEnum, r.readFormat,
+		r.readCounts, r.readBounds, r.checkOrder, r.readDefault,
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) newError(key, format string, args ...any) error {
+	tag := ""
+	if key != "" {
+		tag = key + ":" + strconv.Quote(r.pairs[key])
+	}
+	return &Error{
+		Type:   r.owner,
+		Field:  r.field.Name,
+		Tag:    tag,
+		Reason: fmt.Sprintf(format, args...),
+	}
+}
+
+// readTexts reads description and title.
+func (r *reader) readTexts() error {
+	for _, key := range keywords {
+		if !utf8.ValidString(r.pairs[key]) {
+			return r.newError(key, "is not UTF-8")
+		}
+	}
+	r.tags.Title = r.pairs["title"]
+	text, ok := r.pairs["jsonschema"]
+	if ok && text == "" {
+		return r.newError("jsonschema", "is empty; leave it out")
+	}
+	if pair := pairIn(text); pair != "" {
+		return r.newError("jsonschema", "is a description and nothing else: "+
+			"make a tag of its own of %q, where it has one, or say it in words", pair)
+	}
+	r.tags.Description = text
+	return nil
+}
+
+// readEnum reads the values to choose from.
+func (r *reader) readEnum() error {
+	list, ok := r.pairs["enum"]
+	titles, titled := r.pairs["enumTitles"]
+	switch {
+	case !ok && titled:
+		return r.newError("enumTitles", "enumTitles needs an enum")
+	case !ok:
+		return nil
+	case r.kind != Text && r.kind != Texts:
+		return r.newError("enum", "enum is for a string or a []string, not for a %v", r.field.Type)
+	}
+	r.tags.Values = splitList(list)
+	sorted := slices.Sorted(slices.Values(r.tags.Values))
+	for i, value := range sorted {
+		if value == "" {
+			return r.newError("enum", "enum has an empty value")
+		}
+		if i > 0 && value == sorted[i-1] {
+			return r.newError("enum", "lists the value %q twice", value)
+		}
+	}
+	if titled {
+		r.tags.Titles = splitList(titles)
+		if len(r.tags.Titles) != len(r.tags.Values) {
+			return r.newError("enumTitles", "has %d titles for %d values", len(r.tags.Titles),
+				len(r.tags.Values))
+		}
+		if slices.Contains(r.tags.Titles, "") {
+			return r.newError("enumTitles", "has an empty title")
+		}
+	}
+	return nil
+}
+
+// splitList splits at commas and trims the spaces that people put behind them.
+func splitList(s string) []string {
+	list := strings.Split(s, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
+}
+
+func (r *reader) readFormat() error {
+	format, ok := r.pairs["format"]
+	switch {
+	case !ok:
+		return nil
+	case r.kind != Text && r.kind != Time || r.tags.Values != nil:
+		return r.newError("format", "format is for a string without enum, not for %s",
+			r.describeType())
+	case !IsFormat(format):
+		return r.newError("format", "is none of %s", strings.Join(formats[:], ", "))
+	case r.kind == Time && format != "date-time":
+		return r.newError("format", "a time.Time has the format date-time")
+	}
+	r.tags.Format = format
+	return nil
+}
+
+// readCounts reads lengths and numbers of items.
+func (r *reader) readCounts() error {
+	text := (r.kind == Text || r.kind == Time) && r.tags.Values == nil
+	// An array has a length already.
+	list := (r.kind == Texts || r.kind == List) && deref(r.field.Type).Kind() == reflect.Slice
+	for _, count := range []struct {
+		key  string
+		fits bool
+		to   **int
+	}{
+		{"minLength", text, &r.tags.MinLength}, {"maxLength", text, &r.tags.MaxLength},
+		{"minItems", list, &r.tags.MinItems}, {"maxItems", list, &r.tags.MaxItems},
+	} {
+		s, ok := r.pairs[count.key]
+		if !ok {
+			continue
+		}
+		if !count.fits {
+			return r.newError(count.key, "%s does not go with %s", count.key, r.describeType())
+		}
+		n, err := strconv.ParseUint(s, 10, 31)
+		if err != nil {
+			return r.newError(count.key, "is not a count")
+		}
+		size := int(n)
+		*count.to = &size
+	}
+	return nil
+}
+
+// readBounds reads minimum and maximum. They may narrow what the Go type can hold, not widen it.
+func (r *reader) readBounds() error {
+	for _, bound := range []struct {
+		key string
+		to  **Number
+	}{{"minimum", &r.tags.Minimum}, {"maximum", &r.tags.Maximum}} {
+		s, ok := r.pairs[bound.key]
+		if !ok {
+			continue
+		}
+		if r.kind != Integer && r.kind != Float {
+			return r.newError(bound.key, "%s does not go with %s", bound.key, r.describeType())
+		}
+		n, err := ParseNumber(s)
+		if err != nil || r.kind == Integer && !n.IsInteger() {
+			return r.newError(bound.key, "is not %s, written as JSON writes it", r.kind)
+		}
+		if reason := n.reasonOutside(r.field.Type); reason != "" {
+			return r.newError(bound.key, "%s is %s, but %s", bound.key, n, reason)
+		}
+		*bound.to = &n
+	}
+	return nil
+}
+
+// checkOrder refuses bounds between which nothing is left.
+func (r *reader) checkOrder() error {
+	above := func(low, high *int) bool { return low != nil && high != nil && *low > *high }
+	t := &r.tags
+	switch {
+	case above(t.MinLength, t.MaxLength):
+		return r.newError("minLength", "minLength is above maxLength")
+	case above(t.MinItems, t.MaxItems):
+		return r.newError("minItems", "minItems is above maxItems")
+	case t.Minimum != nil && t.Maximum != nil && t.Minimum.Compare(*t.Maximum) > 0:
+		return r.newError("minimum", "minimum is above maximum")
+	}
+	return nil
+}
+
+// readDefault writes the default as a JSON value of the field's kind.
+func (r *reader) readDefault() error {
+	s, ok := r.pairs["default"]
+	if !ok {
+		return nil
+	}
+	switch r.kind {
+	case Text, Time:
+		r.tags.Default = jsonx.AppendText(nil, s)
+	case Texts:
+		r.tags.Default = appendTexts(nil, s)
+	case Boolean:
+		if s != "true" && s != "false" {
+			return r.newError("default", "is neither true nor false")
+		}
+		r.tags.Default = []byte(s)
+	case Integer, Float:
+		n, err := ParseNumber(s)
+		if err != nil || r.kind == Integer && !n.IsInteger() {
+			return r.newError("default", "is not %s, written as JSON writes it", r.kind)
+		}
+		r.tags.Default = []byte(s)
+		if r.kind == Integer { // a Go decoder does not read 1.0 or 1e3
+			r.tags.Default = []byte(n.Exact().Num().String())
+		}
+	default:
+		return r.newError("default", "default does not go with %s", r.describeType())
+	}
+	return nil
+}
+
+// appendTexts appends a list of strings, which is empty for an empty text.
+func appendTexts(b []byte, s string) []byte {
+	b = append(b, '[')
+	if s != "" {
+		for i, item := range splitList(s) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = jsonx.AppendText(b, item)
+		}
+	}
+	return append(b, ']')
+}
+
+// describeType names what the field is, for an error about a tag that does not go with it.
+func (r *reader) describeType() string {
+	switch {
+	case r.tags.Values != nil && r.kind == Text:
+		return "an enum"
+	case deref(r.field.Type).Kind() == reflect.Array:
+		return fmt.Sprintf("a %v, whose length is fixed", r.field.Type)
+	case r.kind == Other:
+		return fmt.Sprintf("a %v", r.field.Type)
+	}
+	return r.kind.String()
+}
+
+// Bounds returns the keywords with which the tags restrict what the field may hold.
+func (t *Tags) Bounds() []string {
+	var list []string
+	for _, bound := range []struct {
+		keyword string
+		set     bool
+	}{
+		{"format", t.Format != ""},
+		{"minLength", t.MinLength != nil}, {"maxLength", t.MaxLength != nil},
+		{"minItems", t.MinItems != nil}, {"maxItems", t.MaxItems != nil},
+		{"minimum", t.Minimum != nil}, {"maximum", t.Maximum != nil}, {"enum", t.Values != nil},
+	} {
+		if bound.set {
+			list = append(list, bound.keyword)
+		}
+	}
+	return list
+}

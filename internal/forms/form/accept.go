@@ -1,0 +1,181 @@
+package form
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// Accept checks the content of an accepted answer and normalizes it for a Go decoder: absent
+// members get their defaults, unknown members are dropped, members are in the form's order, and
+// integers have neither fraction nor exponent.
+//
+// Members that are not required are read as people and clients send them. Null, and "" where the
+// schema refuses it, is a field that the person has emptied: absent, without its default. A string
+// that spells a number or a boolean is that value. The schema applies to what these become.
+//
+// Empty content counts as {}. The error is an *[Error] about the first invalid field in the form's
+// order. Content that is normalized already is returned itself, so a caller that changes the result
+// must clone it. The result must not go through Accept again: an emptied field would get its
+// default.
+func (f *Form) Accept(content []byte) (json.RawMessage, error) {
+	return f.acceptContent(content, false)
+}
+
+// Check returns why content breaks the schema as it came, with no member emptied or converted.
+func (f *Form) Check(content []byte) error {
+	_, err := f.acceptContent(content, true)
+	return err
+}
+
+func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, error) {
+	var few [fewFields][]byte
+	values := few[:]
+	if len(f.fields) > fewFields {
+		values = make([][]byte, len(f.fields))
+	}
+	if err := f.sortMembers(content, values); err != nil {
+		return nil, err
+	}
+	for i := range f.fields {
+		field, reason := &f.fields[i], ""
+		if sent := values[i]; sent == nil {
+			values[i] = field.fallback // has been checked
+		} else if reason = field.checkValue(f.rulesOf(i), sent); reason != "" &&
+			!field.required && !exactly {
+			values[i], reason = field.readEntered(f.rulesOf(i), sent, reason)
+		}
+		if values[i] == nil && field.required {
+			reason = "is required"
+		}
+		if reason != "" {
+			return nil, fieldError(field.name, reason)
+		}
+	}
+	return f.finishContent(content, values, exactly)
+}
+
+// finishContent writes values and holds them against the keywords outside the grammar, which may
+// refuse a "" that those of the grammar admit.
+func (f *Form) finishContent(content []byte, values [][]byte,
+	exactly bool) (json.RawMessage, error) {
+	for {
+		out := json.RawMessage(content)
+		if !f.isWritten(content, values) {
+			out = f.appendValues(values)
+		}
+		if f.extra == nil {
+			return out, nil
+		}
+		err := f.extra.Validate(out)
+		if err == nil {
+			return out, nil
+		}
+		fault := extraError(err)
+		i := f.findField([]byte(fault.Field))
+		if exactly || i < 0 || f.fields[i].required || string(values[i]) != `""` {
+			return nil, fault
+		}
+		values[i] = nil
+	}
+}
+
+// isWritten reports whether content, a valid object, equals what appendValues returns for values.
+func (f *Form) isWritten(content []byte, values [][]byte) bool {
+	rest, found := bytes.CutPrefix(content, []byte{'{'})
+	for i, first := 0, true; found && i < len(f.fields); i++ {
+		field := &f.fields[i]
+		if values[i] == nil {
+			continue
+		}
+		if !first {
+			rest, found = bytes.CutPrefix(rest, []byte{','})
+		}
+		first = false
+		found = found && bytes.HasPrefix(rest, field.key) && !field.needsRewrite(values[i])
+		if found {
+			rest, found = bytes.CutPrefix(rest[len(field.key):], values[i])
+		}
+	}
+	return found && len(rest) == 1 && rest[0] == '}'
+}
+
+// appendValues returns an object of values, which are indexed like the fields.
+func (f *Form) appendValues(values [][]byte) []byte {
+	size := len("{}")
+	for i, value := range values {
+		if value != nil {
+			size += len(f.fields[i].key) + len(value) + len(",")
+		}
+	}
+	out := append(make([]byte, 0, size), '{')
+	for i, value := range values {
+		if value == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = f.fields[i].appendValue(append(out, f.fields[i].key...), value)
+	}
+	return append(out, '}')
+}
+
+// sortMembers sets values[i] to the member of content that field i names.
+func (f *Form) sortMembers(content []byte, values [][]byte) error {
+	if len(content) == 0 {
+		return nil
+	}
+	if err := jsonx.Check(content); err != nil {
+		return &Error{Reason: "the answer is not valid: " + err.Error()}
+	}
+	if k := jsonx.KindOf(content); k != jsonx.Object {
+		return &Error{Reason: "the answer must be an object, got " + k.String()}
+	}
+	err := jsonx.Members(content, func(key, value []byte) error {
+		if i := f.findField(key); i >= 0 {
+			values[i] = value
+		}
+		return nil
+	})
+	if err != nil {
+		return &Error{Reason: "the answer is not valid: " + err.Error()}
+	}
+	return nil
+}
+
+// Defaults adds the defaults of absent members to content. It neither checks nor drops members. A
+// client calls it before it shows the answer to its person. Empty content counts as {}. The error
+// is an *[Error] for content that is not a JSON object. The result does not alias content.
+func (f *Form) Defaults(content []byte) (json.RawMessage, error) {
+	values := make([][]byte, len(f.fields))
+	if err := f.sortMembers(content, values); err != nil {
+		return nil, err
+	}
+	out, empty := []byte{'{'}, true
+	add := func(key []byte, raw []byte) {
+		if !empty {
+			out = append(out, ',')
+		}
+		empty = false
+		out = append(append(out, key...), raw...)
+	}
+	if len(content) > 0 {
+		var quoted []byte
+		err := jsonx.Members(content, func(key, value []byte) error {
+			quoted = append(jsonx.AppendTextBytes(quoted[:0], key), ':')
+			add(quoted, value)
+			return nil
+		})
+		if err != nil {
+			return nil, &Error{Reason: "the answer is not valid: " + err.Error()}
+		}
+	}
+	for i := range f.fields {
+		if values[i] == nil && f.fields[i].fallback != nil {
+			add(f.fields[i].key, f.fields[i].fallback)
+		}
+	}
+	return append(out, '}'), nil
+}

@@ -1,0 +1,113 @@
+package form
+
+import (
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// encode writes the schema of fields, its members in one fixed order and its properties in the
+// order of fields.
+func encode(fields []field) []byte {
+	b := []byte(`{"type":"object","properties":{`)
+	for i := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, fields[i].key...)
+		b = fields[i].appendSchema(b)
+	}
+	b = append(b, '}')
+	first := true
+	for i := range fields {
+		if !fields[i].required {
+			continue
+		}
+		if first {
+			b = append(b, `,"required":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		first = false
+		b = jsonx.AppendText(b, fields[i].name)
+	}
+	if !first {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func (f *field) appendSchema(b []byte) []byte {
+	b = append(b, `{"type":`...)
+	b = jsonx.AppendText(b, f.kind.typeName())
+	b = appendMember(b, "title", f.title)
+	b = appendMember(b, "description", f.description)
+	b = appendMember(b, "format", f.format)
+	if f.kind == choices {
+		b = appendLimit(b, "minItems", f.minSize)
+		b = appendLimit(b, "maxItems", f.maxSize)
+		b = append(b, `,"items":{`...)
+		b = append(f.appendChoices(b, "anyOf"), '}')
+	} else {
+		b = appendLimit(b, "minLength", f.minSize)
+		b = appendLimit(b, "maxLength", f.maxSize)
+	}
+	if f.minimum != nil {
+		b = append(append(b, `,"minimum":`...), f.minimum.String()...)
+	}
+	if f.maximum != nil {
+		b = append(append(b, `,"maximum":`...), f.maximum.String()...)
+	}
+	if f.kind == choice {
+		b = f.appendChoices(append(b, ','), "oneOf")
+	}
+	if f.fallback != nil {
+		b = append(append(b, `,"default":`...), f.fallback...)
+	}
+	return append(b, '}')
+}
+
+// appendChoices writes the values: with titles as a list of constants under keyword, otherwise as
+// an enum.
+func (f *field) appendChoices(b []byte, keyword string) []byte {
+	if f.titles == nil {
+		if f.kind == choices {
+			b = append(b, `"type":"string",`...)
+		}
+		return append(appendTexts(append(b, `"enum":[`...), f.values), ']')
+	}
+	b = append(jsonx.AppendText(b, keyword), ":["...)
+	for i, value := range f.values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendText(append(b, `{"const":`...), value)
+		b = append(jsonx.AppendText(append(b, `,"title":`...), f.titles[i]), '}')
+	}
+	return append(b, ']')
+}
+
+func appendTexts(b []byte, list []string) []byte {
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendText(b, s)
+	}
+	return b
+}
+
+func appendMember(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	return jsonx.AppendText(append(jsonx.AppendText(append(b, ','), name), ':'), value)
+}
+
+func appendLimit(b []byte, name string, l limit) []byte {
+	if !l.isSet() {
+		return b
+	}
+	b = append(jsonx.AppendText(append(b, ','), name), ':')
+	return strconv.AppendInt(b, int64(l.toInt()), 10)
+}

@@ -1,0 +1,162 @@
+package form
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+)
+
+// The rules that an answer can break, as logs and metrics name them.
+const (
+	RuleRequired = "required"
+	RuleType     = "type"
+	RuleMinimum  = "minimum"
+	RuleMaximum  = "maximum"
+	RuleLength   = "length"
+	RuleItems    = "items"
+	RuleEnum     = "enum"
+	RuleFormat   = "format"
+	RulePattern  = "pattern"
+	RuleRange    = "range" // a number that the Go type cannot hold
+	RuleShape    = "shape" // the answer as a whole
+	RuleOther    = "other"
+)
+
+// A Fault is an [Error] about an answer for two readers more: a metric and the
+// person who is asked again. It never holds what was entered.
+type Fault struct {
+	Field string // the name of the property; empty when the whole is at fault
+	Rule  string // one of the rules above
+	Words string // a sentence for the person
+}
+
+// maxLabel is how much of a field's title or name is repeated, in
+// characters: a peer may have chosen it.
+const maxLabel = 80
+
+// Explain says which rule an answer broke for which [Form.Accept] returned err.
+func (f *Form) Explain(err error) Fault {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return Fault{Rule: RuleOther, Words: "The answer could not be used."}
+	}
+	if e.Field == "" {
+		return Fault{Rule: RuleShape, Words: "The answer could not be read."}
+	}
+	fault := Fault{Field: e.Field, Rule: RuleOther, Words: "The answer could not be used."}
+	if i := f.findField([]byte(e.Field)); i >= 0 {
+		var words string
+		fault.Rule, words = f.fields[i].explainReason(e.Reason)
+		fault.Words = f.fields[i].displayName() + " " + words + "."
+	}
+	return fault
+}
+
+// displayName returns the field's title, or its name if it has none, for a person.
+func (f *field) displayName() string {
+	name := f.title
+	if name == "" {
+		name = f.name
+	}
+	label, n := []byte(nil), 0
+	for _, r := range strings.TrimSpace(name) {
+		if n++; n > maxLabel {
+			label = append(label, "…"...)
+			break
+		}
+		switch {
+		case !unicode.IsPrint(r):
+			r = ' '
+		case n == 1:
+			r = unicode.ToUpper(r)
+		}
+		label = utf8.AppendRune(label, r)
+	}
+	if len(label) == 0 {
+		return "The answer"
+	}
+	return string(label)
+}
+
+// explainReason returns the rule of a reason and the text that a person is shown.
+func (f *field) explainReason(reason string) (rule, words string) {
+	switch {
+	case reason == "is required" && f.kind == boolean:
+		// Some clients omit a box that was not ticked.
+		return RuleRequired,
+			"was not answered: choose yes or no, and decline if you cannot choose no"
+	case reason == "is required":
+		return RuleRequired, reason
+	case strings.HasPrefix(reason, "must be one of"),
+		strings.HasPrefix(reason, "must hold nothing but"),
+		reason == "must hold allowed values only":
+		return RuleEnum, f.choiceWords(reason)
+	case reason == "is out of range":
+		return RuleRange, "is too small or too large"
+	case strings.HasPrefix(reason, "must be a valid "),
+		reason == "must be a date-time that a clock can show":
+		return RuleFormat, f.formatWords()
+	case strings.HasPrefix(reason, "must match the pattern"):
+		return RulePattern, "has not the form that is asked for"
+	case strings.HasPrefix(reason, "must be at least "),
+		strings.HasPrefix(reason, "must be more than "):
+		return RuleMinimum, reason
+	case strings.HasPrefix(reason, "must be at most "),
+		strings.HasPrefix(reason, "must be less than "):
+		return RuleMaximum, reason
+	case f.kind == choices && (strings.HasPrefix(reason, "must have at ") ||
+		strings.HasPrefix(reason, "must not hold the same")):
+		return RuleItems, reason
+	case strings.HasPrefix(reason, "must have at "):
+		return RuleLength, reason
+	case strings.HasPrefix(reason, "must be a"),
+		strings.HasPrefix(reason, "must hold strings only"):
+		return RuleType, f.typeWords()
+	}
+	return RuleOther, "is not what is asked for"
+}
+
+// choiceWords names what can be chosen, by the labels that the person was shown, if the field has
+// any. reason lists the values.
+func (f *field) choiceWords(reason string) string {
+	if f.titles == nil {
+		return reason
+	}
+	title := func(i int) string { return errtext.Value(f.titles[i]) }
+	listed := errtext.Values(len(f.titles), title)
+	if f.kind == choices {
+		return "must hold nothing but: " + listed
+	}
+	return "must be one of: " + listed
+}
+
+func (f *field) formatWords() string {
+	switch f.format {
+	case "email":
+		return "must be an email address, such as name@example.com"
+	case "uri":
+		return "must be a whole address, such as https://example.com/page"
+	case "date":
+		return "must be a date, such as 2026-01-31"
+	case "date-time":
+		return "must be a date and a time, such as 2026-01-31T15:04:05Z"
+	}
+	return "has not the form that is asked for"
+}
+
+func (f *field) typeWords() string {
+	switch f.kind {
+	case integer:
+		return "must be a whole number"
+	case number:
+		return "must be a number"
+	case boolean:
+		return "must be yes or no"
+	case choices:
+		return "must be a list of choices"
+	}
+	return "must be a text"
+}

@@ -1,0 +1,268 @@
+package form
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/forms/fields"
+	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// kind is what a field holds.
+type kind byte
+
+const (
+	text    kind = iota // a string
+	integer             // a number without a fraction
+	number
+	boolean
+	choice  // one of a list of strings
+	choices // some of a list of strings
+)
+
+// field is one property of a form.
+type field struct {
+	name     string
+	key      []byte // name as it begins a member: `"name":`
+	kind     kind
+	required bool
+
+	title       string
+	description string
+
+	format           string // "" for none
+	minSize, maxSize limit  // characters of a text, items of choices
+	minimum, maximum *fields.Number
+
+	values []string
+	titles []string // nil for none, otherwise one for each value
+
+	fallback json.RawMessage // the default; nil for none
+
+	target target
+}
+
+func newField(name string) field {
+	key := make([]byte, 0, len(name)+len(`"":`))
+	return field{name: name, key: append(jsonx.AppendText(key, name), ':')}
+}
+
+// limit is an optional length or count plus one; zero means that there is no limit.
+type limit int64
+
+func limitOf(n int) limit   { return limit(n) + 1 }
+func (l limit) isSet() bool { return l > 0 }
+func (l limit) toInt() int  { return int(l) - 1 }
+
+// toPointer returns the limit as package schema has it, nil for none.
+func (l limit) toPointer() *int {
+	if !l.isSet() {
+		return nil
+	}
+	n := l.toInt()
+	return &n
+}
+
+// target is the Go type that an answer will be decoded into, if it has limits that a schema cannot
+// express.
+type target byte
+
+const (
+	anyTarget     target = iota
+	int64Target          // 64 bits: JSON integers have no limit
+	uint64Target         //
+	float32Target        //
+	float64Target        //
+	timeTarget           // no leap seconds, capital T and Z
+)
+
+// checkValue returns the rule that raw, a valid JSON value, breaks, or "". The text never holds the
+// value. rules is what compileRules returns for the field.
+func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
+	isNumber := jsonx.KindOf(raw) == jsonx.Number
+	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
+		return "is out of range"
+	}
+	if err := rules.ValidateChecked(raw); err != nil {
+		return f.wordFault(err)
+	}
+	return f.checkTarget(raw)
+}
+
+// readEntered returns what raw, which breaks the rule of reason, means in a field that is not
+// required: nothing where the person emptied it, or the number or boolean that a string spells. The
+// reason is "" then.
+func (f *field) readEntered(rules *schema.Schema, raw []byte, reason string) ([]byte, string) {
+	if jsonx.KindOf(raw) == jsonx.Null {
+		return nil, ""
+	}
+	spelled, err := jsonx.Text(raw)
+	switch {
+	case err != nil:
+		return raw, reason
+	case spelled == "":
+		return nil, ""
+	case f.kind == boolean && (spelled == "true" || spelled == "false"):
+		return []byte(spelled), ""
+	case !f.isNumeric():
+		return raw, reason
+	}
+	n, err := fields.ParseNumber(spelled)
+	if err != nil || !n.FitsFloat(64) {
+		return raw, reason
+	}
+	return []byte(spelled), f.checkValue(rules, []byte(spelled))
+}
+
+func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number }
+
+// compileRules returns the schema of the field's value.
+func (f *field) compileRules() *schema.Schema {
+	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
+	rules.MinSize, rules.MaxSize = f.minSize.toPointer(), f.maxSize.toPointer()
+	if f.minimum != nil {
+		rules.Minimum = f.minimum.Exact()
+	}
+	if f.maximum != nil {
+		rules.Maximum = f.maximum.Exact()
+	}
+	return rules.Compile()
+}
+
+// wordFault returns the reason of a schema's error. In an array the schema names the item by its
+// index, which means nothing to a person who made choices.
+func (f *field) wordFault(err error) string {
+	fault, ok := errors.AsType[*schema.Error](err)
+	switch {
+	case !ok:
+		return "must be " + f.kind.String()
+	case f.kind != choices:
+		return fault.Reason
+	case fault.Field == "":
+		if got, ok := strings.CutPrefix(fault.Reason, "must be an array, "); ok {
+			return "must be an array of strings, " + got
+		}
+		return fault.Reason
+	}
+	if got, ok := strings.CutPrefix(fault.Reason, "must be a string, "); ok {
+		return "must hold strings only, " + got
+	}
+	if listed, ok := strings.CutPrefix(fault.Reason, "must be one of: "); ok {
+		return "must hold nothing but: " + listed
+	}
+	return "must hold allowed values only"
+}
+
+// checkTarget returns why the Go type of the field cannot hold raw, which keeps to the schema.
+func (f *field) checkTarget(raw []byte) string {
+	switch f.target {
+	case anyTarget:
+	case timeTarget:
+		if s, err := jsonx.Text(raw); err != nil || !isGoTime(s) {
+			return "must be a date-time that a clock can show"
+		}
+	default:
+		if !f.target.canHold(fields.NumberText(string(raw))) {
+			return "is out of range"
+		}
+	}
+	return ""
+}
+
+func isGoTime(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
+}
+
+// String returns the kind with its article, as error messages use it.
+func (k kind) String() string {
+	return [...]string{
+		"a string", "an integer", "a number", "a boolean", "a string", "an array of strings",
+	}[k]
+}
+
+// typeName returns the type in JSON Schema.
+func (k kind) typeName() string {
+	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
+}
+
+// canHold reports whether n can be decoded into the target.
+func (t target) canHold(n fields.Number) bool {
+	switch t {
+	case int64Target:
+		return n.FitsInt64()
+	case uint64Target:
+		return n.FitsUint64()
+	case float32Target:
+		return n.FitsFloat(32)
+	case float64Target:
+		return n.FitsFloat(64)
+	}
+	return true
+}
+
+// appendValue appends raw, which has passed checkValue, as a Go decoder reads it. An integer
+// written as 1.0 or 1e3 is an integer in JSON Schema but not for a Go decoder, and -0 is not one
+// for an unsigned type.
+func (f *field) appendValue(dst, raw []byte) []byte {
+	if f.needsRewrite(raw) {
+		return append(dst, fields.NumberText(string(raw)).Exact().Num().String()...)
+	}
+	return append(dst, raw...)
+}
+
+// needsRewrite reports whether appendValue appends something else than raw.
+func (f *field) needsRewrite(raw []byte) bool {
+	return f.kind == integer &&
+		(bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
+}
+
+// checkDefinition returns what is wrong with the definition of the field, or "".
+func (f *field) checkDefinition() string {
+	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
+	switch {
+	case f.minSize.isSet() && f.maxSize.isSet() && f.minSize > f.maxSize:
+		return "min" + unit + " is above max" + unit
+	case f.minimum != nil && f.maximum != nil && f.minimum.Compare(*f.maximum) > 0:
+		return "minimum is above maximum"
+	case f.kind != choice && f.kind != choices:
+		return ""
+	case len(f.values) == 0:
+		return "has no values to choose from"
+	case f.titles != nil && len(f.titles) != len(f.values):
+		return "has " + strconv.Itoa(len(f.titles)) + " titles for " + count(len(f.values), "value")
+	}
+	sorted := slices.Sorted(slices.Values(f.values))
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return "lists the value " + strconv.Quote(sorted[i]) + " twice"
+		}
+	}
+	return ""
+}
+
+// secretWord returns the word that makes the field look like a request for a credential, or "". A
+// boolean or a choice cannot hold one.
+func (f *field) secretWord() string {
+	if f.kind == boolean || f.kind == choice || f.kind == choices {
+		return ""
+	}
+	if word := redact.FindSecretName(f.name); word != "" {
+		return word
+	}
+	return redact.FindSecretName(f.title)
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}

@@ -1,0 +1,394 @@
+package form
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/forms/fields"
+	"github.com/rondo-mcp/rondo/internal/forms/schema"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// Parse reads a schema that an author wrote. It must keep to the grammar of
+// PrimitiveSchemaDefinition to the letter, as clients are free to refuse or misread anything else.
+// The error is an *[Error] that names the field and the keyword.
+//
+// schema is copied.
+func Parse(schema []byte, o Options) (*Form, error) {
+	if len(o.Omit) > 0 {
+		return nil, fieldError(o.Omit[0], "is to be left out: leave it out of the schema")
+	}
+	p := parser{}
+	if err := p.parseForm(schema); err != nil {
+		return nil, err
+	}
+	if err := checkFields(p.fields, o.AllowSecrets); err != nil {
+		return nil, err
+	}
+	return newForm(p.fields, bytes.Clone(schema))
+}
+
+// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long
+// as the form stays flat: annotations are ignored, and [Form.Accept] enforces those that restrict
+// an answer ("pattern", "additionalProperties"). A default that the field itself does not allow is
+// ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
+//
+// schema is copied.
+func ParsePeer(schema []byte) (*Form, error) {
+	p := parser{loose: true}
+	if err := p.parseForm(schema); err != nil {
+		return nil, err
+	}
+	if err := checkFields(p.fields, true); err != nil {
+		return nil, err
+	}
+	f, err := newForm(p.fields, bytes.Clone(schema))
+	if err != nil {
+		return nil, err
+	}
+	if p.beyond {
+		if f.extra, err = compileExtra(schema); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// compileExtra compiles a peer's schema as a whole, for keywords that the grammar does not have.
+func compileExtra(raw []byte) (*schema.Schema, error) {
+	// A field takes up to MaxValues subschemas where its values have titles.
+	s, err := schema.Compile(raw, schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues})
+	if err != nil {
+		return nil, &Error{Reason: err.Error()}
+	}
+	return s, nil
+}
+
+// extraError turns an error of the compiled schema into one of the form.
+func extraError(err error) *Error {
+	var fault *schema.Error
+	if errors.As(err, &fault) {
+		return &Error{Field: fault.Field, Reason: fault.Reason}
+	}
+	return &Error{Reason: "the answer does not match the schema"}
+}
+
+// parser reads one form.
+type parser struct {
+	loose  bool
+	beyond bool // the schema has a keyword outside the grammar
+	fields []field
+}
+
+func (p *parser) parseForm(raw []byte) error {
+	if len(raw) > MaxSchema {
+		return &Error{Reason: fmt.Sprintf("the schema is larger than %d bytes", MaxSchema)}
+	}
+	if err := jsonx.Check(raw); err != nil {
+		return &Error{Reason: "the schema is not valid: " + err.Error()}
+	}
+	if k := jsonx.KindOf(raw); k != jsonx.Object {
+		return &Error{Reason: "the schema must be an object, got " + k.String()}
+	}
+	var required, properties []byte
+	typed := false
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "type":
+			typed = isText(value, "object")
+		case "properties":
+			properties = value
+		case "required":
+			required = value
+		case "$schema":
+			if jsonx.KindOf(value) != jsonx.String {
+				return &Error{Reason: `"$schema" must be a string`}
+			}
+		default:
+			return p.refuseUnknown("", key)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !typed:
+		return &Error{Reason: `"type" must be "object"`}
+	case jsonx.KindOf(properties) != jsonx.Object:
+		return &Error{Reason: `"properties" must be an object`}
+	}
+	if err := jsonx.Members(properties, p.parseProperty); err != nil {
+		return err
+	}
+	return p.parseRequired(required)
+}
+
+// refuseUnknown refuses a keyword outside the grammar. For a peer's form it records that there is
+// one and returns nil.
+func (p *parser) refuseUnknown(name string, keyword []byte) error {
+	if p.loose {
+		p.beyond = true
+		return nil
+	}
+	return fieldError(name,
+		"has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
+}
+
+func (p *parser) parseRequired(raw []byte) error {
+	if raw == nil {
+		return nil
+	}
+	byName := indexByName(p.fields)
+	names, err := parseTexts(raw)
+	if err != nil {
+		return &Error{Reason: `"required" must be an array of strings`}
+	}
+	for _, name := range names {
+		i := searchFields(p.fields, byName, []byte(name))
+		if i < 0 {
+			return fieldError(name, "is required but not among the properties")
+		}
+		p.fields[i].required = true
+	}
+	return nil
+}
+
+// parseProperty reads one property and adds its field.
+func (p *parser) parseProperty(key, raw []byte) error {
+	if len(p.fields) == MaxFields {
+		return &Error{Reason: fmt.Sprintf("has more than %d fields", MaxFields)}
+	}
+	name := string(key)
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return fieldError(name, "must be a schema object, got "+jsonx.KindOf(raw).String())
+	}
+	f := newField(name)
+	read, err := p.readKeywords(&f, raw)
+	if err == nil {
+		err = f.setKind(read)
+	}
+	if err == nil {
+		err = p.parseKeywords(&f, read)
+	}
+	if err == nil {
+		if reason := f.checkDefinition(); reason != "" {
+			err = errors.New(reason)
+		}
+	}
+	if err == nil {
+		err = p.setDefault(&f, read.getKeyword("default"))
+	}
+	if err != nil {
+		return fieldError(name, err.Error())
+	}
+	p.fields = append(p.fields, f)
+	return nil
+}
+
+// keywordNames are the keywords that some kind of field has, title and description left out.
+var keywordNames = [...]string{
+	"type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+	"items", "enum", "enumNames", "oneOf", "default",
+}
+
+// rawKeywords are the raw values of one property's keywords, in the order of keywordNames. Nil
+// means absent.
+type rawKeywords [len(keywordNames)][]byte
+
+func (r *rawKeywords) getKeyword(name string) []byte {
+	return r[slices.Index(keywordNames[:], name)]
+}
+
+// setKeyword reports whether name is one of keywordNames.
+func (r *rawKeywords) setKeyword(name, value []byte) bool {
+	for i := range keywordNames {
+		if keywordNames[i] == string(name) {
+			r[i] = value
+			return true
+		}
+	}
+	return false
+}
+
+// readKeywords returns the raw keywords of a property and reads title and description into f.
+func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
+	read := &rawKeywords{}
+	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "title":
+			f.title, err = p.parseAnnotation("title", value)
+		case "description":
+			f.description, err = p.parseAnnotation("description", value)
+		default:
+			if !read.setKeyword(key, value) {
+				return p.refuseUnknown(f.name, key)
+			}
+		}
+		return err
+	})
+	return read, err
+}
+
+func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
+	s, err := jsonx.Text(raw)
+	if err != nil && !p.loose {
+		return "", fmt.Errorf("%s must be a string", keyword)
+	}
+	return s, nil
+}
+
+// setKind decides what the field holds from its type and from whether there is a list to choose
+// from.
+func (f *field) setKind(read *rawKeywords) error {
+	name, err := jsonx.Text(read.getKeyword("type"))
+	if err != nil {
+		return errors.New(`"type" must be a string: one of string, number, integer, boolean, ` +
+			`or array for a multi-select`)
+	}
+	switch name {
+	case "string":
+		f.kind = text
+		if read.getKeyword("enum") != nil || read.getKeyword("oneOf") != nil {
+			f.kind = choice
+		}
+	case "integer":
+		f.kind = integer
+	case "number":
+		f.kind = number
+	case "boolean":
+		f.kind = boolean
+	case "array":
+		f.kind = choices
+	default:
+		return fmt.Errorf("is of type %s, but a form is flat: string, number, integer, boolean, "+
+			"and arrays to choose from", quote([]byte(name)))
+	}
+	return nil
+}
+
+// keyword is one that a field may have: where it belongs, and how to read it.
+type keyword struct {
+	name string
+	fits bool
+	read func(raw []byte) error
+}
+
+// parseKeywords reads the keywords that the field's kind has. The others are outside the grammar.
+func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
+	numeric := f.kind == integer || f.kind == number
+	listed := f.kind == choice && read.getKeyword("enum") != nil
+	keywords := [...]keyword{
+		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
+		{"minLength", f.kind == text, f.minSize.parseLimit},
+		{"maxLength", f.kind == text, f.maxSize.parseLimit},
+		{"minItems", f.kind == choices, f.minSize.parseLimit},
+		{"maxItems", f.kind == choices, f.maxSize.parseLimit},
+		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
+		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
+		{"items", f.kind == choices, func(raw []byte) error { return p.parseItems(f, raw) }},
+		{"enum", listed, func(raw []byte) (err error) {
+			f.values, err = parseValues(raw)
+			return err
+		}},
+		{"enumNames", listed, func(raw []byte) error { return p.parseEnumNames(f, raw) }},
+		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) {
+			f.values, f.titles, err = p.parseTitledValues(raw)
+			return err
+		}},
+	}
+	for _, k := range keywords {
+		raw := read.getKeyword(k.name)
+		if raw == nil {
+			continue
+		}
+		err := error(nil)
+		if k.fits {
+			err = k.read(raw)
+		} else {
+			err = p.refuseUnknown(f.name, []byte(k.name))
+		}
+		if err != nil {
+			return withKeyword(err, k.name)
+		}
+	}
+	if f.kind == choices && f.values == nil {
+		return errors.New("is an array without \"items\" to choose from")
+	}
+	return nil
+}
+
+// withKeyword adds the keyword to an error that does not name one. From an *[Error], which does, it
+// removes the name of the field, which the caller adds.
+func withKeyword(err error, keyword string) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return errors.New(e.Reason)
+	}
+	return fmt.Errorf("%s %w", keyword, err)
+}
+
+func (p *parser) parseFormat(f *field, raw []byte) error {
+	s, err := jsonx.Text(raw)
+	switch {
+	case err == nil && isFormat(s):
+		f.format = s
+	case p.loose:
+		p.beyond = true
+	default:
+		return errors.New("is none of email, uri, date and date-time")
+	}
+	return nil
+}
+
+func (l *limit) parseLimit(raw []byte) error {
+	n, err := fields.ParseNumber(string(raw))
+	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
+		n.Compare(fields.NumberOf(1<<31-1)) > 0 {
+		return errors.New("is not a count")
+	}
+	*l = limitOf(int(n.Exact().Num().Int64()))
+	return nil
+}
+
+func readBound(to **fields.Number, raw []byte) error {
+	n, err := fields.ParseNumber(string(raw))
+	if err != nil {
+		return errors.New("is not a number, or is out of range")
+	}
+	*to = &n
+	return nil
+}
+
+func isText(raw []byte, want string) bool {
+	s, err := jsonx.Text(raw)
+	return err == nil && s == want
+}
+
+// setDefault checks and sets the default. An invalid default of a peer is ignored, since filling it
+// in would make the answer invalid.
+func (p *parser) setDefault(f *field, raw []byte) error {
+	if raw == nil {
+		return nil
+	}
+	if reason := f.checkValue(f.compileRules(), raw); reason != "" {
+		if p.loose {
+			return nil
+		}
+		return fmt.Errorf("default %s", reason)
+	}
+	f.fallback = json.RawMessage(f.appendValue(nil, raw))
+	return nil
+}
+
+// quote quotes a peer's or author's word for an error.
+func quote(word []byte) string {
+	const most = 64
+	if len(word) > most {
+		word = word[:most]
+	}
+	return strconv.Quote(string(word))
+}

@@ -1,0 +1,146 @@
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+// base is where a schema is said to live. It is a hierarchical URL so that a relative reference
+// resolves to something other than the schema itself, and is then refused.
+const base = "schema:///"
+
+// location is the schema's own URL. No reference can name it by chance.
+const location = base + "_"
+
+// Compile compiles a JSON Schema. It returns an error, and never panics, for anything that is not a
+// schema, is over limits, or refers to something outside itself. The error names the place in the
+// schema and may quote the schema.
+//
+// schema is copied.
+func Compile(schema []byte, limits Limits) (s *Schema, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			// The compiler is a third party's and the schema a stranger's.
+			s, err = nil, fmt.Errorf("schema: cannot be compiled: %s",
+				errtext.Mark(fmt.Sprint(r), 200))
+		}
+	}()
+	limits = limits.withDefaults()
+	s, err = compile(schema, limits)
+	if err != nil {
+		return nil, fmt.Errorf("schema: %w", err)
+	}
+	return s, nil
+}
+
+func compile(schema []byte, limits Limits) (*Schema, error) {
+	if len(schema) > limits.MaxBytes {
+		return nil, fmt.Errorf("is larger than %d bytes", limits.MaxBytes)
+	}
+	var doc any
+	if err := jsonx.UnmarshalNumbers(schema, &doc); err != nil {
+		return nil, err
+	}
+	if err := checkDialect(doc); err != nil {
+		return nil, err
+	}
+	before := scan{limits: limits}
+	if err := before.checkSchema(doc); err != nil {
+		return nil, err
+	}
+	compiled, err := build(doc)
+	if err != nil {
+		return nil, explain(err)
+	}
+	g := graph{nodes: map[*jsonschema.Schema]*node{}}
+	root := g.addNode(compiled)
+	if err := g.checkCosts(int64(limits.MaxCost)); err != nil {
+		return nil, err
+	}
+	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
+	return &Schema{
+		raw:      bytes.Clone(schema),
+		root:     root,
+		plan:     plans.planFor(compiled),
+		maxSteps: int64(limits.MaxSteps),
+		bounded:  limits.BoundIntegers,
+	}, nil
+}
+
+// build runs the compiler on the schema and on each of its definitions. The compiler visits only
+// definitions that are referenced, and an unused definition must not hide a reference that leaves
+// the schema.
+func build(doc any) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(refuse{})
+	patterns := engine{left: maxPrograms}
+	defer func() { patterns.ready = true }()
+	c.UseRegexpEngine(patterns.compilePattern)
+	for _, f := range formats() {
+		c.RegisterFormat(f)
+	}
+	if err := c.AddResource(location, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(location)
+	if err != nil {
+		return nil, err
+	}
+	root, _ := doc.(map[string]any)
+	for _, keyword := range []string{"$defs", "definitions"} {
+		definitions, _ := root[keyword].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(definitions)) {
+			step := strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+			place := location + "#/" + keyword + "/" + url.PathEscape(step)
+			if _, err := c.Compile(place); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return compiled, nil
+}
+
+// refuse is a loader that fetches nothing, whatever the scheme.
+type refuse struct{}
+
+func (refuse) Load(url string) (any, error) {
+	return nil, errors.New("nothing is fetched")
+}
+
+// explain turns an error of the compiler into one for the author of the schema.
+func explain(err error) error {
+	var load *jsonschema.LoadURLError
+	var anchor *jsonschema.AnchorNotFoundError
+	var pointer *jsonschema.JSONPointerNotFoundError
+	var invalid *jsonschema.SchemaValidationError
+	var faults *jsonschema.ValidationError
+	switch {
+	case errors.As(err, &load):
+		return fmt.Errorf("reference %s leads out of the schema, and nothing is fetched",
+			quote(local(load.URL)))
+	case errors.As(err, &anchor):
+		return fmt.Errorf("reference %s leads nowhere", quote(local(anchor.Reference)))
+	case errors.As(err, &pointer):
+		return fmt.Errorf("reference %s leads nowhere", quote(local(pointer.URL)))
+	case errors.As(err, &invalid) && errors.As(invalid.Err, &faults):
+		return firstFault(faults)
+	}
+	return errors.New(errtext.Mark(local(err.Error()), 200))
+}
+
+// local removes from a URL or message the base that this package added.
+func local(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, location, ""), base, "")
+}

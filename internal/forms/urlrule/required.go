@@ -1,0 +1,127 @@
+package urlrule
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Refusal says that the URL of a question may not be sent.
+type Refusal struct {
+	Key string // of the question
+	Err error
+}
+
+// Error names the question and what is wrong, for the operator.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("question %q: its URL must not be sent: %v", r.Key, r.Err)
+}
+
+// Unwrap returns Err.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Wire returns what the client gets: an internal error that names the question. What is wrong is
+// the server's affair.
+func (r *Refusal) Wire() *protocol.Error {
+	key := r.Key
+	const most = 200
+	if len(key) > most {
+		key = key[:most] + "…"
+	}
+	return protocol.Errorf(protocol.CodeInternalError,
+		"internal error: the URL of question %q is not allowed, so nothing was asked", key)
+}
+
+// A Hook decides about a URL that has passed [Check]. Nil allows it.
+type Hook func(*url.URL) error
+
+// Refuse returns the refusal of a question that asks for a visit to text, nil where it may be
+// asked.
+func (h Hook) Refuse(key, text string) *Refusal {
+	u, err := Check(text)
+	if err == nil && h != nil {
+		if err = h(u); err != nil {
+			err = fmt.Errorf("AllowURL says: %w", err)
+		}
+	}
+	if err != nil {
+		return &Refusal{key, err}
+	}
+	return nil
+}
+
+// RefuseRequired is [Hook.Refuse] for all visits of an error that says what the person must visit
+// first (code -32042 of revision 2025-11-25). Any other error passes.
+func (h Hook) RefuseRequired(e *protocol.Error) *Refusal {
+	if e == nil || e.Code != protocol.CodeURLElicitationRequired {
+		return nil
+	}
+	visits, ok := e.URLElicitations()
+	if !ok && !listsNothing(e.Data) {
+		return &Refusal{Keys(nil, 1)[0],
+			errors.New("data.elicitations cannot be read; return a " +
+				"protocol.URLElicitationRequiredError")}
+	}
+	return h.RefuseAny(visits)
+}
+
+// RefuseAny is [Hook.Refuse] for the first of visits that may not be asked for.
+func (h Hook) RefuseAny(visits []*protocol.ElicitURL) *Refusal {
+	for i, visit := range visits {
+		if visit == nil {
+			continue
+		}
+		if refusal := h.Refuse("", visit.URL); refusal != nil {
+			refusal.Key = Keys(visits, len(visits))[i]
+			return refusal
+		}
+	}
+	return nil
+}
+
+// listsNothing reports whether there is nothing in data that a client could open.
+func listsNothing(data []byte) bool {
+	// what is not JSON is not sent
+	if jsonx.Check(data) != nil || jsonx.KindOf(data) != jsonx.Object {
+		return true
+	}
+	nothing := true
+	err := jsonx.Members(data, func(key, value []byte) error {
+		if string(key) == "elicitations" && jsonx.KindOf(value) != jsonx.Null {
+			nothing = nothing && jsonx.KindOf(value) == jsonx.Array &&
+				jsonx.Elements(value, func(int, []byte) error { return errors.New("one") }) == nil
+		}
+		return nil
+	})
+	return err == nil && nothing
+}
+
+// Keys returns the keys that n visits have as questions: the elicitation's id where there is one
+// and it is free, otherwise url-elicitation-N with the first free N from its position on.
+func Keys(visits []*protocol.ElicitURL, n int) []string {
+	// Ids that authors chose keep their keys even when a fallback, earlier in the list, would have
+	// liked one.
+	taken := map[string]bool{}
+	keys := make([]string, n)
+	for i, visit := range visits {
+		if visit == nil {
+			continue
+		}
+		if id := visit.ElicitationID; id != "" && !taken[id] {
+			keys[i], taken[id] = id, true
+		}
+	}
+	next := 0 // the least N that may be free: all from a position up to it are taken
+	for i := range keys {
+		for next = max(next, i+1); keys[i] == ""; next++ {
+			if key := "url-elicitation-" + strconv.Itoa(next); !taken[key] {
+				keys[i], taken[key] = key, true
+			}
+		}
+	}
+	return keys
+}

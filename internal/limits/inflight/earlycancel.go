@@ -1,0 +1,48 @@
+package inflight
+
+// This file remembers notifications/cancelled that arrive before the request that they
+// cancel. That happens when each message travels by itself, as in separate POSTs, or when the
+// request waits for its turn and the notification does not.
+
+import (
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// Max is how many cancellations are remembered. One side cancels a few requests at a time, and
+	// most cancellations that find no request came after its response.
+	MaxEarlyCancels = 16
+	// MaxID is the length in bytes of the longest request id that is remembered.
+	MaxEarlyCancelID = 128
+	// Life is how long a cancellation counts. Reordered messages arrive within milliseconds.
+	EarlyCancelLife = 5 * time.Second
+)
+
+// A Set holds cancellations whose request is not known yet. The zero value is empty. A Set is not
+// safe for concurrent use; its owner calls it with a mutex held.
+type EarlyCancels struct {
+	cancelled *recent.Map[protocol.ID, struct{}]
+}
+
+// Note remembers a cancellation. It evicts the oldest one when there are Max already.
+func (s *EarlyCancels) Note(id protocol.ID) {
+	if len(id.String()) > MaxEarlyCancelID {
+		return
+	}
+	if s.cancelled == nil {
+		s.cancelled = recent.New[protocol.ID, struct{}](MaxEarlyCancels, EarlyCancelLife)
+	}
+	s.cancelled.Put(id, struct{}{})
+}
+
+// Take reports whether the request with that id, which is about to run, has been cancelled. It
+// forgets the cancellation, so that a peer which reuses an id, against the protocol, has only one
+// request cancelled.
+func (s *EarlyCancels) Take(id protocol.ID) (cancelled bool) {
+	_, cancelled = s.cancelled.Get(id)
+	s.cancelled.Delete(id)
+	return cancelled
+}

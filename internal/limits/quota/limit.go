@@ -1,0 +1,19 @@
+package quota
+
+// This file reads the limits of options.
+
+import "math"
+
+// None is the limit that is never reached. Sums of two limits do not overflow.
+const Unlimited = math.MaxInt / 2
+
+// Or returns the effective value of a limit: byDefault for 0, None for negative ones.
+func LimitOr(limit, byDefault int) int {
+	switch {
+	case limit == 0:
+		return byDefault
+	case limit < 0:
+		return Unlimited
+	}
+	return limit
+}

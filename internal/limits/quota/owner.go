@@ -1,0 +1,70 @@
+package quota
+
+// This file names principals to what counts by principal and need not know who they are:
+// guards, stores and quotas.
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// LocalKind is the kind of [protocol.LocalPrincipal].
+const LocalOwnerKind = 2
+
+// Kind returns a byte that keeps the three kinds of principal apart whatever their names.
+func OwnerKind(p protocol.Principal) byte {
+	switch {
+	case p.IsLocal():
+		return LocalOwnerKind
+	case p.Anonymous():
+		return 0
+	}
+	return 1
+}
+
+// AppendPrincipal encodes a principal without ambiguity. It is part of the
+// layout of claims.
+func AppendPrincipal(dst []byte, p protocol.Principal) []byte {
+	return appendField(appendField(append(dst, OwnerKind(p)), p.Issuer), p.Subject)
+}
+
+// Label encodes a principal and a purpose without ambiguity, to derive keys and ids from.
+func OwnerLabel(p protocol.Principal, purpose string) []byte {
+	return appendLabel(nil, p, purpose)
+}
+
+func appendLabel(dst []byte, p protocol.Principal, purpose string) []byte {
+	dst = append(append(append(dst, "rondo stored state 1 "...), purpose...), 0)
+	return AppendPrincipal(dst, p)
+}
+
+// Digest identifies a principal. It is empty for anonymous callers, who cannot be told apart.
+func OwnerDigest(p protocol.Principal) string {
+	if p.Anonymous() {
+		return ""
+	}
+	var room [256]byte // for most
+	sum := sha256.Sum256(appendLabel(room[:0], p, "owner"))
+	return string(hex.AppendEncode(room[:0], sum[:]))
+}
+
+// SessionName returns what stands for the id of a session where a revision has none: the same for
+// all requests of a principal under one key, and another for each request of an anonymous caller.
+// It tells nothing about the principal, and cannot be guessed.
+func SessionName(key []byte, p protocol.Principal) string {
+	if p.Anonymous() {
+		return rand.Text()
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write(AppendPrincipal(nil, p))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func appendField(dst []byte, value string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(value))), value...)
+}

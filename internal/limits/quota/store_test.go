@@ -1,0 +1,243 @@
+package quota_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+)
+
+func TestStoreForgetsWhatHasExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quota.NewStore[string](quota.StoreOptions{MaxEntries: 8, MaxBytes: 80})
+		in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+		for i, minutes := range []int{3, 1, 2} {
+			if limit := s.Put(fmt.Sprint(i), anonymous, "", 10,
+				in(time.Duration(minutes)*time.Minute)); limit != quota.None {
+				t.Fatalf("refused by %q", limit)
+			}
+		}
+		if got := s.RetryAfter(); got != time.Minute {
+			t.Errorf("there is room in %v, want a minute", got)
+		}
+		for minute, want := range []int{3, 2, 1, 0} {
+			if s.Get("none"); s.Len() != want || s.Bytes() != int64(10*want) {
+				t.Errorf("after %d minutes: %d entries, %d bytes, want %d entries",
+					minute, s.Len(), s.Bytes(), want)
+			}
+			time.Sleep(time.Minute)
+		}
+		if got := s.RetryAfter(); got != time.Second {
+			t.Errorf("an empty store has room in %v", got)
+		}
+	})
+}
+
+func TestStoreBoundsNumberAndSize(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	s := quota.NewStore[int](quota.StoreOptions{MaxEntries: 8, MaxBytes: 80, Local: local})
+	put := func(id, owner string,
+		size int64) quota.Limit {
+		return s.Put(id, owner, 0, size, later)
+	}
+	if limit := put("large", "alice", 21); limit != quota.Share || s.Len() != 0 || s.Bytes() != 0 {
+		t.Errorf("more bytes than a share: refused by %q, %d entries and %d bytes are kept", limit,
+			s.Len(), s.Bytes())
+	}
+	for _, want := range []quota.Limit{quota.None, quota.None, quota.Share} {
+		if limit := put(fmt.Sprint(s.Len()), "alice", 1); limit != want {
+			t.Errorf("entry %d: refused by %q, want %q", s.Len(), limit, want)
+		}
+	}
+	e := s.Get("0")
+	if limit := s.Resize(e, 20); limit != quota.Share || s.Bytes() != 2 {
+		t.Errorf("growing past the share: refused by %q, %d bytes", limit, s.Bytes())
+	}
+	if limit := s.Resize(e, 19); limit != quota.None || s.Bytes() != 20 {
+		t.Errorf("growing: refused by %q, %d bytes", limit, s.Bytes())
+	}
+	if limit := s.Resize(e, 0); limit != quota.None || s.Bytes() != 1 {
+		t.Errorf("shrinking: refused by %q, %d bytes", limit, s.Bytes())
+	}
+	if limit := put("local", local, 79); limit != quota.None {
+		t.Errorf("the local client: refused by %q", limit)
+	}
+	if limit := put("last", "bob", 1); limit != quota.Total {
+		t.Errorf("beyond the total: refused by %q", limit)
+	}
+	s.Remove(s.Get("local"))
+	if limit := put("last", "bob", 1); limit != quota.None {
+		t.Errorf("after a removal: refused by %q", limit)
+	}
+}
+
+func TestShareOf(t *testing.T) {
+	for total, want := range map[int64]int64{-1: -1, 0: 0, 1: 1, 3: 1, 8: 2, 100: 25} {
+		if got := quota.ShareOf(total); got != want {
+			t.Errorf("share of %d: got %d, want %d", total, got, want)
+		}
+	}
+}
+
+// TestARefusedAccountIsKnownToAuthenticate: anonymous callers took everything
+// before anybody authenticated, and leave room from then on.
+func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
+	p := quota.New(quota.Options[string]{Total: 8, Share: 2})
+	fill(p, anonymous)
+	if limit := p.Take("alice", 1); limit != quota.Total {
+		t.Errorf("alice: refused by %q", limit)
+	}
+	p.Give(anonymous, 1)
+	if limit := p.Take(anonymous, 1); limit != quota.Share {
+		t.Errorf("anonymous: refused by %q, want that room is left", limit)
+	}
+	if limit := p.Take("alice", 1); limit != quota.None {
+		t.Errorf("alice, with room: refused by %q", limit)
+	}
+}
+
+// TestStoreKeepsWhatItShould compares a store with a map and a list, through many changes in
+// which entries come, change their size, are removed and expire.
+func TestStoreKeepsWhatItShould(t *testing.T) {
+	type kept struct {
+		value, size int
+		owner       string
+		until       time.Time
+	}
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		s := quota.NewStore[int](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
+		want := map[string]*kept{}
+		var sized []string // ids, the one that has had a size for longest first
+		forget := func(id string) {
+			delete(want, id)
+			sized = slices.DeleteFunc(sized, func(other string) bool { return other == id })
+		}
+		oldest := func(owner string) int {
+			for _, id := range sized {
+				if owner == "" || want[id].owner == owner {
+					return want[id].value
+				}
+			}
+			return -1
+		}
+		for step := range 20_000 {
+			for id, k := range want {
+				if !time.Now().Before(k.until) {
+					forget(id)
+				}
+			}
+			id := fmt.Sprint(random.IntN(300))
+			e := s.Get(id)
+			k := want[id]
+			if (e == nil) != (k == nil) ||
+				e != nil && (e.Value != k.value || e.Owner() != k.owner) {
+				t.Fatalf("step %d: entry %s: got %+v, want %+v", step, id, e, k)
+			}
+			size := max(random.IntN(6)-2, 0)
+			switch {
+			case e == nil:
+				k = &kept{step, size, fmt.Sprint("o", random.IntN(3)),
+					time.Now().Add(time.Duration(random.IntN(1000)) * time.Millisecond)}
+				if !k.until.After(time.Now()) {
+					break
+				}
+				s.Put(id, k.owner, k.value, int64(size), k.until)
+				if want[id] = k; size > 0 {
+					sized = append(sized, id)
+				}
+			case random.IntN(2) == 0:
+				s.Remove(e)
+				forget(id)
+			default:
+				if s.Resize(e, int64(size)); (size > 0) != (k.size > 0) {
+					if sized = slices.DeleteFunc(sized, func(other string) bool {
+						return other == id
+					}); size > 0 {
+						sized = append(sized, id)
+					}
+				}
+				k.size = size
+				for limit, owner := range map[quota.Limit]string{quota.Total: "",
+					quota.Share: k.owner} {
+					got := -1
+					if first := s.OldestSized(e, limit); first != nil {
+						got = first.Value
+					}
+					if got != oldest(owner) {
+						t.Fatalf("step %d: the oldest of %q: got %d, want %d", step, owner, got,
+							oldest(owner))
+					}
+				}
+			}
+			bytes := 0
+			for _, k := range want {
+				bytes += k.size
+			}
+			if s.Len() != len(want) || s.Bytes() != int64(bytes) {
+				t.Fatalf("step %d: %d entries, %d bytes, want %d and %d", step, s.Len(), s.Bytes(),
+					len(want), bytes)
+			}
+			if random.IntN(4) == 0 {
+				time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
+			}
+			if random.IntN(2000) == 0 {
+				time.Sleep(time.Minute) // until the store is empty
+			}
+		}
+	})
+}
+
+// TestStoreKeepsEntriesOfAllTimes: a time that does not fit into nanoseconds is no reason to
+// forget what must be remembered.
+func TestStoreKeepsEntriesOfAllTimes(t *testing.T) {
+	s := quota.NewStore[int](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
+	far := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	s.Put("far", anonymous, 1, 0, far)
+	s.Put("soon", anonymous, 2, 0, time.Now().Add(time.Hour))
+	s.Put("past", anonymous, 3, 0, time.Time{})
+	if s.Get("far") == nil || s.Get("soon") == nil || s.Get("past") != nil {
+		t.Errorf("far %v, soon %v, past %v", s.Get("far"), s.Get("soon"), s.Get("past"))
+	}
+}
+
+// TestStoreCostsTheCollectorLittle: what the garbage collector has to look at does not grow with
+// the number of entries.
+func TestStoreCostsTheCollectorLittle(t *testing.T) {
+	const entries = 50_000
+	later := time.Now().Add(time.Hour)
+	s := quota.NewStore[[4]int64](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
+	before := heap()
+	for i := range entries {
+		s.Put(fmt.Sprint(i), "ann", [4]int64{}, 1, later)
+	}
+	after := heap()
+	objects := float64(after.HeapObjects-before.HeapObjects) / entries
+	bytes := float64(after.HeapAlloc-before.HeapAlloc) / entries
+	t.Logf("an entry takes %.0f bytes in %.3f objects", bytes, objects)
+	if objects > 0.1 {
+		t.Errorf("an entry takes %.2f objects, want no more than one for ten", objects)
+	}
+	s.Remove(s.Get("0"))
+	for i := 1; i < entries; i++ {
+		s.Remove(s.Get(fmt.Sprint(i)))
+	}
+	if empty := heap(); empty.HeapAlloc > before.HeapAlloc+1<<20 {
+		t.Errorf("%d bytes are kept when all entries are gone", empty.HeapAlloc-before.HeapAlloc)
+	}
+	s.Put("last", "ann", [4]int64{}, 1, later)
+	if s.Get("last") == nil {
+		t.Error("an emptied store keeps nothing")
+	}
+}
+
+func heap() (stats runtime.MemStats) {
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats
+}

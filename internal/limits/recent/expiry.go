@@ -1,0 +1,167 @@
+package recent
+
+// This file evicts what has been idle for too long, oldest first.
+
+import (
+	"sync"
+	"time"
+)
+
+// A List holds values in the order in which they were added. The zero List is
+// empty. It is not safe for concurrent use.
+type List[T any] struct{ ends Entry[T] } // sentinel of a ring
+
+// An Entry is the place of a value in a [List] or a [Queue]. It is a field of
+// the value itself, so that adding and removing allocate nothing. The zero
+// Entry is in no list.
+type Entry[T any] struct {
+	value      T
+	since      time.Time
+	prev, next *Entry[T] // nil: it is in no list
+}
+
+// Value returns what was added.
+func (e *Entry[T]) Value() T { return e.value }
+
+// Since returns when it was added.
+func (e *Entry[T]) Since() time.Time { return e.since }
+
+// Unlink removes e from its list, if it is in one.
+func (e *Entry[T]) Unlink() {
+	if e.next == nil {
+		return
+	}
+	e.prev.next, e.next.prev = e.next, e.prev
+	*e = Entry[T]{}
+}
+
+// Append adds v at the end, with e as its entry. An entry that was in a list
+// moves.
+func (l *List[T]) Append(e *Entry[T], v T) {
+	e.Unlink()
+	ends := &l.ends
+	if ends.next == nil {
+		ends.prev, ends.next = ends, ends
+	}
+	*e = Entry[T]{v, time.Now(), ends.prev, ends}
+	ends.prev.next, ends.prev = e, e
+}
+
+// Oldest returns the entry that has been in the list longest, nil if the list is
+// empty.
+func (l *List[T]) Oldest() *Entry[T] {
+	if l.ends.next == nil || l.ends.next == &l.ends {
+		return nil
+	}
+	return l.ends.next
+}
+
+// A Queue is a [List] that evicts each value a fixed time after it was added,
+// unless it was removed before. One timer serves all values, so an idle value
+// costs no goroutine and no timer of its own. All methods may be called
+// concurrently.
+type Queue[T any] struct {
+	after time.Duration
+	evict func(T)
+
+	mu      sync.Mutex
+	list    List[T]
+	timer   *time.Timer
+	armed   bool
+	stopped bool
+}
+
+// NewQueue returns a queue that calls evict for each value after that time; a
+// negative time means never. evict is called from a goroutine of its own, without
+// any lock held.
+func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
+	return &Queue[T]{after: after, evict: evict}
+}
+
+// Add adds v, with e as its entry. It does nothing after Stop.
+func (q *Queue[T]) Add(e *Entry[T], v T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	q.list.Append(e, v)
+	if !q.armed && q.after >= 0 {
+		q.armLocked(q.after)
+	}
+}
+
+// Remove removes the value whose entry is e, if it is in the queue.
+func (q *Queue[T]) Remove(e *Entry[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e.Unlink()
+}
+
+// PeekOldest returns the value that was added first, and when.
+func (q *Queue[T]) PeekOldest() (v T, since time.Time, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.list.Oldest(); e != nil {
+		return e.value, e.since, true
+	}
+	return v, since, false
+}
+
+// RemoveOldest removes and returns the value that was added first.
+func (q *Queue[T]) RemoveOldest() (v T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.list.Oldest()
+	if e == nil {
+		return v, false
+	}
+	v = e.value
+	e.Unlink()
+	return v, true
+}
+
+// Stop empties the queue and evicts nothing any more.
+func (q *Queue[T]) Stop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stopped = true
+	for e := q.list.Oldest(); e != nil; e = q.list.Oldest() {
+		e.Unlink()
+	}
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+}
+
+func (q *Queue[T]) armLocked(d time.Duration) {
+	q.armed = true
+	if q.timer == nil {
+		q.timer = time.AfterFunc(d, q.evictDue)
+	} else {
+		q.timer.Reset(d)
+	}
+}
+
+func (q *Queue[T]) evictDue() {
+	for _, v := range q.removeDue() {
+		q.evict(v)
+	}
+}
+
+// removeDue removes the values that are due and arms the timer for the next.
+func (q *Queue[T]) removeDue() (due []T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.armed = false
+	now := time.Now()
+	for e := q.list.Oldest(); e != nil; e = q.list.Oldest() {
+		if left := q.after - now.Sub(e.since); left > 0 {
+			q.armLocked(left)
+			break
+		}
+		due = append(due, e.value)
+		e.Unlink()
+	}
+	return due
+}

@@ -1,0 +1,246 @@
+// Package waiting makes it visible to everything around a call that the call
+// waits for a person. While it does, clocks stop and slots are given back, and
+// whoever shuts down can end the wait without ending calls that work.
+//
+// Whatever puts a question to a person calls [Wait.Begin] and, when the question is
+// answered or withdrawn, [Wait.End]. What surrounds a call
+// (middleware, a transport, a router) puts a [Watch] into its context and is told
+// when the call begins and ends to wait. A call waits while any of its questions
+// is open, however many goroutines ask.
+package waiting
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// ErrClosing is the cause with which waits end when a server closes. Its text
+// is for the caller. Causes of other packages match it with [errors.Is].
+var ErrClosing = errors.New("the server is closing, call again")
+
+// closingRetryAfter is when a caller may try again that a closing server refuses:
+// another process may take its place soon.
+const closingRetryAfter = time.Second
+
+// RefuseClosing returns [ErrClosing] as the error that a caller gets.
+func RefuseClosing() *protocol.Error {
+	return quota.Refuse(quota.None, closingRetryAfter, "%s", ErrClosing.Error())
+}
+
+// A Listener hears when a call begins and ends to wait.
+type Listener interface {
+	// SetWaiting is called by one goroutine at a time, with true and false by
+	// turns; with false before the call goes on. It must return soon and must
+	// not call [Begin].
+	SetWaiting(waiting bool)
+}
+
+// A Resumer is a [Listener] that may hold a call back which has been answered.
+type Resumer interface {
+	Listener
+	// AwaitResume returns when the call may go on, or the cause with which ctx ends before. It
+	// returns nil at once while the call waits for another question. Calls may overlap.
+	AwaitResume(ctx context.Context) error
+}
+
+// A Watch follows the waits of all calls under the context that carries it. It
+// must not be copied. All methods may be called concurrently.
+type Watch struct {
+	parent   context.Context
+	listener Listener
+
+	mu    sync.Mutex
+	waits []*Wait  // that are open
+	room  [1]*Wait // for one, as a rule
+	ended error    // why none may be open any more, nil: they may
+}
+
+// A Canceler ends something with a cause, such as a context. Its Cancel must
+// return soon and may be called more than once, and while the wait begins.
+type Canceler interface{ Cancel(cause error) }
+
+// A Wait is one or more questions that a call waits for. It is used once and must
+// not be copied.
+type Wait struct {
+	innermost *Watch
+	questions Canceler // nil: they cannot be withdrawn from outside
+	over      atomic.Bool
+}
+
+type watchKey struct{}
+
+// Key is the key under which a context carries a [Watch].
+func Key() any { return watchKey{} }
+
+// Init prepares a Watch for a context below parent, which answers [Key] with it.
+// listener may be nil. It is called once, before anything else.
+func (w *Watch) Init(parent context.Context, listener Listener) {
+	w.parent, w.listener = parent, listener
+}
+
+// Value returns w for [Key], and nil for other keys, so that a context can take its values from w.
+func (w *Watch) Value(key any) any {
+	if key == (watchKey{}) {
+		return w
+	}
+	return nil
+}
+
+// Attach is [Watch.Init] for those who have no context of their own: it returns
+// one that carries the watch.
+func (w *Watch) Attach(parent context.Context, listener Listener) context.Context {
+	w.Init(parent, listener)
+	return context.WithValue(parent, watchKey{}, w)
+}
+
+// A LazyWatch creates a [Watch] when somebody asks for it, since most calls never wait for
+// a person. The zero value is ready. It must not be copied.
+type LazyWatch struct{ watch atomic.Pointer[Watch] }
+
+// Ensure returns the watch. The first call creates it with what [Watch.Init] takes. Calls
+// may overlap.
+func (l *LazyWatch) Ensure(parent context.Context, listener Listener) *Watch {
+	if w := l.watch.Load(); w != nil {
+		return w
+	}
+	w := &Watch{}
+	w.Init(parent, listener)
+	if !l.watch.CompareAndSwap(nil, w) {
+		return l.watch.Load()
+	}
+	return w
+}
+
+type listenerFunc func(bool)
+
+func (f listenerFunc) SetWaiting(waiting bool) { f(waiting) }
+
+// WithWatch returns a context that has tell called with true when a call under
+// it begins to wait, and with false when its last question is answered or
+// withdrawn: before the call goes on. For tell holds what [Listener] says.
+func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
+	return new(Watch).Attach(ctx, listenerFunc(tell))
+}
+
+// WithWatchOf returns a context whose waits the watches around of hear of: for a
+// call that asks with a context that is not its own.
+func WithWatchOf(ctx, of context.Context) context.Context {
+	own := from(of)
+	for w := from(ctx); w != nil; w = from(w.parent) {
+		if w == own {
+			return ctx
+		}
+	}
+	if own == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, watchKey{}, own)
+}
+
+func from(ctx context.Context) *Watch {
+	w, _ := ctx.Value(watchKey{}).(*Watch)
+	return w
+}
+
+// Begin says that the call of ctx waits for a person from now on. The caller
+// calls end when it does not any more; further calls of end do nothing.
+func Begin(ctx context.Context) (end func()) {
+	w := &Wait{}
+	w.Begin(ctx, nil)
+	return w.End
+}
+
+// Begin says that the call of ctx waits for a person from now on. questions, if
+// not nil, are cancelled when the wait is to end, at once where calls under ctx
+// may not wait; the caller still calls [Wait.End].
+func (one *Wait) Begin(ctx context.Context, questions Canceler) {
+	one.innermost, one.questions = from(ctx), questions
+	for w := one.innermost; w != nil; w = from(w.parent) {
+		if ended := w.addWait(one); ended != nil && questions != nil {
+			questions.Cancel(ended)
+		}
+	}
+}
+
+// End says that the call does not wait any more. Further calls do nothing.
+func (one *Wait) End() {
+	if !one.over.Swap(true) {
+		one.removeFrom(one.innermost)
+	}
+}
+
+// Resume waits until the call may go on, after [Wait.End]. It asks the watches from the innermost
+// on and returns the cause of ctx if that ends before.
+func (one *Wait) Resume(ctx context.Context) error {
+	for w := one.innermost; w != nil; w = from(w.parent) {
+		if r, ok := w.listener.(Resumer); ok {
+			if err := r.AwaitResume(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeFrom ends the wait for w and all around it, even if one of the listeners
+// panics: the clock of another must not stand still for ever.
+func (one *Wait) removeFrom(w *Watch) {
+	if w == nil {
+		return
+	}
+	defer func() { one.removeFrom(from(w.parent)) }()
+	w.removeWait(one)
+}
+
+// addWait returns why the calls under the watch may not wait, nil if they may.
+func (w *Watch) addWait(one *Wait) (ended error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waits) == 0 {
+		w.waits = w.room[:0]
+	}
+	w.waits = append(w.waits, one)
+	if len(w.waits) == 1 && w.listener != nil {
+		w.listener.SetWaiting(true)
+	}
+	return w.ended
+}
+
+func (w *Watch) removeWait(one *Wait) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.waits, one)
+	if i < 0 { // a listener further in panicked when the wait began
+		return
+	}
+	w.waits = slices.Delete(w.waits, i, i+1)
+	if len(w.waits) == 0 {
+		w.waits = nil
+		if w.listener != nil {
+			w.listener.SetWaiting(false)
+		}
+	}
+}
+
+// End withdraws the questions of the waits under the watch, and of those that begin
+// later, where they can be withdrawn. Calls that do not wait go on.
+func (w *Watch) End(cause error) {
+	w.mu.Lock()
+	if w.ended == nil {
+		w.ended = cause
+	}
+	open := slices.Clone(w.waits)
+	w.mu.Unlock()
+	for _, one := range open {
+		if one.questions != nil {
+			one.questions.Cancel(cause)
+		}
+	}
+}

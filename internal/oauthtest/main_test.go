@@ -1,9 +1,0 @@
-package oauthtest_test
-
-import (
-	"testing"
-
-	"github.com/rondo-mcp/rondo/internal/leaktest"
-)
-
-func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -1,0 +1,82 @@
+package seal_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/state/seal"
+)
+
+// FuzzOpen looks for a panic, for a refusal without a known reason, and for a
+// token that opens though it is not the one spelling of its bytes.
+func FuzzOpen(f *testing.F) {
+	seeds := append(acceptedVectors(f), refusedVectors(f)...)
+	if len(seeds) == 0 {
+		f.Fatal("no seeds")
+	}
+	for _, v := range seeds {
+		f.Add(v.token)
+	}
+	ring, err := seal.ParseKeyring(vectorK1 + "," + vectorK2 + "," + vectorK3)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		dst := []byte("kept")
+		plaintext, err := ring.Open(dst, token, 8<<10)
+		if string(dst) != "kept" {
+			t.Fatal("Open changed what dst held")
+		}
+		if err != nil {
+			if plaintext != nil {
+				t.Errorf("bytes beside the error %v", err)
+			}
+			if !isVerdict(err) {
+				t.Errorf("error %v is none of the documented ones", err)
+			}
+			return
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil {
+			t.Fatalf("opened %q, which does not decode: %v", token, err)
+		}
+		if again := base64.RawURLEncoding.EncodeToString(raw); again != token {
+			t.Errorf("opened a second spelling\n got %q\nfor %q", token, again)
+		}
+	})
+}
+
+// FuzzRoundTrip seals what it is given, and has the token stand for nothing else.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add([]byte("a state"), byte(0), uint16(0))
+	f.Add([]byte{}, byte(0x80), uint16(40))
+	ring, err := seal.ParseKeyring(vectorK1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, plaintext []byte, flip byte, at uint16) {
+		token := ring.AppendSeal(nil, plaintext)
+		got, err := ring.Open(nil, string(token), len(token))
+		if err != nil || !bytes.Equal(got, plaintext) {
+			t.Fatalf("Open = %x, %v; want %x", got, err, plaintext)
+		}
+		if flip == 0 {
+			return
+		}
+		token[int(at)%len(token)] ^= flip
+		if _, err := ring.Open(nil, string(token), len(token)); err == nil {
+			t.Errorf("opened with %#x flipped at %d", flip, int(at)%len(token))
+		}
+	})
+}
+
+func isVerdict(err error) bool {
+	for _, want := range verdicts {
+		if want != nil && errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,164 @@
+package seal_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/state/seal"
+)
+
+// TestSecretsNeverPrint prints a key and a keyring in every way Go has, nested in
+// whatever may hold them, and looks for the secret in each of its spellings.
+func TestSecretsNeverPrint(t *testing.T) {
+	secret := secretBytes(9)
+	key := mustKey(t, "k9", 9)
+	ring := mustRing(t, key, mustKey(t, "k8", 8))
+
+	type exported struct {
+		Key  seal.Key
+		Ring *seal.Keyring
+		Ptr  *seal.Key
+	}
+	type unexported struct { // fmt does not call the methods of such fields
+		key  seal.Key
+		ring seal.Keyring
+		ptr  *seal.Key
+		any  any
+	}
+	values := map[string]any{
+		"key":               key,
+		"pointer to key":    &key,
+		"ring":              ring,
+		"ring value":        *ring,
+		"exported fields":   exported{key, ring, &key},
+		"pointer to struct": &exported{key, ring, &key},
+		"unexported fields": unexported{key, *ring, &key, ring},
+		"slice":             []seal.Key{key},
+		"array":             [1]seal.Key{key},
+		"map":               map[string]seal.Key{"a": key},
+		"slice of any":      []any{key, ring},
+		"map of structs":    map[int]unexported{1: {key: key, ring: *ring}},
+		"error operand":     fmt.Errorf("wrapped: %v %v", key, ring),
+	}
+	for name, v := range values {
+		for how, text := range renderings(t, v) {
+			if found := spellingIn(text, secret); found != "" {
+				t.Errorf("%s by %s shows the secret in %s: %s", name, how, found, text)
+			}
+		}
+	}
+}
+
+// TestRedactionIsUniform has every verb print the description, so that a key is
+// recognised wherever it turns up.
+func TestRedactionIsUniform(t *testing.T) {
+	key := mustKey(t, "k9", 9)
+	ring := mustRing(t, key, mustKey(t, "k8", 8))
+	for _, tc := range []struct {
+		name string
+		v    any
+		want string
+	}{
+		{"key", key, "seal.Key(id=k9, secret redacted)"},
+		{"pointer to a key", &key, "seal.Key(id=k9, secret redacted)"},
+		{"zero key", seal.Key{}, "seal.Key(zero)"},
+		{"pointer to a keyring", ring, "seal.Keyring(ids=k9 k8, secrets redacted)"},
+		{"keyring", *ring, "seal.Keyring(ids=k9 k8, secrets redacted)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for how, text := range renderings(t, tc.v) {
+				if !strings.Contains(text, tc.want) {
+					t.Errorf("by %s: got %s, want %s", how, text, tc.want)
+				}
+			}
+		})
+	}
+	var none *seal.Keyring
+	if got := fmt.Sprintf("%v", none); got != "<nil>" {
+		t.Errorf("nil keyring prints %q", got)
+	}
+}
+
+// TestFinderFinds shows that TestSecretsNeverPrint could fail.
+func TestFinderFinds(t *testing.T) {
+	secret := secretBytes(9)
+	leak := struct{ Secret []byte }{secret}
+	shown := make(map[string]bool)
+	for _, text := range renderings(t, leak) {
+		shown[spellingIn(text, secret)] = true
+	}
+	for _, spelling := range []string{"decimal", "hexadecimal", "base64", "raw bytes"} {
+		if !shown[spelling] {
+			t.Errorf("a leak in %s goes unnoticed", spelling)
+		}
+	}
+}
+
+func TestNotComparable(t *testing.T) {
+	for _, typ := range []reflect.Type{reflect.TypeFor[seal.Key](),
+		reflect.TypeFor[seal.Keyring]()} {
+		if typ.Comparable() {
+			t.Errorf("%v can be compared with ==, which takes variable time", typ)
+		}
+	}
+}
+
+// renderings returns v as text, by the way in which it became text.
+func renderings(t *testing.T, v any) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for _, flags := range []string{"", "+", "#", "-80", "080", ".3", " ", "# "} {
+		for _, verb := range "vTtbcdoOqxXUeEfFgGsp" {
+			if verb == 'T' || verb == 'p' { // fmt answers these without looking inside
+				continue
+			}
+			format := "%" + flags + string(verb)
+			out[format] = fmt.Sprintf(format, v)
+		}
+	}
+	out["Sprint"] = fmt.Sprint(v)
+	if text, err := json.Marshal(v); err == nil {
+		out["json"] = string(text)
+	}
+	var text, jsonText bytes.Buffer
+	slog.New(slog.NewTextHandler(&text, nil)).Info("m", "value", v, slog.Group("g", "value", v))
+	slog.New(slog.NewJSONHandler(&jsonText, nil)).Info("m", "value", v, slog.Group("g", "value", v))
+	out["slog text"], out["slog json"] = text.String(), jsonText.String()
+	return out
+}
+
+// spellingIn names the form in which eight bytes of secret in a row are in text,
+// or returns "". Eight are enough to recognise it and too many for chance.
+func spellingIn(text string, secret []byte) string {
+	plain := strings.ToLower(text)
+	for i := 0; i+8 <= len(secret); i++ {
+		part := secret[i : i+8]
+		decimal := strings.Trim(fmt.Sprint(part), "[]")
+		upperHex, goHex := hex.EncodeToString(part),
+			strings.TrimPrefix(fmt.Sprintf("%# x", part), " ")
+		switch {
+		case strings.Contains(text, string(part)),
+			strings.Contains(text, strings.Trim(fmt.Sprintf("%q", part), `"`)):
+			return "raw bytes"
+		case strings.Contains(text, decimal),
+			strings.Contains(text, strings.ReplaceAll(decimal, " ", ",")):
+			return "decimal"
+		case strings.Contains(plain, upperHex), strings.Contains(plain, goHex),
+			strings.Contains(plain, strings.ReplaceAll(goHex, " ", ", ")):
+			return "hexadecimal"
+		}
+	}
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if strings.Contains(text, enc.EncodeToString(secret)[:20]) {
+			return "base64"
+		}
+	}
+	return ""
+}

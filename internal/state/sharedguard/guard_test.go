@@ -1,0 +1,117 @@
+package sharedguard_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+var errLostReply, errRefused = errors.New("connection reset"), errors.New("read-only")
+
+// An outage is a backend with one claim. It stores what it is asked to, and loses its replies or
+// refuses while fails is set.
+type outage struct {
+	fails  error
+	ends   int // the attempt at which fails ends, 0 for never
+	stored *sharedguard.Found
+	asked  int
+}
+
+func (o *outage) Claim(_ context.Context, c *sharedguard.Claim) (*sharedguard.Found, error) {
+	if o.asked++; o.asked == o.ends {
+		o.fails = nil
+	}
+	if errors.Is(o.fails, errRefused) {
+		return nil, o.fails
+	}
+	found := o.stored
+	if found == nil {
+		o.stored = &sharedguard.Found{Kind: sharedguard.Claimed, Print: c.Print[:],
+			Holder: c.Holder[:], Running: true}
+	}
+	return found, o.fails
+}
+
+func (o *outage) Renew(_ context.Context, c *sharedguard.Claim) (bool, error) {
+	return string(o.stored.Holder) == string(c.Holder[:]), o.fails
+}
+
+func (o *outage) Commit(context.Context, *sharedguard.Claim, []byte) (bool, error) {
+	return true, o.fails
+}
+
+func (o *outage) Release(context.Context, *sharedguard.Claim) error { return o.fails }
+
+func (o *outage) IsFinal(err error) bool { return errors.Is(err, errRefused) }
+
+func claim(t *testing.T, g *sharedguard.Guard, print [32]byte) error {
+	_, err := g.Claim(t.Context(), "id", "", print, time.Now().Add(time.Hour))
+	return err
+}
+
+func isSpent(err error) bool {
+	_, spent := errors.AsType[*store.SpentError](err)
+	return spent
+}
+
+// TestLostAcknowledgement: a claim that was stored without an answer is held by the next request
+// with the same answers at the same guard, once, and by nobody else.
+func TestLostAcknowledgement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &outage{fails: errLostReply}
+		first := sharedguard.New("test", store, 5*time.Second)
+		other := sharedguard.New("test", store, 5*time.Second)
+		began := time.Now()
+		if err := claim(t, first, [32]byte{1}); !errors.Is(err, errLostReply) || isSpent(err) {
+			t.Errorf("without an answer: %v", err)
+		}
+		if took := time.Since(began); took < 5*time.Second || store.asked < 50 {
+			t.Errorf("it gave up after %v and %d attempts", took, store.asked)
+		}
+		store.fails = nil
+		if err := claim(t, other, [32]byte{1}); !isSpent(err) {
+			t.Errorf("another guard takes the claim: %v", err)
+		}
+		if err := claim(t, first, [32]byte{2}); !isSpent(err) {
+			t.Errorf("other answers take the claim: %v", err)
+		}
+		if err := claim(t, first, [32]byte{1}); err != nil {
+			t.Errorf("the guard does not know its own claim: %v", err)
+		}
+		if err := claim(t, first, [32]byte{1}); !isSpent(err) {
+			t.Errorf("the claim is held twice: %v", err)
+		}
+	})
+}
+
+// TestReplyLostOnce: an attempt finds what the attempt before has stored.
+func TestReplyLostOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &outage{fails: errLostReply, ends: 20}
+		guard := sharedguard.New("test", store, 5*time.Second)
+		if err := claim(t, guard, [32]byte{1}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFinalRefusal is not repeated, and stores nothing.
+func TestFinalRefusal(t *testing.T) {
+	store := &outage{fails: errRefused}
+	guard := sharedguard.New("test", store, 5*time.Second)
+	if err := claim(t, guard, [32]byte{1}); !errors.Is(err, errRefused) || store.asked != 1 {
+		t.Errorf("got %v after %d attempts, want one", err, store.asked)
+	}
+	store.fails = nil
+	if err := claim(t, guard, [32]byte{1}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

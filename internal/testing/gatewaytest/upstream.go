@@ -1,0 +1,292 @@
+// Package gatewaytest holds what tests of gateways share: an upstream and a client that are
+// nothing but messages on the wire, and the table of what both must read, and the operator
+// find in logs and metrics, whatever SDK the gateway between them is built on.
+package gatewaytest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+)
+
+// The tools of an [Upstream].
+const (
+	// ToolAsk asks what its argument "question" says, as it is, and returns as text the
+	// response that it reads.
+	ToolAsk = "ask"
+	// ToolPlain asks nothing.
+	ToolPlain = "plain"
+)
+
+// An Upstream is a server of revision 2025-11-25 that writes each message itself. It serves
+// any number of connections, over HTTP and over lines.
+type Upstream struct {
+	// URL is the endpoint over HTTP, and HTTPClient what reaches it.
+	URL        string
+	HTTPClient *http.Client
+	// RefuseAnswers has answers over HTTP refused with status 500.
+	RefuseAnswers atomic.Bool
+	// Intercept reports whether it has served a message over HTTP in place of the upstream.
+	// Nil: it has not. It is set before the first connection.
+	Intercept func(w http.ResponseWriter, r *http.Request, m *Message) bool
+
+	sessions atomic.Int32
+	answered chan string // gets the response to each question, if somebody receives it
+
+	mu      sync.Mutex
+	outside func(string) // writes to the connection of the last call what belongs to no call
+	asked   int
+	waiting map[string]chan string  // responses by the id of the question, decoded
+	streams map[string]chan message // standing streams, by session
+}
+
+// A Message is one that an [Upstream] has received.
+type Message struct {
+	Method     string // "": it is a response
+	ID, Params json.RawMessage
+}
+
+// A message is written on a stream; written is closed then.
+type message struct {
+	text    string
+	written chan struct{}
+}
+
+// NewUpstream returns an upstream that serves until the test ends.
+func NewUpstream(t testing.TB) *Upstream {
+	u := newUpstream()
+	served := httptest.NewServer(http.HandlerFunc(u.serveHTTP))
+	t.Cleanup(served.Close)
+	u.URL, u.HTTPClient = served.URL, newHTTPClient(t)
+	return u
+}
+
+// newPipeUpstream returns an upstream in fake time, over HTTP within the process.
+func newPipeUpstream(t testing.TB) *Upstream {
+	u := newUpstream()
+	served := pipehttp.Serve(t, http.HandlerFunc(u.serveHTTP))
+	u.URL, u.HTTPClient = pipehttp.URL, served.Client()
+	return u
+}
+
+func newUpstream() *Upstream {
+	return &Upstream{
+		answered: make(chan string, 1), waiting: map[string]chan string{},
+		streams: map[string]chan message{},
+	}
+}
+
+// newHTTPClient returns a client whose connections end with the test, or by
+// CloseIdleConnections.
+func newHTTPClient(t testing.TB) *http.Client {
+	over := http.DefaultTransport.(*http.Transport).Clone()
+	t.Cleanup(over.CloseIdleConnections)
+	return &http.Client{Transport: over}
+}
+
+// envelope is what an upstream or a client reads of any message.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// outcome is what a response says, without its id.
+func (e *envelope) outcome() string {
+	if e.Error != nil {
+		return string(e.Error)
+	}
+	return string(e.Result)
+}
+
+type toolCall struct {
+	Name      string
+	Arguments struct{ Question json.RawMessage }
+}
+
+func (u *Upstream) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	session := r.Header.Get("Mcp-Session-Id")
+	switch r.Method {
+	case http.MethodGet:
+		u.serveStanding(w, r, session)
+		return
+	case http.MethodDelete:
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	var m envelope
+	if err != nil || json.Unmarshal(body, &m) != nil {
+		http.Error(w, "not JSON", http.StatusBadRequest)
+		return
+	}
+	switch {
+	case u.Intercept != nil && u.Intercept(w, r, &Message{m.Method, m.ID, m.Params}):
+	case m.Method == "tools/call":
+		w.Header().Set("Content-Type", "text/event-stream")
+		write := func(text string) {
+			fmt.Fprintf(w, "data: %s\n\n", text)
+			w.(http.Flusher).Flush()
+		}
+		u.call(r.Context(), &m, write, func(text string) { u.writeStanding(session, text) })
+	case m.Method == "" && m.ID != nil && u.RefuseAnswers.Load():
+		http.Error(w, "not now", http.StatusInternalServerError)
+	case m.ID == nil || m.Method == "":
+		u.answer(&m)
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		if m.Method == "initialize" {
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint("session-", u.sessions.Add(1)))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, u.answer(&m))
+	}
+}
+
+// answer serves what is no call, and returns the response, "" if there is none.
+func (u *Upstream) answer(m *envelope) string {
+	result := "{}"
+	switch {
+	case m.Method == "" && m.ID != nil:
+		u.receive(m)
+		return ""
+	case m.ID == nil:
+		return ""
+	case m.Method == "initialize":
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
+			`"serverInfo":{"name":"upstream","version":"1"}}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// Serve serves one connection over lines until in ends.
+func (u *Upstream) Serve(ctx context.Context, in io.Reader, out io.Writer) {
+	var mu sync.Mutex
+	write := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = io.WriteString(out, text+"\n")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var m envelope
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			continue
+		}
+		if m.Method == "tools/call" {
+			go u.call(ctx, &m, write, write)
+		} else if response := u.answer(&m); response != "" {
+			write(response)
+		}
+	}
+}
+
+// call runs a tool. write writes on the stream of the call, outside where messages go that
+// belong to no call.
+func (u *Upstream) call(ctx context.Context, m *envelope, write, outside func(string)) {
+	var call toolCall
+	_ = json.Unmarshal(m.Params, &call)
+	u.mu.Lock()
+	u.outside = outside
+	u.mu.Unlock()
+	if call.Name == ToolPlain {
+		write(textResult(m.ID, "done"))
+		return
+	}
+	write(textResult(m.ID, u.ask(ctx, call.Arguments.Question, write)))
+}
+
+// lateAsker returns what asks on the connection of the last call so far, also after its end.
+func (u *Upstream) lateAsker() func(ctx context.Context, question string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	write := u.outside
+	return func(ctx context.Context, question string) string {
+		return u.ask(ctx, json.RawMessage(question), write)
+	}
+}
+
+func textResult(id json.RawMessage, text string) string {
+	quoted, _ := json.Marshal(text)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`,
+		id, quoted)
+}
+
+func (u *Upstream) ask(ctx context.Context, question json.RawMessage, write func(string)) string {
+	response := make(chan string, 1)
+	u.mu.Lock()
+	u.asked++
+	u.waiting[fmt.Sprintf("<question/%d>", u.asked)] = response
+	id := fmt.Sprintf(`"<question\/%d>"`, u.asked) // which encoders spell in different ways
+	u.mu.Unlock()
+	write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id,
+		question))
+	select {
+	case text := <-response:
+		return text
+	case <-ctx.Done():
+		return "nobody answered"
+	}
+}
+
+func (u *Upstream) receive(m *envelope) {
+	var id string
+	_ = json.Unmarshal(m.ID, &id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if response, ok := u.waiting[id]; ok {
+		delete(u.waiting, id)
+		response <- m.outcome()
+		select {
+		case u.answered <- m.outcome():
+		default:
+		}
+	}
+}
+
+// serveStanding serves the stream of a session that belongs to no call.
+func (u *Upstream) serveStanding(w http.ResponseWriter, r *http.Request, session string) {
+	messages := u.standing(session)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case m := <-messages:
+			fmt.Fprintf(w, "data: %s\n\n", m.text)
+			w.(http.Flusher).Flush()
+			close(m.written)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// writeStanding writes on the standing stream of a session.
+func (u *Upstream) writeStanding(session, text string) {
+	m := message{text, make(chan struct{})}
+	u.standing(session) <- m
+	<-m.written
+}
+
+// standing returns the standing stream of a session, which the gateway may not have opened.
+func (u *Upstream) standing(session string) chan message {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.streams[session] == nil {
+		u.streams[session] = make(chan message)
+	}
+	return u.streams[session]
+}

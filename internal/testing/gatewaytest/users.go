@@ -1,0 +1,146 @@
+package gatewaytest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+)
+
+// A Build returns the handler of a gateway that passes its calls on by an Upstream of the adapter:
+// over HTTP on one connection, or over lines on a pool of several.
+type Build func(t *testing.T, router *elicitation.Router, up *Upstream, lines bool) http.Handler
+
+// AcceptImpatience holds that a user who cancels every call harms no other on the connections
+// that they share: the other's questions come at once, and still do so a minute later, and an hour.
+func AcceptImpatience(t *testing.T, build Build) {
+	for name, lines := range map[string]bool{"over HTTP": false, "over lines": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { acceptImpatience(t, build, lines) })
+		})
+	}
+}
+
+func acceptImpatience(t *testing.T, build Build, lines bool) {
+	router, up := newRouter(t, nil), newPipeUpstream(t)
+	served := pipehttp.Serve(t, build(t, router, up, lines))
+	open := func() *Client {
+		return connect(t, &Client{url: pipehttp.URL, reply: `"result":` + because,
+			http: served.Client()}, forms)
+	}
+	alice, bob := open(), open()
+	ask := func(when string, c *Client) {
+		began := time.Now()
+		if got := c.Call(t, ToolAsk, plain); got != because {
+			t.Errorf("%s: the upstream reads %s, want %s", when, got, because)
+		}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("%s: it took %v", when, waited)
+		}
+	}
+	for range 60 {
+		stream := alice.StartCall(t, ToolAsk, plain)
+		stream.WaitForQuestion(t)
+		alice.cancel(t, stream.id)
+		stream.Close()
+		ask("at once", bob)
+		time.Sleep(time.Second)
+	}
+	time.Sleep(time.Minute)
+	ask("a minute later", bob)
+	time.Sleep(time.Hour)
+	ask("an hour later", bob)
+	ask("alice herself", alice)
+	expectPending(t, router, 0)
+	alice.Delete(t)
+	bob.Delete(t)
+}
+
+// pendingCalls is how many calls wait for a person at once.
+func pendingCalls() int {
+	if testkit.Slow {
+		return 2000
+	}
+	return 100
+}
+
+const (
+	// maxLeft is how much memory all calls may leave behind, in bytes, and maxLeftEach is what
+	// each may add to that: pools keep what was used.
+	maxLeft     = 1 << 20
+	maxLeftEach = 512
+	// maxGoroutinesLeft is how many goroutines all calls may leave.
+	maxGoroutinesLeft = 20
+)
+
+// usage is what a process uses.
+type usage struct {
+	goroutines int
+	bytes      int64 // of objects and stacks
+}
+
+func measure() usage {
+	runtime.GC()
+	runtime.GC() // what has been in a pool
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{runtime.NumGoroutine(), int64(m.HeapAlloc + m.StackInuse)}
+}
+
+// AcceptPending holds that calls which wait for a person at once, all on one connection over HTTP
+// to the upstream, get the answers to their own questions, and that nothing is left of them.
+func AcceptPending(t *testing.T, build Build) {
+	router, up := newRouter(t, &elicitation.Options{
+		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+	}), NewUpstream(t)
+	down := httptest.NewServer(build(t, router, up, false))
+	t.Cleanup(down.Close)
+	c := connect(t, &Client{url: down.URL, reply: `"result":` + because, http: newHTTPClient(t)},
+		forms)
+	defer c.Delete(t)
+	idle := func() usage {
+		c.http.CloseIdleConnections()
+		up.HTTPClient.CloseIdleConnections()
+		return measure()
+	}
+	answerTogether(t, router, c) // which fills pools and makes maps large
+	before := idle()
+	answerTogether(t, router, c)
+	after, limit := idle(), time.Now().Add(10*time.Second)
+	for after.goroutines > before.goroutines+maxGoroutinesLeft && time.Now().Before(limit) {
+		time.Sleep(10 * time.Millisecond)
+		after = idle()
+	}
+	if after.goroutines > before.goroutines+maxGoroutinesLeft {
+		t.Errorf("there are %d goroutines, %d before", after.goroutines, before.goroutines)
+	}
+	left, most := after.bytes-before.bytes, int64(maxLeft+pendingCalls()*maxLeftEach)
+	if left > most && !testkit.Race {
+		t.Errorf("%d calls have left %d bytes, want %d at most", pendingCalls(), left, most)
+	}
+}
+
+// answerTogether makes calls whose questions are all pending before the first is answered.
+func answerTogether(t *testing.T, router *elicitation.Router, c *Client) {
+	t.Helper()
+	streams := make([]*Stream, pendingCalls())
+	questions := make([]envelope, len(streams))
+	for i := range streams {
+		streams[i] = c.StartCall(t, ToolAsk, plain)
+		questions[i] = streams[i].WaitForQuestion(t)
+	}
+	expectPending(t, router, len(streams))
+	for i, s := range streams {
+		c.Send(t, questions[i])
+		if got := s.Result(t); got != because {
+			t.Fatalf("call %d: the upstream reads %s", i, got)
+		}
+		s.Close()
+	}
+}

@@ -1,0 +1,36 @@
+package pipehttp
+
+// This file connects clients and servers of lines in tests, by pipes within the process.
+// What waits for a pipe is durably blocked for testing/synctest, so that both ends run in fake
+// time.
+
+import (
+	"context"
+	"io"
+	"testing"
+)
+
+// Serve runs serve with one end of a connection and returns the other. When the test ends, the
+// client's end is closed, ctx is cancelled, and serve must return. The client reads the end of the
+// stream when it has.
+func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out io.Writer)) (
+	r io.ReadCloser, w io.WriteCloser) {
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	// Not the context of the test, which is cancelled before the cleanups run: the server is to see
+	// the end of its input first.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer toClient.Close()
+		serve(ctx, fromClient, toClient)
+	}()
+	t.Cleanup(func() {
+		_ = toServer.Close()
+		_ = fromServer.Close() // a server that writes to nobody is freed
+		cancel()
+		<-ended
+	})
+	return fromServer, toServer
+}

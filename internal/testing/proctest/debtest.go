@@ -1,0 +1,116 @@
+package proctest
+
+// This file unpacks Debian's packages for tests against programs that this machine need
+// not have. Nothing is installed, no service is started, and root is not needed.
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Unpack returns a folder that packages are unpacked in, in the user's cache directory, with
+// the libraries that this machine lacks. They are fetched aside and moved there, so that what
+// is there is complete. name names the folder.
+func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache = filepath.Join(cache, "rondo-interop")
+	root = filepath.Join(cache, name+"-"+release(t))
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		fetch(t, cache, root, packages)
+	}
+	return root
+}
+
+// Libraries returns the environment in which a program of an unpacked package finds the
+// libraries that were unpacked with it.
+func DebLibraries(t testing.TB, root string) string {
+	t.Helper()
+	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "LD_LIBRARY_PATH=" + strings.Join(libraries, ":")
+}
+
+func release(t testing.TB) string {
+	t.Helper()
+	about, err := os.ReadFile("/etc/os-release")
+	found := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(about)
+	if err != nil || found == nil {
+		t.Fatalf("the program comes from Debian's packages, and this is no Debian (%v)", err)
+	}
+	return string(found[1])
+}
+
+// wouldInstall finds a package that apt would install, in what it says when it only simulates.
+var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
+
+// fetch needs neither root nor the machine's own lists of packages, which may be old or
+// missing: apt keeps lists of its own for it.
+func fetch(t testing.TB, cache, root string, packages []string) {
+	t.Helper()
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := os.MkdirTemp(cache, "fresh-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(fresh)
+	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(fresh, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apt := func(args ...string) []byte {
+		own := []string{"-qq", "-o", "Dir::State::Lists=" + filepath.Join(fresh, "lists"),
+			"-o", "Dir::Cache=" + filepath.Join(fresh, "cache")}
+		if os.Getuid() == 0 { // else apt would become a user who cannot write to the folder
+			own = append(own, "-o", "APT::Sandbox::User=root")
+		}
+		return run(t, fresh, "apt-get", append(own, args...)...)
+	}
+	apt("update")
+	names := append([]string(nil), packages...)
+	install := append([]string{"install", "--simulate", "--no-install-recommends"}, packages...)
+	for _, found := range wouldInstall.FindAllSubmatch(apt(install...), -1) {
+		names = append(names, string(found[1]))
+	}
+	apt(append([]string{"download"}, names...)...)
+	archives, err := filepath.Glob(filepath.Join(fresh, "*.deb"))
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("apt-get downloaded no packages (%v)", err)
+	}
+	for _, name := range archives {
+		run(t, fresh, "dpkg-deb", "--extract", name, "root")
+	}
+	err = os.Rename(filepath.Join(fresh, "root"), root)
+	// else another test was faster
+	if _, there := os.Stat(root); err != nil && there != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a program in a folder and returns its output. What fails fails the test.
+func run(t testing.TB, dir, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, complaints.String())
+	}
+	return out
+}

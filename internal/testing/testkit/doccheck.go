@@ -1,0 +1,124 @@
+package testkit
+
+// This file compares names that code uses with names that comments
+// list, for tests that keep lists of log entries and metrics complete.
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A Set is a set of names.
+type Names map[string]bool
+
+// WantSame fails the test for each name that is in one of the sets alone.
+func WantSame(t *testing.T, inCode, documented Names) {
+	t.Helper()
+	if len(inCode) == 0 {
+		t.Error("found no names in the code")
+	}
+	for _, name := range slices.Sorted(maps.Keys(inCode)) {
+		if !documented[name] {
+			t.Errorf("%s is not documented", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(documented)) {
+		if !inCode[name] {
+			t.Errorf("%s is documented and does not exist", name)
+		}
+	}
+}
+
+// Parse returns the syntax of a file, comments included.
+func ParseFile(t *testing.T, name string) *ast.File {
+	t.Helper()
+	mode := parser.ParseComments | parser.SkipObjectResolution
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Section returns the section of the package comment in a file under a heading.
+func DocSection(t *testing.T, name, heading string) string {
+	t.Helper()
+	_, section, ok := strings.Cut(ParseFile(t, name).Doc.Text(), "\n# "+heading+"\n")
+	if !ok {
+		t.Fatalf("%s: the package comment has no section %q", name, heading)
+	}
+	section, _, _ = strings.Cut(section, "\n# ")
+	return section
+}
+
+// TypeComment returns the comment of a type that a file declares.
+func TypeComment(t *testing.T, name, typ string) string {
+	t.Helper()
+	for _, decl := range ParseFile(t, name).Decls {
+		d, ok := decl.(*ast.GenDecl)
+		if ok && d.Tok == token.TYPE && d.Specs[0].(*ast.TypeSpec).Name.Name == typ {
+			return d.Doc.Text()
+		}
+	}
+	t.Fatalf("%s does not declare %s", name, typ)
+	return ""
+}
+
+// Strings returns the string literals of a file, those of its imports and empty ones left out.
+func StringsIn(t *testing.T, name string) []string {
+	t.Helper()
+	var all []string
+	ast.Inspect(ParseFile(t, name), func(n ast.Node) bool {
+		if _, imported := n.(*ast.ImportSpec); imported {
+			return false
+		}
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			if text, err := strconv.Unquote(literal.Value); err == nil && text != "" {
+				all = append(all, text)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+var (
+	described = regexp.MustCompile(
+		`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
+	labelValue = regexp.MustCompile(`="[^"]*"`)
+)
+
+// DescribedMetric returns the name and labels of a metric from the text of its description, a
+// *prometheus.Desc.
+func DescribedMetric(t *testing.T, desc string) string {
+	t.Helper()
+	m := described.FindStringSubmatch(desc)
+	if m == nil {
+		t.Fatalf("not the description of a metric: %s", desc)
+	}
+	return metricName(m[1], labelValue.ReplaceAllString(m[2], "")+","+m[3])
+}
+
+// DocumentedMetrics returns the names and labels of the metrics that begin a line of text.
+func DocumentedMetrics(text string) Names {
+	names := Names{}
+	for _, m := range documented.FindAllStringSubmatch(text, -1) {
+		names[metricName(m[1], m[2])] = true
+	}
+	return names
+}
+
+// metricName returns a name with its labels in alphabetical order.
+func metricName(name, labels string) string {
+	split := func(r rune) bool { return r == ',' }
+	sorted := slices.Sorted(slices.Values(strings.FieldsFunc(labels, split)))
+	return name + "{" + strings.Join(sorted, ",") + "}"
+}

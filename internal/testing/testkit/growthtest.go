@@ -1,0 +1,197 @@
+package testkit
+
+// This file bounds what a reader of foreign bytes costs against the
+// size of what it reads: memory, number of objects, and time.
+//
+// Bytes and objects are counted exactly, as the runtime counts them for the
+// whole process: the reader may use goroutines, and nothing else may run
+// beside it, so tests that use this package are not parallel.
+//
+// CPU time cannot be counted like that, and how much something takes depends on
+// the machine. What does not is the ratio of two sizes: ten times the input must
+// take less than [maxTimeRatio] times the CPU time. A reader whose time is linear
+// takes 10 times as much, one that is quadratic 100 times. The least of several
+// runs is taken, and no run is repeated that is within the bound already. Where
+// a reader counts steps itself, its own tests look at those.
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+// The sizes at which readers are measured, in bytes.
+const (
+	Small  = 10 << 10
+	Medium = 100 << 10
+	Large  = 1 << 20
+)
+
+const (
+	// maxTimeRatio is between 10, linear, and 100, quadratic, nearer to the
+	// latter: caches and the garbage collector favour small inputs.
+	maxTimeRatio = 40
+	// shortest is what a run counts as at least: below, the runtime matters
+	// more than the reader.
+	shortest = 200 * time.Microsecond
+	// tries is how often a run that is out of bounds is repeated.
+	tries = 5
+	// slack is what a reader may allocate whatever the size of the input.
+	slack = 64 << 10
+	// maxBytesRatio and maxObjectsRatio are how much more may be allocated for
+	// ten times the input: buffers that double are less than twice as large as
+	// they need to be.
+	maxBytesRatio   = 22
+	maxObjectsRatio = 15
+)
+
+// A Reader is an operation on foreign bytes.
+type GrowthReader struct {
+	// Read reads one input and reports whether it was accepted.
+	Read func(input []byte) (accepted bool)
+	// BytesPerByte and ObjectsPerByte are how much it may allocate at most for each byte of the
+	// input.
+	BytesPerByte, ObjectsPerByte float64
+}
+
+// An Input makes inputs of about the given size. Refused ones must be refused,
+// as must those of at least RefusedFrom bytes where that is set.
+type GrowthInput struct {
+	Name        string
+	Make        func(size int) []byte
+	Refused     bool
+	RefusedFrom int
+}
+
+func (in GrowthInput) refused(input []byte) bool {
+	return in.Refused || in.RefusedFrom > 0 && len(input) >= in.RefusedFrom
+}
+
+// cost is what one run took.
+type cost struct {
+	bytes, objects uint64
+	took           time.Duration
+}
+
+// Test measures r with each input in a subtest. Refused inputs may cost
+// no more than the bounds either.
+func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
+	t.Helper()
+	for _, in := range inputs {
+		t.Run(in.Name, func(t *testing.T) { r.test(t, in) })
+	}
+}
+
+// sizes are those that inputs are measured at. Large ones take most of the time, and a cost that
+// grows with the square of the size shows at the others.
+func sizes() []int {
+	if Slow {
+		return []int{Small, Medium, Large}
+	}
+	return []int{Small, Medium}
+}
+
+func (r GrowthReader) test(t *testing.T, in GrowthInput) {
+	t.Helper()
+	if Race {
+		r.checkOnce(t, in)
+		return
+	}
+	var last cost
+	var lastSize int
+	for _, size := range sizes() {
+		input := in.Make(size)
+		if len(input) < size/2 || len(input) > 2*size {
+			t.Fatalf("input of %d bytes, want about %d", len(input), size)
+		}
+		if size == Small {
+			r.Read(input) // what is made once is made here
+		}
+		bounds := r.bounds(input, last, lastSize)
+		c := r.measure(t, in, input, bounds)
+		t.Logf("%s: %d bytes: %d bytes in %d objects, %v", t.Name(), len(input), c.bytes, c.objects,
+			c.took.Round(time.Microsecond))
+		if c.bytes > bounds.bytes || c.objects > bounds.objects {
+			t.Errorf("%d bytes of input: allocates %d bytes in %d objects, want at most %d in %d",
+				len(input), c.bytes, c.objects, bounds.bytes, bounds.objects)
+		}
+		if c.took > bounds.took {
+			t.Errorf("%d bytes of input: took %v, want less than %v: %d times what %d bytes take",
+				len(input), c.took, bounds.took, maxTimeRatio, lastSize)
+		}
+		last, lastSize = c, len(input)
+	}
+}
+
+// checkOnce reads one small input. The race detector allocates, for what it
+// knows and because it empties pools, so that there is nothing to measure.
+func (r GrowthReader) checkOnce(t *testing.T, in GrowthInput) {
+	t.Helper()
+	input := in.Make(Small)
+	if accepted := r.Read(input); accepted == in.refused(input) {
+		t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
+	}
+}
+
+// bounds returns what an input may cost, given what one of a tenth of its size did.
+func (r GrowthReader) bounds(input []byte, last cost, lastSize int) cost {
+	size := float64(len(input))
+	b := cost{
+		bytes:   slack + uint64(r.BytesPerByte*size),
+		objects: slack/64 + uint64(r.ObjectsPerByte*size),
+		took:    math.MaxInt64,
+	}
+	if lastSize > 0 {
+		b.bytes = min(b.bytes, slack+maxBytesRatio*max(last.bytes, slack/4))
+		b.objects = min(b.objects, slack/64+maxObjectsRatio*max(last.objects, slack/256))
+		b.took = maxTimeRatio * max(last.took, shortest)
+	}
+	return b
+}
+
+// measure returns the least that a run takes, of a few if need be.
+func (r GrowthReader) measure(t *testing.T, in GrowthInput, input []byte, bounds cost) cost {
+	t.Helper()
+	best := cost{math.MaxUint64, math.MaxUint64, math.MaxInt64}
+	for range tries {
+		c, accepted := r.run(input)
+		if accepted == in.refused(input) {
+			t.Fatalf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
+		}
+		best = cost{min(best.bytes, c.bytes), min(best.objects, c.objects), min(best.took, c.took)}
+		if best.bytes <= bounds.bytes && best.objects <= bounds.objects &&
+			best.took <= bounds.took {
+			break
+		}
+	}
+	return best
+}
+
+func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	// A collection in the middle of a run counts for large inputs alone: small ones need none.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.ReadMemStats(&before)
+	start := CPUTime()
+	accepted = r.Read(input)
+	c.took = CPUTime() - start
+	runtime.ReadMemStats(&after)
+	c.bytes, c.objects = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
+	return c, accepted
+}
+
+// Repeat returns a Make that puts as many copies of part between head and tail
+// as fit.
+func Repeat(head, part, tail string) func(size int) []byte {
+	return func(size int) []byte {
+		b := make([]byte, 0, size+len(part)+len(tail))
+		b = append(b, head...)
+		for len(b)+len(part)+len(tail) <= size {
+			b = append(b, part...)
+		}
+		return append(b, tail...)
+	}
+}

@@ -1,0 +1,103 @@
+package testkit
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// hangLimit is for how long a test binary may do nothing. Waits in fake time take none.
+	hangLimit = 30 * time.Second
+	// idleShare is the part of one CPU that an idle process may use, for its timers.
+	idleShare = 0.005
+)
+
+// watchForHang ends the process with exit code 1 when it has been idle for limit, and a test was in
+// the same wait in the middle of it and at the end. There is no watch under -fuzz, where other
+// processes do the work, and with -timeout 0, which is for debuggers.
+func watchForHang(limit time.Duration) (unwatch func()) {
+	flag.Parse()
+	value := func(name string) string { return flag.Lookup("test." + name).Value.String() }
+	if value("fuzz") != "" || value("fuzzworker") == "true" || value("timeout") == "0s" {
+		return func() {}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for waitUntilIdle(limit/2, CPUTime, stop) {
+			before := waitingTests()
+			if !waitUntilIdle(limit/2, CPUTime, stop) {
+				return
+			}
+			waits := waitingTests()
+			maps.DeleteFunc(waits, func(wait, _ string) bool { return before[wait] == "" })
+			if len(waits) > 0 {
+				_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+				fmt.Fprintf(os.Stderr, "--- FAIL: testkit: nothing has run for %v, and these "+
+					"tests wait (all goroutines are above):\n\n%s\nFAIL\n",
+					limit, strings.Join(slices.Sorted(maps.Values(waits)), "\n\n"))
+				os.Exit(1)
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}
+
+// waitUntilIdle returns true when used, the CPU time of the process so far, has hardly grown for
+// limit, and false when stop is closed. It allocates nothing but its ticker, so that tests can
+// count allocations.
+func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
+	tick := limit / 10
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	last := time.Now()
+	since, before := last, used()
+	for {
+		select {
+		case <-ticker.C:
+		case <-stop:
+			return false
+		}
+		now, use := time.Now(), used()
+		busy := use-before > time.Duration(idleShare*float64(limit))
+		late := now.Sub(last) > 2*tick // the process was stopped, or got no CPU
+		if last = now; busy || late {
+			since, before = now, use
+		}
+		if now.Sub(since) >= limit {
+			return true
+		}
+	}
+}
+
+// waitingTests returns the stacks of the tests and examples that wait, each under a key that stays
+// the same during one wait. It returns none when a test waits for a program, which does the work.
+func waitingTests() map[string]string {
+	var all strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
+	waits := map[string]string{}
+	for stack := range strings.SplitSeq(strings.TrimSpace(all.String()), "\n\n") {
+		has := func(frame string) bool { return strings.Contains(stack, frame) }
+		goroutine, rest, _ := strings.Cut(stack, " [")
+		_, frames, _ := strings.Cut(rest, "\n") // without the state, which tells the minutes
+		switch {
+		case !has("testing.tRunner(") && !has("testing.runExample("):
+		case has("testing.(*T).Run("), has("testing.(*T).Parallel("),
+			has("testing.testingSynctestTest("): // waits for other tests
+		case has("os/exec.(*Cmd).Wait("), has("os.(*Process).Wait("):
+			return nil
+		default:
+			waits[goroutine+"\n"+frames] = stack
+		}
+	}
+	return waits
+}

@@ -1,0 +1,68 @@
+// Package testkit has the checks that tests of many packages share: for leaked goroutines and
+// hangs, for what readers of foreign bytes cost, for secrets that are printed, and for lists in
+// comments that must be complete.
+package testkit
+
+// This file fails a test, or a whole test binary, that leaves goroutines behind, and a test binary
+// that hangs.
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// grace is how long goroutines that are already on their way out may take to finish. Generous,
+// because it is only spent when something does linger, and a loaded machine must not fail a correct
+// test.
+const grace = 5 * time.Second
+
+// Main runs a package's tests. It fails the binary when goroutines are left over, and when the
+// tests hang: at once, with the stacks of those that wait. It does not return.
+//
+//	func TestMain(m *testing.M) { testkit.Main(m) }
+func Main(m *testing.M) { run(m, hangLimit) }
+
+func run(m *testing.M, limit time.Duration) {
+	unwatch := watchForHang(limit)
+	code := m.Run()
+	unwatch()
+	if code == 0 {
+		if err := findLeftOver(grace); err != nil {
+			fmt.Fprintf(os.Stderr, "testkit: goroutines are left over after all tests: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Check fails t at its end when it leaves goroutines that were not there when Check was called.
+// Call it first, so that its cleanup runs after all others. It cannot tell the goroutines of
+// parallel tests apart: use [Main] there.
+func CheckLeaks(t testing.TB) {
+	t.Helper()
+	check(t, grace)
+}
+
+func check(t testing.TB, limit time.Duration) {
+	t.Helper()
+	before, others := goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("testing.tRunner")
+	t.Cleanup(func() {
+		if err := findLeftOver(limit, before, others); err != nil {
+			t.Errorf("testkit: goroutines are left over: %v", err)
+		}
+	})
+}
+
+// findLeftOver looks until there are no goroutines beside those that are ignored, or the time is
+// up. One look of goleak takes half a second.
+func findLeftOver(limit time.Duration, ignored ...goleak.Option) error {
+	for deadline := time.Now().Add(limit); ; {
+		if err := goleak.Find(ignored...); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package testkit
+
+// This file checks that a value which holds a secret never prints it: not by any verb, not
+// nested in other values, not through slog or encoding/json, and not in a guise such as hex or
+// base64.
+
+import (
+	"bytes"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// minSecret is the shortest secret that is worth looking for: anything shorter turns up by chance.
+const minSecret = 8
+
+// Check fails t when one of values, printed in any of the ways above, shows secret. A secret under
+// eight bytes is refused, since a match would prove nothing. Pass both the value and a pointer to
+// it when both are handed around.
+func CheckSecret(t testing.TB, secret []byte, values ...any) {
+	t.Helper()
+	if len(secret) < minSecret {
+		t.Errorf("testkit: the secret has %d bytes, want at least %d", len(secret), minSecret)
+		return
+	}
+	if len(values) == 0 {
+		t.Error("testkit: no values to check")
+		return
+	}
+	guises := guisesOf(secret)
+	for _, value := range values {
+		for _, p := range printings(value) {
+			if name := guises.find(p.text); name != "" {
+				t.Errorf("testkit: %T printed with %s shows the secret as %s", value, p.how,
+					name)
+			}
+		}
+	}
+}
+
+// guise is one way the bytes of a secret can be written.
+type guise struct {
+	name, text string
+	fold       bool // compared without regard to letter case
+}
+
+type guises []guise
+
+func guisesOf(secret []byte) guises {
+	// The end of a base64 text depends on padding, and its last characters on what follows;
+	// three-byte groups do not, so the longest whole number of groups is what is looked for. Base32
+	// has groups of five.
+	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
+	return guises{
+		{name: "raw bytes", text: string(secret)},
+		{name: "a quoted string", text: inner(strconv.Quote(string(secret)))},
+		{name: "an ASCII-quoted string", text: inner(strconv.QuoteToASCII(string(secret)))},
+		{name: "a JSON string", text: jsonString(secret)},
+		{name: "hex", text: hex.EncodeToString(secret), fold: true},
+		{name: "spaced hex", text: fmt.Sprintf("% x", secret), fold: true},
+		{name: "Go syntax", text: inner(strings.TrimPrefix(fmt.Sprintf("%#v", secret), "[]byte"))},
+		{name: "prefixed hex", text: fmt.Sprintf("%# x", secret), fold: true},
+		{name: "base64", text: base64.StdEncoding.EncodeToString(groups3)},
+		{name: "base64url", text: base64.URLEncoding.EncodeToString(groups3)},
+		{name: "base32", text: base32.StdEncoding.EncodeToString(groups5), fold: true},
+		{name: "decimal bytes", text: joined(secret, "%d", " ")},
+		{name: "a JSON array", text: joined(secret, "%d", ",")},
+		{name: "octal bytes", text: joined(secret, "%o", " ")},
+		{name: "binary bytes", text: joined(secret, "%b", " ")},
+		{name: "characters", text: joined(secret, "%c", " ")},
+		{name: "quoted characters", text: joined(secret, "%q", " ")},
+		{name: "code points", text: joined(secret, "%U", " ")},
+	}
+}
+
+// find names the first guise that text contains, or is empty.
+func (g guises) find(text string) string {
+	folded := strings.ToLower(text)
+	for _, guise := range g {
+		if guise.fold && strings.Contains(folded, strings.ToLower(guise.text)) ||
+			strings.Contains(text, guise.text) {
+			return guise.name
+		}
+	}
+	return ""
+}
+
+func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+
+func jsonString(secret []byte) string {
+	out, err := json.Marshal(string(secret))
+	if err != nil {
+		panic("testkit: internal error: a string did not marshal: " + err.Error())
+	}
+	return inner(string(out))
+}
+
+func joined(secret []byte, verb, separator string) string {
+	parts := make([]string, len(secret))
+	for i, b := range secret {
+		parts[i] = fmt.Sprintf(verb, b)
+	}
+	return strings.Join(parts, separator)
+}
+
+// printing is what came out and how it was asked for.
+type printing struct{ how, text string }
+
+type exported struct{ Value any }
+type unexported struct{ value any }
+
+// nestings are the shapes that a value is likely to be printed inside of. fmt may not call the
+// methods of a value in an unexported field, which is how most secrets that have a String method
+// still get out.
+func nestings(value any) map[string]any {
+	return map[string]any{
+		"itself":              value,
+		"a pointer":           &value,
+		"a struct":            exported{Value: value},
+		"an unexported field": unexported{value: value},
+		"a pointer to struct": &unexported{value: value},
+		"a slice":             []any{value},
+		"an array":            [1]any{value},
+		"a map":               map[string]any{"value": value},
+	}
+}
+
+func printings(value any) []printing {
+	var all []printing
+	for where, nested := range nestings(value) {
+		for _, verb := range "vTtbcdoOqxXUeEfFgGsp" {
+			for _, flags := range []string{"", "+", "#", " ", "# ", "0", "-10", ".3", "+#"} {
+				format := "%" + flags + string(verb)
+				all = append(all, printing{format + " in " + where, fmt.Sprintf(format, nested)})
+			}
+		}
+		all = append(all, printing{"fmt.Sprint in " + where, fmt.Sprint(nested)})
+		wrapped := fmt.Errorf("wrapped: %w", asError(nested))
+		all = append(all, printing{"%w in " + where, wrapped.Error()})
+		if out, err := json.Marshal(nested); err == nil {
+			all = append(all, printing{"encoding/json in " + where, string(out)})
+		} else {
+			all = append(all, printing{"the encoding/json error in " + where, err.Error()})
+		}
+		all = append(all,
+			printing{"slog text in " + where, logged(nested, textHandler)},
+			printing{"slog JSON in " + where, logged(nested, jsonHandler)})
+	}
+	return all
+}
+
+// asError makes an error of anything, so that error wrapping is one of the ways out that are tried.
+func asError(value any) error {
+	if err, ok := value.(error); ok {
+		return err
+	}
+	return fmt.Errorf("%v", value)
+}
+
+func textHandler(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) }
+func jsonHandler(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }
+
+func logged(value any, handler func(io.Writer) slog.Handler) string {
+	var out bytes.Buffer
+	logger := slog.New(handler(&out))
+	logger.Info("direct", "value", value)
+	logger.Info("grouped", slog.Group("group", slog.Any("value", value)))
+	logger.With("value", value).Info("carried")
+	return out.String()
+}

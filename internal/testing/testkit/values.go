@@ -1,0 +1,42 @@
+package testkit
+
+import "strconv"
+
+// Values returns JSON values of shapes that readers have trouble with, each
+// between head and tail. Those named "broken" or "twice" are no JSON that may be
+// accepted.
+func GrowthValues(head, tail string) []GrowthInput {
+	in := func(name, open, part, shut string, refused bool) GrowthInput {
+		return GrowthInput{Name: name, Make: Repeat(head+open, part, shut+tail), Refused: refused}
+	}
+	return []GrowthInput{
+		in("numbers", `[`, `1,`, `1]`, false),
+		in("fractions", `[`, `-1.5e-7,`, `1]`, false),
+		in("strings", `[`, `"ab",`, `""]`, false),
+		in("objects", `[`, `{},`, `{}]`, false),
+		in("nested", `[`, `[[[[[[[[]]]]]]]],`, `0]`, false),
+		in("records", `[`, `{"name":"n","size":12,"tags":["a","b"],"on":true},`, `null]`, false),
+		in("escapes", `"`, `\u00e9\n`, `"`, false),
+		in("text", `"`, `x`, `"`, false),
+		{Name: "members", Make: members(head, tail, `}`)},
+		{Name: "member twice", Make: members(head, tail, `,"m0":1}`), Refused: true},
+		in("broken at the end", `[`, `1,`, `]`, true),
+		in("broken string", `"`, `\u00e9`, ``, true),
+		in("broken number", `1`, `0`, `x`, true),
+		in("broken UTF-8", `"`, `x`, "\xff\"", true),
+		in("too deep", ``, `[`, ``, true),
+	}
+}
+
+// members makes an object of many members.
+func members(head, tail, shut string) func(size int) []byte {
+	return func(size int) []byte {
+		b := append([]byte(head), `{"m":0`...)
+		for i := 0; len(b)+len(shut)+len(tail)+20 <= size; i++ {
+			b = append(b, `,"m`...)
+			b = strconv.AppendInt(b, int64(i), 10)
+			b = append(b, `":1`...)
+		}
+		return append(append(b, shut...), tail...)
+	}
+}

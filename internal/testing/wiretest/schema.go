@@ -1,0 +1,196 @@
+package wiretest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// A Schema is one revision's published JSON Schema, indexed by what each peer may say. Its methods
+// may be called concurrently.
+type Schema struct {
+	revision      string
+	requests      map[From]map[string]string // method to definition
+	notifications map[From]map[string]string
+	results       map[string]string // method to the definition of its result
+	errors        map[int64][]string
+	refs          string // where definitions live: "#/$defs/", or "#/definitions/" until 2025-06-18
+	defs          map[string]definition
+
+	mu       sync.Mutex // guards what follows: a compiler serves one caller at a time
+	compiler *jsonschema.Compiler
+	compiled map[string]*jsonschema.Schema
+}
+
+// definition is as much of a schema as it takes to index it.
+type definition struct {
+	Ref        string                `json:"$ref"`
+	AnyOf      []definition          `json:"anyOf"`
+	AllOf      []definition          `json:"allOf"`
+	Const      any                   `json:"const"`
+	Properties map[string]definition `json:"properties"`
+}
+
+// schemas are compiled once in a test binary, since every transcript needs one.
+var schemas sync.Map // revision to func() (*Schema, error)
+
+// Load is the schema of revision. It reports false where the published data is not beside the
+// project or has no such revision.
+func Load(revision string) (*Schema, bool) {
+	raw, ok := SchemaOf(revision)
+	if !ok {
+		return nil, false
+	}
+	load, _ := schemas.LoadOrStore(revision,
+		sync.OnceValues(func() (*Schema, error) { return newSchema(revision, raw) }))
+	schema, err := load.(func() (*Schema, error))()
+	if err != nil {
+		panic("wiretest: internal error: the schema of " + revision + " cannot be read: " +
+			err.Error())
+	}
+	return schema, true
+}
+
+// resource is the name under which the published file is known to its compiler.
+const resource = "mcp:///schema.json"
+
+func newSchema(revision string, raw []byte) (*Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat() // 2020-12 takes format as a remark; a URL that is none should fail here
+	if err := compiler.AddResource(resource, mend(doc)); err != nil {
+		return nil, err
+	}
+	var file struct {
+		Defs        map[string]definition `json:"$defs"`
+		Definitions map[string]definition `json:"definitions"`
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return nil, err
+	}
+	s := &Schema{
+		revision:      revision,
+		requests:      make(map[From]map[string]string),
+		notifications: make(map[From]map[string]string),
+		results:       make(map[string]string),
+		errors:        make(map[int64][]string),
+		refs:          "#/$defs/",
+		defs:          file.Defs,
+		compiler:      compiler,
+		compiled:      make(map[string]*jsonschema.Schema),
+	}
+	if s.defs == nil {
+		s.refs, s.defs = "#/definitions/", file.Definitions
+	}
+	s.index()
+	return s, nil
+}
+
+// mend puts right what the published files lost when they were generated from the TypeScript
+// schema, which is the normative one: wherever that says string | number | boolean they say
+// integer, and JSONValue has lost null as well. A form answered with 1.5 would fail otherwise.
+func mend(node any) any {
+	switch node := node.(type) {
+	case []any:
+		for i := range node {
+			node[i] = mend(node[i])
+		}
+	case map[string]any:
+		for name, child := range node {
+			if kinds, ok := child.([]any); ok && name == "type" &&
+				fmt.Sprint(kinds) == "[string integer boolean]" {
+				node[name] = []any{"string", "number", "boolean"}
+				continue
+			}
+			node[name] = mend(child)
+		}
+		if value, ok := node["JSONValue"].(map[string]any); ok {
+			if union, ok := value["anyOf"].([]any); ok {
+				value["anyOf"] = append(union, map[string]any{"type": "null"})
+			}
+		}
+	}
+	return node
+}
+
+// index finds which definition each method, result and error code has, from the unions that the
+// file itself has for each direction. 2026-07-28 has no ServerRequest: nothing that asks may then
+// come from the server.
+func (s *Schema) index() {
+	for from, prefix := range map[From]string{Client: "Client", Server: "Server"} {
+		s.requests[from] = s.methods(prefix + "Request")
+		s.notifications[from] = s.methods(prefix + "Notification")
+		for method, name := range s.requests[from] {
+			result := strings.TrimSuffix(name, "Request") + "Result"
+			if _, ok := s.defs[result]; !ok {
+				result = "EmptyResult"
+			}
+			s.results[method] = result
+		}
+	}
+	for name, def := range s.defs {
+		for _, part := range def.Properties["error"].AllOf {
+			if code, ok := part.Properties["code"].Const.(float64); ok {
+				s.errors[int64(code)] = append(s.errors[int64(code)], name)
+			}
+		}
+	}
+}
+
+// methods are the members of a union by method. A union of one is published as that one, spelled
+// out.
+func (s *Schema) methods(union string) map[string]string {
+	found := make(map[string]string)
+	def := s.defs[union]
+	if method, ok := def.method(); ok {
+		found[method] = union
+	}
+	for _, member := range def.AnyOf {
+		name := strings.TrimPrefix(member.Ref, s.refs)
+		if method, ok := s.defs[name].method(); ok {
+			found[method] = name
+		}
+	}
+	return found
+}
+
+func (d definition) method() (string, bool) {
+	method, ok := d.Properties["method"].Const.(string)
+	return method, ok
+}
+
+// Definition checks value, raw JSON, against one named definition of the schema.
+func (s *Schema) Definition(name string, raw []byte) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	return s.check(name, value)
+}
+
+func (s *Schema) check(name string, value any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	compiled, ok := s.compiled[name]
+	if !ok {
+		if _, known := s.defs[name]; !known {
+			return fmt.Errorf("schema of %s has no definition %s", s.revision, name)
+		}
+		var err error
+		if compiled, err = s.compiler.Compile(resource + s.refs + name); err != nil {
+			return fmt.Errorf("schema of %s: definition %s: %w", s.revision, name, err)
+		}
+		s.compiled[name] = compiled
+	}
+	if err := compiled.Validate(value); err != nil {
+		return fmt.Errorf("not a %s of %s: %w", name, s.revision, err)
+	}
+	return nil
+}

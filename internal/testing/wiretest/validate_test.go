@@ -1,0 +1,362 @@
+package wiretest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
+)
+
+func load(t *testing.T, revision string) *wiretest.Schema {
+	t.Helper()
+	wiretest.Need(t)
+	schema, ok := wiretest.Load(revision)
+	if !ok {
+		t.Fatalf("no schema of %s", revision)
+	}
+	return schema
+}
+
+func TestEveryPublishedExampleIsWhatItSays(t *testing.T) {
+	schema := load(t, "2026-07-28")
+	examples, ok := wiretest.Examples("2026-07-28")
+	if !ok {
+		t.Fatal("no examples beside the schema")
+	}
+	for _, example := range examples {
+		t.Run(example.Type+"/"+example.Name, func(t *testing.T) {
+			if err := schema.Definition(example.Type, example.JSON); err != nil {
+				t.Error(err)
+			}
+			from, answers, whole := said(example.Type)
+			if !whole {
+				return
+			}
+			err := schema.Message(from, example.JSON, answers)
+			if example.Name == published {
+				if err == nil {
+					t.Error("the published example has been mended: drop the exception")
+				}
+				return
+			}
+			if err != nil {
+				t.Errorf("as a message from the %s: %v", from, err)
+			}
+		})
+	}
+}
+
+// published is the one example that its own type refuses: it leaves out the required ttlMs and
+// cacheScope, which the published union lets through because an InputRequiredResult needs neither.
+const published = "read-resource-result-response"
+
+// said tells which examples are whole messages, who says them, and what a response answers.
+func said(name string) (from wiretest.From, answers string, whole bool) {
+	responses := map[string]string{
+		"CallToolResultResponse":              "tools/call",
+		"CompleteResultResponse":              "completion/complete",
+		"DiscoverResultResponse":              "server/discover",
+		"GetPromptResultResponse":             "prompts/get",
+		"ListPromptsResultResponse":           "prompts/list",
+		"ListResourceTemplatesResultResponse": "resources/templates/list",
+		"ListResourcesResultResponse":         "resources/list",
+		"ListToolsResultResponse":             "tools/list",
+		"ReadResourceResultResponse":          "resources/read",
+		"SubscriptionsListenResultResponse":   "subscriptions/listen",
+	}
+	switch name {
+	case "ElicitRequest", "CreateMessageRequest", "ListRootsRequest":
+		// carried inside a result, without an id
+		return "", "", false
+	case "CancelledNotification":
+		return wiretest.Client, "", true
+	case "HeaderMismatchError", "MissingRequiredClientCapabilityError",
+		"UnsupportedProtocolVersionError":
+		return wiretest.Server, "", true
+	}
+	switch {
+	case responses[name] != "":
+		return wiretest.Server, responses[name], true
+	case strings.HasSuffix(name, "Notification"):
+		return wiretest.Server, "", true
+	case strings.HasSuffix(name, "Request"):
+		return wiretest.Client, "", true
+	}
+	return "", "", false
+}
+
+const (
+	modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
+	formAsk    = `{"method":"elicitation/create","params":{"mode":"form","message":"Which region?","requestedSchema":{"type":"object","properties":{"region":{"type":"string"}}}}}`
+)
+
+func result(body string) string { return `{"jsonrpc":"2.0","id":1,"result":` + body + `}` }
+
+func failure(body string) string { return `{"jsonrpc":"2.0","id":1,"error":` + body + `}` }
+
+// A messageTest is one of the wire's cases; want is a part of the refusal, empty where the message
+// conforms.
+type messageTest struct {
+	name, revision string
+	from           wiretest.From
+	answers        string
+	raw            string
+	want           string
+}
+
+var messages = []messageTest{
+	{"call", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy"}}`, ""},
+	{"retry", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy","requestState":"s","inputResponses":{"a":{"action":"accept","content":{"size":1.5}}}}}`, ""},
+	{"capability with null inside", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"experimental":{"x":{"y":null}}}},"name":"deploy"}}`, ""},
+	{"missing _meta", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}`, "_meta"},
+	{"missing capabilities", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"name":"deploy"}}`, "clientCapabilities"},
+	{"enveloped answer", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy","inputResponses":{"a":{"method":"elicitation/create","result":{"action":"accept"}}}}}`, "inputResponses"},
+	{"state of the wrong type", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy","requestState":7}}`, "requestState"},
+	{"state on a list", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{` + modernMeta + `,"requestState":"s"}}`, "no requestState"},
+	{"initialize to a modern server", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` + modernMeta + `}}`, `no request "initialize"`},
+	{"null id", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":null,"method":"tools/list","params":{` + modernMeta + `}}`, "id"},
+	{"push on the modern wire", "2026-07-28", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no request"},
+
+	{"complete", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), ""},
+	{"questions", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":` + formAsk + `}}`), ""},
+	{"state alone", "2026-07-28", wiretest.Server, "prompts/get", result(`{"resultType":"input_required","requestState":""}`), ""},
+	{"missing resultType", "2026-07-28", wiretest.Server, "tools/call", result(`{"content":[]}`),
+		"resultType"},
+	{"missing content", "2026-07-28", wiretest.Server, "tools/call",
+		result(`{"resultType":"complete"}`), "content"},
+	{"content null", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":null}`), "content"},
+	{"unknown resultType", "2026-07-28", wiretest.Server, "tools/call",
+		result(`{"resultType":"partial","content":[]}`), "partial"},
+	{"complete with questions", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"inputRequests":{"a":` + formAsk + `}}`), "no inputRequests"},
+	{"questions with content", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","content":[],"requestState":"s"}`), "no content"},
+	{"neither questions nor state", "2026-07-28", wiretest.Server, "tools/call",
+		result(`{"resultType":"input_required"}`), "at least one"},
+	{"question of unknown method", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}}}`), "inputRequests"},
+	{"question with an id", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"id":1,` + formAsk[1:] + `}}`), "no id"},
+	{"question with elicitationId", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://example.com/","elicitationId":"e"}}}}`), "elicitationId"},
+	{"nested form", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}}}}`), "requestedSchema"},
+	{"URL that is none", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"not a url"}}}}`), "url"},
+	{"input required from a list", "2026-07-28", wiretest.Server, "tools/list", result(`{"resultType":"input_required","requestState":"s"}`), "cannot be input_required"},
+	{"list without cache hints", "2026-07-28", wiretest.Server, "tools/list",
+		result(`{"resultType":"complete","tools":[]}`), "ttlMs"},
+	{"result of nothing", "2026-07-28", wiretest.Server, "", result(`{"resultType":"complete"}`),
+		"answers a request"},
+	{"result and error", "2026-07-28", wiretest.Server, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]},"error":{"code":-32603,"message":"m"}}`, "exactly one"},
+	{"stray member", "2026-07-28", wiretest.Server, "tools/call", `{"jsonrpc":"2.0","id":1,"session":"x","result":{"resultType":"complete","content":[]}}`, "session"},
+	{"no version of JSON-RPC", "2026-07-28", wiretest.Server, "tools/call", `{"id":1,"result":{"resultType":"complete","content":[]}}`, "jsonrpc"},
+	{"batch", "2026-07-28", wiretest.Server, "tools/call", `[` + result(`{"resultType":"complete","content":[]}`) + `]`, "no batches"},
+	{"not JSON", "2026-07-28", wiretest.Server, "tools/call", `{"jsonrpc":`, "not JSON"},
+	{"not an object", "2026-07-28", wiretest.Server, "tools/call", `"hello"`, "an object"},
+
+	{"error", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32602,"message":"m","data":{"reason":"invalid_request_state"}}`), ""},
+	{"error without id", "2026-07-28", wiretest.Server, "", `{"jsonrpc":"2.0","error":{"code":-32700,"message":"m"}}`, ""},
+	{"error without message", "2026-07-28", wiretest.Server, "tools/call",
+		failure(`{"code":-32602}`), "message"},
+	{"missing capability unnamed", "2026-07-28", wiretest.Server, "tools/call",
+		failure(`{"code":-32021,"message":"m"}`), "data"},
+	{"URL error on the modern wire", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m","data":{"elicitations":[]}}`), "-32042"},
+
+	{"legacy complete", "2025-11-25", wiretest.Server, "tools/call", result(`{"content":[]}`), ""},
+	{"legacy push", "2025-11-25", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, ""},
+	{"legacy answer", "2025-11-25", wiretest.Client, "elicitation/create",
+		result(`{"action":"accept","content":{}}`), ""},
+	{"legacy answer of unknown action", "2025-11-25", wiretest.Client, "elicitation/create",
+		result(`{"action":"yes"}`), "action"},
+	{"legacy URL push without elicitationId", "2025-11-25", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://example.com/"}}`, "params"},
+	{"legacy URL error", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"m","url":"https://example.com/","elicitationId":"e"}]}}`), ""},
+	{"legacy URL error without elicitations", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m","data":{}}`), "elicitations"},
+	{"legacy with resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
+	{"legacy with cache hints", "2025-06-18", wiretest.Server, "tools/list",
+		result(`{"tools":[],"ttlMs":0}`), "no ttlMs"},
+	{"legacy with modern error", "2025-11-25", wiretest.Server, "tools/call",
+		failure(`{"code":-32021,"message":"m"}`), "-32021"},
+	{"legacy with requestState", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy","requestState":"s"}}`, "no requestState"},
+	{"structured content that is no object", "2025-11-25", wiretest.Server, "tools/call", result(`{"content":[],"structuredContent":[1]}`), "structuredContent"},
+	{"elicitation before it existed", "2025-03-26", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no request"},
+	{"ping answered", "2024-11-05", wiretest.Client, "ping", result(`{}`), ""},
+	{"batch while they existed", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]`, ""},
+	{"empty batch", "2025-03-26", wiretest.Client, "", `[]`, "empty batch"},
+	{"wrong member of a batch", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2}]`, "member 1"},
+}
+
+func TestMessage(t *testing.T) {
+	wiretest.Need(t)
+	for _, test := range messages {
+		t.Run(test.revision+"/"+test.name, func(t *testing.T) {
+			err := load(t, test.revision).Message(test.from, []byte(test.raw), test.answers)
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.want != "" && err == nil:
+				t.Errorf("accepted, want a refusal that mentions %q", test.want)
+			case test.want != "" && !strings.Contains(err.Error(), test.want):
+				t.Errorf("refused with %v, want a mention of %q", err, test.want)
+			}
+		})
+	}
+}
+
+// leaks are what only closed lists of members and methods can see, and what must be seen without a
+// schema as well.
+var leaks = []messageTest{
+	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
+	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call",
+		result(`{"inputRequests":{},"content":[]}`), "no inputRequests"},
+	{"cache hints", "2024-11-05", wiretest.Server, "resources/read",
+		result(`{"contents":[],"cacheScope":"public"}`), "no cacheScope"},
+	{"structuredContent before it existed", "2025-03-26", wiretest.Server, "tools/call",
+		result(`{"content":[],"structuredContent":{}}`), "no structuredContent"},
+	{"answers in a session", "2025-06-18", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","inputResponses":{}}}`, "no inputResponses"},
+	{"state of a list", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"requestState":"s"}}`, "no requestState"},
+	{"capabilities in _meta", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}}`, "in _meta"},
+	{"subscription in _meta", "2025-11-25", wiretest.Server, "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`, "in _meta"},
+	{"server in _meta", "2025-11-25", wiretest.Server, "tools/list", result(`{"tools":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}}}`), "in _meta"},
+	{"push without sessions", "2026-07-28", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no request"},
+	{"initialize without sessions", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, "no request"},
+	{"ping without sessions", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "no request"},
+	{"discover in a session", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`, "no request"},
+	{"request of the other direction", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, "no request"},
+	{"a request as a notification", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}`, "no notification"},
+	{"progress from a client without sessions", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`, "no notification"},
+	{"URL mode before it existed", "2025-06-18", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no mode"},
+	{"another case", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"IsError":true}`), "no IsError"},
+	{"an error with more", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32602,"message":"m","reason":"r"}`), "no reason"},
+	{"an error with a session's code", "2026-07-28", wiretest.Server, "tools/call",
+		failure(`{"code":-32042,"message":"m"}`), "-32042"},
+	{"an error of another era", "2025-11-25", wiretest.Server, "tools/call",
+		failure(`{"code":-32022,"message":"m"}`), "-32022"},
+	{"a result that is text", "2025-11-25", wiretest.Server, "tools/call", result(`"x"`),
+		"an object"},
+	{"params that are a list", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, "an object"},
+	{"a batch", "2025-06-18", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "no batches"},
+	{"within a batch", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"server/discover"}]`, "member 0"},
+}
+
+// Rules hold without a published schema, and let pass what the schemas let pass.
+func TestRulesNeedNoSchema(t *testing.T) {
+	for _, test := range leaks {
+		t.Run(test.revision+"/"+test.name, func(t *testing.T) {
+			err := wiretest.Rules(test.revision, test.from, []byte(test.raw), test.answers)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want a mention of %q", err, test.want)
+			}
+		})
+	}
+	for _, test := range messages {
+		if err := wiretest.Rules(test.revision, test.from, []byte(test.raw),
+			test.answers); test.want == "" && err != nil {
+			t.Errorf("%s/%s: refused: %v", test.revision, test.name, err)
+		}
+	}
+}
+
+// The lists of methods and members are those of the published schemas.
+func TestRulesAreThoseOfTheSchemas(t *testing.T) {
+	wiretest.Need(t)
+	for _, revision := range wiretest.Revisions() {
+		for _, difference := range wiretest.Differences(load(t, revision)) {
+			t.Errorf("%s: %s", revision, difference)
+		}
+	}
+}
+
+func TestLoadUnknownRevision(t *testing.T) {
+	if _, ok := wiretest.Load("1999-01-01"); ok {
+		t.Error("loaded a schema that was never published")
+	}
+}
+
+// fake records failures instead of failing.
+type fake struct {
+	testing.TB
+	failures, logs []string
+}
+
+func (f *fake) Helper() {}
+func (f *fake) Errorf(format string, a ...any) {
+	f.failures = append(f.failures, fmt.Sprintf(format, a...))
+}
+func (f *fake) Logf(format string,
+	a ...any) {
+	f.logs = append(f.logs, fmt.Sprintf(format, a...))
+}
+func (f *fake) Error(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
+func (f *fake) Fatalf(format string, a ...any) { f.Errorf(format, a...) }
+func (f *fake) Fatal(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
+
+func TestConformMatchesAnswersById(t *testing.T) {
+	wiretest.Need(t)
+	said := func(from wiretest.From, raw string) wiretest.Message {
+		return wiretest.Message{From: from, Body: []byte(raw)}
+	}
+	good := []wiretest.Message{
+		said(wiretest.Client, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}`),
+		said(wiretest.Server, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`),
+		said(wiretest.Client, result(`{"action":"decline"}`)),
+		said(wiretest.Server, result(`{"content":[]}`)),
+		{From: wiretest.Server, HTTP: "502 Bad Gateway",
+			Header: []string{"Content-Type: text/plain"}, Body: []byte("gone")},
+		{From: wiretest.Server, HTTP: "202 Accepted"},
+	}
+	f := &fake{}
+	if wiretest.Conform(f, "2025-11-25", good); len(f.failures) != 0 {
+		t.Errorf("a conversation that conforms was refused: %q", f.failures)
+	}
+	for name, corrupt := range map[string]func([]wiretest.Message){
+		"an answer to a string id":        func(m []wiretest.Message) { m[2].Body = []byte(`{"jsonrpc":"2.0","id":"1","result":{}}`) },
+		"a result of the other direction": func(m []wiretest.Message) { m[2].Body = m[3].Body },
+		"text where JSON was promised": func(m []wiretest.Message) {
+			m[4].Header = []string{"Content-Type: application/json"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, bad := &fake{}, append([]wiretest.Message(nil), good...)
+			corrupt(bad)
+			if wiretest.Conform(f, "2025-11-25", bad); len(f.failures) != 1 {
+				t.Errorf("%d failures %q, want one", len(f.failures), f.failures)
+			}
+		})
+	}
+}
+
+// Without a published schema the rules hold all the same, and a test fails where nobody would read
+// that they are all there is.
+func TestWithoutPublishedSchema(t *testing.T) {
+	const good, bad = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
+	for _, test := range []struct {
+		name, ci, raw string
+		want          []string
+	}{
+		{"valid", "", good, nil},
+		{"invalid", "", bad, []string{"no request"}},
+		{"valid in CI", "true", good, []string{"../shared/spec"}},
+		{"invalid in CI", "true", bad, []string{"../shared/spec", "no request"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("CI", test.ci)
+			for name, check := range map[string]func(*fake){
+				"Validate": func(f *fake) {
+					wiretest.Validate(f, "2024-11-04", wiretest.Client,
+						[]byte(test.raw), "")
+				},
+				"Conform": func(f *fake) {
+					wiretest.Conform(f, "2024-11-04",
+						[]wiretest.Message{{From: wiretest.Client, Body: []byte(test.raw)}})
+				},
+			} {
+				f := &fake{}
+				check(f)
+				if len(f.failures) != len(test.want) {
+					t.Fatalf("%s, CI=%q: failures %q, want %q", name, test.ci,
+						f.failures, test.want)
+				}
+				for i, want := range test.want {
+					if !strings.Contains(f.failures[i], want) {
+						t.Errorf("%s, CI=%q: got %q, want %q", name, test.ci, f.failures[i], want)
+					}
+				}
+			}
+		})
+	}
+}

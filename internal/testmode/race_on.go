@@ -1,6 +1,0 @@
-//go:build race
-
-package testmode
-
-// Race reports whether the race detector is on: memory and time are not measured then.
-const Race = true

@@ -1,7 +1,0 @@
-//go:build slow
-
-package testmode
-
-// Slow reports whether tests of many rounds run all of them. Without the tag they run fewer, so
-// that whoever changes a line need not wait for minutes.
-const Slow = true

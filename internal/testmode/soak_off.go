@@ -1,6 +1,0 @@
-//go:build !soak
-
-package testmode
-
-// Soak reports whether soaks run for as long, and with as much, as they are meant to.
-const Soak = false

@@ -1,0 +1,314 @@
+package upstream
+
+// This file keeps what a gateway's server offers like what an upstream has: its tools,
+// prompts and resources.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxItems bounds a list of an upstream: one that does not end would fill the memory.
+const MaxItems = 10_000
+
+// CheckCount returns an error for a list of more than [MaxItems].
+func CheckCount(kind Kind, count int) error {
+	if count > MaxItems {
+		return fmt.Errorf("elicitation upstream: it lists more than %d %ss", MaxItems, kind)
+	}
+	return nil
+}
+
+const (
+	// listTimeout bounds the listing of what an upstream has.
+	listTimeout = 30 * time.Second
+	// pause is the least time between two updates in the background, so that an upstream whose
+	// lists change all the time does not keep the gateway busy. Where an update fails the time
+	// doubles each time, up to lastPause.
+	pause     = 100 * time.Millisecond
+	lastPause = 30 * time.Second
+)
+
+// A Kind is what a list is of. It is in the texts of errors.
+type Kind string
+
+// The kinds of lists.
+const (
+	Tools             Kind = "tool"
+	Prompts           Kind = "prompt"
+	Resources         Kind = "resource"
+	ResourceTemplates Kind = "resource template"
+)
+
+// An Item is one thing that an upstream has.
+type Item struct {
+	Name string // under which it is published: a name or a URI
+	Text string // all of it: one whose text stays needs no publishing
+	// Add publishes the item, in the place of one of the same name. It may panic, as SDKs do
+	// for what they do not accept.
+	Add func()
+}
+
+// NewItem returns what is published of an item that the upstream has listed, under the name that
+// rename returns, nil: its own. name returns where it has its name or URI. add adds it to the
+// gateway's server, as [Item].Add does, and gets the name that the upstream knows.
+func NewItem[T any](kind Kind, listed T, name func(*T) *string, rename func(string) string,
+	add func(item *T, name string)) (Item, error) {
+	own := *name(&listed)
+	if rename != nil {
+		*name(&listed) = rename(own)
+	}
+	text, err := json.Marshal(&listed)
+	if err != nil {
+		return Item{}, fmt.Errorf("elicitation upstream: %s %q: %w", kind, own, err)
+	}
+	return Item{Name: *name(&listed), Text: string(text), Add: func() { add(&listed, own) }}, nil
+}
+
+// Options configure a [List]. All are required.
+type ListOptions struct {
+	Kind Kind
+	// Names are those that all lists of the gateway have taken, and Server is where they are: any
+	// comparable value.
+	Names  *Names
+	Server any
+	// Find returns the items that the upstream has.
+	Find func(ctx context.Context) ([]Item, error)
+	// Remove removes an item that was published.
+	Remove func(name string)
+}
+
+// A List has the items of an upstream that are published. All methods may be called concurrently.
+type List struct {
+	opts   ListOptions
+	ctx    context.Context // ends with Stop
+	cancel context.CancelFunc
+
+	updating  sync.Mutex        // held while items are listed
+	published map[string]string // the texts of items by name; guarded by updating
+
+	mu      sync.Mutex
+	running bool // updateUntilDone runs
+	wanted  bool // and has to do it once more
+}
+
+// New returns a list of no items. ctx gives values to the updates in the background.
+func NewLists(ctx context.Context, opts ListOptions) *List {
+	l := &List{opts: opts, published: make(map[string]string)}
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return l
+}
+
+// Stop ends all updates. The items stay published, but other lists may take their names.
+func (l *List) Stop() {
+	l.cancel()
+	l.opts.Names.releaseAll(l)
+}
+
+// UpdateLater updates the list in the background, once for any number of calls, and tries again
+// until it succeeds.
+func (l *List) UpdateLater() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wanted = true
+	if !l.running && l.ctx.Err() == nil {
+		l.running = true
+		go l.updateUntilDone()
+	}
+}
+
+func (l *List) updateUntilDone() {
+	delay := pause
+	for {
+		l.mu.Lock()
+		if !l.wanted || l.ctx.Err() != nil {
+			l.running = false
+			l.mu.Unlock()
+			return
+		}
+		l.wanted = false
+		l.mu.Unlock()
+		wait := pause
+		if _, err := l.Update(l.ctx); err == nil {
+			delay = pause
+		} else {
+			wait, delay = delay, min(2*delay, lastPause)
+			l.mu.Lock()
+			l.wanted = true
+			l.mu.Unlock()
+		}
+		select {
+		case <-time.After(wait):
+		case <-l.ctx.Done():
+		}
+	}
+}
+
+// Update publishes the items that the upstream has now, and removes those that it has no more.
+// refused says which items were not accepted.
+func (l *List) Update(ctx context.Context) (refused, err error) {
+	l.updating.Lock()
+	defer l.updating.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	items, err := l.opts.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]string, len(items))
+	for _, item := range items {
+		if _, twice := found[item.Name]; twice {
+			refused = errors.Join(refused, fmt.Errorf(
+				"elicitation upstream: %s %q: it is listed twice", l.opts.Kind, item.Name))
+			continue
+		}
+		if l.published[item.Name] != item.Text { // else clients would be told for nothing
+			if err := l.add(item); err != nil {
+				refused = errors.Join(refused, err)
+				continue
+			}
+		}
+		found[item.Name] = item.Text
+	}
+	for name := range l.published {
+		if _, ok := found[name]; !ok {
+			if l.opts.Names.isTakenBy(l, name) {
+				l.opts.Remove(name)
+			}
+			l.opts.Names.release(l, name)
+		}
+	}
+	l.published = found
+	return refused, nil
+}
+
+// add publishes an item, unless another list has its name: an upstream must not take the place of
+// another one, whose calls it would get.
+func (l *List) add(item Item) (err error) {
+	if !l.opts.Names.take(l, item.Name) {
+		return fmt.Errorf("elicitation upstream: %s %q: another upstream has one of this name",
+			l.opts.Kind, item.Name)
+	}
+	defer func() {
+		if reason := recover(); reason != nil {
+			if _, before := l.published[item.Name]; !before { // else it is removed
+				l.opts.Names.release(l, item.Name)
+			}
+			err = fmt.Errorf("elicitation upstream: %s %q: %v", l.opts.Kind, item.Name, reason)
+		}
+	}()
+	item.Add()
+	return nil
+}
+
+// Names are the names under which the lists of a gateway have published items. Its zero value is
+// ready. All methods may be called concurrently.
+type Names struct {
+	mu    sync.Mutex
+	taken map[takenName]*List
+}
+
+// A takenName is a name at a server.
+type takenName struct {
+	server any
+	kind   Kind
+	name   string
+}
+
+// take reports whether the list has the name now. One that is stopped takes none.
+func (n *Names) take(l *List, name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := takenName{l.opts.Server, l.opts.Kind, name}
+	if owner := n.taken[key]; owner != nil || l.ctx.Err() != nil {
+		return owner == l
+	}
+	if n.taken == nil {
+		n.taken = make(map[takenName]*List)
+	}
+	n.taken[key] = l
+	return true
+}
+
+// isTakenBy reports whether the list has the name.
+func (n *Names) isTakenBy(l *List, name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.taken[takenName{l.opts.Server, l.opts.Kind, name}] == l
+}
+
+// release gives a name up, if the list has it.
+func (n *Names) release(l *List, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if key := (takenName{l.opts.Server, l.opts.Kind, name}); n.taken[key] == l {
+		delete(n.taken, key)
+	}
+}
+
+// releaseAll gives up all names that the list has.
+func (n *Names) releaseAll(l *List) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.taken, func(_ takenName, owner *List) bool { return owner == l })
+}
+
+// ErrStopped is the error of a [Set] that is stopped.
+var ErrStopped = errors.New("elicitation upstream: closed")
+
+// A Set has the lists of one upstream. Its zero value is ready. All methods may be called
+// concurrently.
+type Set struct {
+	mu      sync.Mutex
+	lists   map[Kind]*List
+	stopped bool
+}
+
+// Publish makes a list and updates it. It fails for a kind that was published before. See
+// [List.Update] for what it returns.
+func (s *Set) Publish(ctx context.Context, opts ListOptions) (refused, err error) {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return nil, ErrStopped
+	}
+	if s.lists[opts.Kind] != nil {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("elicitation upstream: the %ss were published before", opts.Kind)
+	}
+	l := NewLists(ctx, opts)
+	if s.lists == nil {
+		s.lists = make(map[Kind]*List)
+	}
+	s.lists[opts.Kind] = l
+	s.mu.Unlock()
+	return l.Update(ctx)
+}
+
+// UpdateLater updates the lists of these kinds, all if there are none, that were published. See
+// [List.UpdateLater].
+func (s *Set) UpdateLater(kinds ...Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for kind, l := range s.lists {
+		if len(kinds) == 0 || slices.Contains(kinds, kind) {
+			l.UpdateLater()
+		}
+	}
+}
+
+// Stop ends all updates. What is published stays so.
+func (s *Set) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, l := range s.lists {
+		l.Stop()
+	}
+}

@@ -1,0 +1,323 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/upstream"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// world is an upstream and the server of a gateway.
+type listWorld struct {
+	mu     sync.Mutex
+	has    map[string]string // texts by name
+	fail   error
+	always func() // called when the tools are listed, nil: nothing
+	lists  int
+	did    []string        // to the server
+	names  *upstream.Names // nil: its own
+}
+
+func (w *listWorld) list(t *testing.T) *upstream.List {
+	l := upstream.NewLists(t.Context(), w.options(upstream.Tools))
+	t.Cleanup(l.Stop)
+	return l
+}
+
+func (w *listWorld) options(kind upstream.Kind) upstream.ListOptions {
+	if w.names == nil {
+		w.names = new(upstream.Names)
+	}
+	return upstream.ListOptions{Kind: kind, Names: w.names, Find: w.find,
+		Remove: func(name string) { w.did = append(w.did, "-"+name) }}
+}
+
+func (w *listWorld) find(context.Context) (all []upstream.Item, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lists++
+	if w.always != nil {
+		w.always()
+	}
+	for name, text := range w.has {
+		all = append(all, upstream.Item{Name: name, Text: text, Add: func() {
+			if text == "bad" {
+				panic("no schema")
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.did = append(w.did, "+"+name)
+		}})
+	}
+	return all, w.fail
+}
+
+func (w *listWorld) wantDone(t *testing.T, want ...string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.Sort(w.did); !slices.Equal(w.did, want) {
+		t.Errorf("did %q, want %q", w.did, want)
+	}
+	w.did = nil
+}
+
+// count is how often the tools were listed.
+func (w *listWorld) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lists
+}
+
+func (w *listWorld) setFailure(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail = err
+}
+
+// sleep lets fake time pass, and what happens then.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestOnlyChangesArePublished(t *testing.T) {
+	w := &listWorld{has: map[string]string{"a": "1", "b": "1", "c": "1"}}
+	l := w.list(t)
+	update := func() error {
+		t.Helper()
+		refused, err := l.Update(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return refused
+	}
+	if refused := update(); refused != nil {
+		t.Error(refused)
+	}
+	w.wantDone(t, "+a", "+b", "+c")
+	w.has = map[string]string{"a": "1", "b": "2", "d": "bad"}
+	refused := update()
+	if refused == nil || !strings.Contains(refused.Error(), `tool "d": no schema`) {
+		t.Errorf("refused %v, want d", refused)
+	}
+	w.wantDone(t, "+b", "-c")
+	w.fail = errors.New("gone")
+	if _, err := l.Update(t.Context()); !errors.Is(err, w.fail) {
+		t.Errorf("got %v", err)
+	}
+	w.wantDone(t)
+}
+
+func TestUpdatesThatFailAreMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &listWorld{has: map[string]string{"a": "1"}, fail: errors.New("gone")}
+		l := w.list(t)
+		for range 5 {
+			l.UpdateLater()
+		}
+		sleep(time.Minute)
+		if n := w.count(); n < 5 || n > 15 {
+			t.Errorf("the tools were listed %d times in a minute", n)
+		}
+		w.setFailure(nil)
+		sleep(time.Minute)
+		w.wantDone(t, "+a")
+		before := w.count()
+		sleep(time.Minute)
+		if w.count() != before {
+			t.Errorf("the tools were listed again without a reason")
+		}
+		l.Stop()
+		l.UpdateLater()
+		synctest.Wait()
+		if w.count() != before {
+			t.Errorf("the tools were listed after the end")
+		}
+	})
+}
+
+// TestAnUpstreamThatChangesAllTheTime does not keep the gateway busy.
+func TestAnUpstreamThatChangesAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &listWorld{}
+		l := w.list(t)
+		w.always = l.UpdateLater
+		l.UpdateLater()
+		sleep(time.Second)
+		if n := w.count(); n < 2 || n > 11 {
+			t.Errorf("the tools were listed %d times in a second", n)
+		}
+		l.Stop()
+		synctest.Wait()
+	})
+}
+
+func TestListsOfOneUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set upstream.Set
+		publish := func(kind upstream.Kind, w *listWorld) error {
+			refused, err := set.Publish(t.Context(), w.options(kind))
+			return errors.Join(refused, err)
+		}
+		set.UpdateLater() // there is none
+		tools := &listWorld{has: map[string]string{"a": "1"}}
+		prompts := &listWorld{has: map[string]string{"p": "1"}}
+		if err := errors.Join(publish(upstream.Tools, tools),
+			publish(upstream.Prompts, prompts)); err != nil {
+			t.Fatal(err)
+		}
+		if err := publish(upstream.Prompts, prompts); err == nil ||
+			!strings.Contains(err.Error(), "prompts were published before") {
+			t.Errorf("a second list of prompts: %v", err)
+		}
+		tools.wantDone(t, "+a")
+		prompts.wantDone(t, "+p")
+		for _, changed := range [][]upstream.Kind{{upstream.Prompts}, nil} {
+			beforeTools, beforePrompts := tools.count(), prompts.count()
+			set.UpdateLater(changed...)
+			sleep(time.Second)
+			if got := tools.count() - beforeTools; got != 1-len(changed) {
+				t.Errorf("%v changed: the tools were listed %d times", changed, got)
+			}
+			if got := prompts.count() - beforePrompts; got != 1 {
+				t.Errorf("%v changed: the prompts were listed %d times", changed, got)
+			}
+		}
+		set.Stop()
+		before := tools.count()
+		set.UpdateLater()
+		synctest.Wait()
+		if err := publish(upstream.Resources, tools); !errors.Is(err, upstream.ErrStopped) ||
+			tools.count() != before {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// An upstream does not take the place of another one that has published the same name.
+func TestNamesOfAnotherUpstreamAreRefused(t *testing.T) {
+	names := new(upstream.Names)
+	one := &listWorld{has: map[string]string{"a": "1", "b": "1"}, names: names}
+	two := &listWorld{has: map[string]string{"b": "2", "c": "2"}, names: names}
+	first, second := one.list(t), two.list(t)
+	update := func(l *upstream.List, want string) {
+		t.Helper()
+		refused, err := l.Update(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && refused != nil ||
+			want != "" && (refused == nil || !strings.Contains(refused.Error(), want)) {
+			t.Errorf("refused %v, want %q", refused, want)
+		}
+	}
+	update(first, "")
+	one.wantDone(t, "+a", "+b")
+	update(second, `tool "b": another upstream has one of this name`)
+	two.wantDone(t, "+c")
+	two.has = map[string]string{"c": "2"}
+	update(second, "") // b is the other's, and stays
+	two.wantDone(t)
+	one.has = map[string]string{"a": "1"}
+	update(first, "")
+	one.wantDone(t, "-b")
+	two.has = map[string]string{"a": "2", "b": "2", "c": "2"}
+	update(second, `tool "a"`)
+	two.wantDone(t, "+b")
+	first.Stop() // its names are free
+	update(second, "")
+	two.wantDone(t, "+a")
+}
+
+// One that was published and is not accepted any more goes, and its name is free.
+func TestItemsThatAreNotAcceptedAnyMoreGo(t *testing.T) {
+	one := &listWorld{has: map[string]string{"a": "1"}}
+	first := one.list(t)
+	if _, err := first.Update(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	one.has["a"] = "bad"
+	if refused, err := first.Update(t.Context()); err != nil || refused == nil {
+		t.Errorf("got %v, %v", refused, err)
+	}
+	one.wantDone(t, "+a", "-a")
+	two := &listWorld{has: map[string]string{"a": "2"}, names: one.names}
+	if refused, err := two.list(t).Update(t.Context()); err != nil || refused != nil {
+		t.Errorf("got %v, %v", refused, err)
+	}
+	two.wantDone(t, "+a")
+}
+
+func TestOneOfTwoOfTheSameNameIsPublished(t *testing.T) {
+	var added []string
+	l := upstream.NewLists(t.Context(), upstream.ListOptions{Kind: upstream.Tools,
+		Names: new(upstream.Names), Remove: func(string) {},
+		Find: func(context.Context) (items []upstream.Item, err error) {
+			for _, text := range []string{"1", "2"} {
+				items = append(items, upstream.Item{Name: "a", Text: text,
+					Add: func() { added = append(added, text) }})
+			}
+			return items, nil
+		}})
+	defer l.Stop()
+	for range 3 {
+		refused, err := l.Update(t.Context())
+		if err != nil || refused == nil || !strings.Contains(refused.Error(), "listed twice") {
+			t.Errorf("got %v, %v", refused, err)
+		}
+	}
+	if !slices.Equal(added, []string{"1"}) {
+		t.Errorf("added %q", added)
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	if err := upstream.CheckCount(upstream.Prompts, upstream.MaxItems); err != nil {
+		t.Error(err)
+	}
+	err := upstream.CheckCount(upstream.Prompts, upstream.MaxItems+1)
+	if err == nil || !strings.Contains(err.Error(), "more than 10000 prompts") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is published has the new name, and is made with the one that the upstream knows.
+func TestItemsAreRenamed(t *testing.T) {
+	type tool struct{ Name, Title string }
+	var added []string
+	newItem := func(rename func(string) string) upstream.Item {
+		item, err := upstream.NewItem(upstream.Tools, tool{"a", "A tool"},
+			func(t *tool) *string { return &t.Name }, rename,
+			func(t *tool, own string) { added = append(added, t.Name+" for "+own) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		item.Add()
+		return item
+	}
+	own, renamed := newItem(nil), newItem(func(name string) string { return "up-" + name })
+	if own.Name != "a" || renamed.Name != "up-a" ||
+		!slices.Equal(added, []string{"a for a", "up-a for a"}) {
+		t.Errorf("published %q and %q, added %q", own.Name, renamed.Name, added)
+	}
+	if want := `{"Name":"up-a","Title":"A tool"}`; renamed.Text != want {
+		t.Errorf("got %s, want %s", renamed.Text, want)
+	}
+	_, err := upstream.NewItem(upstream.Prompts, func() {}, func(*func()) *string {
+		name := "p"
+		return &name
+	}, nil, func(*func(), string) {})
+	if err == nil || !strings.Contains(err.Error(), `prompt "p"`) {
+		t.Errorf("one that cannot be encoded: %v", err)
+	}
+}

@@ -1,0 +1,194 @@
+package linestream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// A request is a request of a stream that is being served. It is told when it waits
+// for a person, and is the [protocol.Back] of its handler.
+type request struct {
+	stream *Stream
+	task   inflight.Request
+
+	// Guarded by stream.mu.
+	waiting  bool // for a person, and is counted in stream.waitingCount
+	answered bool // a goroutine that its handler left behind may wait on
+}
+
+// SetWaiting implements [waiting.Listener].
+func (r *request) SetWaiting(waiting bool) {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	if !r.answered {
+		r.stream.setWaitingLocked(r, waiting)
+	}
+}
+
+func (st *Stream) setWaitingLocked(r *request, waiting bool) {
+	switch {
+	case waiting && !r.waiting:
+		st.waitingCount++
+	case !waiting && r.waiting:
+		st.waitingCount--
+	}
+	r.waiting = waiting
+}
+
+// startRequest serves a request on a goroutine of its own, or refuses it.
+func (st *Stream) startRequest(ctx context.Context, req *protocol.Request,
+	reply func(*protocol.Response)) {
+	r := &request{stream: st}
+	r.task.Uncancellable = req.Method == protocol.MethodInitialize
+	if req.Method == protocol.MethodListen {
+		r.task.DrainCause = st.opts.SubscriptionEnd
+	}
+	ctx = r.task.Start(ctx, r)
+	if why, refusal := st.addRequest(req.ID, r); refusal != nil {
+		r.task.Cancel(nil)
+		reply(st.refuseLine(ctx, why, req.ID, refusal))
+		return
+	}
+	// The goroutine does not refer to req: the line need not be kept for as long as the
+	// handler runs.
+	id, serve := req.ID, st.admitRequest(req, r)
+	go func() {
+		inflight.GrowStack()
+		defer st.requests.End(id.Value(), &r.task)
+		defer r.task.Cancel(nil)
+		// The request is answered even if a handler ends its goroutine, as
+		// testing.T.FailNow does: nobody else would tell the client.
+		response := &protocol.Response{ID: id, Error: revision.InternalError()}
+		defer func() { st.answerRequest(id, r, response, reply) }()
+		if served, err := serve(ctx); err == nil {
+			response = served
+		}
+	}()
+}
+
+// admitRequest returns what serves a request. Peers without a session have no use for the
+// order of requests.
+func (st *Stream) admitRequest(req *protocol.Request, back protocol.Back) ServeFunc {
+	if st.session != nil {
+		return st.session.Admit(req, back)
+	}
+	return func(ctx context.Context) (*protocol.Response, error) {
+		return st.peer.Handle(ctx, req, back)
+	}
+}
+
+// addRequest adds a request to those in flight, or says why not. It is called by the
+// goroutine that reads, and by no other.
+func (st *Stream) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
+	switch err := st.requests.Begin(id.Value(), &r.task); {
+	case errors.Is(err, inflight.ErrDraining):
+		return event.RefusedClosing, waiting.RefuseClosing()
+	case errors.Is(err, inflight.ErrDuplicate):
+		return event.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with this id is running")
+	}
+	st.mu.Lock()
+	waitingCount := st.waitingCount
+	st.mu.Unlock()
+	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
+		st.requests.End(id.Value(), &r.task)
+		return event.RefusedRequests, quota.Refuse(quota.Total, time.Second,
+			"too many requests are running; try again in %s", time.Second)
+	}
+	return "", nil
+}
+
+// answerRequest ends a request with the response, unless the client cancelled it. The
+// id is free again before the response is out, for the client may use it at
+// once.
+func (st *Stream) answerRequest(id protocol.ID, r *request, response *protocol.Response,
+	reply func(*protocol.Response)) {
+	if !st.freeRequest(id, r) {
+		response = nil
+	} else if r.task.DrainCause != nil && response.Error == nil {
+		st.announceEnd(response)
+	}
+	reply(response)
+}
+
+// freeRequest frees the id of a request that has been served, and reports whether it
+// is to be answered: not when the client cancelled it. The mutex is not held around
+// the set, which holds its own while it calls SetWaiting.
+func (st *Stream) freeRequest(id protocol.ID, r *request) bool {
+	st.requests.Free(id.Value())
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.setWaitingLocked(r, false)
+	r.answered = true
+	return !r.task.IsCancelled()
+}
+
+// announceEnd announces the end of a subscription before the response to it, as
+// line streams require it (basic/patterns/cancellation).
+func (st *Stream) announceEnd(response *protocol.Response) {
+	params := []byte(`{"requestId":` + response.ID.String() + `}`)
+	_ = st.Send(context.Background(),
+		&protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+}
+
+// cancelRequest handles notifications/cancelled. Unknown ids are no error: the
+// request may just have been answered.
+func (st *Stream) cancelRequest(params []byte) {
+	var c protocol.Cancelled
+	if jsonx.Decode(params, &c) != nil {
+		return
+	}
+	st.requests.Cancel(c.RequestID, inflight.ErrCancelled)
+}
+
+// Notify implements [protocol.Back]. Nothing is sent for a request that the
+// client cancelled. What is no message is an error and not sent either: it
+// comes from a handler, and must not cost the others their stream.
+func (r *request) Notify(ctx context.Context, n *protocol.Notification) error {
+	return r.sendUnlessCancelled(ctx, n, r)
+}
+
+// Send sends a request to the client, or the notification that withdraws one, which
+// goes out even after the client has cancelled r.
+func (r *request) Send(ctx context.Context, m protocol.Message) error {
+	if _, withdraws := m.(*protocol.Notification); withdraws {
+		return r.sendUnlessCancelled(ctx, m, nil)
+	}
+	return r.sendUnlessCancelled(ctx, m, r)
+}
+
+// sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
+func (r *request) sendUnlessCancelled(ctx context.Context, m protocol.Message,
+	unless *request) error {
+	if unless != nil && unless.task.IsCancelled() {
+		return inflight.ErrCancelled
+	}
+	line, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return fmt.Errorf("server: notify: %w", err)
+	}
+	if err := jsonx.Check(line); err != nil {
+		return fmt.Errorf("server: notify: %.64q: %w", methodOf(m), err)
+	}
+	return r.stream.sendLine(ctx, outgoingLine{line, unless})
+}
+
+func methodOf(m protocol.Message) string {
+	switch m := m.(type) {
+	case *protocol.Request:
+		return m.Method
+	case *protocol.Notification:
+		return m.Method
+	}
+	return ""
+}

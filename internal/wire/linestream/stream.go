@@ -1,0 +1,320 @@
+// Package linestream serves one client over a stream of lines, one message each
+// (basic/transports/stdio). It reads lines, runs requests concurrently, cancels them,
+// orders what they send, and drains when the input ends. A [protocol.Peer] answers the
+// requests; package server builds ServeStdio and ServeStream on it.
+//
+// Its errors begin with "server: ", since package server returns them as they are.
+package linestream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/wire/lineio"
+	"github.com/rondo-mcp/rondo/internal/wire/revision"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// Options configure a [Stream].
+type Options struct {
+	MaxLineBytes int           // of one message
+	MaxInFlight  int           // requests that run at once, without those that wait for people
+	Grace        time.Duration // for requests to go on after the input has ended; at most 0: none
+	// SubscriptionEnd is the cause with which subscriptions are cancelled when the input
+	// has ended. The peer answers them with a result then.
+	SubscriptionEnd error
+	// Refused is called with each request or line that the peer does not see, and the
+	// error that the client gets. It may be nil.
+	Refused func(ctx context.Context, why event.RefusalReason, id protocol.ID, e *protocol.Error)
+}
+
+// A SessionPeer is a [protocol.Peer] that keeps a session of an older revision on the
+// stream beside the modern requests. Its Handle is not called.
+type SessionPeer interface {
+	protocol.Peer
+	// Admit is called with each request in the order of the stream, so that those behind
+	// initialize find the session open. The function that it returns serves the request
+	// as Handle would, on a goroutine of its own.
+	Admit(req *protocol.Request, back protocol.Back) ServeFunc
+	// Deliver receives an answer of the client. One that answers nothing is ignored:
+	// an answer to an answer helps nobody.
+	Deliver(r *protocol.Response)
+	// AllowsBatches reports whether a line may hold several messages now.
+	AllowsBatches() bool
+	// FailQuestions fails what the client has been asked: the input has ended, so no
+	// answer can arrive.
+	FailQuestions()
+}
+
+// A ServeFunc serves one request as [protocol.Peer].Handle does.
+type ServeFunc func(ctx context.Context) (*protocol.Response, error)
+
+var (
+	errEnded = errors.New("server: the stream has ended")
+	errStuck = errors.New("server: the stream ended with requests that do not stop or " +
+		"output that nobody reads")
+)
+
+// stopGrace is how long the end of a stream waits for handlers that have been
+// told to stop, and for a client that reads slowly. Who stops at all does so
+// well within it.
+const stopGrace = time.Second
+
+// A Stream is one client on a stream of lines. [New] makes one, for one call of Serve.
+//
+//	in ─▶ readLines ─▶ startRequest ─▶ a goroutine a request ─▶ outbox ─▶ writeLines ─▶ out
+type Stream struct {
+	opts       Options
+	in         io.Reader
+	out        io.Writer
+	peer       protocol.Peer
+	session    SessionPeer       // peer, if it is one
+	outbox     chan outgoingLine // to writeLines; unbuffered, for back-pressure
+	ended      chan struct{}     // closed when writeLines takes no more lines
+	writerDone chan struct{}     // closed when writeLines has returned
+	writeError error             // set by writeLines before it returns
+
+	requests     inflight.Set[protocol.ID]
+	mu           sync.Mutex
+	waitingCount int // how many requests wait for a person
+}
+
+// An outgoingLine is a line for the writer. It is dropped when its request, if it
+// has one, is cancelled before the line is written.
+type outgoingLine struct {
+	line    []byte
+	request *request
+}
+
+// New returns a stream that reads in and writes out.
+func New(in io.Reader, out io.Writer, opts Options) *Stream {
+	return &Stream{
+		opts:       opts,
+		in:         in,
+		out:        out,
+		outbox:     make(chan outgoingLine),
+		ended:      make(chan struct{}),
+		writerDone: make(chan struct{}),
+	}
+}
+
+// Serve serves the client with peer, which it closes in the end. It returns nil when in
+// ends and an error when in or out fails or ctx ends. Nothing is written after it has
+// returned, and no request runs any more, unless a handler ignores the end of its
+// context: it is waited for a second and then given up, which is an error too. A read of
+// in or a write to out that is blocked is not waited for either.
+func (st *Stream) Serve(ctx context.Context, peer protocol.Peer) error {
+	st.peer = peer
+	st.session, _ = peer.(SessionPeer)
+	defer peer.Close() // whose error would come too late to matter
+	// Requests outlive ctx for as long as it takes to end them in good order.
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	go st.writeLines(lineio.NewWriter(st.out))
+	read := make(chan error, 1)
+	go func() { read <- st.readLines(life, lineio.NewReader(st.in, st.opts.MaxLineBytes)) }()
+
+	var err error
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		st.requests.Drain(false) // people are not waited for
+	case <-st.writerDone:
+	}
+	idle := st.requests.Drain(true)
+	if ctx.Err() == nil && st.session != nil {
+		st.session.FailQuestions()
+	}
+	if err == nil {
+		err = st.waitForGrace(ctx, idle)
+	}
+	end(cmp.Or(err, errEnded))
+	stuck := st.waitForEnd(idle)
+	return cmp.Or(st.writeFailure(), err, stuck)
+}
+
+// waitForGrace gives requests that run at the end of input time to be answered.
+func (st *Stream) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
+	timer := time.NewTimer(max(st.opts.Grace, 0))
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	case <-st.writerDone:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// waitForEnd waits for the requests, which have been cancelled, and then for the
+// writer, each for at most stopGrace.
+func (st *Stream) waitForEnd(idle <-chan struct{}) error {
+	err := waitAtMost(stopGrace, idle)
+	close(st.ended)
+	return cmp.Or(err, waitAtMost(stopGrace, st.writerDone))
+}
+
+func waitAtMost(limit time.Duration, done <-chan struct{}) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return errStuck
+	}
+}
+
+// readLines reads until the input ends, which is no error.
+func (st *Stream) readLines(ctx context.Context, lines *lineio.Reader) error {
+	for {
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, lineio.ErrTooLong):
+			st.sendResponse(st.refuseLine(ctx, event.RefusedTooLarge, protocol.ID{},
+				protocol.Errorf(protocol.CodeInvalidRequest,
+					"invalid request: message is longer than %d bytes; send less",
+					st.opts.MaxLineBytes)))
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("server: read: %w", err)
+		default:
+			st.receiveLine(ctx, line)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (st *Stream) receiveLine(ctx context.Context, line []byte) {
+	if st.receiveBatch(ctx, line) {
+		return
+	}
+	message, err := protocol.DecodeMessage(line)
+	if err != nil {
+		response := newUnreadableResponse(message, err)
+		st.sendResponse(st.refuseLine(ctx, event.RefusedMalformed, response.ID, response.Error))
+		return
+	}
+	st.receiveMessage(ctx, message, func(response *protocol.Response) {
+		if response != nil {
+			st.sendResponse(response)
+		}
+	})
+}
+
+// newUnreadableResponse returns the response to a line that is no message. message
+// holds the part that could be read.
+func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
+	response := &protocol.Response{Error: revision.PublicError(err)}
+	if req, ok := message.(*protocol.Request); ok {
+		response.ID = req.ID
+	}
+	return response
+}
+
+// receiveMessage handles one message. For a request reply is called once, with nil
+// when the request is not to be answered.
+func (st *Stream) receiveMessage(ctx context.Context, message protocol.Message,
+	reply func(*protocol.Response)) {
+	switch m := message.(type) {
+	case *protocol.Request:
+		st.startRequest(ctx, m, reply)
+	case *protocol.Notification:
+		if m.Method == protocol.NotifyCancelled {
+			st.cancelRequest(m.Params)
+		} else {
+			_ = st.peer.Notify(ctx, m) // of which the client would hear nothing
+		}
+	case *protocol.Response:
+		if st.session != nil {
+			st.session.Deliver(m)
+		}
+	}
+}
+
+// refuseLine reports a line that is refused, and returns the response to it.
+func (st *Stream) refuseLine(ctx context.Context, why event.RefusalReason, id protocol.ID,
+	e *protocol.Error) *protocol.Response {
+	if st.opts.Refused != nil {
+		st.opts.Refused(ctx, why, id, e)
+	}
+	return &protocol.Response{ID: id, Error: e}
+}
+
+// writeLines writes the messages of all requests. It is the one goroutine that
+// blocks while the client does not read.
+func (st *Stream) writeLines(lines *lineio.Writer) {
+	defer close(st.writerDone)
+	for {
+		select {
+		case o := <-st.outbox:
+			if o.request != nil && o.request.task.IsCancelled() {
+				continue
+			}
+			if err := lines.Write(o.line); err != nil {
+				st.writeError = fmt.Errorf("server: write: %w", err)
+				return
+			}
+		case <-st.ended:
+			return
+		}
+	}
+}
+
+// writeFailure returns why writing failed, nil when it did not.
+func (st *Stream) writeFailure() error {
+	select {
+	case <-st.writerDone:
+		return st.writeError
+	default:
+		return nil
+	}
+}
+
+// Send sends a message that belongs to no request, so that no cancellation can stop it.
+func (st *Stream) Send(ctx context.Context, m protocol.Message) error {
+	line, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return err
+	}
+	return st.sendLine(ctx, outgoingLine{line: line})
+}
+
+// sendResponse sends a response. One that cannot be written is the server's
+// mistake, and the client is told at least that.
+func (st *Stream) sendResponse(response *protocol.Response) {
+	line, err := protocol.AppendMessage(nil, response)
+	if err != nil {
+		line, err = protocol.AppendMessage(nil,
+			&protocol.Response{ID: response.ID, Error: revision.InternalError()})
+	}
+	if err == nil {
+		_ = st.sendLine(context.Background(), outgoingLine{line: line})
+	}
+}
+
+// sendLine hands a line to the writer, unless ctx or the stream ends first.
+func (st *Stream) sendLine(ctx context.Context, o outgoingLine) error {
+	select {
+	case st.outbox <- o:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-st.writerDone:
+		return cmp.Or(st.writeError, errEnded)
+	case <-st.ended:
+		return errEnded
+	}
+}

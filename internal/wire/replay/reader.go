@@ -1,0 +1,186 @@
+package replay
+
+import (
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/wire/sse"
+)
+
+// A Reader takes the messages of one stream for one HTTP response. One goroutine
+// calls Next, Release and Detach, and waits on Woken and LogEnded; Wake and
+// BeginEvents may be called by others.
+type Reader struct {
+	stream *Stream // since it was attached
+
+	wake  chan struct{} // holds a signal when Next has something new
+	taken [1][]byte     // room for what Next returns: one event, as a rule
+
+	// Guarded by the mutex of the log.
+	transient []byte        // to be sent once, nil: nothing
+	room      chan struct{} // closed when the stream takes more; nil: no sender waits
+	replaced  bool          // another reader was attached
+	reconnect bool          // the response is to be closed
+	retry     time.Duration
+}
+
+// NewReader returns a reader that is attached to no stream yet: see
+// [Log.OpenStream], [Log.Listen] and [Log.Resume].
+func NewReader() *Reader {
+	r := &Reader{}
+	r.Init()
+	return r
+}
+
+// Init is NewReader for a reader that is part of a larger struct.
+func (r *Reader) Init() { r.wake = make(chan struct{}, 1) }
+
+// Wake has a goroutine that waits for Woken look again.
+func (r *Reader) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Woken returns a channel with a signal when Next may have something new.
+func (r *Reader) Woken() <-chan struct{} { return r.wake }
+
+// LogEnded returns a channel that is closed when the log ends.
+func (r *Reader) LogEnded() <-chan struct{} { return r.stream.log.endedSignal }
+
+// IsListener reports whether the stream carries messages that relate to no
+// request.
+func (r *Reader) IsListener() bool { return r.stream.isListener() }
+
+// BeginEvents makes the response a stream of events although no message was added
+// yet.
+func (r *Reader) BeginEvents() {
+	s := r.stream
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.reader == r && !s.done {
+		s.log.registerLocked(s)
+		r.Wake()
+	}
+}
+
+// A Batch is what a reader has to send next.
+type Batch struct {
+	// Events are JSON texts: of events, or of the responses of a JSON body.
+	Events [][]byte
+	// IsStream reports whether they are events.
+	IsStream bool
+	// Over reports that nothing follows in this response.
+	Over bool
+	// Cut reports that responses are missing: the session ended before the stream
+	// did, or the stream was removed.
+	Cut bool
+
+	log       *Log
+	stream    uint64
+	after     uint64 // the position before that of the first event
+	transient []byte // an event without an id behind the others, nil: none
+	reconnect bool
+	retry     time.Duration
+}
+
+// Next returns what has to be sent now, which may be nothing. Events are valid
+// until the next call.
+func (r *Reader) Next() Batch {
+	s := r.stream
+	l := s.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.replaced {
+		return Batch{log: l, stream: s.number, IsStream: s.number != 0, Over: true}
+	}
+	b := Batch{
+		log: l, stream: s.number, after: s.sent, reconnect: r.reconnect, retry: r.retry,
+		IsStream: s.number != 0,
+		Over:     s.done || l.ended || r.reconnect,
+		Cut:      s.cut || l.ended && !s.done,
+	}
+	if !b.IsStream && !b.Over {
+		return b // until something else comes, responses may still be a JSON body
+	}
+	if !b.Over {
+		b.transient = r.transient
+	}
+	r.transient = nil
+	b.Events = append(r.taken[:0], s.unsentLocked()...)
+	s.sent, s.backlog = s.lastPositionLocked(), 0
+	for l.tag == "" && len(s.events) > 0 {
+		s.dropOldestLocked() // nobody can ask for it again
+	}
+	r.releaseSendersLocked()
+	return b
+}
+
+// Release drops the reader's reference to the events that Next returned.
+func (r *Reader) Release() { clear(r.taken[:]) }
+
+// AppendSSE appends the batch as server-sent events. opening is true for the first
+// piece of a response, and resumed if that continues a stream: the response then
+// begins with what shows that it is open.
+func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
+	var room [64]byte // of ids
+	id := eventID{b.log.tag, b.stream, b.after}
+	switch {
+	case opening && b.log.prime && !resumed:
+		dst = sse.AppendEventID(dst, id.appendTo(room[:0]), nil)
+	case opening:
+		dst = sse.AppendComment(dst)
+	}
+	for _, e := range b.Events {
+		id.position++
+		if b.log.tag == "" {
+			dst = sse.AppendEvent(dst, e)
+			continue
+		}
+		dst = sse.AppendEventID(dst, id.appendTo(room[:0]), e)
+	}
+	if b.transient != nil {
+		dst = sse.AppendEvent(dst, b.transient)
+	}
+	if b.reconnect && b.retry > 0 {
+		dst = sse.AppendEvent(sse.AppendRetry(dst, b.retry), nil)
+	}
+	return dst
+}
+
+// Detach ends the reader. The events of its stream are kept for another reader if
+// the client can come back for them.
+func (r *Reader) Detach() {
+	_ = r.stream.log.applyChange(func() error { // which returns no error
+		r.detachLocked()
+		return nil
+	})
+}
+
+func (r *Reader) detachLocked() {
+	s := r.stream
+	if s.reader == r {
+		s.reader = nil
+	}
+	r.releaseSendersLocked()
+	if s.log.tag == "" || s.number == 0 { // nobody can come back for it
+		s.events, s.backlog = nil, 0
+	}
+	if s.stale && s.reader == nil && !s.log.ended {
+		s.log.removeLocked(s)
+	}
+}
+
+func (r *Reader) roomSignalLocked() <-chan struct{} {
+	if r.room == nil {
+		r.room = make(chan struct{})
+	}
+	return r.room
+}
+
+func (r *Reader) releaseSendersLocked() {
+	if r.room != nil {
+		close(r.room)
+		r.room = nil
+	}
+}

@@ -1,0 +1,433 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/wire/replay"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// A testLog is a log with an account of its own.
+type testLog struct {
+	*replay.Log
+	account account
+}
+
+type account struct{ pool *quota.Pool[string] }
+
+func (a account) ForceTake(n int64)         { a.pool.ForceTake("owner", n) }
+func (a account) Give(n int64)              { a.pool.Give("owner", n) }
+func (a account) FindExceeded() quota.Limit { return a.pool.FindExceeded("owner") }
+
+func newLog(perLog, total int64) testLog {
+	a := account{quota.New(quota.Options[string]{Total: total, Share: -1})}
+	return testLog{replay.NewLog(replay.LogOptions{Shared: replay.NewShared(perLog, 5*time.Minute),
+		Account: a, Tag: "t"}), a}
+}
+
+func (l testLog) used() int64              { return l.account.pool.Used() }
+func (l testLog) say(message string) error { return l.SendUnrelated([]byte(message), false) }
+
+// A testReader reads a stream, and writes to it as handlers do.
+type testReader struct {
+	*replay.Reader
+	stream *replay.Stream // nil: of a listener
+}
+
+func (l testLog) listen(t *testing.T) testReader {
+	r := replay.NewReader()
+	if err := l.Listen(r); err != nil {
+		t.Fatal(err)
+	}
+	return testReader{r, nil}
+}
+
+func (l testLog) openPost(requests int) testReader {
+	r := replay.NewReader()
+	return testReader{r, l.OpenStream(requests, r)}
+}
+
+// take returns the events that are to be sent, separated by spaces.
+func (r testReader) take() string { return string(bytes.Join(r.Next().Events, []byte(" "))) }
+
+func (r testReader) send(ctx context.Context, message string) error {
+	return r.stream.Send(ctx, []byte(message))
+}
+
+func (r testReader) respond(response string) { r.stream.Respond([]byte(response)) }
+
+// TestUnsentMessagesMoveToTheNextListener holds that news which a broken stream was never given go
+// to the next that is opened anew.
+func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
+	log := newLog(1<<20, 1<<20)
+	first := log.listen(t)
+	log.say("a")
+	if got := first.take(); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	first.Detach()
+	log.say("b")
+	log.say("c")
+	second := log.listen(t)
+	if got := second.take(); got != "b c" {
+		t.Errorf("got %q", got)
+	}
+	log.say("d")
+	third := log.listen(t)
+	log.say("e")
+	if a, b := second.take(), third.take(); a != "d" || b != "e" {
+		t.Errorf("got %q and %q, want the older to stay open and the newer to get the news", a, b)
+	}
+	third.Detach()
+	log.say("f")
+	if got := second.take(); got != "f" {
+		t.Errorf("got %q, want the news on the one that is open", got)
+	}
+}
+
+// TestALogKeepsItsBound adds events in every state and holds the books against what is
+// there.
+func TestALogKeepsItsBound(t *testing.T) {
+	log := newLog(3000, 1<<20)
+	for i := range 100 {
+		if err := log.say(fmt.Sprintf("%0100d", i)); err != nil {
+			t.Fatal(err)
+		}
+		if log.used() > 3000 {
+			t.Fatalf("%d bytes are kept, want at most 3000", log.used())
+		}
+	}
+	c := log.listen(t)
+	if got := strings.Fields(c.take()); len(got) < 10 || !strings.HasSuffix(got[len(got)-1], "99") {
+		t.Errorf("got %d events, want the last 10 or more", len(got))
+	}
+	log.End()
+	if log.used() != 0 {
+		t.Errorf("%d bytes are kept after the end", log.used())
+	}
+	if err := log.say("late"); err == nil {
+		t.Error("something is said after the end")
+	}
+}
+
+// TestEndedStreamsMakeRoomForOtherLogs has streams that have ended make room for others, unless
+// they are being sent.
+func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
+	log := newLog(1<<20, 5000)
+	slow := log.openPost(1)
+	if err := slow.send(t.Context(), strings.Repeat("a", 1000)); err != nil {
+		t.Fatal(err)
+	}
+	slow.respond("response")
+	for range 100 {
+		c := log.openPost(1)
+		if err := c.send(t.Context(), strings.Repeat("b", 1000)); err != nil {
+			t.Fatal(err)
+		}
+		c.take()
+		c.respond("response")
+		c.take()
+		c.Detach()
+		if log.used() > 5000 {
+			t.Fatalf("%d bytes are kept, want at most 5000", log.used())
+		}
+	}
+	if got := strings.Fields(slow.take()); len(got) != 2 || got[1] != "response" {
+		t.Errorf("got %d events on the stream that was open", len(got))
+	}
+	slow.Detach()
+}
+
+// TestWhatAnAttachedReaderHasYetToSendStays holds that the bounds are not kept at the cost of a
+// client that is there, and are of one that is not.
+func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
+	for name, log := range map[string]testLog{
+		"session": newLog(2000, 1<<20), "total": newLog(1<<20, 2000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := log.openPost(1)
+			for range 10 {
+				if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := len(strings.Fields(c.take())); got != 10 {
+				t.Errorf("%s: got %d events, want all 10", name, got)
+			}
+			c.Detach()
+			for range 10 {
+				if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
+					t.Fatal(err)
+				}
+				if log.used() > 2000 {
+					t.Errorf("%s: %d bytes are kept, want at most 2000", name, log.used())
+				}
+			}
+		})
+	}
+}
+
+// TestSendWaitsForASlowReaderOnly holds that a handler waits for a client that is slow, and not
+// for one that is gone.
+func TestSendWaitsForASlowReaderOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog(1<<30, 1<<30)
+		c := log.openPost(1)
+		said := 0
+		go func() {
+			for range 30 {
+				if err := c.send(t.Context(), strings.Repeat("a", 10<<10)); err != nil {
+					t.Error(err)
+				}
+				said++
+			}
+		}()
+		synctest.Wait()
+		if said != 7 {
+			t.Errorf("%d events were said before any was taken, want 7", said)
+		}
+		c.take()
+		synctest.Wait()
+		if said != 14 {
+			t.Errorf("%d events were said, want 14", said)
+		}
+		c.Detach()
+		synctest.Wait()
+		if said != 30 {
+			t.Errorf("%d events were said, want all", said)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		d := log.openPost(1)
+		if err := d.send(ctx, strings.Repeat("a", 100<<10)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := d.send(ctx, "a"); err == nil {
+			t.Error("a message is taken for a slow client although the request has ended")
+		}
+	})
+}
+
+// TestABatchThatFillsTheQueueBecomesEvents: responses of a batch wait for the last of them. What
+// would be said while a large one waits must not wait for what that makes: it makes events of both.
+func TestABatchThatFillsTheQueueBecomesEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newLog(1<<20, 1<<20).openPost(2)
+		large := strings.Repeat("x", 1<<17)
+		c.respond(large)
+		sent := make(chan error, 1)
+		go func() { sent <- c.send(t.Context(), "question") }()
+		synctest.Wait()
+		if got := c.take(); got != large {
+			t.Errorf("got %d bytes, want the response", len(got))
+		}
+		synctest.Wait()
+		select {
+		case err := <-sent:
+			if got := c.take(); got != "question" || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
+		default:
+			t.Error("the question waits for room")
+		}
+		c.Detach()
+	})
+}
+
+func TestAClientResumesAfterTheLastEventItReceived(t *testing.T) {
+	log := newLog(1<<20, 1<<20)
+	c := log.openPost(1)
+	for _, message := range []string{"one", "two"} {
+		if err := c.send(t.Context(), message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch := c.Next()
+	want := "id: t-1-1\ndata: one\n\nid: t-1-2\ndata: two\n\n"
+	if got := string(batch.AppendSSE(nil, false, false)); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.Detach()
+	c.respond("response")
+	for id, want := range map[string]string{
+		"t-1-0": "one two response", "t-1-1": "two response", "t-1-2": "response", "t-1-3": "",
+	} {
+		r := testReader{Reader: replay.NewReader()}
+		if err := log.Resume(id, r.Reader); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		if got := r.take(); got != want {
+			t.Errorf("%s: got %q, want %q", id, got, want)
+		}
+		r.Detach()
+	}
+	for _, id := range []string{"", "t-1-4", "t-2-0", "u-1-1", "t-01-1", "t-1", "t-1-+1"} {
+		if err := log.Resume(id, replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
+			t.Errorf("%q: got %v, want ErrUnknownEvent", id, err)
+		}
+	}
+}
+
+func TestAReaderThatIsReplacedSendsNothingMore(t *testing.T) {
+	log := newLog(1<<20, 1<<20)
+	first := log.openPost(1)
+	if err := first.send(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	second := replay.NewReader()
+	if err := log.Resume("t-1-0", second); err != nil {
+		t.Fatal(err)
+	}
+	if batch := first.Next(); !batch.Over || len(batch.Events) != 0 {
+		t.Errorf("the first reader is given %q, over %t", batch.Events, batch.Over)
+	}
+	first.Detach()
+	if got := (testReader{Reader: second}).take(); got != "one" {
+		t.Errorf("the second reader is given %q", got)
+	}
+	second.Detach()
+}
+
+func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog(1<<20, 1<<20)
+		c := log.openPost(1)
+		if err := c.send(t.Context(), "question"); err != nil {
+			t.Fatal(err)
+		}
+		c.Detach()
+		c.respond("response")
+		time.Sleep(4 * time.Minute)
+		r := testReader{Reader: replay.NewReader()}
+		if err := log.Resume("t-1-0", r.Reader); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute) // it is due while it is read
+		if got := r.take(); got != "question response" {
+			t.Errorf("got %q", got)
+		}
+		r.Detach()
+		if err := log.Resume("t-1-0", replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
+			t.Errorf("got %v, want ErrUnknownEvent", err)
+		}
+		if log.used() != 0 {
+			t.Errorf("%d bytes are kept", log.used())
+		}
+	})
+}
+
+// TestAStreamThatNobodyReadsIsForgottenWhenDue holds that the time alone ends what is kept of a
+// stream.
+func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog(1<<20, 1<<20)
+		c := log.openPost(1)
+		if err := c.send(t.Context(), "question"); err != nil {
+			t.Fatal(err)
+		}
+		c.Detach()
+		c.respond("response")
+		time.Sleep(5*time.Minute - time.Nanosecond)
+		synctest.Wait()
+		if log.used() == 0 {
+			t.Error("the stream was forgotten early")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if log.used() != 0 {
+			t.Errorf("%d bytes are kept", log.used())
+		}
+		if err := log.Resume("t-1-0", replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
+			t.Errorf("got %v, want ErrUnknownEvent", err)
+		}
+	})
+}
+
+// TestAnEndedLogLeavesNothingInItsStore holds that a store, which outlives its logs, does not keep
+// the streams of one that has ended.
+func TestAnEndedLogLeavesNothingInItsStore(t *testing.T) {
+	a := account{quota.New(quota.Options[string]{Total: 1 << 20, Share: -1})}
+	store := replay.NewShared(1<<20, time.Hour)
+	defer store.Stop()
+	endLog := func() (kept weak.Pointer[replay.Stream]) {
+		log := testLog{replay.NewLog(replay.LogOptions{Shared: store, Account: a, Tag: "t"}), a}
+		c := log.openPost(1)
+		if err := c.send(t.Context(), "question"); err != nil {
+			t.Fatal(err)
+		}
+		c.Detach()
+		c.respond("response")
+		log.End()
+		return weak.Make(c.stream)
+	}
+	kept := endLog()
+	if runtime.GC(); kept.Value() != nil {
+		t.Error("the store keeps a stream of a log that has ended")
+	}
+	runtime.KeepAlive(store)
+}
+
+func TestATransientMessageGivesWayToAnEvent(t *testing.T) {
+	log := newLog(1<<20, 1<<20)
+	c := log.openPost(1)
+	c.stream.SendTransient([]byte("beat 1"))
+	c.stream.SendTransient([]byte("beat 2"))
+	if got := string(c.Next().AppendSSE(nil, false, false)); got != "data: beat 2\n\n" {
+		t.Errorf("got %q, want the second alone and without an id", got)
+	}
+	c.stream.SendTransient([]byte("beat 3"))
+	c.respond("response")
+	if got := string(c.Next().AppendSSE(nil, false,
+		false)); got != "id: t-1-1\ndata: response\n\n" {
+		t.Errorf("got %q, want the response alone", got)
+	}
+	c.Detach()
+	c.stream.SendTransient([]byte("beat 4")) // nobody is there, and nothing is left of it
+}
+
+func TestTheZeroLogKeepsNothing(t *testing.T) {
+	log := testLog{Log: &replay.Log{}}
+	c := log.openPost(1)
+	if err := c.send(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(c.Next().AppendSSE(nil, false, false)); got != "data: one\n\n" {
+		t.Errorf("got %q, want no id", got)
+	}
+	c.Detach()
+	if err := c.send(t.Context(), "two"); !errors.Is(err, replay.ErrUnreachable) {
+		t.Errorf("got %v, want ErrUnreachable", err)
+	}
+}
+
+// FuzzResume: an event has one id, in one spelling.
+func FuzzResume(f *testing.F) {
+	for _, seed := range []string{
+		"t-1-0", "t-1-1", "t-01-1", "t-1", "t-1-18446744073709551615", "t-1-1-1", "-1-1", "",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		log := newLog(1<<20, 1<<20)
+		c := log.openPost(1)
+		if err := c.send(t.Context(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		err := log.Resume(id, replay.NewReader())
+		if known := id == "t-1-0" || id == "t-1-1"; known != (err == nil) {
+			t.Errorf("%q: got %v", id, err)
+		}
+	})
+}
