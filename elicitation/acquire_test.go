@@ -81,7 +81,7 @@ func TestAcquireUpstreamGivesUp(t *testing.T) {
 		refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
 			"Too many calls wait for the connection")
 		if e, ok := errors.AsType[*elicitation.Error](err); !ok ||
-			e.RetryAfter != elicitation.DefaultRetryAfter ||
+			e.RetryAfter != 5*time.Second ||
 			!strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
 			t.Errorf("the refusal %v does not tell when to come back", err)
 		}

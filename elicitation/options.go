@@ -14,38 +14,38 @@ import (
 
 // The defaults of [Options].
 const (
-	// DefaultTimeout is how long a client may take to answer. It is what most
+	// defaultTimeout is how long a client may take to answer. It is what most
 	// clients and servers wait for any request.
-	DefaultTimeout = 60 * time.Second
-	// DefaultMaxTimeout is when a question ends whatever extends it: the bound
+	defaultTimeout = 60 * time.Second
+	// defaultMaxTimeout is when a question ends whatever extends it: the bound
 	// that the re-entry funnel has for a person, too.
-	DefaultMaxTimeout = 10 * time.Minute
-	// DefaultDeliveryTimeout is how long a [FrameDeliverer] may take. A stream
+	defaultMaxTimeout = 10 * time.Minute
+	// defaultDeliveryTimeout is how long a [FrameDeliverer] may take. A stream
 	// that does not take a frame of a few kilobytes within it is stuck.
-	DefaultDeliveryTimeout = 10 * time.Second
-	// DefaultSweepInterval is how often forgotten calls are looked for.
-	DefaultSweepInterval = 5 * time.Minute
-	// DefaultRetryAfter is when a refused upstream may ask again.
-	DefaultRetryAfter = 5 * time.Second
+	defaultDeliveryTimeout = 10 * time.Second
+	// defaultSweepInterval is how often forgotten calls are looked for.
+	defaultSweepInterval = 5 * time.Minute
+	// defaultRetryAfter is when a refused upstream may ask again.
+	defaultRetryAfter = 5 * time.Second
 
-	// DefaultMaxPending is how many questions may be pending in all.
-	DefaultMaxPending = 100
-	// DefaultMaxPerPrincipal is how many of them may be one principal's: more
+	// defaultMaxPending is how many questions may be pending in all.
+	defaultMaxPending = 100
+	// defaultMaxPerPrincipal is how many of them may be one principal's: more
 	// than a person can look at.
-	DefaultMaxPerPrincipal = 16
-	// DefaultMaxPerSession is how many may be one session's. A principal may
+	defaultMaxPerPrincipal = 16
+	// defaultMaxPerSession is how many may be one session's. A principal may
 	// use it up with one session.
-	DefaultMaxPerSession = 16
-	// DefaultMaxPerUpstream keeps one upstream connection from using up more
+	defaultMaxPerSession = 16
+	// defaultMaxPerUpstream keeps one upstream connection from using up more
 	// than half of what there is.
-	DefaultMaxPerUpstream = 50
+	defaultMaxPerUpstream = 50
 
-	// DefaultMaxSchemaBytes is the largest requestedSchema, in bytes.
-	DefaultMaxSchemaBytes = 100 << 10
-	// DefaultMaxSchemaDepth is how deep it may nest. A flat form needs five.
-	DefaultMaxSchemaDepth = 10
-	// DefaultMaxContentBytes is the largest content of an answer, in bytes.
-	DefaultMaxContentBytes = 1 << 20
+	// defaultMaxSchemaBytes is the largest requestedSchema, in bytes.
+	defaultMaxSchemaBytes = 100 << 10
+	// defaultMaxSchemaDepth is how deep it may nest. A flat form needs five.
+	defaultMaxSchemaDepth = 10
+	// defaultMaxContentBytes is the largest content of an answer, in bytes.
+	defaultMaxContentBytes = 1 << 20
 )
 
 // maxOutsideSchema bounds what a question holds beside the schema, in bytes: a
@@ -63,22 +63,21 @@ const maxLimit = 1 << 30
 // is no limit, a negative Heartbeat that none are sent, a negative MinHumanTime that there is none;
 // any other negative number is an error of [New] that names the field.
 type Options struct {
-	// Timeout is how long a client may take to answer, 0: [DefaultTimeout].
+	// Timeout is how long a client may take to answer, 0: a minute.
 	// Progress that the client reports starts it anew. Where the questions go on to
 	// clients of a server of this module, set it to the HumanTimeout of that server;
 	// package roundtrip lists all clocks that may run out on a person.
 	Timeout time.Duration
 	// MaxTimeout is how long a question lasts at most, however it is extended
-	// and whatever a question asks for, 0: [DefaultMaxTimeout], or Timeout if
-	// that is longer. For so long [Router.ForwardReply] tries to bring a reply.
+	// and whatever a question asks for, 0: 10 minutes, or Timeout if that
+	// is longer. For so long [Router.ForwardReply] tries to bring a reply.
 	MaxTimeout time.Duration
 	// MinHumanTime is the least time in which a person can have read a question, from
 	// its delivery: a decline or cancel that comes sooner goes on to the upstream, and
 	// is logged and counted as unseen. 0: 400 ms, but none for clients in the same
 	// process; negative: none.
 	MinHumanTime time.Duration
-	// DeliveryTimeout is how long a [FrameDeliverer] may take, 0:
-	// [DefaultDeliveryTimeout].
+	// DeliveryTimeout is how long a [FrameDeliverer] may take, 0: 10 s.
 	DeliveryTimeout time.Duration
 	// Heartbeat is the time between the progress notifications that show a client
 	// that its request waits for a person, where [Origin] has a ProgressToken and
@@ -86,21 +85,21 @@ type Options struct {
 	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
 	Heartbeat time.Duration
 	// SweepInterval is the time between two searches for calls without End, 0:
-	// [DefaultSweepInterval]. One that was over at two of them is reported and ended.
+	// 5 minutes. One that was over at two of them is reported and ended.
 	SweepInterval time.Duration
 
 	// MaxPending, MaxPerPrincipal, MaxPerSession and MaxPerUpstream are how many
 	// questions may be pending at once, in all and for each. 0 is the default
-	// ([DefaultMaxPending] and so on), negative is no limit. Anonymous callers
+	// (100 and so on), negative is no limit. Anonymous callers
 	// cannot be told apart: together they may have MaxPending, or all but a quarter
 	// of it once a session with a principal has been attached, beside what their
 	// sessions and upstreams may have.
 	MaxPending, MaxPerPrincipal, MaxPerSession, MaxPerUpstream int
-	// RetryAfter is when a refused upstream may ask again, 0: [DefaultRetryAfter].
+	// RetryAfter is when a refused upstream may ask again, 0: 5 s.
 	RetryAfter time.Duration
 
 	// MaxSchemaBytes, MaxSchemaDepth and MaxContentBytes bound what goes
-	// through, 0: [DefaultMaxSchemaBytes] and so on.
+	// through, 0: 100 KiB and so on.
 	MaxSchemaBytes, MaxSchemaDepth, MaxContentBytes int
 
 	// Validation says what becomes of accepted content that does not fit the
@@ -197,11 +196,11 @@ func (o *Options) fillDurations() error {
 		value *time.Duration
 		zero  time.Duration
 	}{
-		{"Timeout", &o.Timeout, DefaultTimeout},
-		{"MaxTimeout", &o.MaxTimeout, max(DefaultMaxTimeout, o.Timeout)},
-		{"DeliveryTimeout", &o.DeliveryTimeout, DefaultDeliveryTimeout},
-		{"SweepInterval", &o.SweepInterval, DefaultSweepInterval},
-		{"RetryAfter", &o.RetryAfter, DefaultRetryAfter},
+		{"Timeout", &o.Timeout, defaultTimeout},
+		{"MaxTimeout", &o.MaxTimeout, max(defaultMaxTimeout, o.Timeout)},
+		{"DeliveryTimeout", &o.DeliveryTimeout, defaultDeliveryTimeout},
+		{"SweepInterval", &o.SweepInterval, defaultSweepInterval},
+		{"RetryAfter", &o.RetryAfter, defaultRetryAfter},
 	} {
 		if *d.value < 0 {
 			return fmt.Errorf("elicitation options: %s is negative", d.name)
@@ -227,13 +226,13 @@ func (o *Options) fillLimits() error {
 		zero      int
 		unlimited bool
 	}{
-		{"MaxPending", &o.MaxPending, DefaultMaxPending, true},
-		{"MaxPerPrincipal", &o.MaxPerPrincipal, DefaultMaxPerPrincipal, true},
-		{"MaxPerSession", &o.MaxPerSession, DefaultMaxPerSession, true},
-		{"MaxPerUpstream", &o.MaxPerUpstream, DefaultMaxPerUpstream, true},
-		{"MaxSchemaBytes", &o.MaxSchemaBytes, DefaultMaxSchemaBytes, false},
-		{"MaxSchemaDepth", &o.MaxSchemaDepth, DefaultMaxSchemaDepth, false},
-		{"MaxContentBytes", &o.MaxContentBytes, DefaultMaxContentBytes, false},
+		{"MaxPending", &o.MaxPending, defaultMaxPending, true},
+		{"MaxPerPrincipal", &o.MaxPerPrincipal, defaultMaxPerPrincipal, true},
+		{"MaxPerSession", &o.MaxPerSession, defaultMaxPerSession, true},
+		{"MaxPerUpstream", &o.MaxPerUpstream, defaultMaxPerUpstream, true},
+		{"MaxSchemaBytes", &o.MaxSchemaBytes, defaultMaxSchemaBytes, false},
+		{"MaxSchemaDepth", &o.MaxSchemaDepth, defaultMaxSchemaDepth, false},
+		{"MaxContentBytes", &o.MaxContentBytes, defaultMaxContentBytes, false},
 	} {
 		if *n.value < 0 && !n.unlimited {
 			return fmt.Errorf("elicitation options: %s is negative", n.name)
@@ -288,17 +287,17 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 				EnvMaxConcurrent, text)
 		}
 		o.MaxPending = int(n)
-		o.MaxPerPrincipal = shareOfPending(n, DefaultMaxPerPrincipal)
-		o.MaxPerSession = shareOfPending(n, DefaultMaxPerSession)
-		o.MaxPerUpstream = shareOfPending(n, DefaultMaxPerUpstream)
+		o.MaxPerPrincipal = shareOfPending(n, defaultMaxPerPrincipal)
+		o.MaxPerSession = shareOfPending(n, defaultMaxPerSession)
+		o.MaxPerUpstream = shareOfPending(n, defaultMaxPerUpstream)
 	}
 	return o, nil
 }
 
 // shareOfPending returns the part of pending questions that has the same proportion to them as
-// the default of a share to [DefaultMaxPending].
+// the default of a share to 100.
 func shareOfPending(pending, share int64) int {
-	return int(max(pending*share/DefaultMaxPending, min(pending, share)))
+	return int(max(pending*share/defaultMaxPending, min(pending, share)))
 }
 
 // maxEnvSeconds keeps a number of seconds within what a duration can hold.

@@ -115,7 +115,7 @@ func (m *originModel) step() {
 		m.forget(c)
 		m.Cleanup(c.Call.End)
 	case n < 95:
-		time.Sleep(elicitation.DefaultMaxTimeout / 3)
+		time.Sleep(10 * time.Minute / 3)
 	case n < 97:
 		i := m.rand.IntN(len(m.sessions))
 		m.sessions[i].Detach()
@@ -154,7 +154,7 @@ func (m *originModel) beginOne() {
 // ask has the upstream ask, and returns 1 if somebody was asked.
 func (m *originModel) ask() int {
 	m.calls = slices.DeleteFunc(m.calls, func(c *originCall) bool {
-		return !c.ended.IsZero() && time.Since(c.ended) >= elicitation.DefaultMaxTimeout
+		return !c.ended.IsZero() && time.Since(c.ended) >= 10*time.Minute
 	})
 	clients, live := map[*originSession]bool{}, []*originCall{}
 	for _, c := range m.calls {

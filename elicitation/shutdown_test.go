@@ -44,7 +44,7 @@ func TestShutdownWithStuckHost(t *testing.T) {
 						refused(t, o.Err, elicitation.ReasonShutdown, protocol.CodeBusy,
 							"The gateway is shutting down")
 						if e, ok := errors.AsType[*elicitation.Error](o.Err); !ok ||
-							e.RetryAfter != elicitation.DefaultRetryAfter ||
+							e.RetryAfter != 5*time.Second ||
 							string(e.Wire.Data) != `{"retryAfterMs":5000}` {
 							t.Errorf("got %+v, want when to ask again", o.Err)
 						}

@@ -22,15 +22,15 @@ import (
 
 // The defaults of [UpstreamOptions].
 const (
-	// DefaultProtocolVersion is the last revision in which servers ask while a call runs.
-	DefaultProtocolVersion = "2025-11-25"
-	// DefaultMaxConnections is how many connections serve one call each at a time: what
+	// defaultProtocolVersion is the last revision in which servers ask while a call runs.
+	defaultProtocolVersion = "2025-11-25"
+	// defaultMaxConnections is how many connections serve one call each at a time: what
 	// a small machine runs of child processes.
-	DefaultMaxConnections = 8
-	// DefaultMaxWaiting is how many calls may wait for one of these.
-	DefaultMaxWaiting = 1000
-	// DefaultIdleTimeout is how long such a connection is kept without a call.
-	DefaultIdleTimeout = time.Minute
+	defaultMaxConnections = 8
+	// defaultMaxWaiting is how many calls may wait for one of these.
+	defaultMaxWaiting = 1000
+	// defaultIdleTimeout is how long such a connection is kept without a call.
+	defaultIdleTimeout = time.Minute
 )
 
 const (
@@ -53,7 +53,7 @@ type UpstreamOptions struct {
 	Transport func() mcp.Transport
 	// Client has the host's own options of the clients, nil: none. See [NewSharedClient].
 	Client *mcp.ClientOptions
-	// ProtocolVersion is the revision to be spoken, "": [DefaultProtocolVersion].
+	// ProtocolVersion is the revision to be spoken, "": "2025-11-25".
 	ProtocolVersion string
 	// LogLevel is the least severe level of the log messages that the upstream sends, "":
 	// the upstream decides. Clients get those of their calls from the level on that they
@@ -64,7 +64,7 @@ type UpstreamOptions struct {
 	// a time: how many there may be, how many calls may wait for one, and when one that has
 	// none is closed. An authenticated principal may use half of the connections, and half of
 	// the calls that wait may be its own; principals take turns. Callers that are not
-	// authenticated leave a quarter to those who are. 0: [DefaultMaxConnections] and so on.
+	// authenticated leave a quarter to those who are. 0: 8, 1,000 and a minute.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 
@@ -115,8 +115,8 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		value *int
 		zero  int
 	}{
-		{"MaxConnections", &opts.MaxConnections, DefaultMaxConnections},
-		{"MaxWaiting", &opts.MaxWaiting, DefaultMaxWaiting},
+		{"MaxConnections", &opts.MaxConnections, defaultMaxConnections},
+		{"MaxWaiting", &opts.MaxWaiting, defaultMaxWaiting},
 	} {
 		if *n.value < 0 {
 			return nil, fmt.Errorf("elicitation upstream: %s is negative", n.name)
@@ -129,10 +129,10 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		return nil, errors.New("elicitation upstream: IdleTimeout is negative")
 	}
 	if opts.IdleTimeout == 0 {
-		opts.IdleTimeout = DefaultIdleTimeout
+		opts.IdleTimeout = defaultIdleTimeout
 	}
 	if opts.ProtocolVersion == "" {
-		opts.ProtocolVersion = DefaultProtocolVersion
+		opts.ProtocolVersion = defaultProtocolVersion
 	}
 	u := &Upstream{
 		clients: d, opts: opts, shared: make(map[modes]*sharedConn),

@@ -22,15 +22,15 @@ import (
 
 // The defaults of [UpstreamOptions].
 const (
-	// DefaultProtocolVersion is the last revision in which servers ask while a call runs.
-	DefaultProtocolVersion = "2025-11-25"
-	// DefaultMaxConnections is how many connections serve one call each at a time: what
+	// defaultProtocolVersion is the last revision in which servers ask while a call runs.
+	defaultProtocolVersion = "2025-11-25"
+	// defaultMaxConnections is how many connections serve one call each at a time: what
 	// a small machine runs of child processes.
-	DefaultMaxConnections = 8
-	// DefaultMaxWaiting is how many calls may wait for one of these.
-	DefaultMaxWaiting = 1000
-	// DefaultIdleTimeout is how long such a connection is kept without a call.
-	DefaultIdleTimeout = time.Minute
+	defaultMaxConnections = 8
+	// defaultMaxWaiting is how many calls may wait for one of these.
+	defaultMaxWaiting = 1000
+	// defaultIdleTimeout is how long such a connection is kept without a call.
+	defaultIdleTimeout = time.Minute
 )
 
 const (
@@ -56,14 +56,14 @@ type UpstreamOptions struct {
 	Client []client.ClientOption
 	// Initialize is what the clients send of the gateway, such as its name.
 	Initialize mcp.InitializeRequest
-	// ProtocolVersion is the revision to be spoken, "": [DefaultProtocolVersion].
+	// ProtocolVersion is the revision to be spoken, "": "2025-11-25".
 	ProtocolVersion string
 
 	// MaxConnections, MaxWaiting and IdleTimeout are for connections that serve one call at
 	// a time: how many there may be, how many calls may wait for one, and when one that has
 	// none is closed. An authenticated principal may use half of the connections, and half of
 	// the calls that wait may be its own; principals take turns. Callers that are not
-	// authenticated leave a quarter to those who are. 0: [DefaultMaxConnections] and so on.
+	// authenticated leave a quarter to those who are. 0: 8, 1,000 and a minute.
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 
@@ -114,16 +114,16 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 			"elicitation upstream: MaxConnections, MaxWaiting or IdleTimeout is negative")
 	}
 	if opts.MaxConnections == 0 {
-		opts.MaxConnections = DefaultMaxConnections
+		opts.MaxConnections = defaultMaxConnections
 	}
 	if opts.MaxWaiting == 0 {
-		opts.MaxWaiting = DefaultMaxWaiting
+		opts.MaxWaiting = defaultMaxWaiting
 	}
 	if opts.IdleTimeout == 0 {
-		opts.IdleTimeout = DefaultIdleTimeout
+		opts.IdleTimeout = defaultIdleTimeout
 	}
 	if opts.ProtocolVersion == "" {
-		opts.ProtocolVersion = DefaultProtocolVersion
+		opts.ProtocolVersion = defaultProtocolVersion
 	}
 	first, err := opts.Transport()
 	if err != nil {

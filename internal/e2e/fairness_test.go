@@ -55,8 +55,8 @@ func TestNobodyMakesAnotherPrincipalWait(t *testing.T) {
 
 func rush(t *testing.T, random *rand.Rand) {
 	a := newArena(t)
-	shares := map[string]int{"rogue": middleware.DefaultMaxCallsPerPrincipal,
-		"": middleware.DefaultMaxCalls * 3 / 4}
+	shares := map[string]int{"rogue": 32,
+		"": 256 * 3 / 4}
 	start := time.Now()
 	var calls sync.WaitGroup
 	for i := range 16 { // clients

@@ -28,10 +28,10 @@ import (
 
 // thinkers is how many people think at once: as many as requests may run by default, and eight
 // times as many as those of one principal.
-const thinkers = middleware.DefaultMaxCalls
+const thinkers = 256
 
 // workLimit is the time for work. People take longer.
-const workLimit = middleware.DefaultTimeout
+const workLimit = time.Minute
 
 // TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as
 // requests may run, with all recommended middleware. Others call on in both eras, and each gets the

@@ -14,40 +14,40 @@ import (
 
 // The defaults of [LimitOptions].
 const (
-	// DefaultMaxCalls is how many requests may run at once. With bodies of a
+	// defaultMaxCalls is how many requests may run at once. With bodies of a
 	// few megabytes they fit into the memory of a small machine; legs that
 	// wait for people do not run.
-	DefaultMaxCalls = 256
-	// DefaultMaxCallsPerPrincipal is how many of them may be one principal's:
+	defaultMaxCalls = 256
+	// defaultMaxCallsPerPrincipal is how many of them may be one principal's:
 	// more than an agent with parallel tool calls needs, an eighth of all.
-	DefaultMaxCallsPerPrincipal = 32
-	// DefaultMaxListens is how many subscriptions may be open at once. They
+	defaultMaxCallsPerPrincipal = 32
+	// defaultMaxListens is how many subscriptions may be open at once. They
 	// are cheap, and each connected client has one or two.
-	DefaultMaxListens = 1024
-	// DefaultMaxListensPerPrincipal leaves room for the windows and devices of
+	defaultMaxListens = 1024
+	// defaultMaxListensPerPrincipal leaves room for the windows and devices of
 	// one person.
-	DefaultMaxListensPerPrincipal = 16
-	// DefaultRetryAfter is when a refused client may try again. Most legs are
+	defaultMaxListensPerPrincipal = 16
+	// defaultRetryAfter is when a refused client may try again. Most legs are
 	// over in less.
-	DefaultRetryAfter = time.Second
+	defaultRetryAfter = time.Second
 )
 
 // LimitOptions configure [Limit]. Numbers: 0 is the default, negative is no
 // limit.
 type LimitOptions struct {
-	// Calls is how many requests may run at once, 0: [DefaultMaxCalls].
+	// Calls is how many requests may run at once, 0: 256.
 	Calls int
 	// CallsPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: [DefaultMaxCallsPerPrincipal].
+	// principal's, 0: 32.
 	CallsPerPrincipal int
 	// Listens is how many subscriptions/listen may be open at once, 0:
-	// [DefaultMaxListens]. They do not count as calls.
+	// 1024. They do not count as calls.
 	Listens int
 	// ListensPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: [DefaultMaxListensPerPrincipal].
+	// principal's, 0: 16.
 	ListensPerPrincipal int
 	// RetryAfter is when refused clients are told to try again, 0:
-	// [DefaultRetryAfter], negative: at once.
+	// a second, negative: at once.
 	RetryAfter time.Duration
 }
 
@@ -76,11 +76,11 @@ func Limit(opts *LimitOptions) server.Middleware {
 	if opts != nil {
 		o = *opts
 	}
-	o.RetryAfter = max(cmp.Or(o.RetryAfter, DefaultRetryAfter), 0)
-	calls := newSlots(cmp.Or(o.Calls, DefaultMaxCalls),
-		cmp.Or(o.CallsPerPrincipal, DefaultMaxCallsPerPrincipal))
-	listens := newSlots(cmp.Or(o.Listens, DefaultMaxListens),
-		cmp.Or(o.ListensPerPrincipal, DefaultMaxListensPerPrincipal))
+	o.RetryAfter = max(cmp.Or(o.RetryAfter, defaultRetryAfter), 0)
+	calls := newSlots(cmp.Or(o.Calls, defaultMaxCalls),
+		cmp.Or(o.CallsPerPrincipal, defaultMaxCallsPerPrincipal))
+	listens := newSlots(cmp.Or(o.Listens, defaultMaxListens),
+		cmp.Or(o.ListensPerPrincipal, defaultMaxListensPerPrincipal))
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if request.Refusal() != nil {

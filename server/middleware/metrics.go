@@ -10,12 +10,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// DefaultNamespace is the first part of the names of metrics.
-const DefaultNamespace = "rondo"
+// defaultNamespace is the first part of the names of metrics.
+const defaultNamespace = "rondo"
 
 // MetricsOptions configure [Metrics]. The zero value works.
 type MetricsOptions struct {
-	// Namespace is the first part of every name, "": [DefaultNamespace].
+	// Namespace is the first part of every name, "": "rondo".
 	Namespace string
 	// DurationBuckets are the upper bounds of the histogram of durations, in
 	// seconds and increasing. Nil: from half a millisecond to a minute.
@@ -112,7 +112,7 @@ func NewMetrics(sink MetricSink, opts *MetricsOptions) (*Metrics, error) {
 		sink = discard{}
 	}
 	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
+		o.Namespace = defaultNamespace
 	}
 	if o.DurationBuckets == nil {
 		o.DurationBuckets = durationBuckets()

@@ -10,33 +10,33 @@ import (
 
 // The defaults of [PayloadOptions].
 const (
-	// DefaultMaxArguments is far beyond what a model writes into a call, in
+	// defaultMaxArguments is far beyond what a model writes into a call, in
 	// bytes.
-	DefaultMaxArguments = 1 << 20
-	// DefaultMaxAnswers is many more questions than a person is asked at once.
-	DefaultMaxAnswers = 64
-	// DefaultMaxAnswerBytes leaves room for a long message of a model, in
+	defaultMaxArguments = 1 << 20
+	// defaultMaxAnswers is many more questions than a person is asked at once.
+	defaultMaxAnswers = 64
+	// defaultMaxAnswerBytes leaves room for a long message of a model, in
 	// bytes, all answers of a leg together.
-	DefaultMaxAnswerBytes = 1 << 20
-	// DefaultMaxResult is more than a model can read, and leaves room for an
+	defaultMaxAnswerBytes = 1 << 20
+	// defaultMaxResult is more than a model can read, and leaves room for an
 	// image or two, in bytes.
-	DefaultMaxResult = 8 << 20
+	defaultMaxResult = 8 << 20
 )
 
 // PayloadOptions configure [Payload]. 0 is the default, negative is no limit.
 type PayloadOptions struct {
 	// Arguments bounds the arguments of a call as JSON text, the URI of a
 	// resource to read, and the texts of a completion request, in bytes. 0:
-	// [DefaultMaxArguments].
+	// 1 MiB.
 	Arguments int
-	// Answers bounds the number of inputResponses, 0: [DefaultMaxAnswers].
+	// Answers bounds the number of inputResponses, 0: 64.
 	Answers int
 	// AnswerBytes bounds the inputResponses together, keys included, in bytes.
-	// 0: [DefaultMaxAnswerBytes].
+	// 0: 1 MiB.
 	AnswerBytes int
 	// Result bounds what tools, prompts and resources return, in bytes: text,
 	// binary content as base64, structured content, questions. The syntax
-	// around it does not count. 0: [DefaultMaxResult].
+	// around it does not count. 0: 8 MiB.
 	Result int
 }
 
@@ -55,10 +55,10 @@ func Payload(opts *PayloadOptions) server.Middleware {
 	if opts != nil {
 		o = *opts
 	}
-	o.Arguments = cmp.Or(o.Arguments, DefaultMaxArguments)
-	o.Answers = cmp.Or(o.Answers, DefaultMaxAnswers)
-	o.AnswerBytes = cmp.Or(o.AnswerBytes, DefaultMaxAnswerBytes)
-	o.Result = cmp.Or(o.Result, DefaultMaxResult)
+	o.Arguments = cmp.Or(o.Arguments, defaultMaxArguments)
+	o.Answers = cmp.Or(o.Answers, defaultMaxAnswers)
+	o.AnswerBytes = cmp.Or(o.AnswerBytes, defaultMaxAnswerBytes)
+	o.Result = cmp.Or(o.Result, defaultMaxResult)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if request.Refusal() == nil {

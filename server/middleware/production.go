@@ -13,7 +13,7 @@ type ProductionOptions struct {
 	Metrics MetricsOptions
 	Payload PayloadOptions
 	Limit   LimitOptions
-	// Timeout is how long a leg may work, as in [Timeout]; 0: [DefaultTimeout], negative: no
+	// Timeout is how long a leg may work, as in [Timeout]; 0: a minute, negative: no
 	// limit.
 	Timeout time.Duration
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// DefaultTimeout is how long a leg may take where nothing else is set. Clients
+// defaultTimeout is how long a leg may take where nothing else is set. Clients
 // commonly give up after a minute, and the work of a leg that nobody waits for
 // is wasted.
-const DefaultTimeout = 60 * time.Second
+const defaultTimeout = 60 * time.Second
 
 // errTimedOut is the cause with which [Timeout] ends contexts.
 var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w",
 	context.DeadlineExceeded)
 
 // Timeout returns a middleware that ends the context of a request that has run
-// for limit, 0: [DefaultTimeout]. A negative limit is none.
+// for limit, 0: a minute. A negative limit is none.
 //
 // The limit is for work. The clock stands still while the call waits for a
 // person, see [roundtrip.WatchWaiting], and goes on with what was left; in modern
@@ -51,7 +51,7 @@ var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: 
 // Place it innermost, below [Limit], so that a slot is taken for as long as
 // the handler really runs.
 func Timeout(limit time.Duration) server.Middleware {
-	limit = cmp.Or(limit, DefaultTimeout)
+	limit = cmp.Or(limit, defaultTimeout)
 	return func(next server.Handler) server.Handler {
 		if limit < 0 {
 			return next
