@@ -92,7 +92,8 @@ func BenchmarkPending(b *testing.B) {
 	for _, n := range []int{1000, 10000} {
 		b.Run(fmt.Sprint("split, ", n), func(b *testing.B) {
 			for b.Loop() {
-				router, _ := benchRouter(b, elicitation.Options{MaxPending: -1, MaxPerUpstream: -1})
+				router, _ := benchRouter(b,
+					elicitation.Options{Limits: elicitation.Limits{Pending: -1, PerUpstream: -1}})
 				before := heapInUse()
 				end := make([]func(), n)
 				for i := range n {

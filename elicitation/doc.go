@@ -114,8 +114,8 @@
 // # Limits
 //
 // Questions are counted in all, by principal, by session and by upstream
-// connection ([Options].MaxPending and its siblings). Anonymous sessions are one
-// account: they may have all of MaxPending where no session has a principal, and
+// connection ([Options].Limits.Pending and its siblings). Anonymous sessions are one
+// account: they may have all of Limits.Pending where no session has a principal, and
 // else all but a quarter. A refusal names the limit and when to ask again; so do those of
 // [Router.Begin] and [Router.AcquireUpstream], which are errors for the client's request.
 // A call whose host forgot [Call.End] is ended by the router after two looks

@@ -333,7 +333,8 @@ func ExampleOptionsFromEnv() {
 	// a program has os.LookupEnv
 	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 	opts, err := elicitation.OptionsFromEnv(lookup)
-	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, opts.MaxPerUpstream, err)
+	fmt.Println(opts.Timeout, opts.Limits.Pending, opts.Limits.PerPrincipal,
+		opts.Limits.PerUpstream, err)
 
 	env["ELICITATION_MAX_CONCURRENT"] = "many"
 	_, err = elicitation.OptionsFromEnv(lookup)

@@ -18,13 +18,13 @@ func newSlots(o *Options) slots {
 	limit := func(n int) int64 { return int64(max(n, -1)) }
 	return slots{
 		questions: quota.New(quota.Options[protocol.Principal]{
-			Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal),
+			Total: limit(o.Limits.Pending), Share: limit(o.Limits.PerPrincipal),
 		}),
 		sessions: quota.New(quota.Options[*Session]{
-			Total: -1, Share: limit(o.MaxPerSession),
+			Total: -1, Share: limit(o.Limits.PerSession),
 		}),
 		upstreams: quota.New(quota.Options[UpstreamKey]{
-			Total: -1, Share: limit(o.MaxPerUpstream),
+			Total: -1, Share: limit(o.Limits.PerUpstream),
 		}),
 	}
 }

@@ -86,7 +86,7 @@ func TestTakenName(t *testing.T) {
 
 // Scrapes that come while questions begin and end see books that balance.
 func TestBooksBalanceInEveryScrape(t *testing.T) {
-	r := newRig(t, elicitation.Options{MaxPerPrincipal: 4})
+	r := newRig(t, elicitation.Options{Limits: elicitation.Limits{PerPrincipal: 4}})
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 	stop := make(chan struct{})
 	var wg, scrapes sync.WaitGroup

@@ -46,7 +46,7 @@ func TestModel(t *testing.T) {
 func modelOptions() elicitation.Options {
 	return elicitation.Options{
 		Timeout: 60 * time.Second, MaxTimeout: 150 * time.Second,
-		MaxPending: 12, MaxPerPrincipal: 6, MaxPerSession: 4, MaxPerUpstream: 5,
+		Limits: elicitation.Limits{Pending: 12, PerPrincipal: 6, PerSession: 4, PerUpstream: 5},
 	}
 }
 
@@ -179,11 +179,11 @@ func (m *model) share(who protocol.Principal) int {
 	o := modelOptions()
 	switch {
 	case !who.Anonymous():
-		return o.MaxPerPrincipal
+		return o.Limits.PerPrincipal
 	case m.authenticated:
-		return o.MaxPending * 3 / 4
+		return o.Limits.Pending * 3 / 4
 	}
-	return o.MaxPending
+	return o.Limits.Pending
 }
 
 func (m *model) offer() {
@@ -196,15 +196,17 @@ func (m *model) offer() {
 	switch {
 	case c.over || c.session.gone:
 		want = elicitation.ReasonNoSession
-	case m.pending(func(*modelQuestion) bool { return true }) >= o.MaxPending,
+	case m.pending(func(*modelQuestion) bool { return true }) >= o.Limits.Pending,
 		m.pending(func(q *modelQuestion) bool {
 			return q.call.session.who == c.session.who
 		}) >= m.share(c.session.who),
 		m.pending(func(q *modelQuestion) bool {
 			return q.call.session == c.session
-		}) >= o.MaxPerSession,
+		}) >= o.Limits.PerSession,
 		c.up != "" &&
-			m.pending(func(q *modelQuestion) bool { return q.call.up == c.up }) >= o.MaxPerUpstream:
+			m.pending(func(q *modelQuestion) bool {
+				return q.call.up == c.up
+			}) >= o.Limits.PerUpstream:
 		want = elicitation.ReasonCapacity
 	}
 	q := &modelQuestion{call: c, upID: protocol.IntID(int64(len(m.questions))), born: time.Now(),

@@ -88,19 +88,10 @@ type Options struct {
 	// 5 minutes. One that was over at two of them is reported and ended.
 	SweepInterval time.Duration
 
-	// MaxPending, MaxPerPrincipal, MaxPerSession and MaxPerUpstream are how many
-	// questions may be pending at once, in all and for each. 0 is the default
-	// (100 and so on), negative is no limit. Anonymous callers
-	// cannot be told apart: together they may have MaxPending, or all but a quarter
-	// of it once a session with a principal has been attached, beside what their
-	// sessions and upstreams may have.
-	MaxPending, MaxPerPrincipal, MaxPerSession, MaxPerUpstream int
+	// Limits bound how many questions may be pending, and their size.
+	Limits Limits
 	// RetryAfter is when a refused upstream may ask again, 0: 5 s.
 	RetryAfter time.Duration
-
-	// MaxSchemaBytes, MaxSchemaDepth and MaxContentBytes bound what goes
-	// through, 0: 100 KiB and so on.
-	MaxSchemaBytes, MaxSchemaDepth, MaxContentBytes int
 
 	// Validation says what becomes of accepted content that does not fit the
 	// form. The zero value is [ValidateWarn].
@@ -175,6 +166,19 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// Limits bound what a [Router] takes. 0 is the default of every number.
+type Limits struct {
+	// Pending, PerPrincipal, PerSession and PerUpstream are how many questions may be
+	// pending at once, in all and for each. 0: 100, 16, 16 and 50; negative: no limit.
+	// Anonymous callers cannot be told apart: together they may have Pending, or all but a
+	// quarter of it once a session with a principal has been attached, beside what their
+	// sessions and upstreams may have.
+	Pending, PerPrincipal, PerSession, PerUpstream int
+	// SchemaBytes, SchemaDepth and ContentBytes bound what goes through: the requestedSchema
+	// and the content of an answer. 0: 100 KiB, 10 levels and 1 MiB.
+	SchemaBytes, SchemaDepth, ContentBytes int
+}
+
 // checkKeys refuses options whose records other replicas could not read.
 func (o *Options) checkKeys() error {
 	if o.Store == nil {
@@ -226,13 +230,13 @@ func (o *Options) fillLimits() error {
 		zero      int
 		unlimited bool
 	}{
-		{"MaxPending", &o.MaxPending, defaultMaxPending, true},
-		{"MaxPerPrincipal", &o.MaxPerPrincipal, defaultMaxPerPrincipal, true},
-		{"MaxPerSession", &o.MaxPerSession, defaultMaxPerSession, true},
-		{"MaxPerUpstream", &o.MaxPerUpstream, defaultMaxPerUpstream, true},
-		{"MaxSchemaBytes", &o.MaxSchemaBytes, defaultMaxSchemaBytes, false},
-		{"MaxSchemaDepth", &o.MaxSchemaDepth, defaultMaxSchemaDepth, false},
-		{"MaxContentBytes", &o.MaxContentBytes, defaultMaxContentBytes, false},
+		{"Limits.Pending", &o.Limits.Pending, defaultMaxPending, true},
+		{"Limits.PerPrincipal", &o.Limits.PerPrincipal, defaultMaxPerPrincipal, true},
+		{"Limits.PerSession", &o.Limits.PerSession, defaultMaxPerSession, true},
+		{"Limits.PerUpstream", &o.Limits.PerUpstream, defaultMaxPerUpstream, true},
+		{"Limits.SchemaBytes", &o.Limits.SchemaBytes, defaultMaxSchemaBytes, false},
+		{"Limits.SchemaDepth", &o.Limits.SchemaDepth, defaultMaxSchemaDepth, false},
+		{"Limits.ContentBytes", &o.Limits.ContentBytes, defaultMaxContentBytes, false},
 	} {
 		if *n.value < 0 && !n.unlimited {
 			return fmt.Errorf("elicitation options: %s is negative", n.name)
@@ -251,9 +255,9 @@ func (o *Options) fillLimits() error {
 const (
 	// EnvTimeout sets Options.Timeout.
 	EnvTimeout = "ELICITATION_TIMEOUT"
-	// EnvMaxConcurrent sets Options.MaxPending, and MaxPerPrincipal, MaxPerSession and
-	// MaxPerUpstream in proportion: 1000 sets them to 160, 160 and 500. None becomes less
-	// than its default, or than MaxPending where that is smaller still.
+	// EnvMaxConcurrent sets Options.Limits.Pending, and PerPrincipal, PerSession and
+	// PerUpstream in proportion: 1000 sets them to 160, 160 and 500. None becomes less
+	// than its default, or than Pending where that is smaller still.
 	EnvMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
 	// EnvCleanupInterval sets Options.SweepInterval.
 	EnvCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
@@ -286,10 +290,10 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",
 				EnvMaxConcurrent, text)
 		}
-		o.MaxPending = int(n)
-		o.MaxPerPrincipal = shareOfPending(n, defaultMaxPerPrincipal)
-		o.MaxPerSession = shareOfPending(n, defaultMaxPerSession)
-		o.MaxPerUpstream = shareOfPending(n, defaultMaxPerUpstream)
+		o.Limits.Pending = int(n)
+		o.Limits.PerPrincipal = shareOfPending(n, defaultMaxPerPrincipal)
+		o.Limits.PerSession = shareOfPending(n, defaultMaxPerSession)
+		o.Limits.PerUpstream = shareOfPending(n, defaultMaxPerUpstream)
 	}
 	return o, nil
 }

@@ -1,27 +1,19 @@
 package elicitation_test
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{
-		"negative Timeout":         {Timeout: -1},
-		"negative MaxTimeout":      {MaxTimeout: -1},
-		"negative DeliveryTimeout": {DeliveryTimeout: -1},
-		"negative SweepInterval":   {SweepInterval: -1},
-		"negative RetryAfter":      {RetryAfter: -1},
-		"negative MaxSchemaBytes":  {MaxSchemaBytes: -1},
-		"negative MaxSchemaDepth":  {MaxSchemaDepth: -1},
-		"negative MaxContentBytes": {MaxContentBytes: -1},
-		"unknown Validation":       {Validation: 3},
-		"negative Validation":      {Validation: -1},
-		"maximum below default":    {Timeout: time.Minute, MaxTimeout: time.Second},
+		"unknown Validation":    {Validation: 3},
+		"negative Validation":   {Validation: -1},
+		"maximum below default": {Timeout: time.Minute, MaxTimeout: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := elicitation.New(&o); err == nil {
@@ -34,34 +26,19 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What a negative number means is decided for each field: there is no limit or no heartbeat,
-// or New refuses it and names the field. A new field has to be decided, too.
+// TestNegativeOptions: a negative number means that there is no limit or no heartbeat, or New
+// refuses it.
 func TestNegativeOptions(t *testing.T) {
-	off := map[string]bool{
-		"Heartbeat": true, "MaxPending": true, "MaxPerPrincipal": true, "MaxPerSession": true,
-		"MaxPerUpstream": true, "MinHumanTime": true,
-	}
-	numbers := 0
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[elicitation.Options]()) {
-		if field.Type.Kind() != reflect.Int && field.Type.Kind() != reflect.Int64 {
-			continue
-		}
-		numbers++
-		t.Run(field.Name, func(t *testing.T) {
-			var o elicitation.Options
-			reflect.ValueOf(&o).Elem().FieldByIndex(field.Index).SetInt(-1)
-			_, err := elicitation.New(&o)
-			switch {
-			case off[field.Name] && err != nil:
-				t.Errorf("off: %v", err)
-			case !off[field.Name] && (err == nil || !contains(err.Error(), ": "+field.Name+" ")):
-				t.Errorf("error is %v, want one that names the field", err)
-			}
-		})
-	}
-	if numbers < len(off) {
-		t.Errorf("found %d numbers", numbers)
-	}
+	servertest.CheckNumberFields(t, map[string]bool{
+		"Timeout": true, "MaxTimeout": true, "DeliveryTimeout": true, "SweepInterval": true,
+		"RetryAfter": true, "Limits.SchemaBytes": true, "Limits.SchemaDepth": true,
+		"Limits.ContentBytes": true, "Heartbeat": false, "MinHumanTime": false,
+		"Limits.Pending": false, "Limits.PerPrincipal": false, "Limits.PerSession": false,
+		"Limits.PerUpstream": false,
+	}, func(o *elicitation.Options) error {
+		_, err := elicitation.New(o)
+		return err
+	})
 }
 
 func TestOptionsFromEnv(t *testing.T) {
@@ -81,23 +58,29 @@ func TestOptionsFromEnv(t *testing.T) {
 			"ELICITATION_CLEANUP_INTERVAL": "300"},
 			elicitation.Options{Timeout: 90 * time.Second, SweepInterval: 5 * time.Minute}, ""},
 		{"number", map[string]string{"ELICITATION_MAX_CONCURRENT": "250"},
-			elicitation.Options{MaxPending: 250, MaxPerPrincipal: 40, MaxPerSession: 40,
-				MaxPerUpstream: 125}, ""},
+			elicitation.Options{Limits: elicitation.Limits{Pending: 250, PerPrincipal: 40,
+				PerSession:  40,
+				PerUpstream: 125}}, ""},
 		{"large number", map[string]string{"ELICITATION_MAX_CONCURRENT": "1000"},
-			elicitation.Options{MaxPending: 1000, MaxPerPrincipal: 160, MaxPerSession: 160,
-				MaxPerUpstream: 500}, ""},
+			elicitation.Options{Limits: elicitation.Limits{Pending: 1000, PerPrincipal: 160,
+				PerSession:  160,
+				PerUpstream: 500}}, ""},
 		{"the default", map[string]string{"ELICITATION_MAX_CONCURRENT": "100"},
-			elicitation.Options{MaxPending: 100, MaxPerPrincipal: 16, MaxPerSession: 16,
-				MaxPerUpstream: 50}, ""},
+			elicitation.Options{Limits: elicitation.Limits{Pending: 100, PerPrincipal: 16,
+				PerSession:  16,
+				PerUpstream: 50}}, ""},
 		{"less than the default", map[string]string{"ELICITATION_MAX_CONCURRENT": "60"},
-			elicitation.Options{MaxPending: 60, MaxPerPrincipal: 16, MaxPerSession: 16,
-				MaxPerUpstream: 50}, ""},
+			elicitation.Options{Limits: elicitation.Limits{Pending: 60, PerPrincipal: 16,
+				PerSession:  16,
+				PerUpstream: 50}}, ""},
 		{"less than all defaults", map[string]string{"ELICITATION_MAX_CONCURRENT": "3"},
-			elicitation.Options{MaxPending: 3, MaxPerPrincipal: 3, MaxPerSession: 3,
-				MaxPerUpstream: 3}, ""},
+			elicitation.Options{Limits: elicitation.Limits{Pending: 3, PerPrincipal: 3,
+				PerSession:  3,
+				PerUpstream: 3}}, ""},
 		{"the largest number", map[string]string{"ELICITATION_MAX_CONCURRENT": "2147483647"},
-			elicitation.Options{MaxPending: 2147483647, MaxPerPrincipal: 343597383,
-				MaxPerSession: 343597383, MaxPerUpstream: 1073741823}, ""},
+			elicitation.Options{Limits: elicitation.Limits{Pending: 2147483647,
+				PerPrincipal: 343597383,
+				PerSession:   343597383, PerUpstream: 1073741823}}, ""},
 		{"zero", map[string]string{"ELICITATION_MAX_CONCURRENT": "0"}, elicitation.Options{},
 			"ELICITATION_MAX_CONCURRENT"},
 		{"negative", map[string]string{"ELICITATION_MAX_CONCURRENT": "-1"}, elicitation.Options{},
@@ -127,10 +110,10 @@ func TestOptionsFromEnv(t *testing.T) {
 			}
 			if err != nil || got.Timeout != test.want.Timeout ||
 				got.SweepInterval != test.want.SweepInterval ||
-				got.MaxPending != test.want.MaxPending ||
-				got.MaxPerPrincipal != test.want.MaxPerPrincipal ||
-				got.MaxPerSession != test.want.MaxPerSession ||
-				got.MaxPerUpstream != test.want.MaxPerUpstream {
+				got.Limits.Pending != test.want.Limits.Pending ||
+				got.Limits.PerPrincipal != test.want.Limits.PerPrincipal ||
+				got.Limits.PerSession != test.want.Limits.PerSession ||
+				got.Limits.PerUpstream != test.want.Limits.PerUpstream {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})
@@ -140,8 +123,8 @@ func TestOptionsFromEnv(t *testing.T) {
 // Limits that cannot work are refused at once.
 func TestLimitsThatCannotWorkAreRefused(t *testing.T) {
 	for name, o := range map[string]elicitation.Options{
-		"overflow":             {MaxContentBytes: int(^uint(0) >> 1)},
-		"overflow, schema":     {MaxSchemaBytes: int(^uint(0) >> 1)},
+		"overflow":             {Limits: elicitation.Limits{ContentBytes: int(^uint(0) >> 1)}},
+		"overflow, schema":     {Limits: elicitation.Limits{SchemaBytes: int(^uint(0) >> 1)}},
 		"no keys of the fleet": {Store: newMapStore()},
 		"keys of one replica":  {Store: newMapStore(), Keys: keys.EphemeralKeyring()},
 	} {

@@ -27,7 +27,7 @@ type parsedQuestion struct {
 
 // parseQuestion reads the parameters of elicitation/create within the limits of o.
 func parseQuestion(params json.RawMessage, o *Options) (*parsedQuestion, *Error) {
-	if limit := o.MaxSchemaBytes + maxOutsideSchema; len(params) > limit {
+	if limit := o.Limits.SchemaBytes + maxOutsideSchema; len(params) > limit {
 		err := fmt.Errorf("larger than %d bytes", limit)
 		return nil, invalidQuestionError(ReasonTooLarge, err)
 	}
@@ -61,12 +61,12 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	if q.kind != protocol.KindElicitForm {
 		return nil
 	}
-	if len(q.schema) > o.MaxSchemaBytes {
-		err := fmt.Errorf("requestedSchema: larger than %d bytes", o.MaxSchemaBytes)
+	if len(q.schema) > o.Limits.SchemaBytes {
+		err := fmt.Errorf("requestedSchema: larger than %d bytes", o.Limits.SchemaBytes)
 		return invalidQuestionError(ReasonTooLarge, err)
 	}
-	if jsonDepth(q.schema) > o.MaxSchemaDepth {
-		err := fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth)
+	if jsonDepth(q.schema) > o.Limits.SchemaDepth {
+		err := fmt.Errorf("requestedSchema: nested deeper than %d", o.Limits.SchemaDepth)
 		return invalidQuestionError(ReasonTooLarge, err)
 	}
 	if o.Validation == ValidateEnforce {

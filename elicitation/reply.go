@@ -148,7 +148,7 @@ func invalidReply(reason Reason, err error) *Error {
 // readError returns the outcome of a question that the client answered with an error.
 func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 	out := outcome{state: stateFailed, replied: true}
-	limit := p.router.opts.MaxContentBytes
+	limit := p.router.opts.Limits.ContentBytes
 	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > limit {
 		out.err = invalidReply(ReasonInvalidReply, errLargeError)
 	} else {
@@ -185,7 +185,7 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 // decodeResult decodes a result strictly. The errors of the decoders are replaced by
 // constants, since they may quote the answer.
 func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, *Error) {
-	limit := p.router.opts.MaxContentBytes
+	limit := p.router.opts.Limits.ContentBytes
 	if len(raw) > limit+maxOutsideSchema {
 		err := fmt.Errorf("larger than %d bytes", limit+maxOutsideSchema)
 		return nil, invalidReply(ReasonInvalidReply, err)

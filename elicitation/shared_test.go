@@ -279,8 +279,9 @@ func TestOfferForSeveralCalls(t *testing.T) {
 // everybody is asked what their own calls ask, and nothing else.
 func TestManyCallsOnOneConnection(t *testing.T) {
 	const each = 500
-	r := newRig(t, elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
-		MaxPerUpstream: -1, Logger: zap.NewNop()})
+	r := newRig(t, elicitation.Options{Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1,
+		PerSession:  -1,
+		PerUpstream: -1}, Logger: zap.NewNop()})
 	var all sync.WaitGroup
 	for _, who := range []protocol.Principal{alice(), bob()} {
 		s := r.attach(elicitation.SessionInfo{ID: who.Subject, Principal: who})
@@ -317,8 +318,9 @@ func TestManyCallsOnOneConnection(t *testing.T) {
 // Calls of one client begin, are given up and end while their upstream asks: each question has
 // one end, and nothing is left of any.
 func TestSharedQuestionsWhileCallsComeAndGo(t *testing.T) {
-	r := newRig(t, elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1,
-		MaxPerUpstream: -1, Logger: zap.NewNop()})
+	r := newRig(t, elicitation.Options{Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1,
+		PerSession:  -1,
+		PerUpstream: -1}, Logger: zap.NewNop()})
 	answers := elicitation.ViaAsker(elicitation.AskFunc(func(ctx context.Context,
 		_ elicitation.Question, _ func()) (json.RawMessage, error) {
 		runtime.Gosched()

@@ -253,7 +253,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			upstream: fmt.Sprintf(failedWith, -32602, "Client does not support form elicitation"),
 			logs:     []entry{rejected(elicitation.ReasonMode, -32602)},
 			metrics:  map[string]float64{"rejected_total{mode}": 1}},
-		{name: "too many", opts: elicitation.Options{MaxPerSession: 1},
+		{name: "too many", opts: elicitation.Options{Limits: elicitation.Limits{PerSession: 1}},
 			run: func(w *wired) string {
 				_, err := w.call.Offer(w.t.Context(), json.RawMessage(askDeploy), nil, nil)
 				if err != nil {

@@ -38,7 +38,7 @@ type Call struct {
 	// is no session to carry them; it is not used in modern revisions.
 	Push Pusher
 	// Session tells the sessions of one funnel apart, for
-	// Options.MaxWaitingPerSession. Zero: the call belongs to none.
+	// Options.Limits.WaitingPerSession. Zero: the call belongs to none.
 	Session SessionKey
 	// Heartbeat sends one progress notification on the call's own token, while
 	// the call waits for a person; see Options.Heartbeat. The funnel makes one
@@ -57,7 +57,7 @@ type Call struct {
 	Authenticates bool
 	// KeptBytes is how many bytes the host keeps for the call, while it waits for a person, beside
 	// its Arguments: of the _meta of the request, for example. They count for
-	// Options.MaxWaitingBytes.
+	// Options.Limits.WaitingBytes.
 	KeptBytes int32
 	// CheckOutput, if not nil, validates the structured content (nil when
 	// absent) of a tool that completes without an error.

@@ -36,7 +36,7 @@ import (
 // a tool, elsewhere as code 23220, and 23225 where nobody has seen the question.
 // Outside of a handler Ask returns [ErrNoRound]. Calls may overlap; questions that
 // goroutines ask at the same time are asked in one round. A flow asks in as many
-// rounds as the funnel's MaxRounds allows.
+// rounds as the funnel's Limits.Rounds allows.
 func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
 	return newFormAsk[T](key, message, opts).ask(ctx)
 }

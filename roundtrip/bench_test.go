@@ -87,7 +87,8 @@ func BenchmarkFlow(b *testing.B) {
 	for _, size := range []int{40, 400, 2000} {
 		for _, n := range []int{1, 5, 20} {
 			b.Run(fmt.Sprintf("%d answers of %d B", n, size), func(b *testing.B) {
-				benchmarkRound(b, n, size, roundtrip.Options{MaxStateBytes: 64 << 10})
+				benchmarkRound(b, n, size,
+					roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 64 << 10}})
 			})
 		}
 	}

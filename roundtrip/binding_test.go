@@ -99,7 +99,8 @@ func TestCredentialsOnReplicas(t *testing.T) {
 	}
 	states, guard := store.NewMemoryStateStore(0), store.NewMemoryGuard(0)
 	sealer := &peeking{Sealer: ring(encode("old", older))}
-	opts := roundtrip.Options{Sealer: sealer, Guard: guard, StateStore: states, MaxStateBytes: 200}
+	opts := roundtrip.Options{Sealer: sealer, Guard: guard, StateStore: states,
+		Limits: roundtrip.Limits{StateBytes: 200}}
 	first := newClient(t, opts, sureHandler)
 	first.call.Principal, first.call.Credential = protocol.Principal{}, tokenOfAlice
 	first.ask("k")

@@ -208,8 +208,9 @@ func waitFor(ctx context.Context) error {
 func TestStoreDownWhileSealing(t *testing.T) {
 	for _, acts := range []bool{false, true} {
 		s := newShelf()
-		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10,
-			Guard: store.NewMemoryGuard(0)},
+		c := newClient(t, roundtrip.Options{StateStore: s,
+			Limits: roundtrip.Limits{StateBytes: 1 << 10},
+			Guard:  store.NewMemoryGuard(0)},
 			func(ctx context.Context) (protocol.Result, error) {
 				for _, key := range []string{"a", "b"} {
 					if _, err := reasonOf(ctx, key); err != nil {
@@ -253,8 +254,9 @@ func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 		"full": &store.QuotaError{Resource: "store", Limit: "principal"},
 	} {
 		s, charged := newShelf(), 0
-		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10,
-			Guard: store.NewMemoryGuard(0)},
+		c := newClient(t, roundtrip.Options{StateStore: s,
+			Limits: roundtrip.Limits{StateBytes: 1 << 10},
+			Guard:  store.NewMemoryGuard(0)},
 			func(ctx context.Context) (protocol.Result, error) {
 				if _, ok := whyNow.AcceptedContent(ctx); !ok {
 					return ask(whyNow.Elicit("Why?"))

@@ -110,7 +110,7 @@
 // legacy revision it waits while its question is with the client. It does not work
 // meanwhile, so what limits or measures work leaves that time out; [WatchWaiting]
 // tells middleware of an author's own. Calls that wait have limits of their own, see
-// [Options].MaxWaiting, and send heartbeats to callers that asked for progress.
+// [Options].Limits.Waiting, and send heartbeats to callers that asked for progress.
 // A server that shuts down does not wait for them.
 //
 // # Clocks that can run out on a person

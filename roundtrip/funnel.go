@@ -50,9 +50,10 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	opts.Observer = event.Observers(opts.Observer)
 	silent := opts.Observer == event.Discard
 	opts.AppVersion = opts.ownVersion()
-	opts.MaxRounds = orDefault(opts.MaxRounds, defaultMaxRounds)
-	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, defaultMaxStateBytes), hardMaxStateBytes)
-	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, defaultMaxStoredBytes)
+	opts.Limits.Rounds = orDefault(opts.Limits.Rounds, defaultMaxRounds)
+	opts.Limits.StateBytes = min(orDefault(opts.Limits.StateBytes, defaultMaxStateBytes),
+		hardMaxStateBytes)
+	opts.Limits.StoredBytes = orDefault(opts.Limits.StoredBytes, defaultMaxStoredBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
 	opts.FlowTTL = orDefault(opts.FlowTTL, defaultFlowTTL)
 	opts.HumanTimeout = orDefault(opts.HumanTimeout, defaultHumanTimeout)

@@ -136,7 +136,7 @@ func (r *run) withdrawLocked(cause error) {
 	r.ctx.openWaits = nil
 }
 
-// inPlaceSlack is how many times MaxRounds a run may ask in place, one question after the
+// inPlaceSlack is how many times Limits.Rounds a run may ask in place, one question after the
 // other. Questions of several goroutines are one round in replay. In place they may follow one
 // another, if the client answers at once.
 const inPlaceSlack = 8
@@ -157,7 +157,7 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 		return nil, r.endLocked(&ending{err: cause, refusal: cannotAsk(cause),
 			how: event.EndFailed})
 	}
-	limit := r.funnel.opts.MaxRounds
+	limit := r.funnel.opts.Limits.Rounds
 	if f.rounds == 0 || f.answered {
 		f.rounds++
 		f.answered = false
@@ -190,7 +190,7 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 	if err != nil {
 		return false, err
 	}
-	asked := p.describeInPlace(missing, requests, p.funnel.opts.MaxRounds-1-again)
+	asked := p.describeInPlace(missing, requests, p.funnel.opts.Limits.Rounds-1-again)
 	pushed, err := p.pushAll(ctx, r, requests, asked)
 	if err != nil {
 		return false, err

@@ -327,7 +327,8 @@ func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
 // there is always a question in the air, come to an end as one does.
 func TestOverlappingQuestionsInPlaceEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{MaxRounds: 2},
+		c, h := newLegacy(t, protocol.V20251125,
+			roundtrip.Options{Limits: roundtrip.Limits{Rounds: 2}},
 			func(ctx context.Context) (protocol.Result, error) {
 				var group sync.WaitGroup
 				for _, name := range []string{"a", "b"} {

@@ -167,7 +167,7 @@ func TestValidAnswersAreNotCounted(t *testing.T) {
 func TestGaveUpNamesTheRule(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
-		j := newJourney(t, m, roundtrip.Options{MaxRounds: 1}, nil, payFlow)
+		j := newJourney(t, m, roundtrip.Options{Limits: roundtrip.Limits{Rounds: 1}}, nil, payFlow)
 		j.human.answer = func(_ context.Context, q protocol.InputRequest,
 			_ func()) (json.RawMessage, error) {
 			return s.next(q), nil

@@ -281,7 +281,7 @@ func TestNoConvergence(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			n := 0
-			j := newJourney(t, m, roundtrip.Options{MaxRounds: 3}, nil,
+			j := newJourney(t, m, roundtrip.Options{Limits: roundtrip.Limits{Rounds: 3}}, nil,
 				func(ctx context.Context) (protocol.Result, error) {
 					for {
 						n++

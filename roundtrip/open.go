@@ -128,7 +128,7 @@ func (e *exchange) nameFlow(flow [16]byte) {
 // those in the StateStore that its sealed handle refers to. An error that is not a rejection
 // says nothing about the state, only that the store could not be read.
 func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
-	if len(text) > e.funnel.opts.MaxStateBytes {
+	if len(text) > e.funnel.opts.Limits.StateBytes {
 		return nil, &rejection{reason: event.ReasonTooLong}
 	}
 	plaintext, err := e.funnel.opts.Sealer.Open(ctx, text)

@@ -121,18 +121,20 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 		t.Error("an oversized state was opened")
 		return nil, nil
 	}}
-	c := newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 100}, consent)
+	c := newClient(t, roundtrip.Options{Sealer: sealer,
+		Limits: roundtrip.Limits{StateBytes: 100}}, consent)
 	c.call.State = protocol.StateText(strings.Repeat("A", 101))
 	frozen(t, c, event.ReasonTooLong)
 
-	c = newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 1 << 30}, consent)
+	c = newClient(t, roundtrip.Options{Sealer: sealer,
+		Limits: roundtrip.Limits{StateBytes: 1 << 30}}, consent)
 	c.call.State = protocol.StateText(strings.Repeat("A", 64<<10+1))
 	frozen(t, c, event.ReasonTooLong)
 }
 
 // TestStateOverTheCap names what is too large, and never its content.
 func TestStateOverTheCap(t *testing.T) {
-	c := newClient(t, roundtrip.Options{MaxStateBytes: 2000},
+	c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 2000}},
 		func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.Elicit[Confirmation]("essay", "?"),
@@ -156,7 +158,7 @@ func TestStateOverTheCap(t *testing.T) {
 
 // TestVisitsCarryNoContent has a client send what a visit has no use for.
 func TestVisitsCarryNoContent(t *testing.T) {
-	c := newClient(t, roundtrip.Options{MaxStateBytes: 1000},
+	c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 1000}},
 		func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.RoundOf(ctx).Number == 1 {
 				return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"),

@@ -55,13 +55,8 @@ type Options struct {
 	Guard store.Guard
 	// Observer receives the events of the funnel. Nil: none are made.
 	Observer event.Observer
-	// MaxRounds is how often a flow may ask, 0: 8.
-	MaxRounds int
-	// MaxStateBytes bounds requestState, in both directions, before it is
-	// decoded. 0: 16 KiB; never more than 64 KiB. In
-	// legacy revisions, whose clients carry none, a state counts as long as a
-	// [keys.Keyring] would make it.
-	MaxStateBytes int
+	// Limits bound what flows and calls that wait may use.
+	Limits Limits
 	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
 	RoundTTL time.Duration
 	// FlowTTL is how long a flow may take, 0: 24 hours.
@@ -86,33 +81,11 @@ type Options struct {
 	// up what is silent for a minute wait as long as a person needs. 0: 15 s,
 	// negative: none are sent.
 	Heartbeat time.Duration
-	// MaxWaiting is how many calls that have begun to wait for a person may be
-	// unfinished. A call keeps its place until it ends, also while it runs on
-	// after an answer. Limits on what runs leave out a call while it waits; a call
-	// that would wait beyond this limit is refused with [protocol.CodeBusy] before
-	// anything is asked. 0: 4096, negative: no limit.
-	MaxWaiting int
-	// MaxWaitingPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: 256, negative: no limit.
-	// Anonymous callers have no limit each, since they cannot be told apart:
-	// together they may use all of MaxWaiting, or all but a quarter once somebody
-	// has authenticated.
-	MaxWaitingPerPrincipal int
-	// MaxWaitingPerSession is how many of them may be of one session, 0:
-	// 64, negative: no limit.
-	MaxWaitingPerSession int
-	// MaxWaitingBytes is how many bytes the arguments of all waiting calls may
-	// have together; one authenticated principal may use a quarter. 0:
-	// 256 MiB, negative: no limit.
-	MaxWaitingBytes int64
 	// Legacy says how clients of legacy revisions are asked. Zero: LegacyPush.
 	Legacy LegacyMode
-	// StateStore keeps states that pass MaxStateBytes. Nil: such a flow ends
+	// StateStore keeps states that pass Limits.StateBytes. Nil: such a flow ends
 	// with an error. Replicas must share it.
 	StateStore store.StateStore
-	// MaxStoredBytes bounds one state in the StateStore. 0:
-	// 1 MiB.
-	MaxStoredBytes int
 	// HideErrors guards what is behind the server: the texts of errors that handlers
 	// return, other than [*protocol.Error], are kept from clients. They get a reference,
 	// which the observer gets as well ([event.HandlerFailed]). Of an error that wraps a
@@ -134,6 +107,38 @@ type Options struct {
 	// is asked. Calls may overlap, and a URL may be seen several times. Nil:
 	// all of these are allowed.
 	AllowURL func(*url.URL) error
+}
+
+// Limits bound what flows and calls that wait may use. Zero is the default of every field.
+type Limits struct {
+	// Rounds is how often a flow may ask, 0: 8.
+	Rounds int
+	// StateBytes bounds requestState, in both directions, before it is
+	// decoded. 0: 16 KiB; never more than 64 KiB. In
+	// legacy revisions, whose clients carry none, a state counts as long as a
+	// [keys.Keyring] would make it.
+	StateBytes int
+	// StoredBytes bounds one state in the StateStore. 0: 1 MiB.
+	StoredBytes int
+	// Waiting is how many calls that have begun to wait for a person may be
+	// unfinished. A call keeps its place until it ends, also while it runs on
+	// after an answer. Limits on what runs leave out a call while it waits; a call
+	// that would wait beyond this limit is refused with [protocol.CodeBusy] before
+	// anything is asked. 0: 4096, negative: no limit.
+	Waiting int
+	// WaitingPerPrincipal is how many of them may be one authenticated
+	// principal's, 0: 256, negative: no limit.
+	// Anonymous callers have no limit each, since they cannot be told apart:
+	// together they may use all of Waiting, or all but a quarter once somebody
+	// has authenticated.
+	WaitingPerPrincipal int
+	// WaitingPerSession is how many of them may be of one session, 0:
+	// 64, negative: no limit.
+	WaitingPerSession int
+	// WaitingBytes is how many bytes the arguments of all waiting calls may
+	// have together; one authenticated principal may use a quarter. 0:
+	// 256 MiB, negative: no limit.
+	WaitingBytes int64
 }
 
 // A LegacyMode says how a call of a legacy revision asks its client. Clients of these
@@ -187,12 +192,12 @@ func (o *Options) checkNegative() error {
 		name  string
 		value int64
 	}{
-		{"MaxRounds", int64(o.MaxRounds)},
-		{"MaxStateBytes", int64(o.MaxStateBytes)},
+		{"Limits.Rounds", int64(o.Limits.Rounds)},
+		{"Limits.StateBytes", int64(o.Limits.StateBytes)},
 		{"RoundTTL", int64(o.RoundTTL)},
 		{"FlowTTL", int64(o.FlowTTL)},
 		{"HumanTimeout", int64(o.HumanTimeout)},
-		{"MaxStoredBytes", int64(o.MaxStoredBytes)},
+		{"Limits.StoredBytes", int64(o.Limits.StoredBytes)},
 	} {
 		if field.value < 0 {
 			return fmt.Errorf("funnel: %s is negative", field.name)

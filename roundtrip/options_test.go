@@ -3,53 +3,34 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// offWhenNegative are the numbers of Options that a negative value turns off.
-var offWhenNegative = [...]string{"Heartbeat", "MaxWaiting", "MaxWaitingPerPrincipal",
-	"MaxWaitingPerSession", "MaxWaitingBytes", "MinHumanTime"}
-
-// Every number and duration of Options has one meaning of a negative value: it turns the
-// setting off, or it is refused with the name of the field.
+// TestNegativeOptions: a negative number turns the setting off, or NewFunnel refuses it.
 func TestNegativeOptions(t *testing.T) {
-	off := make(map[string]bool)
-	for _, name := range offWhenNegative {
-		off[name] = true
-	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[roundtrip.Options]()) {
-		if !field.Type.ConvertibleTo(reflect.TypeFor[int64]()) {
-			continue
-		}
-		t.Run(field.Name, func(t *testing.T) {
-			var opts roundtrip.Options
-			value := reflect.ValueOf(&opts).Elem().FieldByIndex(field.Index)
-			value.SetInt(-int64(time.Second))
-			_, err := roundtrip.NewFunnel(&opts)
-			switch {
-			case off[field.Name] && err != nil:
-				t.Errorf("negative does not turn it off: %v", err)
-			case !off[field.Name] && err == nil:
-				t.Error("negative is taken")
-			case !off[field.Name] && !strings.Contains(err.Error(), field.Name+" "):
-				t.Errorf("error %q does not name the field", err)
-			}
-		})
-	}
+	servertest.CheckNumberFields(t, map[string]bool{
+		"RoundTTL": true, "FlowTTL": true, "HumanTimeout": true, "MinHumanTime": false,
+		"Heartbeat": false, "Limits.Rounds": true, "Limits.StateBytes": true,
+		"Limits.StoredBytes": true, "Limits.Waiting": false,
+		"Limits.WaitingPerPrincipal": false, "Limits.WaitingPerSession": false,
+		"Limits.WaitingBytes": false,
+	}, func(o *roundtrip.Options) error {
+		_, err := roundtrip.NewFunnel(o)
+		return err
+	})
 }
 
 func TestOptionsAreCopied(t *testing.T) {
-	opts := roundtrip.Options{MaxRounds: 0}
+	opts := roundtrip.Options{Limits: roundtrip.Limits{Rounds: 0}}
 	if _, err := roundtrip.NewFunnel(&opts); err != nil {
 		t.Fatal(err)
 	}
-	if opts.MaxRounds != 0 || opts.Sealer != nil {
+	if opts.Limits.Rounds != 0 || opts.Sealer != nil {
 		t.Errorf("NewFunnel filled in its caller's options: %+v", opts)
 	}
 }

@@ -35,7 +35,7 @@ const statePause = 250 * time.Millisecond
 func (r *run) pushReturned(
 	ctx, parent context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
-	if int(r.runs) > r.funnel.opts.MaxRounds { // a flow that starts over counts anew
+	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flow that starts over counts anew
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
@@ -56,7 +56,7 @@ func (r *run) refuseRounds(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, event.EndRounds)
-	text := gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", "")
+	text := gaveUp(r.funnel.opts.Limits.Rounds, requestKeys(asks.InputRequests), "", "")
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
 

@@ -396,7 +396,7 @@ func TestLegacyRoundCap(t *testing.T) {
 		want int
 	}{
 		{"default", roundtrip.Options{}, 8},
-		{"two", roundtrip.Options{MaxRounds: 2}, 2},
+		{"two", roundtrip.Options{Limits: roundtrip.Limits{Rounds: 2}}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := 0
@@ -465,10 +465,11 @@ func TestLegacyStateIsLimited(t *testing.T) {
 		{"fits", roundtrip.Options{}, 11_500, ""},
 		{"does not fit", roundtrip.Options{}, 12_300, "over the limit of 16384"},
 		{"fits a store", roundtrip.Options{StateStore: newShelf()}, 30_000, ""},
-		{"does not need the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 4000},
+		{"does not need the store", roundtrip.Options{StateStore: newShelf(),
+			Limits: roundtrip.Limits{StoredBytes: 4000}},
 			11_500, ""},
 		{"does not fit the store", roundtrip.Options{StateStore: newShelf(),
-			MaxStoredBytes: 20_000}, 30_000, "over the limit of 20000"},
+			Limits: roundtrip.Limits{StoredBytes: 20_000}}, 30_000, "over the limit of 20000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {

@@ -93,7 +93,8 @@ func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
 			return roundtrip.Options{Guard: store.NewMemoryGuard(8)}
 		},
 		"store": func() roundtrip.Options {
-			return roundtrip.Options{StateStore: store.NewMemoryStateStore(8), MaxStateBytes: 250}
+			return roundtrip.Options{StateStore: store.NewMemoryStateStore(8),
+				Limits: roundtrip.Limits{StateBytes: 250}}
 		},
 	} {
 		for _, authenticates := range []bool{true, false} {

@@ -27,7 +27,8 @@ func TestRoundCap(t *testing.T) {
 		{"more", 12, 12},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{MaxRounds: tc.max}, insatiable)
+			c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{Rounds: tc.max}},
+				insatiable)
 			for n := 1; n <= tc.want; n++ {
 				key := fmt.Sprint("q", n)
 				c.ask(key)
@@ -53,7 +54,7 @@ func TestRoundCap(t *testing.T) {
 
 func TestRoundCapOfOtherFamilies(t *testing.T) {
 	for _, method := range []string{protocol.MethodGetPrompt, protocol.MethodReadResource} {
-		c := newClient(t, roundtrip.Options{MaxRounds: 1}, insatiable)
+		c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{Rounds: 1}}, insatiable)
 		c.call.Method = method
 		c.ask("q1")
 		contains(t, c.answer("q1", accepted).fails(protocol.CodeFlowEnded).Message,

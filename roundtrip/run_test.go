@@ -116,7 +116,8 @@ func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 			for turn := range 20 {
 				var left sync.WaitGroup
 				opts := roundtrip.Options{Guard: store.NewMemoryGuard(0),
-					StateStore: store.NewMemoryStateStore(0), MaxStateBytes: 600}
+					StateStore: store.NewMemoryStateStore(0),
+					Limits:     roundtrip.Limits{StateBytes: 600}}
 				j := newJourney(t, m, opts, nil,
 					func(ctx context.Context) (protocol.Result, error) {
 						start := make(chan struct{})

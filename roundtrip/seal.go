@@ -87,7 +87,7 @@ func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 		return &ending{how: event.EndFailed,
 			refusal: refuseVisit(r.flow.unfinished[0].key, errVisitTimeout)}
 	}
-	limit := r.funnel.opts.MaxRounds
+	limit := r.funnel.opts.Limits.Rounds
 	if len(r.reworded) > 0 { // random routing comes to the same version twice, but later
 		limit *= versionSlack
 	}
@@ -102,7 +102,7 @@ func (r *run) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack is how many times MaxRounds a flow may ask that two versions of the application
+// versionSlack is how many times Limits.Rounds a flow may ask that two versions of the application
 // serve: of 65,536 flows that each reach one of two at random, one does not end in time.
 const versionSlack = 2
 
@@ -138,7 +138,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 	requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !r.funnel.silent {
-		left := max(0, r.funnel.opts.MaxRounds-r.countedRounds())
+		left := max(0, r.funnel.opts.Limits.Rounds-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
 		if r.isLegacy() {
@@ -270,14 +270,15 @@ func (a *answer) toClaims() claims.Answer {
 func (e *exchange) sealState(ctx context.Context, c *claims.Claims) (protocol.RequestState, error) {
 	plaintext := c.AppendTo(make([]byte, 0, c.EncodedSize()))
 	text, err := e.sealText(ctx, plaintext)
-	if err == nil && len(text) > e.funnel.opts.MaxStateBytes && e.funnel.opts.StateStore != nil {
+	if err == nil && len(text) > e.funnel.opts.Limits.StateBytes &&
+		e.funnel.opts.StateStore != nil {
 		text, err = e.storeState(ctx, plaintext, c)
 	}
 	if err != nil {
 		return protocol.RequestState{}, err
 	}
-	if len(text) > e.funnel.opts.MaxStateBytes {
-		return protocol.RequestState{}, tooLargeError(c, len(text), e.funnel.opts.MaxStateBytes)
+	if len(text) > e.funnel.opts.Limits.StateBytes {
+		return protocol.RequestState{}, tooLargeError(c, len(text), e.funnel.opts.Limits.StateBytes)
 	}
 	return protocol.StateText(text), nil
 }
@@ -306,11 +307,11 @@ func (r *run) encodeLocalState(c *claims.Claims) error {
 	plaintext, opts := c.AppendTo(make([]byte, 0, c.EncodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
 	switch {
-	case size <= opts.MaxStateBytes:
+	case size <= opts.Limits.StateBytes:
 	case opts.StateStore == nil:
-		return tooLargeError(c, size, opts.MaxStateBytes)
-	case len(plaintext) > opts.MaxStoredBytes:
-		return tooLargeError(c, len(plaintext), opts.MaxStoredBytes)
+		return tooLargeError(c, size, opts.Limits.StateBytes)
+	case len(plaintext) > opts.Limits.StoredBytes:
+		return tooLargeError(c, len(plaintext), opts.Limits.StoredBytes)
 	}
 	r.wait.localState = plaintext
 	return nil

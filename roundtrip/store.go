@@ -29,10 +29,10 @@ const handleBytes = 32
 // storeState puts claims into the store and returns the sealed handle.
 func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	c *claims.Claims) (string, error) {
-	if len(plaintext) > e.funnel.opts.MaxStoredBytes {
+	if len(plaintext) > e.funnel.opts.Limits.StoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; "+
 			"largest parts: %s",
-			len(plaintext), e.funnel.opts.MaxStoredBytes, largestParts(c))
+			len(plaintext), e.funnel.opts.Limits.StoredBytes, largestParts(c))
 	}
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout
@@ -62,7 +62,7 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 		return nil, &rejection{event.ReasonGone, err}
 	case err != nil:
 		return nil, &storeError{resourceStore, "read", err}
-	case len(data) > e.funnel.opts.MaxStoredBytes+box.Overhead():
+	case len(data) > e.funnel.opts.Limits.StoredBytes+box.Overhead():
 		return nil, &rejection{reason: event.ReasonTooLong}
 	}
 	plaintext, err := box.Open(nil, make([]byte, box.NonceSize()), data, []byte(id))

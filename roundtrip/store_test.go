@@ -119,7 +119,8 @@ func TestStateStoreIsForLargeStatesOnly(t *testing.T) {
 	}
 	c = newClient(t, roundtrip.Options{}, large)
 	contains(t, c.bug(), "over the limit", `memo "large"`)
-	c = newClient(t, roundtrip.Options{StateStore: s, MaxStoredBytes: 20_000}, large)
+	c = newClient(t, roundtrip.Options{StateStore: s,
+		Limits: roundtrip.Limits{StoredBytes: 20_000}}, large)
 	contains(t, c.bug(), "over the limit of 20000", "stored", `memo "large"`)
 }
 
@@ -236,7 +237,8 @@ func TestStateStoreFails(t *testing.T) {
 func TestStoreIsToldTheOwner(t *testing.T) {
 	s := &owners{shelf: newShelf()}
 	for _, subject := range []string{"ann", "ann", "bob", ""} {
-		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10},
+		c := newClient(t, roundtrip.Options{StateStore: s,
+			Limits: roundtrip.Limits{StateBytes: 1 << 10}},
 			func(context.Context) (protocol.Result, error) {
 				return ask(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
 			})

@@ -65,18 +65,18 @@ func newWaitQuotas(o *Options) waitQuotas {
 		}
 		return n
 	}
-	bytes := limit(o.MaxWaitingBytes, defaultMaxWaitingBytes)
+	bytes := limit(o.Limits.WaitingBytes, defaultMaxWaitingBytes)
 	return waitQuotas{
 		calls: quota.New(quota.Options[protocol.Principal]{
-			Total: limit(int64(o.MaxWaiting), defaultMaxWaiting),
-			Share: limit(int64(o.MaxWaitingPerPrincipal), defaultMaxWaitingPerPrincipal),
+			Total: limit(int64(o.Limits.Waiting), defaultMaxWaiting),
+			Share: limit(int64(o.Limits.WaitingPerPrincipal), defaultMaxWaitingPerPrincipal),
 			Local: protocol.LocalPrincipal(),
 		}),
 		bytes: quota.New(quota.Options[protocol.Principal]{Total: bytes,
 			Share: quota.ShareOf(bytes),
 			Local: protocol.LocalPrincipal()}),
 		sessions: quota.New(quota.Options[SessionKey]{
-			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), defaultMaxWaitingPerSession),
+			Total: -1, Share: limit(int64(o.Limits.WaitingPerSession), defaultMaxWaitingPerSession),
 		}),
 	}
 }

@@ -161,23 +161,24 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		next  roundtrip.Call
 		limit string
 	}{
-		{"in all", roundtrip.Options{MaxWaiting: 2},
+		{"in all", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 2}},
 			[]roundtrip.Call{{Principal: ann}, {Principal: bob}}, roundtrip.Call{}, "server"},
-		{"of one principal", roundtrip.Options{MaxWaitingPerPrincipal: 1},
+		{"of one principal", roundtrip.Options{Limits: roundtrip.Limits{WaitingPerPrincipal: 1}},
 			[]roundtrip.Call{{Principal: ann, Session: roundtrip.SessionKeyOf(1)}},
 			roundtrip.Call{Principal: ann, Session: roundtrip.SessionKeyOf(2)}, "principal"},
-		{"of one session", roundtrip.Options{MaxWaitingPerSession: 1},
+		{"of one session", roundtrip.Options{Limits: roundtrip.Limits{WaitingPerSession: 1}},
 			[]roundtrip.Call{{Session: roundtrip.SessionKeyOf(1)},
 				{Session: roundtrip.SessionKeyOf(2)}},
 			roundtrip.Call{Session: roundtrip.SessionKeyOf(1)}, "session"},
-		{"of anonymous callers where others authenticate", roundtrip.Options{MaxWaiting: 4},
+		{"of anonymous callers where others authenticate", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 4}},
 			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
-		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40},
+		{"in bytes", roundtrip.Options{Limits: roundtrip.Limits{WaitingBytes: 40}},
 			[]roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
 			roundtrip.Call{Arguments: json.RawMessage(`{"a":"123456"}`)}, "server"},
-		{"in bytes that the host keeps", roundtrip.Options{MaxWaitingBytes: 40},
+		{"in bytes that the host keeps",
+			roundtrip.Options{Limits: roundtrip.Limits{WaitingBytes: 40}},
 			[]roundtrip.Call{{KeptBytes: 31}}, roundtrip.Call{KeptBytes: 10}, "server"},
-		{"of anonymous callers where others could authenticate", roundtrip.Options{MaxWaiting: 4},
+		{"of anonymous callers where others could authenticate", roundtrip.Options{Limits: roundtrip.Limits{Waiting: 4}},
 			[]roundtrip.Call{{Authenticates: true}, {Authenticates: true}, {Authenticates: true}},
 			roundtrip.Call{Authenticates: true}, "principal"},
 	} {
@@ -228,8 +229,9 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 }
 
 func TestBoundsOfWaitingCallsCanBeTurnedOff(t *testing.T) {
-	w := newWaiter(t, roundtrip.Options{MaxWaiting: -1, MaxWaitingPerPrincipal: -1,
-		MaxWaitingPerSession: -1, MaxWaitingBytes: -1})
+	w := newWaiter(t, roundtrip.Options{Limits: roundtrip.Limits{Waiting: -1,
+		WaitingPerPrincipal: -1,
+		WaitingPerSession:   -1, WaitingBytes: -1}})
 	defer w.empty()
 	for range 256 + 1 {
 		call := w.call(ann, 1)
@@ -264,7 +266,7 @@ func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 // The room of a call is its own until it ends: the second question of a flow is
 // not refused because somebody else came in between.
 func TestACallThatAsksAgainIsNotRefused(t *testing.T) {
-	w := newWaiter(t, roundtrip.Options{MaxWaiting: 1})
+	w := newWaiter(t, roundtrip.Options{Limits: roundtrip.Limits{Waiting: 1}})
 	defer w.empty()
 	between := make(chan struct{})
 	call := w.call(ann, 1)

@@ -401,7 +401,7 @@ func TestAwaitIsWaiting(t *testing.T) {
 			}
 		}
 		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch},
-			Roundtrip: roundtrip.Options{MaxWaiting: 1}})
+			Roundtrip: roundtrip.Options{Limits: roundtrip.Limits{Waiting: 1}}})
 		server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(never)["flow"])
 		first, other := h.call("t", "{}"), h.call("t", "{}")
 		over := make(chan bool)

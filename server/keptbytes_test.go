@@ -51,7 +51,9 @@ func TestLongMetaIsDropped(t *testing.T) {
 // Calls that wait keep no long _meta.
 func TestCallsThatWaitKeepNoLongMeta(t *testing.T) {
 	const calls, size = 20, 3 << 20
-	h := newHarness(t, &server.Options{Roundtrip: roundtrip.Options{MaxWaitingBytes: 8 << 20}})
+	h := newHarness(t,
+		&server.Options{Roundtrip: roundtrip.Options{
+			Limits: roundtrip.Limits{WaitingBytes: 8 << 20}}})
 	addAsk(h.Server, false)
 	c := newTypist(t, t.Context(), h.Server)
 	before := heapInUse()

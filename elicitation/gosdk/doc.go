@@ -53,7 +53,7 @@
 // response to the request that it serves. [HTTPClient] marks the questions on such a response
 // with the call of [WithCall], and any number of calls of any number of users may share one
 // connection. A call that is cancelled disturbs no other. All questions of a connection
-// count against [elicitation.Options].MaxPerUpstream.
+// count against [elicitation.Options].Limits.PerUpstream.
 //
 // On standard input and output, and on the standing stream of a connection, nothing says it.
 // Where all calls in flight on the connection are of one client the question is put to it,

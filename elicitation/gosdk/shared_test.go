@@ -75,7 +75,7 @@ func newSharedGateway(t *testing.T, router *elicitation.Router, up *mcp.Server) 
 // asks it. All questions are pending before the first is answered.
 func TestOneConnectionServesManyUsers(t *testing.T) {
 	router, err := elicitation.New(&elicitation.Options{
-		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@
 // result of revision 2026-07-28, belongs to that call, and any number of calls
 // may share the connection. A call that is cancelled disturbs no other, and the upstream is told,
 // which mcp-go leaves out over HTTP. All questions of a
-// connection count against [elicitation.Options].MaxPerUpstream.
+// connection count against [elicitation.Options].Limits.PerUpstream.
 //
 // On standard input and output, and on the standing stream of a session, mcp-go does not
 // report which call caused a question. Where all calls in flight on the connection are of one

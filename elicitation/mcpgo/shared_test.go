@@ -82,7 +82,7 @@ func testHTTPClient(t *testing.T) *http.Client {
 // the call on whose stream it comes. All questions are pending before the first is answered.
 func TestOneConnectionServesManyUsers(t *testing.T) {
 	g := newSharedGateway(t, &elicitation.Options{
-		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
 	})
 	total := int64(2 * sharedCalls())
 	var asked atomic.Int64

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 func newUpstreamGateway(t *testing.T, opts mcpgo.UpstreamOptions) *gateway {
 	t.Helper()
 	router, err := elicitation.New(&elicitation.Options{
-		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
 	})
 	if err != nil {
 		t.Fatal(err)

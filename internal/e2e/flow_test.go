@@ -160,8 +160,8 @@ func TestStraightLineCode(t *testing.T) {
 		{"lines", eraOverLines, false, roundtrip.Options{}},
 		{"replay on legacy", eraOverHTTP, false,
 			roundtrip.Options{Legacy: roundtrip.LegacyReplay,
-				StateStore:    store.NewMemoryStateStore(0),
-				MaxStateBytes: 300}},
+				StateStore: store.NewMemoryStateStore(0),
+				Limits:     roundtrip.Limits{StateBytes: 300}}},
 	}
 	for _, f := range straightFlows() {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {

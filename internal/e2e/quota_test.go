@@ -47,7 +47,8 @@ func writeOnce(t *testing.T, url, user string, era protocol.Era) error {
 func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 	for name, opts := range map[string]roundtrip.Options{
 		"guard": {Guard: store.NewMemoryGuard(8)}, // two states for each
-		"store": {StateStore: store.NewMemoryStateStore(8), MaxStateBytes: 250},
+		"store": {StateStore: store.NewMemoryStateStore(8),
+			Limits: roundtrip.Limits{StateBytes: 250}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv, watched := mustServe(t, &server.Options{Roundtrip: opts})

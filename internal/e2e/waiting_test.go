@@ -111,7 +111,7 @@ func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv, _ := mustServe(t, &server.Options{
-		Observer: metrics, Roundtrip: roundtrip.Options{MaxWaiting: 1},
+		Observer: metrics, Roundtrip: roundtrip.Options{Limits: roundtrip.Limits{Waiting: 1}},
 		Middleware: []server.Middleware{
 			metrics.Wrap, middleware.Recover(metrics),
 			middleware.Limit(&middleware.LimitOptions{Calls: 1}), middleware.Timeout(patience),

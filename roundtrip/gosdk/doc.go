@@ -126,7 +126,7 @@
 // While a call of an older revision waits for a person, its client gets progress on the
 // call's token; see [roundtrip.Options].Heartbeat. Values always increase: what a handler
 // reports is raised where heartbeats have gone further. The number of calls that wait is
-// limited, by principal and session too ([roundtrip.Options].MaxWaiting). Observers are
+// limited, by principal and session too ([roundtrip.Options].Limits.Waiting). Observers are
 // told of each wait ([event.WaitBegan]); the log and the metrics of package
 // server/middleware are such observers.
 //

@@ -37,7 +37,7 @@ func TestRoundsAreLimited(t *testing.T) {
 				runs++
 				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}},
 					nil
-			}, withFunnel(roundtrip.Options{MaxRounds: 3}))
+			}, withFunnel(roundtrip.Options{Limits: roundtrip.Limits{Rounds: 3}}))
 			who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
 			c := sdkOver(t, server, who, s)
 			if got, err := c.do(within(t), "t"); err != nil ||

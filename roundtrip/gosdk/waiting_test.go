@@ -115,7 +115,7 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testBoundOfSession(t, single(t, handler, withUnmodifiedHandlers(),
-				withFunnel(roundtrip.Options{MaxWaitingPerSession: 1})))
+				withFunnel(roundtrip.Options{Limits: roundtrip.Limits{WaitingPerSession: 1}})))
 		})
 	}
 }

@@ -41,7 +41,7 @@ func newProcessor(t *testing.T, store elicitation.Store, ring *keys.Keyring) *pr
 	t.Helper()
 	router, err := elicitation.New(&elicitation.Options{
 		Store: store, Keys: ring.Derive(elicitation.KeyPurpose),
-		MaxPending: -1, MaxPerPrincipal: -1, MaxPerUpstream: -1,
+		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerUpstream: -1},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func TestFindings(t *testing.T) {
 			roundtriptest.Flow{Request: roundtriptest.Tool("endless", nil), Answers: accepted,
 				Want: "asked"}},
 	}
-	srv := newServer(t, effects, roundtrip.Options{MaxRounds: 100})
+	srv := newServer(t, effects, roundtrip.Options{Limits: roundtrip.Limits{Rounds: 100}})
 	era := func(call *server.ToolCall) string { return string(call.Version) }
 	server.AddRawTool(srv, server.Tool{Name: "moody"},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {

@@ -65,7 +65,7 @@ type LimitOptions struct {
 //
 // A call that waits for a person, see [roundtrip.WatchWaiting], does not run: its
 // slot is free for others, and limits of its own hold for it, see
-// [roundtrip.Options].MaxWaiting. When it is answered it takes a slot again before it goes on.
+// [roundtrip.Options].Limits.Waiting. When it is answered it takes a slot again before it goes on.
 // Where its principal has none left it waits for one, under its own context and time limit, and
 // new requests of this principal are refused until then; those of others are not.
 //

@@ -39,8 +39,8 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
-			Observer:   event.Observers(metrics, middleware.NewLog(zaplog.New(zap.New(core)), nil)),
-			MaxWaiting: 1,
+			Observer: event.Observers(metrics, middleware.NewLog(zaplog.New(zap.New(core)), nil)),
+			Limits:   roundtrip.Limits{Waiting: 1},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -528,7 +528,8 @@ func TestAnAuthorityKeepsListsOutOfSharedCaches(t *testing.T) {
 }
 
 func TestAnAuthorityKeepsRoomForThoseItKnows(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{}, MaxSessions: 4})
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authority: &tokens{},
+		Limits: serverhttp.Limits{Sessions: 4}})
 	initialize := func(bearer string) int {
 		c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
 			bearer: bearer}

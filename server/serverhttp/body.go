@@ -30,7 +30,7 @@ var errTooLarge = errors.New("serverhttp: body is larger than allowed")
 // readBody reads the whole body. The buffer is not used again: messages alias
 // it, and handlers may keep what they were given.
 func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f *fault) {
-	if r.ContentLength > h.opts.MaxBodyBytes {
+	if r.ContentLength > h.opts.Limits.BodyBytes {
 		return nil, h.bodyTooLarge()
 	}
 	if r.ContentLength != 0 {
@@ -50,7 +50,7 @@ func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f 
 func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
 		body, err = readFull(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end
-		if err == io.EOF && int64(len(body)) <= h.opts.MaxBodyBytes {
+		if err == io.EOF && int64(len(body)) <= h.opts.Limits.BodyBytes {
 			return body, nil
 		}
 	}
@@ -61,7 +61,7 @@ func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 		}
 	}()
 	for size := int64(len(body)); ; {
-		if size > h.opts.MaxBodyBytes {
+		if size > h.opts.Limits.BodyBytes {
 			return nil, errTooLarge
 		}
 		if err == io.EOF {
@@ -95,9 +95,9 @@ func readFull(r io.Reader, buf []byte) ([]byte, error) {
 func (h *Handler) bodyTooLarge() *fault {
 	return &fault{status: http.StatusRequestEntityTooLarge, reason: event.RefusedTooLarge,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes",
-			h.opts.MaxBodyBytes),
-		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.MaxBodyBytes)",
-			h.opts.MaxBodyBytes)}
+			h.opts.Limits.BodyBytes),
+		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.Limits.BodyBytes)",
+			h.opts.Limits.BodyBytes)}
 }
 
 // bodyFault is the fault of a body that did not arrive.

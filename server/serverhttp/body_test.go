@@ -28,7 +28,8 @@ func padded(n int) string {
 
 func TestBodySize(t *testing.T) {
 	const limit = 10_000
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{MaxBodyBytes: limit})
+	ts, _ := serve(t, newServer(t, nil),
+		&serverhttp.Options{Limits: serverhttp.Limits{BodyBytes: limit}})
 	for _, tt := range []struct {
 		size   int
 		status int
@@ -55,7 +56,8 @@ func TestBodySize(t *testing.T) {
 
 // TestUnlimitedBodySize has a limit that cannot be counted beyond.
 func TestUnlimitedBodySize(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{MaxBodyBytes: math.MaxInt64})
+	ts, _ := serve(t, newServer(t, nil),
+		&serverhttp.Options{Limits: serverhttp.Limits{BodyBytes: math.MaxInt64}})
 	for _, size := range []int{500, 3000, 300_000} {
 		for _, chunked := range []bool{false, true} {
 			r := newRequest(t, ts, "POST", headers("server/discover", ""), padded(size))

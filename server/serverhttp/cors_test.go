@@ -197,7 +197,7 @@ func TestListedNull(t *testing.T) {
 func TestPagesCanReadRefusals(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, h := serve(t, srv, &serverhttp.Options{
-		AllowedOrigins: []string{page}, MaxBodyBytes: 1 << 10, MaxSessions: 1,
+		AllowedOrigins: []string{page}, Limits: serverhttp.Limits{BodyBytes: 1 << 10, Sessions: 1},
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":

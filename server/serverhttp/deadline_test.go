@@ -143,7 +143,8 @@ func TestRefusedSlowBody(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				conn := pipehttp.Serve(t, servertest.NewHandler(t, newServer(t, nil),
-					&serverhttp.Options{ReadTimeout: time.Second, MaxBodyBytes: 1000})).Dial()
+					&serverhttp.Options{ReadTimeout: time.Second,
+						Limits: serverhttp.Limits{BodyBytes: 1000}})).Dial()
 				in := bufio.NewReader(conn)
 				request := "POST / HTTP/1.1\r\nHost: localhost\r\n" + tt.head + "\r\n\r\n{"
 				if got := exchange(t, conn, in, request); got.status != tt.status {

@@ -159,7 +159,7 @@
 // Every limit is a field of [Options] with a default. One principal has a share of
 // those on sessions, a quarter, and anonymous clients are one account. At the cap on
 // sessions the one that was idle longest, and for a minute at least, makes room.
-// MaxSessionRequests leaves out calls that wait for a person, which have limits of
-// their own ([roundtrip.Options].MaxWaiting). Set ReadHeaderTimeout and IdleTimeout
+// Limits.RequestsPerSession leaves out calls that wait for a person, which have limits of
+// their own ([roundtrip.Options].Limits.Waiting). Set ReadHeaderTimeout and IdleTimeout
 // on the [http.Server]: no handler can do that for it.
 package serverhttp

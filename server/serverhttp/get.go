@@ -113,7 +113,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 				"is not kept any more")
 		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +
 			"is not kept any more " +
-			"(serverhttp.Options.MaxSessionBytes, MaxEventBytes)")
+			"(serverhttp.Options.Limits.BytesPerSession, Limits.EventBytes)")
 		rw.refuseRequest(f)
 	default:
 		rw.refuseRequest(sessionGoneFault())

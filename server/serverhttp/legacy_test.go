@@ -465,7 +465,7 @@ func TestLegacySlowReader(t *testing.T) {
 			})
 		const most = 2 << 20
 		ts, h := servePipes(t, srv, &serverhttp.Options{WriteTimeout: time.Second,
-			MaxSessionBytes: most})
+			Limits: serverhttp.Limits{BytesPerSession: most}})
 		c := openSession(t, ts, "2025-11-25")
 		conn, err := ts.Client().Transport.(*http.Transport).DialContext(t.Context(), "", "")
 		if err != nil {

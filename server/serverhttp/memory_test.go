@@ -200,7 +200,7 @@ func TestManyIdleSessions(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	timeout := manySessionsTimeout
 	ts, h := serve(t, srv, &serverhttp.Options{SessionTimeout: timeout,
-		MaxSessions: 2 * manySessions})
+		Limits: serverhttp.Limits{Sessions: 2 * manySessions}})
 	openSession(t, ts, "2025-11-25").call(1, "echo") // the connection and what is made once
 	before, goroutines := inUse(), runtime.NumGoroutine()
 	began := time.Now()

@@ -89,9 +89,8 @@ type Options struct {
 	// clients that are no browsers.
 	AllowedHosts []string
 
-	// MaxBodyBytes is the largest body that is read, 0: 4 MiB,
-	// negative: no limit but 2 GiB less one, which is as long as messages get.
-	MaxBodyBytes int64
+	// Limits bound what clients may send, and what their sessions may use.
+	Limits Limits
 	// ReadTimeout is how long a body may take to arrive, 0:
 	// 30 s, negative: as long as the [http.Server] says. Those
 	// that take longer are given up within another eighth of it.
@@ -119,40 +118,45 @@ type Options struct {
 	// running and no stream open, before it ends. 0: 30 minutes,
 	// negative: for ever.
 	SessionTimeout time.Duration
-	// MaxSessions is how many legacy sessions may be open at once. For one more
+}
+
+// Limits bound what clients may send, and what legacy sessions may use. Of each number 0 is the
+// default; a negative one is an error of [New] where the field does not say what it means.
+type Limits struct {
+	// BodyBytes is the largest body that is read, 0: 4 MiB,
+	// negative: no limit but 2 GiB less one, which is as long as messages get.
+	BodyBytes int64
+	// Sessions is how many legacy sessions may be open at once. For one more
 	// the session is ended that has been idle longest, of the same principal if
 	// it has one: no request runs and no stream is open in it, and nothing has
-	// happened for a minute. Its client is told, as after SessionTimeout, to open
-	// another. Where there is none the new one is refused with 503. 0:
-	// 10,000.
-	MaxSessions int
-	// MaxPrincipalSessions is how many of them one authenticated principal may
+	// happened for a minute. Its client is told, as after Options.SessionTimeout, to open
+	// another. Where there is none the new one is refused with 503. 0: 10,000.
+	Sessions int
+	// SessionsPerPrincipal is how many legacy sessions one authenticated principal may
 	// have open, so that nobody locks everybody else out; one more makes the
 	// principal's own that has been idle longest go, or is refused with 503.
 	// Those that are deleted or expire count no more. 0: a quarter of
-	// MaxSessions, at least one, negative: no limit. A gateway that is one principal for many users
-	// may need more. Anonymous clients cannot be told apart: together they may
+	// Sessions, at least one, negative: no limit. A gateway that is one principal for many
+	// users may need more. Anonymous clients cannot be told apart: together they may
 	// have all sessions where Authenticate is nil, and else all but a quarter.
-	MaxPrincipalSessions int
-	// MaxHandshakeBytes bounds what all open legacy sessions keep of what their
+	SessionsPerPrincipal int
+	// HandshakeBytes bounds what all open legacy sessions keep of what their
 	// clients said at initialize, with 4 KiB for each session besides. One
 	// principal may use a quarter of it, anonymous clients as above, and the same
 	// sessions make room. 0: 64 MiB.
-	MaxHandshakeBytes int64
-	// MaxSessionRequests is how many requests of one legacy session may run at
+	HandshakeBytes int64
+	// RequestsPerSession is how many requests of one legacy session may run at
 	// once, 0: 64. Those above are refused with 429. Calls
 	// that wait for a person do not run; those have a limit of their own, see
-	// [roundtrip.Options].MaxWaitingPerSession.
-	MaxSessionRequests int
-	// MaxSessionBytes is how much is kept of what was said on the streams of
+	// [roundtrip.Limits].WaitingPerSession.
+	RequestsPerSession int
+	// BytesPerSession is how much is kept of what was said on the streams of
 	// one legacy session, for clients whose connection breaks. The oldest is
-	// dropped first; a client that wants it is refused. 0:
-	// 1 MiB.
-	MaxSessionBytes int64
-	// MaxEventBytes is the same for all sessions together, 0:
-	// 64 MiB. One principal may use a quarter of it, anonymous
-	// clients as above.
-	MaxEventBytes int64
+	// dropped first; a client that wants it is refused. 0: 1 MiB.
+	BytesPerSession int64
+	// EventBytes is the same for all sessions together, 0: 64 MiB. One principal may use a
+	// quarter of it, anonymous clients as above.
+	EventBytes int64
 }
 
 // withDefaults returns a copy that can be relied on.
@@ -167,21 +171,22 @@ func (o *Options) withDefaults() (Options, error) {
 	if err := opts.checkBounds(); err != nil {
 		return opts, err
 	}
-	opts.MaxBodyBytes = cmp.Or(opts.MaxBodyBytes, defaultMaxBodyBytes)
-	if opts.MaxBodyBytes < 0 || opts.MaxBodyBytes > jsonx.MaxSize {
-		opts.MaxBodyBytes = jsonx.MaxSize
+	opts.Limits.BodyBytes = cmp.Or(opts.Limits.BodyBytes, defaultMaxBodyBytes)
+	if opts.Limits.BodyBytes < 0 || opts.Limits.BodyBytes > jsonx.MaxSize {
+		opts.Limits.BodyBytes = jsonx.MaxSize
 	}
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, defaultReadTimeout)
 	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
 	opts.KeepAlive = cmp.Or(opts.KeepAlive, defaultKeepAlive)
 	opts.SessionTimeout = cmp.Or(opts.SessionTimeout, defaultSessionTimeout)
-	opts.MaxSessions = cmp.Or(opts.MaxSessions, defaultMaxSessions)
-	opts.MaxPrincipalSessions = cmp.Or(opts.MaxPrincipalSessions,
-		int(quota.ShareOf(int64(opts.MaxSessions))))
-	opts.MaxHandshakeBytes = cmp.Or(opts.MaxHandshakeBytes, defaultMaxHandshakeBytes)
-	opts.MaxSessionRequests = cmp.Or(opts.MaxSessionRequests, defaultMaxSessionRequests)
-	opts.MaxSessionBytes = cmp.Or(opts.MaxSessionBytes, defaultMaxSessionBytes)
-	opts.MaxEventBytes = cmp.Or(opts.MaxEventBytes, defaultMaxEventBytes)
+	opts.Limits.Sessions = cmp.Or(opts.Limits.Sessions, defaultMaxSessions)
+	opts.Limits.SessionsPerPrincipal = cmp.Or(opts.Limits.SessionsPerPrincipal,
+		int(quota.ShareOf(int64(opts.Limits.Sessions))))
+	opts.Limits.HandshakeBytes = cmp.Or(opts.Limits.HandshakeBytes, defaultMaxHandshakeBytes)
+	opts.Limits.RequestsPerSession = cmp.Or(opts.Limits.RequestsPerSession,
+		defaultMaxSessionRequests)
+	opts.Limits.BytesPerSession = cmp.Or(opts.Limits.BytesPerSession, defaultMaxSessionBytes)
+	opts.Limits.EventBytes = cmp.Or(opts.Limits.EventBytes, defaultMaxEventBytes)
 	return opts, nil
 }
 
@@ -191,11 +196,11 @@ func (o *Options) checkBounds() error {
 		field string
 		value int64
 	}{
-		{"MaxSessions", int64(o.MaxSessions)},
-		{"MaxHandshakeBytes", o.MaxHandshakeBytes},
-		{"MaxSessionRequests", int64(o.MaxSessionRequests)},
-		{"MaxSessionBytes", o.MaxSessionBytes},
-		{"MaxEventBytes", o.MaxEventBytes},
+		{"Limits.Sessions", int64(o.Limits.Sessions)},
+		{"Limits.HandshakeBytes", o.Limits.HandshakeBytes},
+		{"Limits.RequestsPerSession", int64(o.Limits.RequestsPerSession)},
+		{"Limits.BytesPerSession", o.Limits.BytesPerSession},
+		{"Limits.EventBytes", o.Limits.EventBytes},
 	} {
 		if bound.value < 0 {
 			return errPrefix.Errorf("%s: must not be negative, got %d; 0 is the default",

@@ -14,10 +14,10 @@ import (
 // nothing else bounds the memory that clients can take.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
-		"MaxBodyBytes": false, "ReadTimeout": false, "WriteTimeout": false, "KeepAlive": false,
-		"SessionTimeout": false, "MaxPrincipalSessions": false,
-		"MaxSessions": true, "MaxHandshakeBytes": true, "MaxSessionRequests": true,
-		"MaxSessionBytes": true, "MaxEventBytes": true,
+		"Limits.BodyBytes": false, "ReadTimeout": false, "WriteTimeout": false, "KeepAlive": false,
+		"SessionTimeout": false, "Limits.SessionsPerPrincipal": false,
+		"Limits.Sessions": true, "Limits.HandshakeBytes": true, "Limits.RequestsPerSession": true,
+		"Limits.BytesPerSession": true, "Limits.EventBytes": true,
 	}, func(opts *serverhttp.Options) error {
 		_, err := serverhttp.New(newServer(t, nil), opts)
 		return err
@@ -41,7 +41,7 @@ func TestPrincipalSessionsWithoutLimit(t *testing.T) {
 					Authenticate: func(*http.Request) (protocol.Principal, error) {
 						return protocol.Principal{Subject: "ann"}, nil
 					},
-					MaxSessions: 2, MaxPrincipalSessions: tt.max,
+					Limits: serverhttp.Limits{Sessions: 2, SessionsPerPrincipal: tt.max},
 				})
 				var got [3]int
 				for i := range got {

@@ -225,7 +225,8 @@ func TestPanicOfInitialize(t *testing.T) {
 					}
 				})})
 			broken.Store(true)
-			h := servertest.NewHandler(t, srv, &serverhttp.Options{MaxSessions: 1})
+			h := servertest.NewHandler(t, srv,
+				&serverhttp.Options{Limits: serverhttp.Limits{Sessions: 1}})
 			ts, _ := logged(t, h)
 			for range 2 {
 				r := newRequest(t, ts, "POST", (&legacyClient{}).header(),

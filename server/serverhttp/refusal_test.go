@@ -67,7 +67,8 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	srv, steps := legacyServer(t,
 		&server.Options{Observer: seen, Middleware: []server.Middleware{count}})
 	ts, h := serve(t, srv, &serverhttp.Options{
-		MaxBodyBytes: 32 << 10, MaxSessions: 2, MaxPrincipalSessions: 1, MaxSessionRequests: 1,
+		Limits: serverhttp.Limits{BodyBytes: 32 << 10, Sessions: 2, SessionsPerPrincipal: 1,
+			RequestsPerSession: 1},
 		AllowedHosts: []string{"localhost"},
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			switch token := r.Header.Get("Authorization"); token {
@@ -158,7 +159,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 		{"accept", "POST", listed, modern("Accept", "text/html"), 406,
 			refused{"accept", -32600, "", "Accept"}},
 		{"too large", "POST", strings.Repeat(" ", 33<<10), modern(), 413,
-			refused{"too_large", -32600, "", "MaxBodyBytes"}},
+			refused{"too_large", -32600, "", "Limits.BodyBytes"}},
 		{"no JSON", "POST", "{", modern(), 400, refused{"malformed", -32700, "", ""}},
 		{"no message", "POST", `{"jsonrpc":"2.0","id":7,"method":1}`, modern(), 400,
 			refused{"malformed", -32600, "7", "method"}},
@@ -183,16 +184,18 @@ func TestRefusalsAreObserved(t *testing.T) {
 		{"headers", "POST", toolCall(3, "echo"), []string{"Mcp-Name", "safe"}, 400,
 			refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
 		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400,
-			refused{"event_id", -32600, "", "MaxSessionBytes"}},
+			refused{"event_id", -32600, "", "Limits.BytesPerSession"}},
 		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200,
 			refused{"malformed", -32600, "", ""}},
 		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`,
-			nil, 429, refused{"too_many_requests", protocol.CodeBusy, "", "MaxSessionRequests"}},
+			nil, 429, refused{"too_many_requests", protocol.CodeBusy, "",
+				"Limits.RequestsPerSession"}},
 		{"long initialize", "POST", strings.Replace(initializeBody("2025-11-25"), `"version":"1"`,
 			`"version":"`+strings.Repeat("1", 17<<10)+`"`, 1),
 			[]string{"Mcp-Session-Id", ""}, 413, refused{"too_large", -32602, "0", ""}},
 		{"a second session", "POST", initializeBody("2025-11-25"), []string{"Mcp-Session-Id", ""},
-			503, refused{"too_many_sessions", protocol.CodeBusy, "0", "MaxPrincipalSessions"}},
+			503, refused{"too_many_sessions", protocol.CodeBusy, "0",
+				"Limits.SessionsPerPrincipal"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			seen.take()

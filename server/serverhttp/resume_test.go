@@ -179,8 +179,8 @@ func TestEvicted(t *testing.T) {
 			return server.Text("chatted"), nil
 		})
 	for name, opts := range map[string]*serverhttp.Options{
-		"session": {MaxSessionBytes: 10 * size},
-		"total":   {MaxEventBytes: 10 * size},
+		"session": {Limits: serverhttp.Limits{BytesPerSession: 10 * size}},
+		"total":   {Limits: serverhttp.Limits{EventBytes: 10 * size}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ts, h := serve(t, srv, opts)

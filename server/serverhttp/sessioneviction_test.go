@@ -112,7 +112,7 @@ func (tb *table) status(name, session string) int {
 // minute. Its client is told to open another, and the operator hears of it.
 func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable(t, serverhttp.Options{MaxSessions: 3})
+		tb := newTable(t, serverhttp.Options{Limits: serverhttp.Limits{Sessions: 3}})
 		first, _ := tb.open("")
 		time.Sleep(10 * time.Second)
 		second, _ := tb.open("")
@@ -135,7 +135,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 		}
 		refused := eventsOf[event.RequestRefused](tb.events)
 		if len(refused) == 0 || refused[0].Reason != event.RefusedSessions ||
-			!strings.Contains(refused[0].Err.Error(), "MaxSessions") {
+			!strings.Contains(refused[0].Err.Error(), "Limits.Sessions") {
 			t.Errorf("refusals reported: %+v, want one that names the option", refused)
 		}
 	})
@@ -144,7 +144,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 // TestWhatIsInUseIsNotEvicted, however long ago its client sent anything.
 func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable(t, serverhttp.Options{MaxSessions: 2})
+		tb := newTable(t, serverhttp.Options{Limits: serverhttp.Limits{Sessions: 2}})
 		ctx, cancel := context.WithCancel(t.Context())
 		listening, _ := tb.open("")
 		running, _ := tb.open("")
@@ -174,7 +174,8 @@ func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 func TestAPrincipalMakesRoomForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// 2 for each, 6 anonymous
-		tb := newTable(t, serverhttp.Options{Authenticate: byBearer, MaxSessions: 8})
+		tb := newTable(t, serverhttp.Options{Authenticate: byBearer,
+			Limits: serverhttp.Limits{Sessions: 8}})
 		bob, _ := tb.open("bob")
 		time.Sleep(time.Second)
 		ann, _ := tb.open("ann")
@@ -248,7 +249,8 @@ func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 // what others have not received yet.
 func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tb := newTable(t, serverhttp.Options{Authenticate: byBearer, MaxEventBytes: 100_000})
+		tb := newTable(t, serverhttp.Options{Authenticate: byBearer,
+			Limits: serverhttp.Limits{EventBytes: 100_000}})
 		say := func(name string) (session, last string) {
 			session, _ = tb.open(name)
 			w := tb.do(t.Context(), "POST", name, session, toolCall(1, "notify"))

@@ -74,11 +74,11 @@ func newSessions(o *Options) *sessionTable {
 		})
 	}
 	t := &sessionTable{
-		maxRunning: o.MaxSessionRequests,
-		count:      pool(int64(o.MaxSessions), int64(o.MaxPrincipalSessions)),
-		bytes:      pool(o.MaxHandshakeBytes, quota.ShareOf(o.MaxHandshakeBytes)),
-		logs:       replay.NewShared(o.MaxSessionBytes, eventLife),
-		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
+		maxRunning: o.Limits.RequestsPerSession,
+		count:      pool(int64(o.Limits.Sessions), int64(o.Limits.SessionsPerPrincipal)),
+		bytes:      pool(o.Limits.HandshakeBytes, quota.ShareOf(o.Limits.HandshakeBytes)),
+		logs:       replay.NewShared(o.Limits.BytesPerSession, eventLife),
+		events:     pool(o.Limits.EventBytes, quota.ShareOf(o.Limits.EventBytes)),
 		byID:       map[string]*session{},
 		newID:      rand.Text, // 130 bits
 		idleOf:     map[protocol.Principal]*recent.List[*session]{},
@@ -135,14 +135,14 @@ func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
 	case quota.Total:
-		return limit, "MaxSessions"
+		return limit, "Limits.Sessions"
 	case quota.Share:
-		return limit, "MaxPrincipalSessions"
+		return limit, "Limits.SessionsPerPrincipal"
 	}
 	if limit = t.bytes.Take(p, cost); limit != quota.None {
 		t.count.Give(p, 1)
 	}
-	return limit, "MaxHandshakeBytes"
+	return limit, "Limits.HandshakeBytes"
 }
 
 // giveReserved gives the room back that was reserved for a session of p.
@@ -298,7 +298,7 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 			time.Second, "too many requests of this session are running")
 		f.principal = s.principal
 		f.cause = fmt.Errorf("%d requests of this session are running "+
-			"(serverhttp.Options.MaxSessionRequests)", s.running)
+			"(serverhttp.Options.Limits.RequestsPerSession)", s.running)
 		return f
 	}
 	s.running += n

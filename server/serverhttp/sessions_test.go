@@ -19,7 +19,7 @@ import (
 
 func TestMaxSessions(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
-	ts, h := serve(t, srv, &serverhttp.Options{MaxSessions: 2})
+	ts, h := serve(t, srv, &serverhttp.Options{Limits: serverhttp.Limits{Sessions: 2}})
 	first := openSession(t, ts, "2025-11-25")
 	openSession(t, ts, "2025-11-25")
 	got := read(t, (&legacyClient{TB: t, ts: ts,
@@ -41,7 +41,7 @@ func TestMaxSessions(t *testing.T) {
 
 func TestMaxSessionRequests(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, &serverhttp.Options{MaxSessionRequests: 2})
+	ts, _ := serve(t, srv, &serverhttp.Options{Limits: serverhttp.Limits{RequestsPerSession: 2}})
 	c := openSession(t, ts, "2025-03-26")
 	var done sync.WaitGroup
 	for id := range 2 {

@@ -51,16 +51,22 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 		opts      serverhttp.Options
 		ann, anon int // how many Ann can open, and then those without a name
 	}{
-		{"default", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8}, 2, 6},
-		{"few", serverhttp.Options{Authenticate: byBearer, MaxSessions: 3}, 1, 2},
-		{"set", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8, MaxPrincipalSessions: 5},
+		{"default", serverhttp.Options{Authenticate: byBearer,
+			Limits: serverhttp.Limits{Sessions: 8}}, 2, 6},
+		{"few", serverhttp.Options{Authenticate: byBearer,
+			Limits: serverhttp.Limits{Sessions: 3}}, 1, 2},
+		{"set", serverhttp.Options{Authenticate: byBearer, Limits: serverhttp.Limits{Sessions: 8,
+			SessionsPerPrincipal: 5}},
 			5, 3},
-		{"all", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4, MaxPrincipalSessions: 4},
+		{"all", serverhttp.Options{Authenticate: byBearer, Limits: serverhttp.Limits{Sessions: 4,
+			SessionsPerPrincipal: 4}},
 			4, 0},
-		{"more than there are", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4,
-			MaxPrincipalSessions: 9}, 4, 0},
-		{"anonymous", serverhttp.Options{MaxSessions: 8}, 8, 0},
-		{"anonymous, set", serverhttp.Options{MaxSessions: 8, MaxPrincipalSessions: 3}, 8, 0},
+		{"more than there are", serverhttp.Options{Authenticate: byBearer,
+			Limits: serverhttp.Limits{Sessions: 4,
+				SessionsPerPrincipal: 9}}, 4, 0},
+		{"anonymous", serverhttp.Options{Limits: serverhttp.Limits{Sessions: 8}}, 8, 0},
+		{"anonymous, set", serverhttp.Options{Limits: serverhttp.Limits{Sessions: 8,
+			SessionsPerPrincipal: 3}}, 8, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			srv, _ := legacyServer(t, nil)
@@ -102,7 +108,8 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 		}
 	}
 	srv, _ := legacyServer(t, &server.Options{Middleware: []server.Middleware{fail}})
-	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: byBearer, MaxSessions: 8})
+	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: byBearer,
+		Limits: serverhttp.Limits{Sessions: 8}})
 	dial := func(name string) *legacyClient {
 		return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25",
 			bearer: name}
@@ -143,7 +150,7 @@ func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 				error) {
 				return protocol.Principal{Subject: "ann"}, nil
 			},
-			MaxPrincipalSessions: 1, SessionTimeout: time.Hour,
+			Limits: serverhttp.Limits{SessionsPerPrincipal: 1}, SessionTimeout: time.Hour,
 		})
 		open := func() int {
 			return serveDirect(t.Context(), h, "POST", "",

@@ -245,7 +245,8 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 		t.Run(tool, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts, _ := servePipes(t, askingServer(t,
-					&server.Options{Roundtrip: roundtrip.Options{MaxWaiting: 1}}), nil)
+					&server.Options{Roundtrip: roundtrip.Options{
+						Limits: roundtrip.Limits{Waiting: 1}}}), nil)
 				gone := openSession(t, ts, "2025-11-25")
 				f := gone.callFlow(1, tool)
 				question := f.expect("elicitation/create")
@@ -459,7 +460,8 @@ func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 					<-goOn
 					return server.Text("worked"), nil
 				})
-			ts, _ := serve(t, srv, &serverhttp.Options{MaxSessionRequests: 2})
+			ts, _ := serve(t, srv,
+				&serverhttp.Options{Limits: serverhttp.Limits{RequestsPerSession: 2}})
 			c := openSession(t, ts, "2025-11-25")
 			var waits []*flow
 			var questions []json.RawMessage

@@ -68,7 +68,7 @@ func serveGateway(text string, build FleetGateway) error {
 	}
 	registry := prometheus.NewRegistry()
 	router, err := elicitation.New(&elicitation.Options{
-		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+		Limits:  elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
 		Timeout: 5 * time.Minute, Registerer: registry,
 	})
 	if err != nil {

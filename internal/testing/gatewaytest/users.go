@@ -97,7 +97,7 @@ func measure() usage {
 // to the upstream, get the answers to their own questions, and that nothing is left of them.
 func AcceptPending(t *testing.T, build Build) {
 	router, up := newRouter(t, &elicitation.Options{
-		MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1,
+		Limits: elicitation.Limits{Pending: -1, PerPrincipal: -1, PerSession: -1, PerUpstream: -1},
 	}), NewUpstream(t)
 	down := httptest.NewServer(build(t, router, up, false))
 	t.Cleanup(down.Close)

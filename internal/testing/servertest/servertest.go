@@ -4,6 +4,7 @@ package servertest
 
 import (
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,15 +24,21 @@ func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *ser
 }
 
 // NumberFields returns the names of the exported fields of an options struct that are
-// plain numbers or durations.
+// plain numbers or durations, those of its Limits as "Limits.Name".
 func NumberFields(options any) []string {
-	var names []string
-	for field := range reflect.TypeOf(options).Fields() {
+	return numberFields(reflect.TypeOf(options), "")
+}
+
+func numberFields(options reflect.Type, prefix string) (names []string) {
+	for field := range options.Fields() {
 		switch field.Type {
 		case reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[time.Duration]():
 			if field.IsExported() {
-				names = append(names, field.Name)
+				names = append(names, prefix+field.Name)
 			}
+		}
+		if field.Name == "Limits" {
+			names = append(names, numberFields(field.Type, "Limits.")...)
 		}
 	}
 	return names
@@ -55,10 +62,15 @@ func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(
 			if err := build(opts); err != nil {
 				t.Errorf("0: %v", err)
 			}
-			reflect.ValueOf(opts).Elem().FieldByName(name).SetInt(-1)
+			field := reflect.ValueOf(opts).Elem()
+			for _, part := range strings.Split(name, ".") {
+				field = field.FieldByName(part)
+			}
+			field.SetInt(-int64(time.Second))
 			err := build(opts)
-			if refuses != (err != nil) || err != nil && !strings.Contains(err.Error(), name+":") {
-				t.Errorf("-1: got %v, want an error that names it: %v", err, refuses)
+			if refuses != (err != nil) ||
+				err != nil && !regexp.MustCompile(name+"[: ]").MatchString(err.Error()) {
+				t.Errorf("negative: got %v, want an error that names it: %v", err, refuses)
 			}
 		})
 	}
