@@ -30,6 +30,7 @@ type pkg struct {
 	ImportPath string
 	Name       string
 	Dir        string
+	Doc        string
 	Export     string // file with the compiled types, when asked for
 	GoFiles    []string
 	Imports    []string

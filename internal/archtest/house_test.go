@@ -1,0 +1,147 @@
+package archtest_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/doc"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	housePage  = "internal/design/README.md"
+	houseStart = "<!-- house:start -->\n"
+	houseEnd   = "<!-- house:end -->\n"
+)
+
+// houseGroups are the headings of the page, and the folders under them. A package belongs to the
+// longest folder that it is in.
+var houseGroups = []struct {
+	heading string
+	folders []string
+}{
+	{"For everybody", []string{"."}},
+	{"Messages", []string{"protocol"}},
+	{"Asking", []string{"roundtrip"}},
+	{"Servers", []string{"server"}},
+	{"Clients", []string{"client"}},
+	{"Gateways", []string{"elicitation"}},
+	{"Bytes and messages", []string{"internal/wire"}},
+	{"Forms and schemas", []string{"internal/forms"}},
+	{"State that clients carry", []string{"internal/state"}},
+	{"Limits", []string{"internal/limits"}},
+	{"Replicas", []string{"internal/fleet"}},
+	{"What adapters, logs and errors share", []string{"internal"}},
+	{"Tests and their kits", []string{"internal/testing", "internal/archtest",
+		"internal/conformance", "internal/e2e", "internal/interop", "internal/sqltest"}},
+	{"Benchmarks", []string{"internal/benchmarks"}},
+	{"Examples", []string{"examples"}},
+}
+
+// houseRow is a package in the table. How many lines it has is compared roughly.
+var houseRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (\\d+) \\| (.*) \\|$")
+
+// TestHouseIsComplete holds the page with all packages against the packages. Run it with -update
+// after a change.
+func TestHouseIsComplete(t *testing.T) {
+	page := readPage(t, housePage)
+	before, rest, ok := strings.Cut(page, houseStart)
+	told, after, ok2 := strings.Cut(rest, houseEnd)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no %q and %q", housePage, houseStart, houseEnd)
+	}
+	want := houseTable(t)
+	if flag.Lookup("update").Value.String() == "true" {
+		text := before + houseStart + want + houseEnd + after
+		err := os.WriteFile(filepath.Join(root(t), housePage), []byte(text), 0o666)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	withoutLines := func(s string) string { return houseRow.ReplaceAllString(s, "| $1 | | $3 |") }
+	if withoutLines(told) != withoutLines(want) {
+		t.Errorf("%s does not list the packages as they are; run this test with -update",
+			housePage)
+	}
+	lines := make(map[string]int)
+	for _, row := range houseRow.FindAllStringSubmatch(want, -1) {
+		lines[row[1]], _ = strconv.Atoi(row[2])
+	}
+	for _, row := range houseRow.FindAllStringSubmatch(told, -1) {
+		n, _ := strconv.Atoi(row[2])
+		if off := n - lines[row[1]]; max(off, -off) > 50+n/5 {
+			t.Errorf("%s gives %s %d lines, it has %d; run this test with -update", housePage,
+				row[1], n, lines[row[1]])
+		}
+	}
+}
+
+// houseTable returns the tables of the page.
+func houseTable(t *testing.T) string {
+	var patterns []string
+	for _, m := range list(t, []string{"-m", "-json=Path,Dir"}, "all") {
+		if m.Dir != "" && strings.HasPrefix(m.Dir, root(t)) {
+			patterns = append(patterns, filepath.ToSlash(m.Dir)+"/...")
+		}
+	}
+	packages := list(t, []string{"-json=ImportPath,Name,Dir,Doc,GoFiles"}, patterns...)
+	slices.SortFunc(packages, func(a, b pkg) int {
+		return strings.Compare(a.ImportPath, b.ImportPath)
+	})
+	rows := make(map[string]string) // by heading
+	for _, p := range packages {
+		if name, ok := rel(p.ImportPath); ok && len(p.GoFiles) > 0 {
+			rows[houseHeading(name)] += fmt.Sprintf("| `%s` | %d | %s |\n", name, countLines(t, p),
+				shortSynopsis(p))
+		}
+	}
+	var table strings.Builder
+	for _, g := range houseGroups {
+		fmt.Fprintf(&table, "\n**%s**\n\n| package | lines | |\n|---|---:|---|\n%s", g.heading,
+			rows[g.heading])
+	}
+	return table.String() + "\n"
+}
+
+// houseHeading returns the heading under which a package stands.
+func houseHeading(name string) string {
+	heading, longest := houseGroups[0].heading, 0
+	for _, g := range houseGroups {
+		for _, folder := range g.folders {
+			if (name == folder || strings.HasPrefix(name, folder+"/")) && len(folder) > longest {
+				heading, longest = g.heading, len(folder)
+			}
+		}
+	}
+	return heading
+}
+
+// shortSynopsis returns what the documentation of a package begins with, up to the first colon.
+func shortSynopsis(p pkg) string {
+	text := new(doc.Package).Synopsis(p.Doc)
+	text = strings.TrimPrefix(text, "Package "+p.Name+" ")
+	if name, rest, ok := strings.Cut(text, ": "); ok && !strings.Contains(name, " ") {
+		text = rest // of a command
+	}
+	text, _, _ = strings.Cut(text, ": ")
+	return strings.NewReplacer("[", "", "]", "", "|", "\\|").Replace(strings.TrimSuffix(text, "."))
+}
+
+// countLines returns how many lines the package has without its tests.
+func countLines(t *testing.T, p pkg) (n int) {
+	for _, file := range p.files() {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(text, []byte("\n"))
+	}
+	return n
+}
