@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/testing/pipehttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -225,4 +226,22 @@ func (a *arena) watchVictims(until time.Time) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// callAs returns a client of a user.
+func callAs(t *testing.T, url string, http1 *http.Client, user string,
+	opts client.Options) *client.Client {
+	t.Helper()
+	peer, err := clienthttp.New(url, &clienthttp.Options{
+		HTTPClient: http1, Header: http.Header{userHeader: {user}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(peer, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

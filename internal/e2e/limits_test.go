@@ -9,15 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -31,97 +28,6 @@ func wired(t testing.TB, opts *server.Options, register func(*server.Server)) *w
 	}
 	return &wire{t: t, url: listen(t, servertest.NewHandler(t, srv, nil)), watch: watched,
 		client: &http.Client{Transport: transport(t), Timeout: patience}}
-}
-
-// addInsatiable registers handlers that never have enough, each with a new question, so that
-// nothing is asked twice.
-func addInsatiable(srv *server.Server) {
-	next := func(ctx context.Context) *protocol.InputRequiredResult {
-		return roundtrip.InputRequired(roundtrip.Elicit[entry](fmt.Sprint("q",
-			roundtrip.RoundOf(ctx).Number), "More?"))
-	}
-	server.AddRawTool(srv, server.Tool{Name: "more"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return next(ctx), nil
-		})
-	server.AddPrompt(srv, server.Prompt{Name: "more"},
-		func(ctx context.Context, _ *server.PromptCall) (protocol.GetPromptOutcome, error) {
-			return next(ctx), nil
-		})
-	server.AddResource(srv, server.Resource{URI: "test:more", Name: "more"},
-		func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
-			return next(ctx), nil
-		})
-}
-
-// TestRoundsEnd: a handler that never has enough is stopped by the server before an ordinary client
-// gives up.
-func TestRoundsEnd(t *testing.T) {
-	srv, watched := mustServe(t, nil)
-	addInsatiable(srv)
-	url := listen(t, servertest.NewHandler(t, srv, nil))
-	for name, call := range map[string]func(context.Context, *client.Client) (string, error){
-		"tool": tool("more", ``), "prompt": prompt("more", nil), "resource": resource("test:more"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int64
-			c, said := dial(t, url, &client.Options{ElicitForm: func(context.Context,
-				*client.FormQuestion) (*protocol.ElicitResult, error) {
-				asked.Add(1)
-				return client.Accept(entry{"more", 1})
-			}})
-			got, err := call(within(t, patience), c)
-			ended, ok := protocol.AsError(err)
-			switch {
-			case name == "tool" && (err != nil ||
-				!strings.HasPrefix(got, "error: gave up after 8 rounds")):
-				t.Errorf("got %q, %v", got, err)
-			case name != "tool" && (!ok || ended.Code != protocol.CodeFlowEnded):
-				t.Errorf("got %q, %v", got, err)
-			}
-			if asked.Load() != 8 {
-				t.Errorf("the person was asked %d times, want %d", asked.Load(),
-					8)
-			}
-			wiretest.Conform(t, revision, said())
-		})
-	}
-	for _, e := range seen[event.FlowEnded](watched) {
-		if e.How != event.EndRounds || e.Legs != 8+1 {
-			t.Errorf("got event %+v", e)
-		}
-	}
-}
-
-// TestExpiredStates: an answer that comes too late is refused, or, where the server says so, the
-// flow begins again.
-func TestExpiredStates(t *testing.T) {
-	deploy, accept := leg{target: "deploy", args: `{"env":"prod"}`}, `{"confirm":{"action":"accept","content":{"reason":"because"}}}`
-	for _, test := range []struct {
-		name   string
-		opts   roundtrip.Options
-		reason event.Reason
-	}{
-		{"round", roundtrip.Options{RoundTTL: time.Nanosecond}, event.ReasonExpired},
-		{"flow", roundtrip.Options{FlowTTL: time.Nanosecond}, event.ReasonFlowExpired},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := wired(t, &server.Options{Roundtrip: test.opts}, nil)
-			w.answers(deploy, accept).frozen()
-			if rejected := seen[event.StateRejected](w.watch); len(rejected) != 1 ||
-				rejected[0].Reason != test.reason {
-				t.Errorf("got events %+v", rejected)
-			}
-		})
-		t.Run(test.name+", restarted", func(t *testing.T) {
-			test.opts.RestartExpired = true
-			w := wired(t, &server.Options{Roundtrip: test.opts}, nil)
-			w.answers(deploy, accept).wantAsked("confirm")
-			// and again: nothing is held against an honest client
-			w.answers(deploy, accept).wantAsked("confirm")
-			w.answers(deploy, accept).wantAsked("confirm")
-		})
-	}
 }
 
 // TestSingleUse: with a guard, of many identical retries at once one runs the handler, and those
@@ -172,88 +78,6 @@ func TestSingleUse(t *testing.T) {
 	w.answers(leg{target: "pay"}, `{"pay":{"action":"accept","content":{"word":"again","turn":1}}}`).wantText("payment 2: again")
 	if ran.Load() != 2 {
 		t.Errorf("the handler ran %d times, want 2", ran.Load())
-	}
-}
-
-// TestStateCap: what does not fit into a state is the server's mistake, and is named to it, not to
-// the client.
-func TestStateCap(t *testing.T) {
-	eachStyle(t, asking(roundtrip.WithState(strings.Repeat("x", 20<<10)), roundtrip.ListRoots("q")),
-		func(t *testing.T, w *wire, l leg) {
-			w.wantBug(w.send(l), "WithState")
-		})
-	t.Run("an answer", func(t *testing.T) {
-		// The person, too, can say more than fits. Nothing of it is lost in silence.
-		w := newWire(t, func(srv *server.Server) {
-			server.AddRawTool(srv, server.Tool{Name: "essay"},
-				func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-					if _, ok := roundtrip.AcceptedContent[entry](ctx, "essay"); !ok {
-						return roundtrip.InputRequired(roundtrip.Elicit[entry]("essay", "Write!")),
-							nil
-					}
-					return roundtrip.InputRequired(roundtrip.ListRoots("where")), nil
-				})
-		})
-		w.wantBug(w.answers(leg{target: "essay"}, `{"essay":{"action":"accept","content":{"word":"`+strings.Repeat("x", 20<<10)+`","turn":1}}}`), `answer "essay"`)
-	})
-}
-
-// TestMiddlewareSeesEveryLeg, refusals included, so that limits and authorization hold for retries
-// as well.
-func TestMiddlewareSeesEveryLeg(t *testing.T) {
-	var mu sync.Mutex
-	var legs []string
-	w := wired(t,
-		&server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-			return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-				result, err := next(ctx, request)
-				mu.Lock()
-				defer mu.Unlock()
-				kind := "error"
-				if err == nil {
-					kind = result.ResultType()
-				}
-				legs = append(legs, request.Target+" "+kind)
-				return result, err
-			}
-		}}}, nil)
-	w.answers(leg{target: "deploy", args: `{"env":"x"}`},
-		`{"confirm":{"action":"cancel"}}`).wantText("left x alone: cancelled")
-	w.send(leg{target: "deploy", more: `"requestState":"x"`}).frozen()
-	w.send(leg{target: "deploy", more: `"requestState":1`}).wantError(http.StatusBadRequest,
-		protocol.CodeInvalidParams)
-	w.send(leg{target: "unknown"}).wantError(http.StatusOK, protocol.CodeInvalidParams)
-	// What cannot be read has no target.
-	want := "deploy input_required, deploy complete, deploy error,  error, unknown error"
-	if got := strings.Join(legs, ", "); got != want {
-		t.Errorf("the middleware saw %s, want %s", got, want)
-	}
-}
-
-// TestClosing: a server that closes tells running handlers, and answers what comes later.
-func TestClosing(t *testing.T) {
-	testkit.CheckLeaks(t)
-	srv, watched := mustServe(t, nil)
-	started := make(chan struct{})
-	server.AddRawTool(srv, server.Tool{Name: "slow"},
-		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-			close(started)
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		})
-	w := &wire{t: t, url: listen(t, servertest.NewHandler(t, srv, nil)),
-		client: &http.Client{Transport: transport(t), Timeout: patience}, watch: watched}
-	replies := make(chan *reply, 1)
-	go func() { replies <- w.send(leg{target: "slow"}) }()
-	<-started
-	if err := srv.Close(); err != nil {
-		t.Error(err)
-	}
-	if r := <-replies; r.err != nil || !strings.Contains(string(r.body), server.ErrClosed.Error()) {
-		t.Errorf("got %s", r.body)
-	}
-	if r := w.send(leg{target: "plain"}); r.err == nil || r.err.Code != protocol.CodeBusy {
-		t.Errorf("got %s", r.body)
 	}
 }
 

@@ -309,3 +309,11 @@ func flip(s string, at int) string {
 	}
 	return s[:at] + other + s[at+1:]
 }
+
+func unquote(t testing.TB, text json.RawMessage) (s string) {
+	t.Helper()
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Errorf("not a string: %.100q: %v", text, err)
+	}
+	return s
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -220,20 +221,8 @@ func (w *wire) answers(l leg, answers string) *reply {
 
 // bugs returns what the server has reported as its own mistakes.
 func (w *wire) bugs() (list []string) {
-	for _, e := range seen[serverBug](w.watch) {
+	for _, e := range seen[event.ServerBug](w.watch) {
 		list = append(list, e.Err.Error())
 	}
 	return list
-}
-
-// wantBug: the reply is an internal error that tells nothing, and the observer knows more.
-func (w *wire) wantBug(r *reply, about string) {
-	w.t.Helper()
-	r.wantError(http.StatusOK, protocol.CodeInternalError)
-	if r.err != nil && (r.err.Message != "internal error" || r.err.Data != nil) {
-		w.t.Errorf("the client learns %s", r.body)
-	}
-	if bugs := w.bugs(); len(bugs) == 0 || !strings.Contains(bugs[len(bugs)-1], about) {
-		w.t.Errorf("got reports %q, want one about %q", bugs, about)
-	}
 }
