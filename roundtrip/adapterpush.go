@@ -50,7 +50,7 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAs
 	if q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
-	if cannot := p.checkPushable(request); cannot != nil {
+	if cannot := p.era().checkPushable(p, request); cannot != nil {
 		if !cannot.Missing.IsZero() {
 			p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: cannot.Missing})
 		}
@@ -135,20 +135,6 @@ func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*qu
 	}
 	p.where = r.where
 	return p, nil
-}
-
-// checkPushable returns why a question cannot be sent while the handler waits, nil if it can.
-func (p *questioner) checkPushable(question protocol.InputRequest) *PushError {
-	if p.isLegacy() {
-		return p.checkAskable(question)
-	}
-	return &PushError{
-		Method: question.Kind().Method(),
-		Cause: fmt.Sprintf("revision %s has no requests from server to client",
-			p.call.Version),
-		client: "nobody could be asked: the server asks in a way that this connection does not " +
-			"carry, so calling again does not help; tell whoever runs the server",
-	}
 }
 
 // checkPush returns why no question of this kind can be pushed to a client of a legacy

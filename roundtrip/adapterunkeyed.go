@@ -54,7 +54,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if err != nil {
 		return nil, err
 	}
-	if r.isLegacy() && r.funnel.opts.Legacy != LegacyReplay {
+	if r.era().asksInPlace(&r.questioner, false) {
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
 	// A question that nobody can be asked has no place among the others.

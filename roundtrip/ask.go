@@ -183,7 +183,7 @@ func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
 // covers those, too.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 	r, q := runFrom(ctx), sampleQuestion(kind)
-	return r != nil && q != nil && r.checkAskable(q) == nil
+	return r != nil && q != nil && r.era().checkAskable(&r.questioner, q) == nil
 }
 
 // sampleQuestion returns a plain question of a kind, nil for an unknown one.
@@ -201,24 +201,6 @@ func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 	return nil
 }
 
-// checkAskable returns why a question that the handler returns, or asks in flow
-// style, cannot be asked, nil if it can.
-func (p *questioner) checkAskable(question protocol.InputRequest) *PushError {
-	if !p.isLegacy() {
-		return missingPush(question.Kind().Method(), p.call.Capabilities.Missing(question))
-	}
-	if p.funnel.opts.Legacy == LegacyRefuse {
-		return &PushError{Method: question.Kind().Method(),
-			Cause:  "questions to clients of older revisions are switched off",
-			client: refusedLegacyText}
-	}
-	if err := p.checkPush(question); err != nil {
-		return err
-	}
-	_, err := p.downgradePushed(question)
-	return err
-}
-
 // checkOptional returns the error of a call in flow style that cannot be asked
 // and whose handler can do without, nil where asking goes on.
 func (r *run) checkOptional(ctx context.Context, missing []Question) error {
@@ -229,7 +211,7 @@ func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 		if !q.optional {
 			continue
 		}
-		if err := r.checkAskable(q.request); err != nil {
+		if err := r.era().checkAskable(&r.questioner, q.request); err != nil {
 			failed, kind = err, q.request.Kind()
 		}
 	}

@@ -170,16 +170,10 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if err != nil {
 		return false, err
 	}
-	limit := min(MaxVisitHold, r.visitTimeLeft())
-	if p.isLegacy() {
-		limit = p.questionTimeout()
-	}
+	limit := p.era().visitLimit(r, p)
 	w, err := p.beginWaiting(ctx, nil)
-	if err != nil && p.isLegacy() {
-		p.failPushed(ctx, r, protocol.KindElicitURL, err, refuseAlways)
-	}
 	if err != nil {
-		return false, r.endOfLegacyWait(p, err)
+		return false, p.era().refuseWait(ctx, r, p, err)
 	}
 	defer w.endWaiting()
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
@@ -200,21 +194,7 @@ func (r *run) holdVisit(ctx context.Context, key string,
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	cause := context.Cause(&w.Context)
-	if p.isLegacy() {
-		r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause),
-			how: event.EndFailed})
-	}
-	return false, r.endOfLegacyWait(p, cause)
-}
-
-// endOfLegacyWait is the error of a wait in a session, nil in modern revisions,
-// where the client is asked again.
-func (r *run) endOfLegacyWait(p *questioner, cause error) error {
-	if p.isLegacy() {
-		return cause
-	}
-	return nil
+	return false, p.era().endVisit(r, key, context.Cause(&w.Context))
 }
 
 // refuseVisit returns the refusal for a visit that was not finished in time.
@@ -234,7 +214,7 @@ const howToFinish = "finish at the link, then call again"
 func (r *run) cutOff(key string) error {
 	cause := context.Cause(r.ctx.Context)
 	e := &ending{err: fmt.Errorf("Await %q: the request has ended: %w", key, cause), cut: true}
-	if r.isLegacy() && errors.Is(cause, errHumanTimeout) { // the call is still there
+	if r.era().isTimeLimit(cause) {
 		e = &ending{err: cause, refusal: refuseVisit(key, cause), how: event.EndFailed}
 	}
 	r.endWith(e)

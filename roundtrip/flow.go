@@ -134,7 +134,7 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.isLegacy() && (r.funnel.opts.Legacy != LegacyReplay || inquiries[0].question.inPlace) {
+	if r.era().asksInPlace(&r.questioner, inquiries[0].question.inPlace) {
 		return r.askInPlace(ctx, inquiries, missing)
 	}
 	return r.suspendHandler(missing)

@@ -3,10 +3,8 @@ package roundtrip
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/heartbeat"
-	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/wire/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -76,9 +74,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	e := &exchange{arrived: call}
 	e.attachCall(ctx, f, &e.arrived, nil)
-	if e.isLegacy() {
-		e.wait = &callWait{}
-	}
+	e.era().openCall(e)
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
 	if err != nil {
@@ -101,6 +97,8 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 //	                    │  legacy                      │        │ modern
 //	                    └───── pushReturned ←──────────┘        └──→ sealed state, result
 //	                             (push.go)
+//
+// What differs between the eras is asked of the era (era.go).
 //
 // Only the goroutine that serves the call uses the fields below the embedded
 // ones. Goroutines that the handler started may outlive its run: they get a
@@ -135,34 +133,21 @@ func (e *exchange) serveCall(parent context.Context, handler Handler) (protocol.
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
-	ctx := parent
-	if e.isLegacy() {
-		limited := e.limitCall(parent)
-		defer limited.Cancel()
-		ctx = limited
-	}
+	ctx := e.era().limitCall(e, parent)
+	defer e.era().endCall(e)
 	for {
 		r.sortAnswers(ctx)
 		result, err := r.executeHandler(ctx, handler)
 		e.commitClaim(ctx, result, err)
 		r.runCommits(ctx, result, err)
 		asks, more := result.(*protocol.InputRequiredResult)
-		if err != nil || !more || !e.isLegacy() {
+		if err != nil || !more {
 			return result, err
 		}
-		next, result, err := r.pushReturned(ctx, parent, asks)
+		next, result, err := e.era().askClient(ctx, parent, r, asks)
 		if next == nil {
 			return result, err
 		}
 		r = next
 	}
-}
-
-// limitCall returns the context of a call of a legacy revision, which ends with
-// the flow. Progress of the client may extend the time for each question, so the
-// call needs a limit of its own.
-func (e *exchange) limitCall(parent context.Context) *inflight.Timed {
-	e.wait.until = time.Now().Add(e.funnel.opts.FlowTTL)
-	e.wait.ctx.Init(parent, e.wait.until, errHumanTimeout)
-	return &e.wait.ctx
 }

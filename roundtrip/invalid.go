@@ -87,7 +87,7 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 // nearly every flow of a modern revision: then there is nothing to look up. In a session
 // answers come while the handler runs.
 func (r *run) isFresh() bool {
-	return !r.isLegacy() && r.number == 1 && len(r.responses) == 0
+	return r.era().returnsQuestions() && r.number == 1 && len(r.responses) == 0
 }
 
 // checkUnread validates the answers to questions that are asked again by a handler that has

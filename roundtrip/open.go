@@ -22,7 +22,7 @@ import (
 // It returns a result instead of a run only for an exact replay of a claimed state. A refusal
 // is the frozen error: the reason goes to the observer only.
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
-	responses, state := e.retryMembers()
+	responses, state := e.era().retryMembers(e.call)
 	r := e.openRun(&e.first, responses, state)
 	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
 	text, present := state.Text()
@@ -72,20 +72,6 @@ func (e *exchange) openLocalState(
 		r.resumeFlow(ctx, c, 0)
 	}
 	return r, nil
-}
-
-// retryMembers returns the answers and the state that the client sent, without
-// what its revision cannot carry, or what the host cannot tell from absence.
-// Retry members came with 2026-07-28 (basic/patterns/mrtr): in an older revision
-// they are unknown members, which a server ignores whatever they contain.
-func (e *exchange) retryMembers() (protocol.InputResponses, protocol.RequestState) {
-	if e.isLegacy() {
-		return nil, protocol.RequestState{}
-	}
-	if text, _ := e.call.State.Text(); e.call.EmptyStateIsAbsent && text == "" {
-		return e.call.Responses, protocol.RequestState{}
-	}
-	return e.call.Responses, e.call.State
 }
 
 // openRun makes r a run of the exchange, the first of its flow until resumeFlow

@@ -33,12 +33,9 @@ func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
 	if err != nil {
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok &&
 			urls != nil {
-			if r.isLegacy() {
-				return r.answerLegacyURLs(ctx, urls)
-			}
-			result, err = r.convertURLs(urls)
-			if err != nil {
-				return nil, r.reportBug(ctx, err)
+			var final bool
+			if result, err, final = r.era().answerURLs(ctx, r, urls); final {
+				return result, err
 			}
 		}
 	}
@@ -313,7 +310,8 @@ func (r *run) answerError(ctx context.Context, err error) (protocol.Result, erro
 func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := revision.SpellHandlerError(r.call.Version, e)
 	switch {
-	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !r.isLegacy():
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired &&
+		r.era().returnsQuestions():
 		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
 		fallthrough
 	case err != nil:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/wire/callctx"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -35,8 +34,6 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 		p.where.Request = callctx.New()
 	}
 }
-
-func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.Legacy }
 
 // observe notifies the observer of the funnel. Mistakes of the server and panics also go to
 // the sink of ctx, if a test has put one there.

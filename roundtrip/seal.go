@@ -26,14 +26,12 @@ func (r *run) askReturned(ctx context.Context,
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
 	}
-	requests := asks.InputRequests
-	if r.isLegacy() {
-		var refused *refusal
-		if requests, refused = r.checkLegacyClient(ctx, requests); refused != nil {
-			return r.endInsteadOfAsking(ctx, &ending{refusal: refused, how: event.EndFailed})
-		}
-	} else if requests, err = r.checkClient(ctx, requests); err != nil {
+	requests, end, err := r.era().checkClient(ctx, r, asks.InputRequests)
+	if err != nil {
 		return nil, err
+	}
+	if end != nil {
+		return r.endInsteadOfAsking(ctx, end)
 	}
 	requests = r.explainUnfinished(r.explainRepeats(requests))
 	if end := r.checkRounds(d, requests); end != nil {
@@ -123,11 +121,11 @@ func endStateLost() *ending {
 			"and start the call again"}}
 }
 
-// keepClaims keeps the claims for the next round: in the call itself in a legacy revision,
-// otherwise in the state that it returns for the client.
+// keepClaims keeps the claims for the next round in the state that it returns for the client, or in
+// the call itself. It is no method of the era, whose arguments would be allocated.
 func (r *run) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
 	error) {
-	if r.isLegacy() {
+	if !r.era().returnsQuestions() {
 		return protocol.RequestState{}, r.encodeLocalState(next)
 	}
 	r.reportAnonymous(ctx, next)
@@ -141,11 +139,7 @@ func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequir
 		left := max(0, r.funnel.opts.Limits.Rounds-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left}
-		if r.isLegacy() {
-			r.wait.requested = requested
-		} else {
-			r.observe(ctx, requested)
-		}
+		r.era().reportRequested(ctx, r, requested)
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,
 		Meta: asks.Meta}, nil

@@ -1,0 +1,70 @@
+package roundtrip
+
+import (
+	"context"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// An era is what differs between calls of revision 2026-07-28, whose questions are returned and
+// whose client calls again with the answers ([modernEra]), and calls of older revisions, whose
+// questions are pushed while the call is open ([sessionEra]). Everything else asks the era and
+// never tests which one it is.
+type era interface {
+	// returnsQuestions reports whether the client gets questions as a result, and carries the
+	// state of the flow until it calls again.
+	returnsQuestions() bool
+
+	// openCall prepares the exchange for its first run, limitCall returns the context of all of
+	// its runs, and endCall is called after the last.
+	openCall(e *exchange)
+	limitCall(e *exchange, parent context.Context) context.Context
+	endCall(e *exchange)
+	// retryMembers returns the answers and the state that the client sent, without what its
+	// revision cannot carry, or what the host cannot tell from absence.
+	retryMembers(call *Call) (protocol.InputResponses, protocol.RequestState)
+
+	// checkAskable returns why a question that the handler returns, or asks in flow style,
+	// cannot be asked, nil if it can.
+	checkAskable(p *questioner, question protocol.InputRequest) *PushError
+	// checkPushable returns why a question cannot be sent while the handler waits, nil if it
+	// can.
+	checkPushable(p *questioner, question protocol.InputRequest) *PushError
+	// asksInPlace reports whether a question of flow style is asked while the handler waits. It
+	// must be if the question itself is asked in place wherever that can be.
+	asksInPlace(p *questioner, inPlace bool) bool
+
+	// checkClient returns the questions as the client can be asked them. The flow ends instead
+	// where end is not nil.
+	checkClient(ctx context.Context, r *run, requests protocol.InputRequests) (
+		asked protocol.InputRequests, end *ending, err error)
+	// reportRequested reports the questions of a round when they go out.
+	reportRequested(ctx context.Context, r *run, requested event.InputRequested)
+	// askClient asks what the handler has returned and opens the next run with the answers.
+	// Where there is no next run in this call it returns what the client gets.
+	askClient(ctx, parent context.Context, r *run, asks *protocol.InputRequiredResult) (
+		next *run, result protocol.Result, err error)
+	// answerURLs answers a handler's URL elicitation error. Where it is not final the handler
+	// counts as having returned result.
+	answerURLs(ctx context.Context, r *run, urls *protocol.URLElicitationRequiredError) (
+		result protocol.Result, err error, final bool)
+
+	// visitLimit returns how long the call waits for the end of a visit, refuseWait the error of
+	// Await where it cannot, and endVisit that where the visit has not ended in time; nil: the
+	// client is asked again.
+	visitLimit(r *run, p *questioner) time.Duration
+	refuseWait(ctx context.Context, r *run, p *questioner, cause error) error
+	endVisit(r *run, key string, cause error) error
+	// isTimeLimit reports whether a call whose context ended for this cause is still there.
+	isTimeLimit(cause error) bool
+}
+
+// era returns the era of the call.
+func (p *questioner) era() era {
+	if p.call.Version.Era() == protocol.Legacy {
+		return sessionEra{}
+	}
+	return modernEra{}
+}
