@@ -12,16 +12,16 @@ import (
 // its entry, the fields of the entry, and the metrics that it drives.
 
 // EntryOf returns the level and the name of the log entry of an event.
-func EntryOf(e Event) (level Level, name string) { return e.entry() }
+func EntryOf(e Event) (level Level, name string) { return e.logEntry() }
 
 // AddFields writes the fields of the entry of an event to f, without those of its [Where].
 func AddFields(e Event, f Fields) { e.addFields(f) }
 
 // WhereOf returns the request that an event is about. It reports false for events about none.
-func WhereOf(e Event) (where Where, ok bool) { return e.about() }
+func WhereOf(e Event) (where Where, ok bool) { return e.whereOf() }
 
 // Count tells c what an event counts.
-func Count(e Event, c Counter) { e.count(c) }
+func Count(e Event, c Counter) { e.countMetrics(c) }
 
 // A Counter takes what events count, by the names of metrics without their first part.
 type Counter interface {
@@ -31,13 +31,13 @@ type Counter interface {
 	Sample(name string, value float64)
 }
 
-func (w Where) about() (Where, bool) { return w, true }
-func (Where) addFields(Fields)       {}
-func (Where) count(Counter)          {}
+func (w Where) whereOf() (Where, bool) { return w, true }
+func (Where) addFields(Fields)         {}
+func (Where) countMetrics(Counter)     {}
 
-func (StateRejected) entry() (Level, string) { return LevelWarn, "mcp.state_rejected" }
+func (StateRejected) logEntry() (Level, string) { return LevelWarn, "mcp.state_rejected" }
 
-func (e StateRejected) count(c Counter) {
+func (e StateRejected) countMetrics(c Counter) {
 	c.Count("state_rejections_total", string(e.Reason), "")
 }
 
@@ -50,7 +50,7 @@ func (e StateRejected) addFields(f Fields) {
 	f.AddText("reason", string(e.Reason))
 }
 
-func (AnswersDropped) entry() (Level, string) { return LevelInfo, "mcp.answers_dropped" }
+func (AnswersDropped) logEntry() (Level, string) { return LevelInfo, "mcp.answers_dropped" }
 
 func (e AnswersDropped) addFields(f Fields) {
 	f.AddInt64("count", int64(len(e.Dropped)))
@@ -60,14 +60,14 @@ func (e AnswersDropped) addFields(f Fields) {
 	f.AddItems("dropped")
 }
 
-func (e AnswersDropped) count(c Counter) {
+func (e AnswersDropped) countMetrics(c Counter) {
 	for _, d := range e.Dropped {
 		c.Count("dropped_answers_total", string(d.Reason), "")
 	}
 }
 
-func (Resumed) entry() (Level, string) { return LevelDebug, "mcp.resumed" }
-func (e Resumed) count(c Counter)      { c.Sample("human_wait_seconds", e.Waited.Seconds()) }
+func (Resumed) logEntry() (Level, string) { return LevelDebug, "mcp.resumed" }
+func (e Resumed) countMetrics(c Counter)  { c.Sample("human_wait_seconds", e.Waited.Seconds()) }
 
 func (e Resumed) addFields(f Fields) {
 	f.AddMilliseconds("waited_ms", e.Waited)
@@ -78,7 +78,7 @@ func (e Resumed) addFields(f Fields) {
 // with an error.
 const fewRounds = 2
 
-func (e InputRequested) entry() (Level, string) {
+func (e InputRequested) logEntry() (Level, string) {
 	return warnIf(e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds), "mcp.input_required"
 }
 
@@ -102,9 +102,9 @@ func Compact(e Event) Event {
 	return e
 }
 
-func (*asked) about() (Where, bool)   { return Where{}, false }
-func (*asked) entry() (Level, string) { return LevelInfo, "mcp.input_required" }
-func (*asked) count(Counter)          {}
+func (*asked) whereOf() (Where, bool)    { return Where{}, false }
+func (*asked) logEntry() (Level, string) { return LevelInfo, "mcp.input_required" }
+func (*asked) countMetrics(Counter)      {}
 
 //go:noinline
 func (a *asked) addFields(f Fields) {
@@ -136,7 +136,7 @@ func (d *QuestionDigest) behind(key string) string {
 	return text.String()
 }
 
-func (e InputRequested) count(c Counter) {
+func (e InputRequested) countMetrics(c Counter) {
 	for _, kind := range e.Kinds {
 		c.Count("input_required_total", string(kind), "")
 	}
@@ -146,9 +146,9 @@ func (e InputRequested) count(c Counter) {
 }
 
 // An unseen question is a warning: this client will do it with every question.
-func (e Answered) entry() (Level, string) { return warnIf(e.Decision == Unseen), "mcp.answered" }
+func (e Answered) logEntry() (Level, string) { return warnIf(e.Decision == Unseen), "mcp.answered" }
 
-func (e Answered) count(c Counter) {
+func (e Answered) countMetrics(c Counter) {
 	c.Count("answers_total", string(e.Kind), string(e.Decision))
 }
 
@@ -165,9 +165,9 @@ func (e Answered) addFields(f Fields) {
 	f.AddMilliseconds("waited_ms", e.Waited)
 }
 
-func (AnswerInvalid) entry() (Level, string) { return LevelInfo, "mcp.answer_invalid" }
+func (AnswerInvalid) logEntry() (Level, string) { return LevelInfo, "mcp.answer_invalid" }
 
-func (e AnswerInvalid) count(c Counter) {
+func (e AnswerInvalid) countMetrics(c Counter) {
 	c.Count("invalid_answers_total", string(e.Rule), "")
 }
 
@@ -177,15 +177,15 @@ func (e AnswerInvalid) addFields(f Fields) {
 	f.addKey("rule", string(e.Rule))
 }
 
-func (DeclineIgnored) entry() (Level, string) { return LevelWarn, "mcp.decline_ignored" }
-func (DeclineIgnored) count(c Counter)        { c.Count("ignored_declines_total", "", "") }
+func (DeclineIgnored) logEntry() (Level, string) { return LevelWarn, "mcp.decline_ignored" }
+func (DeclineIgnored) countMetrics(c Counter)    { c.Count("ignored_declines_total", "", "") }
 
 func (e DeclineIgnored) addFields(f Fields) {
 	f.addKey("key", e.Key)
 	f.addKey("outcome", string(e.Decision))
 }
 
-func (FlowEnded) entry() (Level, string) { return LevelInfo, "mcp.flow_ended" }
+func (FlowEnded) logEntry() (Level, string) { return LevelInfo, "mcp.flow_ended" }
 
 func (e FlowEnded) addFields(f Fields) {
 	f.AddText("how", string(e.How))
@@ -193,18 +193,18 @@ func (e FlowEnded) addFields(f Fields) {
 }
 
 // count takes no rounds of a replay, which ends nothing: its flow was counted when it ended.
-func (e FlowEnded) count(c Counter) {
+func (e FlowEnded) countMetrics(c Counter) {
 	c.Count("flows_ended_total", string(e.How), "")
 	if e.How != EndReplayed {
 		c.Sample("flow_rounds", float64(e.Legs))
 	}
 }
 
-func (CapabilityRefused) entry() (Level, string) { return LevelInfo, "mcp.capability_refused" }
-func (e CapabilityRefused) addFields(f Fields)   { f.AddText("missing", e.Missing.String()) }
+func (CapabilityRefused) logEntry() (Level, string) { return LevelInfo, "mcp.capability_refused" }
+func (e CapabilityRefused) addFields(f Fields)      { f.AddText("missing", e.Missing.String()) }
 
 // count counts each capability that is missing.
-func (e CapabilityRefused) count(c Counter) {
+func (e CapabilityRefused) countMetrics(c Counter) {
 	missing := e.Missing
 	count := func(lacks bool, name string) {
 		if lacks {
@@ -224,7 +224,7 @@ func (e CapabilityRefused) count(c Counter) {
 	count(len(missing.Experimental)+len(missing.Extensions) > 0, "other")
 }
 
-func (e HandlerFailed) entry() (Level, string) { return warnIf(!e.Abandoned), "mcp.handler_failed" }
+func (e HandlerFailed) logEntry() (Level, string) { return warnIf(!e.Abandoned), "mcp.handler_failed" }
 
 func (e HandlerFailed) addFields(f Fields) {
 	if !f.OmitErrors {
@@ -234,26 +234,26 @@ func (e HandlerFailed) addFields(f Fields) {
 	f.AddText("error_type", fmt.Sprintf("%T", e.Err))
 }
 
-func (e HandlerFailed) count(c Counter) {
+func (e HandlerFailed) countMetrics(c Counter) {
 	if !e.Abandoned {
 		c.Count("handler_failures_total", "", "")
 	}
 }
 
-func (HandlerPanicked) entry() (Level, string) { return LevelError, "mcp.handler_panicked" }
-func (HandlerPanicked) count(c Counter)        { c.Count("handler_panics_total", "", "") }
+func (HandlerPanicked) logEntry() (Level, string) { return LevelError, "mcp.handler_panicked" }
+func (HandlerPanicked) countMetrics(c Counter)    { c.Count("handler_panics_total", "", "") }
 
 func (e HandlerPanicked) addFields(f Fields) {
 	f.addError("panic", f.panicText(e))
 	f.AddString("stack", string(e.Stack[:min(len(e.Stack), maxStack)]))
 }
 
-func (ServerBug) entry() (Level, string) { return LevelError, "mcp.server_bug" }
-func (e ServerBug) addFields(f Fields)   { f.addFailure(e.Err) }
-func (ServerBug) count(c Counter)        { c.Count("server_bugs_total", "", "") }
+func (ServerBug) logEntry() (Level, string) { return LevelError, "mcp.server_bug" }
+func (e ServerBug) addFields(f Fields)      { f.addFailure(e.Err) }
+func (ServerBug) countMetrics(c Counter)    { c.Count("server_bugs_total", "", "") }
 
-func (QuotaExceeded) entry() (Level, string) { return LevelWarn, "mcp.quota_exceeded" }
-func (e QuotaExceeded) count(c Counter)      { c.Count("quota_refusals_total", e.Resource, "") }
+func (QuotaExceeded) logEntry() (Level, string) { return LevelWarn, "mcp.quota_exceeded" }
+func (e QuotaExceeded) countMetrics(c Counter)  { c.Count("quota_refusals_total", e.Resource, "") }
 
 func (e QuotaExceeded) addFields(f Fields) {
 	f.AddText("resource", e.Resource)
@@ -261,8 +261,8 @@ func (e QuotaExceeded) addFields(f Fields) {
 	f.AddMilliseconds("retry_after_ms", e.RetryAfter)
 }
 
-func (e PushFailed) entry() (Level, string) { return warnIf(!e.Tolerated), "mcp.push_failed" }
-func (e PushFailed) count(c Counter)        { c.Count("push_failures_total", e.outcome(), "") }
+func (e PushFailed) logEntry() (Level, string) { return warnIf(!e.Tolerated), "mcp.push_failed" }
+func (e PushFailed) countMetrics(c Counter)    { c.Count("push_failures_total", e.outcome(), "") }
 
 func (e PushFailed) outcome() string {
 	if e.Tolerated {
@@ -285,20 +285,20 @@ func (e PushFailed) addFields(f Fields) {
 	f.AddText("error", text)
 }
 
-func (WaitBegan) entry() (Level, string) { return LevelDebug, "mcp.wait_began" }
-func (WaitEnded) entry() (Level, string) { return LevelDebug, "mcp.wait_ended" }
-func (e WaitEnded) addFields(f Fields)   { f.AddMilliseconds("waited_ms", e.Waited) }
+func (WaitBegan) logEntry() (Level, string) { return LevelDebug, "mcp.wait_began" }
+func (WaitEnded) logEntry() (Level, string) { return LevelDebug, "mcp.wait_ended" }
+func (e WaitEnded) addFields(f Fields)      { f.AddMilliseconds("waited_ms", e.Waited) }
 
-func (LegRunning) entry() (Level, string) { return LevelInfo, "mcp.leg_running" }
+func (LegRunning) logEntry() (Level, string) { return LevelInfo, "mcp.leg_running" }
 
-func (CutOff) entry() (Level, string) { return LevelInfo, "mcp.cut_off" }
-func (e CutOff) addFields(f Fields)   { f.AddBool("retriable", e.Retriable) }
-func (e CutOff) count(c Counter) {
+func (CutOff) logEntry() (Level, string) { return LevelInfo, "mcp.cut_off" }
+func (e CutOff) addFields(f Fields)      { f.AddBool("retriable", e.Retriable) }
+func (e CutOff) countMetrics(c Counter) {
 	c.Count("cut_off_total", strconv.FormatBool(e.Retriable), "")
 }
 
-func (StoreFailed) entry() (Level, string) { return LevelError, "mcp.store_failed" }
-func (e StoreFailed) count(c Counter)      { c.Count("store_failures_total", e.Operation, "") }
+func (StoreFailed) logEntry() (Level, string) { return LevelError, "mcp.store_failed" }
+func (e StoreFailed) countMetrics(c Counter)  { c.Count("store_failures_total", e.Operation, "") }
 
 func (e StoreFailed) addFields(f Fields) {
 	f.AddText("resource", e.Resource)
@@ -306,8 +306,8 @@ func (e StoreFailed) addFields(f Fields) {
 	f.addFailure(e.Err)
 }
 
-func (QuestionReworded) entry() (Level, string) { return LevelWarn, "mcp.question_reworded" }
-func (QuestionReworded) count(c Counter)        { c.Count("reworded_questions_total", "", "") }
+func (QuestionReworded) logEntry() (Level, string) { return LevelWarn, "mcp.question_reworded" }
+func (QuestionReworded) countMetrics(c Counter)    { c.Count("reworded_questions_total", "", "") }
 
 func (e QuestionReworded) addFields(f Fields) {
 	f.addKey("key", e.Key)
@@ -315,7 +315,7 @@ func (e QuestionReworded) addFields(f Fields) {
 	f.AddText("app_version", e.Version)
 }
 
-func (AnonymousState) entry() (Level, string) { return LevelWarn, "mcp.anonymous_state" }
+func (AnonymousState) logEntry() (Level, string) { return LevelWarn, "mcp.anonymous_state" }
 
 // The meaning is for who operates a server, and may not have written it.
 func (AnonymousState) addFields(f Fields) {
@@ -324,9 +324,9 @@ func (AnonymousState) addFields(f Fields) {
 		"the adapter")
 }
 
-func (EphemeralKey) about() (Where, bool)   { return Where{}, false }
-func (EphemeralKey) entry() (Level, string) { return LevelWarn, "mcp.ephemeral_key" }
-func (EphemeralKey) count(Counter)          {}
+func (EphemeralKey) whereOf() (Where, bool)    { return Where{}, false }
+func (EphemeralKey) logEntry() (Level, string) { return LevelWarn, "mcp.ephemeral_key" }
+func (EphemeralKey) countMetrics(Counter)      {}
 
 func (e EphemeralKey) addFields(f Fields) {
 	f.AddText("key_id", e.KeyID)
@@ -336,9 +336,9 @@ func (e EphemeralKey) addFields(f Fields) {
 		"KeyringFromEnv) to run more than one process")
 }
 
-func (KeysEnabled) about() (Where, bool)   { return Where{}, false }
-func (KeysEnabled) entry() (Level, string) { return LevelInfo, "mcp.keys_enabled" }
-func (KeysEnabled) count(Counter)          {}
+func (KeysEnabled) whereOf() (Where, bool)    { return Where{}, false }
+func (KeysEnabled) logEntry() (Level, string) { return LevelInfo, "mcp.keys_enabled" }
+func (KeysEnabled) countMetrics(Counter)      {}
 
 func (e KeysEnabled) addFields(f Fields) {
 	f.addKey("primary", e.Primary)
@@ -348,23 +348,23 @@ func (e KeysEnabled) addFields(f Fields) {
 	f.AddItems("enabled")
 }
 
-func (SessionEvicted) about() (Where, bool)   { return Where{}, false }
-func (SessionEvicted) entry() (Level, string) { return LevelInfo, "mcp.session_evicted" }
-func (SessionEvicted) count(c Counter)        { c.Count("sessions_evicted_total", "", "") }
+func (SessionEvicted) whereOf() (Where, bool)    { return Where{}, false }
+func (SessionEvicted) logEntry() (Level, string) { return LevelInfo, "mcp.session_evicted" }
+func (SessionEvicted) countMetrics(c Counter)    { c.Count("sessions_evicted_total", "", "") }
 
 func (e SessionEvicted) addFields(f Fields) {
 	f.AddMilliseconds("idle_ms", e.Idle)
 	f.AddText("limit", e.Limit)
 }
 
-func (RequestForwarded) about() (Where, bool) { return Where{}, false }
-func (e RequestForwarded) count(c Counter) {
+func (RequestForwarded) whereOf() (Where, bool) { return Where{}, false }
+func (e RequestForwarded) countMetrics(c Counter) {
 	c.Count("forwarded_requests_total", string(e.Outcome), "")
 }
 
 // entry is at debug level where there was no response, since the client was refused, which is
 // logged as well, and at a limited rate. The entry of the request is the owner's.
-func (e RequestForwarded) entry() (Level, string) {
+func (e RequestForwarded) logEntry() (Level, string) {
 	if e.Outcome != ForwardAnswered {
 		return LevelDebug, "mcp.request_forwarded"
 	}
@@ -381,11 +381,11 @@ func (e RequestForwarded) addFields(f Fields) {
 	f.addCause(e.Err)
 }
 
-func (RequestRefused) about() (Where, bool) { return Where{}, false }
+func (RequestRefused) whereOf() (Where, bool) { return Where{}, false }
 
 // entry is a warning for refusals that point to a wrong configuration or a lack of room, and info
 // for those that every endpoint on a network sees all day.
-func (e RequestRefused) entry() (Level, string) {
+func (e RequestRefused) logEntry() (Level, string) {
 	switch e.Reason {
 	case RefusedHost, RefusedOrigin, RefusedTooLarge, RefusedTooSlow, RefusedUnverified,
 		RefusedRequests, RefusedSessions, RefusedOutcomeUnknown, RefusedUnreachable,
@@ -410,7 +410,7 @@ func (e RequestRefused) addFields(f Fields) {
 	f.addCause(e.Err)
 }
 
-func (e RequestRefused) count(c Counter) {
+func (e RequestRefused) countMetrics(c Counter) {
 	if e.Status == 0 {
 		c.Count("line_refusals_total", string(e.Reason), "")
 		return

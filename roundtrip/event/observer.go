@@ -15,10 +15,10 @@ type Observer interface {
 // An Event is one of the event types of this package. What a log and metrics make of it is told
 // by [EntryOf], [AddFields], [Count] and [WhereOf].
 type Event interface {
-	entry() (Level, string)
+	logEntry() (Level, string)
 	addFields(f Fields)
-	count(c Counter)
-	about() (where Where, ok bool)
+	countMetrics(c Counter)
+	whereOf() (where Where, ok bool)
 }
 
 // Discard is an observer that ignores every event.
