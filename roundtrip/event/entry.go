@@ -224,7 +224,9 @@ func (e CapabilityRefused) countMetrics(c Counter) {
 	count(len(missing.Experimental)+len(missing.Extensions) > 0, "other")
 }
 
-func (e HandlerFailed) logEntry() (Level, string) { return warnIf(!e.Abandoned), "mcp.handler_failed" }
+func (e HandlerFailed) logEntry() (Level, string) {
+	return warnIf(!e.Abandoned), "mcp.handler_failed"
+}
 
 func (e HandlerFailed) addFields(f Fields) {
 	if !f.OmitErrors {
