@@ -4,8 +4,7 @@ package gosdk
 
 import (
 	"context"
-	"strconv"
-	"sync"
+	"crypto/rand"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,28 +15,22 @@ import (
 
 // An upstreamConn is a connection of an [Upstream] and the calls that use it.
 type upstreamConn struct {
-	up      *Upstream
 	key     elicitation.UpstreamKey
-	modes   modes
+	shared  bool // by several calls at once
 	session *mcp.ClientSession
 	answers *upstream.Book // nil: nobody sees whether answers arrive
 	ended   chan struct{}  // closed when the session has ended
 	lists   atomic.Bool    // its changes of lists count
-
-	mu     sync.Mutex
-	last   int64
-	tags   map[string]*passedCall // by the id of the call
-	tokens map[string]*passedCall // by the progress token
+	calls   upstream.Calls
 }
 
-func newUpstreamConn(u *Upstream, m modes) *upstreamConn {
-	return &upstreamConn{
-		up: u, key: newKey(u.opts.Name), modes: m, ended: make(chan struct{}),
-		tags: make(map[string]*passedCall), tokens: make(map[string]*passedCall),
-	}
+func newUpstreamConn(name string, shared bool) *upstreamConn {
+	return &upstreamConn{key: elicitation.UpstreamKey(name + "/" + rand.Text()), shared: shared,
+		ended: make(chan struct{})}
 }
 
-func (c *upstreamConn) hasEnded() bool {
+// HasEnded implements [upstream.Conn].
+func (c *upstreamConn) HasEnded() bool {
 	select {
 	case <-c.ended:
 		return true
@@ -46,37 +39,17 @@ func (c *upstreamConn) hasEnded() bool {
 	}
 }
 
-// A passedCall is a call that is in flight upstream, and the messages about it that its
-// client is to get.
-type passedCall struct {
-	call   *elicitation.Call
-	ctx    context.Context // of the client's request, from which the SDK finds the stream
-	client *mcp.ServerSession
-	token  string
+// IsAlive implements [upstream.Conn]. The SDK reports the end of a connection.
+func (c *upstreamConn) IsAlive(context.Context) bool { return true }
 
-	messages upstream.Queue
+// Close implements [upstream.Conn].
+func (c *upstreamConn) Close() {
+	_ = c.session.Close() // the reason why it ended is of no use any more
+	<-c.ended
 }
 
-func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call,
-	client *mcp.ServerSession) *passedCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	p := &passedCall{
-		call: call, ctx: ctx, client: client, token: "call-" + strconv.FormatInt(c.last, 10),
-	}
-	c.tags[call.Origin().CallID], c.tokens[p.token] = p, p
-	return p
-}
-
-// removeCall takes no more messages about the call and waits for those that it has.
-func (c *upstreamConn) removeCall(p *passedCall) {
-	c.mu.Lock()
-	delete(c.tags, p.call.Origin().CallID)
-	delete(c.tokens, p.token)
-	c.mu.Unlock()
-	p.messages.Finish(p.ctx)
-}
+// clientKey is that of the client's session in the context of a call.
+type clientKey struct{}
 
 // relay is the receiving middleware that passes progress and log messages on to the client
 // of the call that they are about.
@@ -86,14 +59,15 @@ func (c *upstreamConn) relay(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ProgressNotificationClientRequest:
 			_, _ = takeTag(r.Params.Meta) // the token says more: of which request it is
 			token, _ := r.Params.ProgressToken.(string)
-			if p := c.findByToken(token); p != nil {
-				p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, r.Params) })
+			if call := c.calls.FindByToken(token); call != nil {
+				call.Messages.Add(func() { _ = RelayProgress(call.Context, call.Call, r.Params) })
 				return nil, nil
 			}
 		case *mcp.LoggingMessageRequest:
 			tag, _ := takeTag(r.Params.Meta)
-			if p := c.findByTag(tag); p != nil {
-				p.messages.Add(func() { _ = p.client.Log(p.ctx, r.Params) })
+			if call := c.findByTag(tag); call != nil {
+				client, _ := call.Context.Value(clientKey{}).(*mcp.ServerSession)
+				call.Messages.Add(func() { _ = client.Log(call.Context, r.Params) })
 				return nil, nil
 			}
 		}
@@ -101,21 +75,11 @@ func (c *upstreamConn) relay(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (c *upstreamConn) findByToken(token string) *passedCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tokens[token]
-}
-
 // findByTag returns the call with an id, or the only one of a connection that serves one at
 // a time.
-func (c *upstreamConn) findByTag(tag string) *passedCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if tag == "" && !c.up.shares && len(c.tags) == 1 {
-		for _, p := range c.tags {
-			return p
-		}
+func (c *upstreamConn) findByTag(tag string) *upstream.Call {
+	if tag == "" && !c.shared {
+		return c.calls.FindOnly()
 	}
-	return c.tags[tag]
+	return c.calls.FindByID(tag)
 }

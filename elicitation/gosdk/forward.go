@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/upstream"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -104,35 +105,36 @@ func callUpstream[Result any](ctx context.Context, u *Upstream,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(u.ctx, func() { cancel(errUpstreamClosed) })()
+	defer context.AfterFunc(u.conns.Context(), func() { cancel(upstream.ErrClosed) })()
 	session, origin, err := u.clients.attachSession(from, req.clientRequest)
 	if err != nil {
 		return nil, err
 	}
 	defer context.AfterFunc(session.ctx, func() { cancel(errSessionEnded) })()
-	conn, release, err := u.acquire(ctx, modesOf(session.UpstreamCapabilities()), origin.Principal)
+	conn, release, err := u.conns.Acquire(ctx, upstream.ModesOf(session.UpstreamCapabilities()),
+		origin.Principal)
 	if err != nil {
 		return nil, err
 	}
-	abandoned := true // also by a panic
-	defer func() { release(abandoned) }()
+	reuse := false // nor after a panic
+	defer func() { release(reuse) }()
 	call, err := u.clients.Begin(ctx, req.clientRequest, conn.key)
 	if err != nil {
-		abandoned = false
+		reuse = true
 		return nil, err
 	}
 	defer call.End()
-	passed := conn.addCall(ctx, call, from)
-	defer conn.removeCall(passed)
+	passed := conn.calls.Add(context.WithValue(ctx, clientKey{}, from), call)
+	defer conn.calls.Remove(passed)
 	if !call.Origin().ProgressToken.IsZero() {
-		req.params.SetProgressToken(passed.token)
+		req.params.SetProgressToken(passed.Token)
 	}
 	result, err := req.send(WithCall(UpstreamContext(ctx), call), conn.session)
 	if err == nil || isAnswer(err) {
 		call.ConfirmUpstreamEnd()
 		conn.answers.Wait(call.Origin().CallID)
 	}
-	abandoned = ctx.Err() != nil || err != nil && !isAnswer(err)
+	reuse = ctx.Err() == nil && (err == nil || isAnswer(err))
 	return result, err
 }
 

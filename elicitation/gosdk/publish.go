@@ -118,7 +118,7 @@ type published[Item any] struct {
 // publish publishes a list of the upstream.
 func publish[Item any](ctx context.Context, u *Upstream, at *mcp.Server,
 	p *published[Item]) error {
-	refused, err := u.lists.Publish(ctx, upstream.ListOptions{
+	refused, err := u.conns.Lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names, Server: at,
 		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
@@ -162,14 +162,9 @@ func capabilitiesOf(session *mcp.ClientSession) *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{}
 }
 
-// listingConn returns the connection on which lists are read, and changes of them reported. It
-// serves calls, too, where any number may use it.
+// listingConn returns the connection on which lists are read, and changes of them reported.
 func (u *Upstream) listingConn(ctx context.Context) (*upstreamConn, error) {
-	conns := u.standing
-	if u.shares {
-		conns = u.shared
-	}
-	conn, err := u.share(ctx, conns, modes{form: true, url: true})
+	conn, err := u.conns.Standing(ctx)
 	if err == nil {
 		conn.lists.Store(true)
 	}

@@ -3,41 +3,14 @@
 package gosdk
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/upstream"
-	"github.com/rondo-mcp/rondo/protocol"
-)
-
-// The defaults of [UpstreamOptions].
-const (
-	// defaultProtocolVersion is the last revision in which servers ask while a call runs.
-	defaultProtocolVersion = "2025-11-25"
-	// defaultMaxConnections is how many connections serve one call each at a time: what
-	// a small machine runs of child processes.
-	defaultMaxConnections = 8
-	// defaultMaxWaiting is how many calls may wait for one of these.
-	defaultMaxWaiting = 1000
-	// defaultIdleTimeout is how long such a connection is kept without a call.
-	defaultIdleTimeout = time.Minute
-)
-
-const (
-	// connectTimeout bounds the opening of a connection, which several calls may wait for.
-	connectTimeout = 30 * time.Second
-	// retryAfter is when a call that found no connection may be made again.
-	retryAfter = 5 * time.Second
 )
 
 // UpstreamOptions configure an [Upstream].
@@ -91,17 +64,7 @@ type UpstreamOptions struct {
 type Upstream struct {
 	clients *Downstream
 	opts    UpstreamOptions
-	shares  bool         // connections serve any number of calls
-	lists   upstream.Set // that are published
-	pool    *upstream.Pool[*upstreamConn, poolKind, protocol.Principal]
-	ctx     context.Context // ends with Close, and calls in flight with it
-	cancel  context.CancelCauseFunc
-
-	mu       sync.Mutex
-	closed   bool
-	shared   map[modes]*sharedConn
-	standing map[modes]*sharedConn // for lists, where calls do not share connections
-	opened   map[*upstreamConn]struct{}
+	conns   *upstream.Conns[*upstreamConn]
 }
 
 // NewUpstream returns an upstream of a gateway. It opens no connection yet. Close it after
@@ -110,111 +73,24 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	if opts.Transport == nil {
 		return nil, errors.New("elicitation upstream: Transport is nil")
 	}
-	for _, n := range []struct {
-		name  string
-		value *int
-		zero  int
-	}{
-		{"MaxConnections", &opts.MaxConnections, defaultMaxConnections},
-		{"MaxWaiting", &opts.MaxWaiting, defaultMaxWaiting},
-	} {
-		if *n.value < 0 {
-			return nil, fmt.Errorf("elicitation upstream: %s is negative", n.name)
-		}
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-	}
-	if opts.IdleTimeout < 0 {
-		return nil, errors.New("elicitation upstream: IdleTimeout is negative")
-	}
-	if opts.IdleTimeout == 0 {
-		opts.IdleTimeout = defaultIdleTimeout
-	}
-	if opts.ProtocolVersion == "" {
-		opts.ProtocolVersion = defaultProtocolVersion
-	}
-	u := &Upstream{
-		clients: d, opts: opts, shared: make(map[modes]*sharedConn),
-		standing: make(map[modes]*sharedConn),
-		opened:   make(map[*upstreamConn]struct{}),
-	}
-	u.ctx, u.cancel = context.WithCancelCause(context.Background())
-	_, u.shares = opts.Transport().(*mcp.StreamableClientTransport)
-	u.pool = upstream.New(upstream.Options[*upstreamConn, poolKind, protocol.Principal]{
-		Max: opts.MaxConnections, MaxWaiting: opts.MaxWaiting, IdleTimeout: opts.IdleTimeout,
-		Open:     func(kind poolKind) (*upstreamConn, error) { return u.open(kind.modes) },
-		HasEnded: (*upstreamConn).hasEnded,
-		Close:    func(conn *upstreamConn) { _ = conn.session.Close() },
+	opts.ProtocolVersion = cmp.Or(opts.ProtocolVersion, upstream.ProtocolVersion)
+	u := &Upstream{clients: d, opts: opts}
+	_, shared := opts.Transport().(*mcp.StreamableClientTransport)
+	var err error
+	u.conns, err = upstream.NewConns(upstream.ConnOptions[*upstreamConn]{
+		MaxConnections: opts.MaxConnections, MaxWaiting: opts.MaxWaiting,
+		IdleTimeout: opts.IdleTimeout, PerPrincipal: opts.PerPrincipal, Shared: shared,
+		Open: func(ctx context.Context, m upstream.Modes) (*upstreamConn, error) {
+			return u.open(ctx, m, shared)
+		},
 	})
-	return u, nil
+	return u, err
 }
 
-// acquire returns a connection for a call and what gives it back.
-func (u *Upstream) acquire(ctx context.Context, m modes,
-	who protocol.Principal) (conn *upstreamConn, release func(abandoned bool), err error) {
-	if u.shares {
-		conn, err = u.share(ctx, u.shared, m)
-		return conn, func(bool) {}, err
-	}
-	kind := u.kindFor(m, who)
-	conn, err = u.pool.Acquire(ctx, kind, who)
-	if errors.Is(err, upstream.ErrFull) {
-		err = &elicitation.Error{
-			Reason: elicitation.ReasonCapacity, RetryAfter: retryAfter, Err: err,
-			Wire: quota.Refuse("queue", retryAfter, "Too many calls wait for the upstream"),
-		}
-	}
-	return conn, func(abandoned bool) { u.pool.Release(conn, kind, who, !abandoned) }, err
-}
-
-// A sharedConn is a connection that several wait for or use.
-type sharedConn struct {
-	ready chan struct{} // closed when conn or err is set
-	conn  *upstreamConn
-	err   error
-}
-
-// share returns the connection for the modes that conns has, and opens it if there is none
-// that is alive.
-func (u *Upstream) share(ctx context.Context, conns map[modes]*sharedConn,
-	m modes) (*upstreamConn, error) {
-	u.mu.Lock()
-	s := conns[m]
-	if s == nil || s.hasEnded() {
-		s = &sharedConn{ready: make(chan struct{})}
-		conns[m] = s
-		go func() {
-			defer close(s.ready)
-			s.conn, s.err = u.open(m)
-		}()
-	}
-	u.mu.Unlock()
-	select {
-	case <-s.ready:
-		return s.conn, s.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// hasEnded reports whether the connection was opened and has ended, or could not be opened.
-func (s *sharedConn) hasEnded() bool {
-	select {
-	case <-s.ready:
-		return s.err != nil || s.conn.hasEnded()
-	default:
-		return false
-	}
-}
-
-var errUpstreamClosed = errors.New("elicitation upstream: closed")
-
-// open opens a connection. It does not use the context of a call, which must not end a
-// connection that others wait for.
-func (u *Upstream) open(m modes) (*upstreamConn, error) {
+// open opens a connection.
+func (u *Upstream) open(ctx context.Context, m upstream.Modes, shared bool) (*upstreamConn, error) {
 	transport := u.opts.Transport()
-	conn := newUpstreamConn(u, m)
+	conn := newUpstreamConn(u.opts.Name, shared)
 	if over, ok := transport.(*mcp.StreamableClientTransport); ok {
 		marking := *over
 		conn.answers = &upstream.Book{}
@@ -224,27 +100,15 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 		}
 		transport = &marking
 	}
-	client := newClient(u.clients.router, conn.key, m.capability(), u.opts.Implementation,
+	client := newClient(u.clients.router, conn.key, m.Capability(), u.opts.Implementation,
 		u.clientOptions(conn), conn.answers)
 	client.AddReceivingMiddleware(conn.relay)
-	ctx, cancel := context.WithTimeout(u.ctx, connectTimeout)
-	defer cancel()
 	session, err := client.Connect(ctx, transport,
 		&mcp.ClientSessionOptions{ProtocolVersion: u.opts.ProtocolVersion})
 	if err != nil {
-		return nil, fmt.Errorf("elicitation upstream: %w", err)
+		return nil, err
 	}
 	conn.session = session
-	u.mu.Lock()
-	closed := u.closed
-	if !closed {
-		u.opened[conn] = struct{}{}
-	}
-	u.mu.Unlock()
-	if closed {
-		_ = session.Close()
-		return nil, errUpstreamClosed
-	}
 	go u.watch(conn)
 	if level := u.opts.LogLevel; level != "" && capabilitiesOf(session).Logging != nil {
 		// An upstream that refuses it sends what it sends.
@@ -257,12 +121,9 @@ func (u *Upstream) open(m modes) (*upstreamConn, error) {
 func (u *Upstream) watch(conn *upstreamConn) {
 	_ = conn.session.Wait() // calls in flight return the reason
 	close(conn.ended)
-	u.mu.Lock()
-	delete(u.opened, conn)
-	u.mu.Unlock()
-	u.pool.Remove(conn)
+	u.conns.Forget(conn)
 	if conn.lists.Load() {
-		u.lists.UpdateLater()
+		u.conns.Lists.UpdateLater()
 	}
 }
 
@@ -287,7 +148,7 @@ func updateLists[Request any](u *Upstream, conn *upstreamConn, host func(context
 	changed ...upstream.Kind) func(context.Context, Request) {
 	return func(ctx context.Context, req Request) {
 		if conn.lists.Load() {
-			u.lists.UpdateLater(changed...)
+			u.conns.Lists.UpdateLater(changed...)
 		}
 		if host != nil {
 			host(ctx, req)
@@ -296,54 +157,4 @@ func updateLists[Request any](u *Upstream, conn *upstreamConn, host func(context
 }
 
 // Close closes all connections and waits for that. Calls in flight fail.
-func (u *Upstream) Close() {
-	u.mu.Lock()
-	u.closed = true
-	open := slices.Collect(maps.Keys(u.opened))
-	u.mu.Unlock()
-	u.lists.Stop()
-	u.cancel(errUpstreamClosed)
-	u.pool.Close()
-	var closing sync.WaitGroup
-	for _, conn := range open {
-		closing.Go(func() {
-			_ = conn.session.Close() // the reason why it ended is of no use any more
-			<-conn.ended
-		})
-	}
-	closing.Wait()
-}
-
-// A poolKind is what the calls have in common that may use a connection one after the other.
-type poolKind struct {
-	modes modes
-	owner protocol.Principal // zero: anybody
-}
-
-func (u *Upstream) kindFor(m modes, who protocol.Principal) poolKind {
-	if !u.opts.PerPrincipal {
-		who = protocol.Principal{}
-	}
-	return poolKind{m, who}
-}
-
-// modes are those of elicitation that a connection declares.
-type modes struct{ form, url bool }
-
-func modesOf(c protocol.ClientCapabilities) modes {
-	if c.Elicitation == nil {
-		return modes{}
-	}
-	return modes{c.Elicitation.Form, c.Elicitation.URL}
-}
-
-func (m modes) capability() *protocol.ElicitationCapability {
-	if m == (modes{}) {
-		return nil
-	}
-	return &protocol.ElicitationCapability{Form: m.form, URL: m.url}
-}
-
-func newKey(name string) elicitation.UpstreamKey {
-	return elicitation.UpstreamKey(name + "/" + rand.Text())
-}
+func (u *Upstream) Close() { u.conns.Close() }

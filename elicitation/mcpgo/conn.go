@@ -5,8 +5,6 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,22 +22,18 @@ const freshFor = 10 * time.Millisecond
 // An upstreamConn is a connection of an [Upstream] and the calls that use it.
 type upstreamConn struct {
 	key      elicitation.UpstreamKey
+	shared   bool // by several calls at once
 	client   *client.Client
 	ended    atomic.Bool
 	lastUsed atomic.Int64 // Unix time in nanoseconds
-	calls    int          // that share it; guarded by Upstream.mu
-
-	mu     sync.Mutex
-	last   int64
-	tokens map[string]*passedCall // by the progress token
+	calls    upstream.Calls
 }
 
-func newUpstreamConn(key elicitation.UpstreamKey) *upstreamConn {
-	return &upstreamConn{key: key, tokens: make(map[string]*passedCall)}
-}
+// HasEnded implements [upstream.Conn].
+func (c *upstreamConn) HasEnded() bool { return c.ended.Load() }
 
-// isAlive reports whether the upstream answers, if nothing was heard of it lately.
-func (c *upstreamConn) isAlive(ctx context.Context) bool {
+// IsAlive implements [upstream.Conn]. It asks the upstream if nothing was heard of it lately.
+func (c *upstreamConn) IsAlive(ctx context.Context) bool {
 	if time.Since(time.Unix(0, c.lastUsed.Load())) < freshFor {
 		return true
 	}
@@ -48,32 +42,16 @@ func (c *upstreamConn) isAlive(ctx context.Context) bool {
 	return c.client.Ping(ctx) == nil
 }
 
-// A passedCall is a call that is in flight upstream, and the messages about it that its
-// client is to get.
-type passedCall struct {
-	call  *elicitation.Call
-	ctx   context.Context // of the client's request, from which mcp-go finds the stream
-	token string
-
-	messages upstream.Queue
-}
-
-func (c *upstreamConn) addCall(ctx context.Context, call *elicitation.Call) *passedCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	p := &passedCall{call: call, ctx: ctx, token: "call-" + strconv.FormatInt(c.last, 10)}
-	c.tokens[p.token] = p
-	return p
+// Close implements [upstream.Conn].
+func (c *upstreamConn) Close() {
+	c.ended.Store(true)
+	_ = c.client.Close() // the reason why it ended is of no use any more
 }
 
 // removeCall takes no more messages about the call and waits for those that it has.
-func (c *upstreamConn) removeCall(p *passedCall) {
+func (c *upstreamConn) removeCall(call *upstream.Call) {
 	c.lastUsed.Store(time.Now().UnixNano())
-	c.mu.Lock()
-	delete(c.tokens, p.token)
-	c.mu.Unlock()
-	p.messages.Finish(p.ctx)
+	c.calls.Remove(call)
 }
 
 // relay passes progress and log messages on to the client of the call that they are about.
@@ -81,42 +59,29 @@ func (u *Upstream) relay(c *upstreamConn, n mcp.JSONRPCNotification) {
 	switch n.Method {
 	case protocol.NotifyProgress:
 		token, _ := n.Params.AdditionalFields["progressToken"].(string)
-		c.mu.Lock()
-		p := c.tokens[token]
-		c.mu.Unlock()
-		if p != nil {
-			p.messages.Add(func() { _ = RelayProgress(p.ctx, p.call, n) })
+		if call := c.calls.FindByToken(token); call != nil {
+			call.Messages.Add(func() { _ = RelayProgress(call.Context, call.Call, n) })
 		}
 	case protocol.NotifyToolsChanged:
-		u.lists.UpdateLater(upstream.Tools)
+		u.conns.Lists.UpdateLater(upstream.Tools)
 	case protocol.NotifyPromptsChanged:
-		u.lists.UpdateLater(upstream.Prompts)
+		u.conns.Lists.UpdateLater(upstream.Prompts)
 	case protocol.NotifyResourcesChanged:
-		u.lists.UpdateLater(upstream.Resources, upstream.ResourceTemplates)
+		u.conns.Lists.UpdateLater(upstream.Resources, upstream.ResourceTemplates)
 	case protocol.NotifyMessage:
-		if p := c.onlyCall(); p != nil && !u.shares {
-			p.messages.Add(func() { u.relayLog(p, n) })
+		if call := c.calls.FindOnly(); call != nil && !c.shared {
+			call.Messages.Add(func() { u.relayLog(call, n) })
 		}
 	}
 }
 
-// onlyCall returns the call of a connection that serves one at a time.
-func (c *upstreamConn) onlyCall() *passedCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.tokens {
-		return p
-	}
-	return nil
-}
-
-func (u *Upstream) relayLog(p *passedCall, n mcp.JSONRPCNotification) {
+func (u *Upstream) relayLog(call *upstream.Call, n mcp.JSONRPCNotification) {
 	data, err := json.Marshal(n)
 	if err != nil {
 		return
 	}
 	var message mcp.LoggingMessageNotification
 	if json.Unmarshal(data, &message) == nil {
-		_ = u.clients.server.SendLogMessageToClient(p.ctx, message)
+		_ = u.clients.server.SendLogMessageToClient(call.Context, message)
 	}
 }

@@ -4,8 +4,4 @@ package mcpgo
 func CloseIdle(d *Downstream) { d.forwarder.CloseIdle() }
 
 // Connections returns how many connections an upstream has open.
-func Connections(u *Upstream) int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.opened)
-}
+func Connections(u *Upstream) int { return u.conns.Len() }

@@ -94,7 +94,7 @@ func callUpstream[Result any](ctx context.Context, u *Upstream,
 	if err != nil {
 		return nil, err
 	}
-	conn, release, err := u.acquire(ctx, modesOf(info), info.Principal)
+	conn, release, err := u.conns.Acquire(ctx, modesOf(info), info.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +106,11 @@ func callUpstream[Result any](ctx context.Context, u *Upstream,
 		return nil, err
 	}
 	defer call.End()
-	passed := conn.addCall(ctx, call)
+	passed := conn.calls.Add(ctx, call)
 	defer conn.removeCall(passed)
 	var meta *mcp.Meta
 	if !call.Origin().ProgressToken.IsZero() {
-		meta = &mcp.Meta{ProgressToken: passed.token}
+		meta = &mcp.Meta{ProgressToken: passed.Token}
 	}
 	var wire *protocol.Error
 	answers := &callAnswers{}

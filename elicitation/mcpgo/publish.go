@@ -154,7 +154,7 @@ type published[Item any] struct {
 
 // publish publishes a list of the upstream.
 func publish[Item any](ctx context.Context, u *Upstream, p *published[Item]) error {
-	refused, err := u.lists.Publish(ctx, upstream.ListOptions{
+	refused, err := u.conns.Lists.Publish(ctx, upstream.ListOptions{
 		Kind: p.kind, Remove: p.remove, Names: &u.clients.names,
 		Find: func(ctx context.Context) ([]upstream.Item, error) {
 			return findItems(ctx, u, p)
@@ -166,7 +166,8 @@ func publish[Item any](ctx context.Context, u *Upstream, p *published[Item]) err
 // findItems returns what the upstream lists, for the gateway's server.
 func findItems[Item any](ctx context.Context, u *Upstream, p *published[Item]) (
 	items []upstream.Item, err error) {
-	conn, release, err := u.acquire(ctx, modes{form: true, url: true}, protocol.Principal{})
+	conn, release, err := u.conns.Acquire(ctx, upstream.Modes{Form: true, URL: true},
+		protocol.Principal{})
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ import (
 var (
 	// ErrFull says that too many calls wait already.
 	ErrFull = errors.New("too many calls wait for a connection")
-	// ErrClosed says that the pool was closed.
-	ErrClosed = errors.New("the pool of connections is closed")
+	// ErrClosed says that the connections were closed.
+	ErrClosed = errors.New("elicitation upstream: closed")
 )
 
 // Options configure a [Pool] of connections C of kinds K for accounts A. All are required.
