@@ -158,19 +158,6 @@ func (c *Call) SetRelatedID(id protocol.ID) {
 	c.relatedID = id
 }
 
-// FailPending reports that the stream to the client is lost for good. Pending questions fail
-// with err as their cause; the call goes on. A host whose clients can reconnect and
-// answer does not call it.
-func (c *Call) FailPending(err error) {
-	c.router.mu.Lock()
-	pending := slices.Clone(c.questions) // finish changes the list
-	c.router.mu.Unlock()
-	for _, p := range pending {
-		wire := protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost")
-		p.finish(failedOutcome(ReasonStreamLost, wire, err))
-	}
-}
-
 // Origin returns the origin that was given to Begin, with the principal filled in.
 func (c *Call) Origin() Origin { return c.origin }
 

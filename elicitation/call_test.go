@@ -167,21 +167,3 @@ func TestSessionThatIsDeletedInMidQuestion(t *testing.T) {
 		r.settled()
 	})
 }
-
-// A stream that dies while a person thinks is the host's to report.
-func TestLostStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(&screen{t: t}), "up")
-		defer call.End()
-		go func() {
-			time.Sleep(time.Second)
-			call.FailPending(errors.New("connection reset"))
-		}()
-		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ReasonDelivery, -32603, "The client's stream was lost")
-		r.wantEvents("created delivered error")
-		r.settled()
-	})
-}

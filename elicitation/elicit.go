@@ -149,18 +149,6 @@ func (c *Call) Offer(
 	return &Offered{question: p, request: request}, nil
 }
 
-// OfferFrom is to [Call.Offer] what [Router.ElicitFrom] is to [Call.Elicit].
-func (r *Router) OfferFrom(
-	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
-	done func(Outcome),
-) (*Offered, error) {
-	c, err := r.findCall(upstream, params, opts)
-	if err != nil {
-		return nil, err
-	}
-	return c.Offer(ctx, params, opts, done)
-}
-
 // Request is the request for the client. Its id is the router's.
 func (o *Offered) Request() *protocol.Request { return o.request }
 

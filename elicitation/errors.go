@@ -22,11 +22,10 @@ const (
 //
 //	if errors.Is(err, elicitation.ReasonTimeout) { ... }
 //
-// Six reasons are special cases of another and are found as that one, too: ReasonMode of
-// ReasonCapability, ReasonTooLarge, ReasonSecret and ReasonURLPolicy of
-// ReasonInvalidQuestion, ReasonStreamLost of ReasonDelivery, ReasonInvalidContent of
-// ReasonInvalidReply. A question that was cancelled [BySession] is found as ReasonNoSession, one
-// that was cancelled [ByShutdown] as ReasonShutdown.
+// Five reasons are special cases of another and are found as that one, too: ReasonMode of
+// ReasonCapability, ReasonTooLarge, ReasonSecret and ReasonURLPolicy of ReasonInvalidQuestion,
+// ReasonInvalidContent of ReasonInvalidReply. A question that was cancelled [BySession] is found
+// as ReasonNoSession, one that was cancelled [ByShutdown] as ReasonShutdown.
 type Reason string
 
 // Error returns the reason as logs and metrics have it.
@@ -40,8 +39,6 @@ func (r Reason) Is(target error) bool {
 		general = ReasonCapability
 	case ReasonTooLarge, ReasonSecret, ReasonURLPolicy:
 		general = ReasonInvalidQuestion
-	case ReasonStreamLost:
-		general = ReasonDelivery
 	case ReasonInvalidContent:
 		general = ReasonInvalidReply
 	}
@@ -66,7 +63,6 @@ const (
 // The reasons of failures of a question that existed.
 const (
 	ReasonDelivery       Reason = "delivery"        // the transport did not take the question
-	ReasonStreamLost     Reason = "stream_lost"     // the host lost the way back
 	ReasonClientError    Reason = "client_error"    // the client answered with a JSON-RPC error
 	ReasonInvalidReply   Reason = "invalid_reply"   // the client's result is malformed or too large
 	ReasonInvalidContent Reason = "invalid_content" // accepted content does not fit the form

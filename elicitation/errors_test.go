@@ -17,7 +17,6 @@ func TestErrorIsItsReason(t *testing.T) {
 		elicitation.ReasonTooLarge:       elicitation.ReasonInvalidQuestion,
 		elicitation.ReasonSecret:         elicitation.ReasonInvalidQuestion,
 		elicitation.ReasonURLPolicy:      elicitation.ReasonInvalidQuestion,
-		elicitation.ReasonStreamLost:     elicitation.ReasonDelivery,
 		elicitation.ReasonInvalidContent: elicitation.ReasonInvalidReply,
 	}
 	all := []elicitation.Reason{
@@ -25,7 +24,7 @@ func TestErrorIsItsReason(t *testing.T) {
 		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
 		elicitation.ReasonSecret,
 		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
-		elicitation.ReasonStore, elicitation.ReasonDelivery, elicitation.ReasonStreamLost,
+		elicitation.ReasonStore, elicitation.ReasonDelivery,
 		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
 		elicitation.ReasonInvalidContent, elicitation.ReasonAnswerLost, elicitation.ReasonTimeout,
 		elicitation.ReasonCancelled,

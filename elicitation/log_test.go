@@ -77,34 +77,25 @@ func TestLogFields(t *testing.T) {
 // that a redactor keeps out of them.
 func TestRedactorOfDeliveryErrors(t *testing.T) {
 	const canary = "canary-4242-secret"
-	for name, lost := range map[string]bool{"of the delivery": false, "of the stream": true} {
-		t.Run(name, func(t *testing.T) {
-			audit := &auditor{}
-			r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
-			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			var call *elicitation.Call
-			call = r.begin(elicitation.Origin{Session: s},
-				elicitation.ViaFrames(elicitation.DeliverFunc(func(_ context.Context,
-					m protocol.Message) error {
-					err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
-					if lost {
-						call.FailPending(err)
-					}
-					return err
-				})), "up")
-			if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
-				elicitation.ReasonDelivery) {
-				t.Errorf("error is %v", err)
-			}
-			call.End()
-			text := fmt.Sprintf("%+v", audit.events)
-			for _, e := range r.logs.All() {
-				text += fmt.Sprintln(e.Message, e.ContextMap())
-			}
-			if strings.Contains(text, canary) {
-				t.Errorf("the secret is there: %s", text)
-			}
-		})
+	audit := &auditor{}
+	r := newRig(t, elicitation.Options{Redactor: hideMessage, Audit: audit})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s},
+		elicitation.ViaFrames(elicitation.DeliverFunc(func(_ context.Context,
+			m protocol.Message) error {
+			return fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
+		})), "up")
+	if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err,
+		elicitation.ReasonDelivery) {
+		t.Errorf("error is %v", err)
+	}
+	call.End()
+	text := fmt.Sprintf("%+v", audit.events)
+	for _, e := range r.logs.All() {
+		text += fmt.Sprintln(e.Message, e.ContextMap())
+	}
+	if strings.Contains(text, canary) {
+		t.Errorf("the secret is there: %s", text)
 	}
 }
 
@@ -198,7 +189,7 @@ func TestSecretsStayOut(t *testing.T) {
 func TestRedactor(t *testing.T) {
 	const canary = "canary-4242-secret"
 	audit := &auditor{}
-	r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
+	r := newRig(t, elicitation.Options{Redactor: hideMessage, Audit: audit})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(r.answers(s, yes)), "up")
 	defer call.End()
@@ -219,8 +210,7 @@ func TestRedactor(t *testing.T) {
 	if strings.Contains(text, canary) {
 		t.Errorf("the secret is there: %s", text)
 	}
-	const want = "len=25 sha256="
-	if m := audit.events[0].Message; !strings.HasPrefix(m, want) || len(m) != len(want)+16 {
+	if m := audit.events[0].Message; m != "len=25" {
 		t.Errorf("message is %q", m)
 	}
 	r.wantEvents("created delivered completed rejected rejected")
@@ -378,3 +368,6 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 		ids[e.RequestID] = true
 	}
 }
+
+// hideMessage is a [elicitation.Redactor].
+func hideMessage(message string) string { return fmt.Sprintf("len=%d", len(message)) }

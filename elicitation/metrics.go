@@ -98,7 +98,7 @@ func newMetrics() *metrics {
 		m.completed[a] = 0
 	}
 	for _, reason := range [...]Reason{
-		ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply,
+		ReasonDelivery, ReasonClientError, ReasonInvalidReply,
 		ReasonInvalidContent, ReasonAnswerLost,
 	} {
 		m.errors[reason] = 0

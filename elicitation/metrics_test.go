@@ -33,7 +33,7 @@ func TestMetricNames(t *testing.T) {
 		"elicitation_cancelled_total{by} counter 5",
 		"elicitation_completed_total{action} counter 4",
 		"elicitation_duration_seconds histogram 1",
-		"elicitation_errors_total{reason} counter 6",
+		"elicitation_errors_total{reason} counter 5",
 		"elicitation_pending gauge 1",
 		"elicitation_rejected_total{reason} counter 12",
 		"elicitation_replies_lost_total{reason} counter 3",

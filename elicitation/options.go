@@ -253,14 +253,14 @@ func (o *Options) fillLimits() error {
 
 // The environment variables that [OptionsFromEnv] reads.
 const (
-	// EnvTimeout sets Options.Timeout.
-	EnvTimeout = "ELICITATION_TIMEOUT"
-	// EnvMaxConcurrent sets Options.Limits.Pending, and PerPrincipal, PerSession and
+	// envTimeout sets Options.Timeout.
+	envTimeout = "ELICITATION_TIMEOUT"
+	// envMaxConcurrent sets Options.Limits.Pending, and PerPrincipal, PerSession and
 	// PerUpstream in proportion: 1000 sets them to 160, 160 and 500. None becomes less
 	// than its default, or than Pending where that is smaller still.
-	EnvMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
-	// EnvCleanupInterval sets Options.SweepInterval.
-	EnvCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
+	envMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
+	// envCleanupInterval sets Options.SweepInterval.
+	envCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
 )
 
 // OptionsFromEnv returns options with what the environment sets; everything else
@@ -273,7 +273,7 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 	for _, d := range []struct {
 		key   string
 		value *time.Duration
-	}{{EnvTimeout, &o.Timeout}, {EnvCleanupInterval, &o.SweepInterval}} {
+	}{{envTimeout, &o.Timeout}, {envCleanupInterval, &o.SweepInterval}} {
 		text, _ := lookup(d.key)
 		if text == "" {
 			continue
@@ -284,11 +284,11 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 		}
 		*d.value = v
 	}
-	if text, _ := lookup(EnvMaxConcurrent); text != "" {
+	if text, _ := lookup(envMaxConcurrent); text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n <= 0 {
 			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",
-				EnvMaxConcurrent, text)
+				envMaxConcurrent, text)
 		}
 		o.Limits.Pending = int(n)
 		o.Limits.PerPrincipal = shareOfPending(n, defaultMaxPerPrincipal)

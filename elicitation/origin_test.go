@@ -84,21 +84,7 @@ func TestElicitFrom(t *testing.T) {
 			if id, _ := f["call_id"].(string); test.opts != nil && id != test.opts.CallID {
 				t.Errorf("the log says that call %q asked", id)
 			}
-			_, err = r.OfferFrom(t.Context(), test.upstream, form("m"), test.opts,
-				func(elicitation.Outcome) {})
-			refused(t, err, kind, -32601, "No client session available")
 		})
-	}
-}
-
-func TestOfferFrom(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	defer call.End()
-	o, err := r.OfferFrom(t.Context(), "up", form("m"), nil, func(elicitation.Outcome) {})
-	if err != nil || o.Call() != call {
-		t.Errorf("offered for %p, %v, want %p", o.Call(), err, call)
 	}
 }
 
@@ -206,8 +192,9 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	}{{"up 0", false}, {"up 4999", true}} {
 		t.Run(string(test.up), func(t *testing.T) {
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
-			_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil,
-				func(elicitation.Outcome) {})
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // nobody answers
+			_, err := r.ElicitFrom(ctx, test.up, form("m"), nil)
 			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
 				t.Errorf("%s: error is %v", test.up, err)
 			}

@@ -242,39 +242,6 @@ func TestQuestionOfSeveralCallsPausesTheirTimeLimits(t *testing.T) {
 	})
 }
 
-// OfferFrom names the call that stands for the others.
-func TestOfferForSeveralCalls(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	sc := &screen{t: t}
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice(),
-		Via: elicitation.ViaFrames(sc)})
-	a := r.begin(elicitation.Origin{Session: s, CallID: "a"}, r.unused(), "up")
-	b := r.begin(elicitation.Origin{Session: s, CallID: "b"}, r.unused(), "up")
-	var outcome elicitation.Outcome
-	o, err := r.OfferFrom(t.Context(), "up", form("m"), nil,
-		func(got elicitation.Outcome) { outcome = got })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []*elicitation.Call{a, b} {
-		if o.Call() == c {
-			t.Error("the question is that of one call")
-		}
-	}
-	if got := o.Call().Origin(); got.Session != s || got.Principal != alice() || got.CallID != "" {
-		t.Errorf("the origin is %+v", got)
-	}
-	o.ConfirmDelivery()
-	r.complete(s.Sender(), result(o.Request().ID, yes), elicitation.Accepted)
-	if outcome.Result == nil {
-		t.Errorf("outcome is %+v", outcome)
-	}
-	a.End()
-	b.End()
-	o.Call().End()
-	r.settled()
-}
-
 // Two users' calls run at once on one connection, which says for each question which call asks:
 // everybody is asked what their own calls ask, and nothing else.
 func TestManyCallsOnOneConnection(t *testing.T) {

@@ -2,7 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ func (p *pendingQuestion) explainFailure(err *Error) string {
 		err.Reason == ReasonDelivery && p.call.via.asker != nil:
 		// An SDK's error may quote the answer that it could not read or write.
 		return describeErrorKind(err.Err)
-	case err.Reason == ReasonDelivery, err.Reason == ReasonStreamLost:
+	case err.Reason == ReasonDelivery:
 		return p.router.redactTransportError(err.Err)
 	case err.Reason == ReasonInvalidReply:
 		return escapeForLog(err.Err.Error()) // a text of ours that quotes nothing
@@ -57,14 +56,6 @@ func describeErrorKind(err error) string {
 // error that may quote a question. It must be safe for concurrent use, return
 // promptly and not use the router.
 type Redactor func(message string) string
-
-// HashMessages is a [Redactor] that gives the length of a text, in bytes, and the
-// beginning of its SHA-256 digest: enough to see that two questions are the same.
-// A digest does not hide a text that can be guessed.
-func HashMessages(message string) string {
-	sum := sha256.Sum256([]byte(message))
-	return fmt.Sprintf("len=%d sha256=%x", len(message), sum[:8])
-}
 
 // redactMessage makes the text of a question fit for logs and audit.
 func (r *Router) redactMessage(message string) string {
