@@ -315,7 +315,7 @@ func (c *cache) forgetMatching(old func(cacheKey) bool) {
 }
 
 // forgetChanged drops the results that an event makes out of date.
-func (c *cache) forgetChanged(event Event) {
+func (c *cache) forgetChanged(event ListenEvent) {
 	switch event := event.(type) {
 	case ToolsChanged:
 		c.forgetMethods(protocol.MethodListTools)

@@ -55,7 +55,7 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 			}
 			return result, nil
 		}
-		origin := Origin{Method: original.method, Target: original.target, Round: k.round}
+		origin := QuestionOrigin{Method: original.method, Target: original.target, Round: k.round}
 		answers, err := c.questions.answerQuestions(ctx, origin, asked.InputRequests)
 		if err != nil {
 			return nil, preferClosed(ctx, err)

@@ -26,8 +26,8 @@ func TestOneRound(t *testing.T) {
 		return client.Accept(map[string]any{"name": "Ada"})
 	}})
 	wantDone(t, r, err)
-	want := client.Origin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
-	if got.Origin != want || got.Message != "Who?" ||
+	want := client.QuestionOrigin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
+	if got.QuestionOrigin != want || got.Message != "Who?" ||
 		!strings.Contains(string(got.Schema), "minLength") {
 		t.Errorf("got question %+v, want origin %+v", got, want)
 	}

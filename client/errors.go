@@ -288,7 +288,7 @@ func (e *AnswerError) Error() string {
 func (e *AnswerError) Unwrap() error { return e.Err }
 
 // newAnswerError returns the error of a question without a valid answer.
-func newAnswerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
+func newAnswerError(o QuestionOrigin, kind protocol.InputKind, err error) *AnswerError {
 	e := &AnswerError{Key: o.Key, Kind: kind, Err: err}
 	if f, ok := errors.AsType[*form.Error](err); ok {
 		e.Field = f.Field

@@ -119,7 +119,7 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 			raw, err = encodeAnswer(q.Request, raw)
 		}
 		if err != nil {
-			return newAnswerError(Origin{Key: key}, q.Request.Kind(), err)
+			return newAnswerError(QuestionOrigin{Key: key}, q.Request.Kind(), err)
 		}
 		p.call.answers[key] = raw
 		return nil

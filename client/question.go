@@ -15,10 +15,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Origin says where a question comes from, so that a person can be told
-// which server asks, and for which call. The Origin of package elicitation is the
+// A QuestionOrigin says where a question comes from, so that a person can be told
+// which server asks, and for which call. The QuestionOrigin of package elicitation is the
 // request of a client that a gateway passes on.
-type Origin struct {
+type QuestionOrigin struct {
 	// Key is the server's name for the question, unique within its round.
 	// For a question of a legacy server it is the id of the server's
 	// request, or the elicitationId of a URL that it wants visited.
@@ -35,7 +35,7 @@ type Origin struct {
 
 // A FormQuestion asks the person to fill in a form.
 type FormQuestion struct {
-	Origin
+	QuestionOrigin
 	// Message is the server's text, and is not to be trusted.
 	Message string
 	// Schema is the form: a flat JSON Schema object that has been checked.
@@ -75,7 +75,7 @@ func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage
 // sends that request again as soon as the handler accepts, once for each visit,
 // so a handler that can tell when the person is done should return then.
 type URLQuestion struct {
-	Origin
+	QuestionOrigin
 	// Message is the server's text, and is not to be trusted.
 	Message string
 	// URL has passed [Options.AllowURL].
@@ -85,7 +85,7 @@ type URLQuestion struct {
 
 // A SamplingQuestion asks for a message of a model.
 type SamplingQuestion struct {
-	Origin
+	QuestionOrigin
 	// Request is the server's request. Its IncludeContext is empty unless
 	// [Options.SamplingContext] is set.
 	Request protocol.CreateMessage
@@ -93,7 +93,7 @@ type SamplingQuestion struct {
 
 // A RootsQuestion asks which directories the server may work on.
 type RootsQuestion struct {
-	Origin
+	QuestionOrigin
 	Meta protocol.Meta
 }
 
@@ -177,7 +177,7 @@ func checkQuestionCount(method string, questions protocol.InputRequests) error {
 // before it calls a handler. Then it calls the handlers concurrently, and the
 // first failure cancels the others. It returns when every handler has returned.
 func (h *questionHandlers) answerQuestions(
-	ctx context.Context, origin Origin, questions protocol.InputRequests,
+	ctx context.Context, origin QuestionOrigin, questions protocol.InputRequests,
 ) (protocol.InputResponses, error) {
 	if err := checkQuestionCount(origin.Method, questions); err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (h *questionHandlers) answerQuestions(
 
 // A questionTask is one question that has passed all checks, with its handler.
 type questionTask struct {
-	origin Origin
+	origin QuestionOrigin
 	kind   protocol.InputKind
 	ask    func(context.Context) (json.RawMessage, error)
 }
@@ -242,7 +242,7 @@ func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessa
 
 // prepareQuestion checks one question and binds it to its handler.
 func (h *questionHandlers) prepareQuestion(
-	origin Origin, req protocol.InputRequest,
+	origin QuestionOrigin, req protocol.InputRequest,
 ) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
 	if missing := h.caps.Missing(req); !missing.IsZero() {

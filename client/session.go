@@ -163,7 +163,7 @@ func (s *session) removeRunning(id protocol.ID) {
 // soleOrigin returns the origin of a pushed question that arrives outside of
 // any request. If exactly one request runs, the question must belong to it;
 // else the origin is empty.
-func (s *session) soleOrigin() (o Origin) {
+func (s *session) soleOrigin() (o QuestionOrigin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.running) == 1 {
@@ -230,7 +230,7 @@ func (c *Client) sendInSession(
 		if !asked || conn.version < protocol.V20251125 || round > c.opts.MaxRounds {
 			return nil, err
 		}
-		origin := Origin{Method: l.method, Target: l.target, Round: round}
+		origin := QuestionOrigin{Method: l.method, Target: l.target, Round: round}
 		if failed := c.visitURLs(ctx, origin, visits, visited, err); failed != nil {
 			return nil, failed
 		}
@@ -243,7 +243,8 @@ func (c *Client) sendInSession(
 // visit a second time: the person did not complete it, and the caller must call
 // again. Visited holds the visits of the call so far.
 func (c *Client) visitURLs(
-	ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool,
+	ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
+	visited map[string]bool,
 	said error,
 ) error {
 	questions := make(protocol.InputRequests, len(visits))
@@ -380,7 +381,7 @@ func (b *sessionReceiver) Call(
 ) (*protocol.Response, error) {
 	b.mu.Lock()
 	b.questions++
-	origin := Origin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}
+	origin := QuestionOrigin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}
 	b.mu.Unlock()
 	return b.session.pushes.answerPush(ctx, origin, req)
 }

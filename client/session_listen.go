@@ -28,7 +28,7 @@ type subscribers struct {
 // A subscriber is one call of Listen.
 type subscriber struct {
 	honoured   protocol.SubscriptionFilter
-	events     chan Event
+	events     chan ListenEvent
 	overflowed chan struct{} // closed when an event found no room in events
 }
 
@@ -36,7 +36,7 @@ type subscriber struct {
 // 2025-11-25, "Subscriptions").
 func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
 	me := &subscriber{
-		events: make(chan Event, maxQueuedNotifications), overflowed: make(chan struct{}),
+		events: make(chan ListenEvent, maxQueuedNotifications), overflowed: make(chan struct{}),
 	}
 	me.honoured = s.limitFilter(sub.wanted)
 	uris := me.honoured.ResourceSubscriptions
@@ -197,7 +197,7 @@ func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 }
 
 // legacyEvent returns the event that a notification stands for, nil for none.
-func legacyEvent(n *protocol.Notification) Event {
+func legacyEvent(n *protocol.Notification) ListenEvent {
 	switch n.Method {
 	case protocol.NotifyToolsChanged:
 		return ToolsChanged{}
@@ -217,7 +217,7 @@ func legacyEvent(n *protocol.Notification) Event {
 // filterMatches reports whether a filter includes an event. An updated resource
 // may be a part of one that was subscribed to, and only the server knows which,
 // so every ResourceUpdated matches if the filter has any URI.
-func filterMatches(f *protocol.SubscriptionFilter, event Event) bool {
+func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	switch event.(type) {
 	case ToolsChanged:
 		return f.ToolsListChanged

@@ -32,14 +32,14 @@ func TestLegacyListen(t *testing.T) {
 		c := s.reach(t, way, nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		events, over, enough := make(chan client.Event, 8), make(chan error, 1),
+		events, over, enough := make(chan client.ListenEvent, 8), make(chan error, 1),
 			errors.New("enough")
 		go func() {
 			over <- c.Listen(ctx, protocol.SubscriptionFilter{
 				ToolsListChanged: true, PromptsListChanged: true, ResourceSubscriptions: []string{
 					"test://a", "test://none",
 				},
-			}, func(_ context.Context, e client.Event) { events <- e })
+			}, func(_ context.Context, e client.ListenEvent) { events <- e })
 		}()
 		ack := (<-events).(client.Acknowledged).Filter
 		if !ack.ToolsListChanged || ack.PromptsListChanged ||

@@ -31,7 +31,7 @@ type pushHandler struct {
 // answerPush answers one request of the server. An error means that no response
 // is to be sent.
 func (p *pushHandler) answerPush(
-	ctx context.Context, origin Origin, req *protocol.Request,
+	ctx context.Context, origin QuestionOrigin, req *protocol.Request,
 ) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
 		return nil, errors.New("client: request without id")
@@ -106,7 +106,7 @@ func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
 // for the server; err, nil for malformed or undeclared requests, is for
 // Options.PushFailed.
 func (p *pushHandler) preparePush(
-	origin Origin, req *protocol.Request,
+	origin QuestionOrigin, req *protocol.Request,
 ) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
 	version := p.session.agreedVersion()

@@ -760,12 +760,12 @@ func TestStreamMultiplexes(t *testing.T) {
 func TestListenOverStream(t *testing.T) {
 	srv := newEcho(t)
 	c := streamTo(t, srv, nil)
-	events := make(chan client.Event, 8)
+	events := make(chan client.ListenEvent, 8)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- c.Listen(t.Context(), protocol.SubscriptionFilter{
 			ToolsListChanged: true,
-		}, func(_ context.Context, e client.Event) { events <- e })
+		}, func(_ context.Context, e client.ListenEvent) { events <- e })
 	}()
 	if e, ok := (<-events).(client.Acknowledged); !ok {
 		t.Fatalf("got %T, want the acknowledgment", e)

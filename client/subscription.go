@@ -13,9 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Event is a report of a subscription: [Acknowledged], [ToolsChanged],
+// A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged],
 // [PromptsChanged], [ResourcesChanged] or [ResourceUpdated].
-type Event interface{ isEvent() }
+type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
@@ -64,7 +64,8 @@ func (ResourceUpdated) isEvent()  {}
 // meantime would be lost without notice. A caller that does should wait a
 // little longer each time and, once acknowledged, read again what it relies on.
 func (c *Client) Listen(
-	ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event),
+	ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context,
+		ListenEvent),
 ) error {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -109,7 +110,7 @@ func (c *Client) Listen(
 type subscription struct {
 	client  *Client
 	wanted  protocol.SubscriptionFilter
-	handler func(context.Context, Event) // may be nil
+	handler func(context.Context, ListenEvent) // may be nil
 	cancel  context.CancelCauseFunc
 	timer   *humantime.Timer // ends the wait for the acknowledgment; may be nil
 
@@ -177,7 +178,7 @@ func (s *subscription) handleNotification(
 
 // reportEvent drops cached results that the event makes out of date, and calls
 // the handler.
-func (s *subscription) reportEvent(ctx context.Context, event Event) error {
+func (s *subscription) reportEvent(ctx context.Context, event ListenEvent) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -190,7 +191,7 @@ func (s *subscription) reportEvent(ctx context.Context, event Event) error {
 
 // callHandler calls the handler. A panic ends the subscription with a
 // [*PanicError]; it cancels the request here because the peer need not do so.
-func (s *subscription) callHandler(ctx context.Context, event Event) (err error) {
+func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errPrefix.Errorf("subscription: %w", &PanicError{v, debug.Stack()})
@@ -215,7 +216,7 @@ func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 }
 
 // readEvent returns the event that a notification stands for, nil for none.
-func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
+func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
 	filter := s.honouredFilter()
@@ -248,7 +249,7 @@ func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
 
 // acknowledgeFilter notes which part of the wanted filter the server honours,
 // and returns the event that reports it.
-func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) Event {
+func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) ListenEvent {
 	if s.timer != nil {
 		s.timer.Stop()
 	}

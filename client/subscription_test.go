@@ -64,11 +64,11 @@ func listening(
 }
 
 // listen collects the events of one subscription.
-func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.Event, error) {
+func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.ListenEvent, error) {
 	t.Helper()
-	var got []client.Event
+	var got []client.ListenEvent
 	err := newClient(t, peer, opts).Listen(t.Context(), everything(),
-		func(_ context.Context, e client.Event) { got = append(got, e) })
+		func(_ context.Context, e client.ListenEvent) { got = append(got, e) })
 	return got, err
 }
 
@@ -77,7 +77,7 @@ func TestListenEvents(t *testing.T) {
 	cases := []struct {
 		name   string
 		frames []frame
-		want   []client.Event
+		want   []client.ListenEvent
 	}{
 		{"every kind", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
@@ -86,14 +86,14 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyResourcesChanged, bare},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
-		}, []client.Event{all, client.ToolsChanged{}, client.PromptsChanged{},
+		}, []client.ListenEvent{all, client.ToolsChanged{}, client.PromptsChanged{},
 			client.ResourcesChanged{},
 			client.ResourceUpdated{URI: "u:1"}, client.ResourceUpdated{URI: "u:1/part"}}},
 		{"before the acknowledgment", []frame{
 			{protocol.NotifyToolsChanged, bare},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 			{protocol.NotifyAcknowledged, ackAll},
-		}, []client.Event{all}},
+		}, []client.ListenEvent{all}},
 		{"other subscriptions and none", []frame{
 			{protocol.NotifyAcknowledged, strings.ReplaceAll(ackAll, "ID", "999")},
 			{protocol.NotifyAcknowledged, ackAll},
@@ -103,13 +103,13 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyToolsChanged, `{"_meta":{}}`},
 			{protocol.NotifyToolsChanged, ``},
 			{protocol.NotifyPromptsChanged, bare},
-		}, []client.Event{all, client.PromptsChanged{}}},
+		}, []client.ListenEvent{all, client.PromptsChanged{}}},
 		{"acknowledged twice", []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"toolsListChanged":true}}`},
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyPromptsChanged, bare},
 		},
-			[]client.Event{
+			[]client.ListenEvent{
 				client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
 		{"not honoured", []frame{
 			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{}}`},
@@ -117,21 +117,21 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyPromptsChanged, bare},
 			{protocol.NotifyResourcesChanged, bare},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
-		}, []client.Event{client.Acknowledged{}}},
+		}, []client.ListenEvent{client.Acknowledged{}}},
 		{"more honoured than asked for", []frame{
 			{
 				protocol.NotifyAcknowledged,
 				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`,
 			},
 		},
-			[]client.Event{client.Acknowledged{
+			[]client.ListenEvent{client.Acknowledged{
 				Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
 		{"updated what", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
 			{protocol.NotifyResourceUpdated, bare},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":7}`},
 			{protocol.NotifyResourceUpdated, `{` + own + `,"URI":"u:1"}`},
-		}, []client.Event{all}},
+		}, []client.ListenEvent{all}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -153,10 +153,11 @@ func TestListenToNothing(t *testing.T) {
 		frame{protocol.NotifyResourcesChanged, bare},
 		frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 	)
-	var got []client.Event
+	var got []client.ListenEvent
 	err := newClient(t, peer, nil).Listen(t.Context(), protocol.SubscriptionFilter{},
-		func(_ context.Context, e client.Event) { got = append(got, e) })
-	if want := []client.Event{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got, want) {
+		func(_ context.Context, e client.ListenEvent) { got = append(got, e) })
+	if want := []client.ListenEvent{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got,
+		want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -262,7 +263,7 @@ func TestListenEndsWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			c := newClient(t, listening(end, frame{protocol.NotifyAcknowledged, ackAll}), nil)
 			err := c.Listen(ctx, everything(),
-				func(context.Context, client.Event) { cancel(reason) })
+				func(context.Context, client.ListenEvent) { cancel(reason) })
 			if err != reason {
 				t.Errorf("got %v, want %v", err, reason)
 			}
@@ -278,7 +279,10 @@ func TestListenEndsWithTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Listen(t.Context(), everything(), func(context.Context, client.Event) { _ = c.Close() })
+	err = c.Listen(t.Context(), everything(), func(context.Context,
+		client.ListenEvent) {
+		_ = c.Close()
+	})
 	if !errors.Is(err, client.ErrClosed) {
 		t.Errorf("got %v, want %v", err, client.ErrClosed)
 	}
@@ -319,7 +323,7 @@ func TestListenHandlerPanics(t *testing.T) {
 				frame{protocol.NotifyToolsChanged, bare})
 			events := 0
 			err := newClient(t, peer, nil).Listen(t.Context(), everything(),
-				func(context.Context, client.Event) {
+				func(context.Context, client.ListenEvent) {
 					events++
 					panic("boom")
 				})
@@ -490,7 +494,8 @@ func TestListenToARealServer(t *testing.T) {
 		var got []string
 		ended := make(chan error, 1)
 		go func() {
-			ended <- c.Listen(t.Context(), everything(), func(_ context.Context, e client.Event) {
+			ended <- c.Listen(t.Context(), everything(), func(_ context.Context,
+				e client.ListenEvent) {
 				got = append(got, fmt.Sprintf("%T", e))
 				if _, ok := e.(client.ToolsChanged); ok {
 					got = append(got, fmt.Sprint(count(), " tools")) // a handler may call
@@ -537,7 +542,7 @@ func TestListenOverAStream(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var got []string
-			err := c.Listen(ctx, filter, func(_ context.Context, e client.Event) {
+			err := c.Listen(ctx, filter, func(_ context.Context, e client.ListenEvent) {
 				got = append(got, fmt.Sprintf("%T", e))
 				switch e := e.(type) {
 				case client.Acknowledged:
@@ -581,7 +586,7 @@ func TestListenOverHTTP(t *testing.T) {
 	t.Run("events and a good end", func(t *testing.T) {
 		s, c, _ := start(t)
 		var got []string
-		err := c.Listen(t.Context(), everything(), func(ctx context.Context, e client.Event) {
+		err := c.Listen(t.Context(), everything(), func(ctx context.Context, e client.ListenEvent) {
 			got = append(got, fmt.Sprintf("%T", e))
 			switch e.(type) {
 			case client.Acknowledged:
@@ -601,7 +606,7 @@ func TestListenOverHTTP(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		_, c, _ := start(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		err := c.Listen(ctx, everything(), func(context.Context, client.Event) { cancel() })
+		err := c.Listen(ctx, everything(), func(context.Context, client.ListenEvent) { cancel() })
 		if err != context.Canceled {
 			t.Errorf("got %v", err)
 		}
@@ -610,7 +615,7 @@ func TestListenOverHTTP(t *testing.T) {
 		_, c, web := start(t)
 		err := c.Listen(
 			t.Context(), everything(), func(context.Context,
-				client.Event) {
+				client.ListenEvent) {
 				web.CloseClientConnections()
 			},
 		)
@@ -638,7 +643,7 @@ func ExampleClient_Listen() {
 	defer cancel()
 	err = c.Listen(ctx, protocol.SubscriptionFilter{
 		ToolsListChanged: true,
-	}, func(ctx context.Context, e client.Event) {
+	}, func(ctx context.Context, e client.ListenEvent) {
 		switch e := e.(type) {
 		case client.Acknowledged:
 			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)

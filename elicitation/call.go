@@ -249,7 +249,7 @@ func (r *Router) endLeakedCalls() {
 	r.mu.Unlock()
 	for _, c := range leaked {
 		if r.recordsEvents() {
-			e := Event{
+			e := AuditEvent{
 				Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream,
 				Duration: time.Since(c.began),
 			}

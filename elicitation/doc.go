@@ -160,7 +160,7 @@
 // upstream says, such as that a visit is over, comes on the connection on which it asked, and
 // so to the same replica.
 //
-// Forwarders that own no connection, and have no sessions to find, share a [Store]: see
+// Forwarders that own no connection, and have no sessions to find, share a [QuestionStore]: see
 // [Router.Resolve].
 //
 // # Concurrency and contexts

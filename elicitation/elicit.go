@@ -71,7 +71,7 @@ func (c *Call) Elicit(
 // in opts must match that of a call. When more than one remains, all of one session,
 // one principal and the same capabilities, the question is asked on the session's own
 // stream ([SessionInfo].Via), as one of no call: it is withdrawn when the last of them
-// ends, and [Event].Candidates says how many there were. Else it is refused with
+// ends, and [AuditEvent].Candidates says how many there were. Else it is refused with
 // [ReasonAmbiguous]: it is never put to a client by guess.
 func (r *Router) ElicitFrom(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
@@ -85,7 +85,7 @@ func (r *Router) ElicitFrom(
 
 // An Outcome is how a question ended. Exactly one of Result and Err is set; the [Reason] of
 // Err says why there is no answer, and its [CancelledBy] who withdrew the question. An
-// outcome is not the only thing that happens to a question: an [EventKind] names each step
+// outcome is not the only thing that happens to a question: an [AuditKind] names each step
 // of its life, its end among them, and a [Disposition] is about one reply of a client, of
 // which a question may get several and only one can be the outcome.
 type Outcome struct {

@@ -10,40 +10,40 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An EventKind is the name of an event, as logs have it.
-type EventKind string
+// An AuditKind is the name of an event, as logs have it.
+type AuditKind string
 
 // The events. Of each question that exists there is one EventCreated, at most
 // one EventDelivered after it, and then exactly one of the next four.
 const (
-	EventCreated   EventKind = "elicitation.created"
-	EventDelivered EventKind = "elicitation.delivered"
-	EventCompleted EventKind = "elicitation.completed"
-	EventTimeout   EventKind = "elicitation.timeout"
-	EventError     EventKind = "elicitation.error"
-	EventCancelled EventKind = "elicitation.cancelled"
+	EventCreated   AuditKind = "elicitation.created"
+	EventDelivered AuditKind = "elicitation.delivered"
+	EventCompleted AuditKind = "elicitation.completed"
+	EventTimeout   AuditKind = "elicitation.timeout"
+	EventError     AuditKind = "elicitation.error"
+	EventCancelled AuditKind = "elicitation.cancelled"
 	// EventRejected reports a question that was refused: it never existed. So does one
 	// of a call that [Router.Begin] or [Router.AcquireUpstream] refused, and one of a reply
 	// that [Router.ForwardReply] did.
-	EventRejected EventKind = "elicitation.rejected"
+	EventRejected AuditKind = "elicitation.rejected"
 	// EventLeaked reports a call that is over and that its host has not ended. The router
 	// has.
-	EventLeaked EventKind = "elicitation.leaked"
+	EventLeaked AuditKind = "elicitation.leaked"
 	// EventCompletionDropped reports an upstream's notification that a visit is over which no
 	// client of this router waits for: the visit is over already, was not agreed to, or was
 	// asked for on another connection.
-	EventCompletionDropped EventKind = "elicitation.completion_dropped"
+	EventCompletionDropped AuditKind = "elicitation.completion_dropped"
 	// EventReplyLost reports a reply that another replica did not get, although its client was
 	// told that it was accepted; see [Router.ForwardReply]. Reason is ReasonDelivery when the
 	// replica is gone or refused it, ReasonTimeout or ReasonShutdown.
-	EventReplyLost EventKind = "elicitation.reply_lost"
+	EventReplyLost AuditKind = "elicitation.reply_lost"
 )
 
-// An Event reports what happened to a question, to an [AuditSink]: a record with one set of
+// An AuditEvent reports what happened to a question, to an [AuditSink]: a record with one set of
 // fields, as logs have it. It never holds answers or URLs. What a server does is reported by
 // events of other packages.
-type Event struct {
-	Kind EventKind
+type AuditEvent struct {
+	Kind AuditKind
 	Time time.Time
 	// RequestID is the router's id of the question; empty in events that are about none. What
 	// was refused gets one in EventRejected alone, which no client has seen.
@@ -90,14 +90,14 @@ type AuditSink interface {
 	// Audit is called in the order of a question's events, while nothing else
 	// happens to that question; it returns promptly and does not call the
 	// router. Calls about different questions may overlap.
-	Audit(e Event)
+	Audit(e AuditEvent)
 }
 
 // recordsEvents reports whether the host wants events. Without it no text is redacted
 // and no Event is made.
 func (r *Router) recordsEvents() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
 
-func (r *Router) emitEvent(e *Event) {
+func (r *Router) emitEvent(e *AuditEvent) {
 	if r.opts.Logger != nil {
 		r.callHost("logger", func() { writeLog(r.opts.Logger, e) })
 	}
@@ -125,12 +125,12 @@ func (r *Router) callHost(what string, f func()) {
 // reportDroppedCompletion reports the completion of a visit that no client waits for.
 func (r *Router) reportDroppedCompletion(upstream UpstreamKey) {
 	if r.recordsEvents() {
-		r.emitEvent(&Event{Kind: EventCompletionDropped, Time: time.Now(), Upstream: upstream})
+		r.emitEvent(&AuditEvent{Kind: EventCompletionDropped, Time: time.Now(), Upstream: upstream})
 	}
 }
 
 // describeIn fills in what an event has of its call.
-func (c *Call) describeIn(e *Event) {
+func (c *Call) describeIn(e *AuditEvent) {
 	e.Session, e.Principal = c.origin.Session.logName, c.origin.Principal
 	e.CallID, e.Request = c.origin.CallID, c.origin.Request
 	e.Candidates = len(c.members)
@@ -138,11 +138,11 @@ func (c *Call) describeIn(e *Event) {
 
 // emitStateLocked emits the event of a change of state, with the outcome if the state is
 // terminal.
-func (p *pendingQuestion) emitStateLocked(kind EventKind, out *outcome) {
+func (p *pendingQuestion) emitStateLocked(kind AuditKind, out *outcome) {
 	if !p.router.recordsEvents() {
 		return
 	}
-	e := Event{
+	e := AuditEvent{
 		Kind: kind, Time: time.Now(), RequestID: bareID(p.id), Upstream: p.call.upstream,
 		Mode: p.kind, Message: p.message,
 	}
@@ -154,7 +154,7 @@ func (p *pendingQuestion) emitStateLocked(kind EventKind, out *outcome) {
 	p.router.emitEvent(&e)
 }
 
-func (p *pendingQuestion) describeOutcome(out *outcome, e *Event) {
+func (p *pendingQuestion) describeOutcome(out *outcome, e *AuditEvent) {
 	e.Violation = escapeForLog(out.detail)
 	if out.result != nil {
 		e.Action, e.Unseen = out.result.Action, out.unseen
@@ -171,7 +171,7 @@ func (p *pendingQuestion) describeOutcome(out *outcome, e *Event) {
 
 // describeCandidates fills in what an event has of the calls one of which caused a question: all of
 // the one call, or how many there are and what they have in common.
-func describeCandidates(found []*Call, e *Event) {
+func describeCandidates(found []*Call, e *AuditEvent) {
 	if len(found) == 0 {
 		return
 	}
@@ -187,14 +187,14 @@ func describeCandidates(found []*Call, e *Event) {
 // rejectQuestion records that a question was refused before it existed, and returns the
 // refusal.
 func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
-	e := Event{Upstream: c.upstream}
+	e := AuditEvent{Upstream: c.upstream}
 	c.describeIn(&e)
 	return c.router.recordRejection(refused, e, params)
 }
 
 // recordRejection counts and logs a refusal, and returns it. Every refusal passes here
 // once. e says where it happened, as far as is known.
-func (r *Router) recordRejection(refused *Error, e Event, params json.RawMessage) error {
+func (r *Router) recordRejection(refused *Error, e AuditEvent, params json.RawMessage) error {
 	r.metrics.countRejected(refused.Reason)
 	if !r.recordsEvents() {
 		return refused

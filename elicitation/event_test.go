@@ -11,8 +11,8 @@ import (
 
 // Code of the host's that panics costs no slot, and no question its one end.
 func TestPanicsInCodeOfTheHost(t *testing.T) {
-	audit := func(kind elicitation.EventKind) elicitation.Options {
-		return elicitation.Options{Audit: auditFunc(func(e elicitation.Event) {
+	audit := func(kind elicitation.AuditKind) elicitation.Options {
+		return elicitation.Options{Audit: auditFunc(func(e elicitation.AuditEvent) {
 			if e.Kind == kind {
 				panic("audit")
 			}

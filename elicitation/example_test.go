@@ -319,7 +319,7 @@ func ExampleReceipt() {
 // printKind is an AuditSink.
 type printKind struct{}
 
-func (printKind) Audit(e elicitation.Event) {
+func (printKind) Audit(e elicitation.AuditEvent) {
 	if e.Reason != "" {
 		fmt.Println(e.Kind, string(e.Reason))
 		return

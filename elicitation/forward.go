@@ -104,7 +104,7 @@ func (r *Router) ForwardReply(
 	}
 	close(answered)
 	if refused != nil {
-		return false, r.recordRejection(refused, Event{Principal: from}, nil)
+		return false, r.recordRejection(refused, AuditEvent{Principal: from}, nil)
 	}
 	return false, nil
 }
@@ -152,7 +152,7 @@ func (r *Router) reportLostReply(
 ) {
 	r.metrics.countLostReply(reason)
 	if r.recordsEvents() {
-		r.emitEvent(&Event{
+		r.emitEvent(&AuditEvent{
 			Kind: EventReplyLost, Time: time.Now(), Principal: from, Reason: reason,
 			Err: escapeForLog(redact.HideURLSecrets(err.Error())), Duration: took,
 		})

@@ -330,9 +330,9 @@ func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
 	}
 }
 
-type auditFunc func(elicitation.Event)
+type auditFunc func(elicitation.AuditEvent)
 
-func (f auditFunc) Audit(e elicitation.Event) { f(e) }
+func (f auditFunc) Audit(e elicitation.AuditEvent) { f(e) }
 
 func progress(id protocol.ID, n float64) *protocol.Notification {
 	params, err := jsonx.Encode(protocol.Progress{Token: id, Progress: n})

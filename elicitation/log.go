@@ -8,7 +8,7 @@ import (
 // writeLog writes the log entry of an event. Its message is the event's name, and so is
 // the field event: where the encoder calls the message of an entry "message", the field
 // of that name hides it. The first seven fields are always there.
-func writeLog(logger *zap.Logger, e *Event) {
+func writeLog(logger *zap.Logger, e *AuditEvent) {
 	entry := logger.Check(e.logLevel(), string(e.Kind))
 	if entry == nil {
 		return
@@ -50,7 +50,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 
 // logLevel is info for the normal course, and a warning for what an operator may have to
 // look at.
-func (e *Event) logLevel() zapcore.Level {
+func (e *AuditEvent) logLevel() zapcore.Level {
 	switch {
 	case e.Violation != "", e.Unseen:
 		return zapcore.WarnLevel

@@ -102,10 +102,10 @@ func TestRedactorOfDeliveryErrors(t *testing.T) {
 // auditor keeps all events.
 type auditor struct {
 	mu     sync.Mutex
-	events []elicitation.Event
+	events []elicitation.AuditEvent
 }
 
-func (a *auditor) Audit(e elicitation.Event) {
+func (a *auditor) Audit(e elicitation.AuditEvent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events = append(a.events, e)

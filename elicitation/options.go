@@ -121,11 +121,11 @@ type Options struct {
 
 	// Store keeps the questions of [Call.Offer] for [Router.Resolve] at other replicas, nil:
 	// Resolve knows those of this router.
-	Store Store
-	// Keys seal what is in the Store, and the ids of questions, so that no id that somebody
-	// made up is looked for there. It is required with a Store, and all replicas with a common
-	// one have the same: a keyring that is derived for this purpose alone,
-	// ring.Derive([KeyPurpose]). Without a Store it is not used.
+	Store QuestionStore
+	// Keys seal what is in the QuestionStore, and the ids of questions, so that no id that somebody
+	// made up is looked for there. It is required with a QuestionStore, and all replicas with a
+	// common one have the same: a keyring that is derived for this purpose alone,
+	// ring.Derive([KeyPurpose]). Without a QuestionStore it is not used.
 	Keys Sealer
 }
 

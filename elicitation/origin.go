@@ -25,7 +25,7 @@ func (r *Router) findCall(
 	if opts == nil {
 		opts = &ElicitOptions{}
 	}
-	event := Event{Upstream: upstream, CallID: opts.CallID}
+	event := AuditEvent{Upstream: upstream, CallID: opts.CallID}
 	r.mu.Lock()
 	found, refused := r.findCallLocked(upstream, opts, &event)
 	r.mu.Unlock()
@@ -37,7 +37,7 @@ func (r *Router) findCall(
 
 // findCallLocked is findCall. It fills in what the event of a refusal has of the calls.
 func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions,
-	event *Event) (*Call, *Error) {
+	event *AuditEvent) (*Call, *Error) {
 	var found []*Call
 	usable := false
 	if u := r.upstreams[upstream]; u != nil { // no call is at ""

@@ -118,7 +118,7 @@ func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
 }
 
 // eventKind is the event that reports the outcome.
-func (out outcome) eventKind() EventKind {
+func (out outcome) eventKind() AuditKind {
 	switch out.state {
 	case stateCompleted:
 		return EventCompleted

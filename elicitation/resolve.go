@@ -15,9 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Store keeps questions for forwarders that own no connection, such as processors that a
+// A QuestionStore keeps questions for forwarders that own no connection, such as processors that a
 // proxy calls with what passes through it: the one that sees the reply need not be the one
-// that saw the question, and none of them can be reached by name. A Store is passive: it
+// that saw the question, and none of them can be reached by name. A QuestionStore is passive: it
 // holds a record for each question, and how the question ended. Package redisstore has one
 // on Redis.
 //
@@ -26,7 +26,7 @@ import (
 //
 // All methods may be called concurrently. A method that fails because the store cannot be
 // reached may have done what it should: the router calls it again with the same arguments.
-type Store interface {
+type QuestionStore interface {
 	// Put stores a record for ttl; it may last somewhat longer. A record of the key is
 	// replaced.
 	Put(ctx context.Context, key string, record []byte, ttl time.Duration) error
@@ -49,7 +49,7 @@ const (
 	storeInterval = 50 * time.Millisecond
 )
 
-// ErrNoRecord says that a [Store] has no record for a key.
+// ErrNoRecord says that a [QuestionStore] has no record for a key.
 var ErrNoRecord = errors.New("elicitation store: no record")
 
 // A Resolved is a reply that was claimed with [Router.Resolve].

@@ -14,7 +14,7 @@ import (
 // A SessionInfo describes the session of a client.
 type SessionInfo struct {
 	// ID is the host's id of the session. No two sessions that are attached at
-	// the same time may share it, with a [Store] across replicas. "": a random one.
+	// the same time may share it, with a [QuestionStore] across replicas. "": a random one.
 	ID string
 	// Principal is who opened the session.
 	Principal protocol.Principal

@@ -31,7 +31,7 @@ func TestShutdownWithStuckHost(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var audited, ended atomic.Int32
-				r := newRig(t, elicitation.Options{Audit: auditFunc(func(e elicitation.Event) {
+				r := newRig(t, elicitation.Options{Audit: auditFunc(func(e elicitation.AuditEvent) {
 					if e.Kind == elicitation.EventCancelled && audited.Add(1) == 1 {
 						test.audit()
 					}

@@ -694,7 +694,7 @@ func TestAPersonMayTakeLongToLogInForASubscription(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := errors.New("acknowledged")
 		err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true},
-			func(context.Context, client.Event) { cancel(done) })
+			func(context.Context, client.ListenEvent) { cancel(done) })
 		if !errors.Is(err, done) {
 			t.Errorf("got %v, want the acknowledgment", err)
 		}

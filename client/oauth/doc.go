@@ -36,16 +36,17 @@
 //
 // # The store
 //
-// A [Store] keeps tokens and dynamic registrations: in memory, or with [NewFileStore] in sealed
-// files. Two failures remove something: invalid_grant a refresh token, and invalid_client a
+// A [TokenStore] keeps tokens and dynamic registrations: in memory, or with [NewFileStore] in
+// sealed files. Two failures remove something: invalid_grant a refresh token, and invalid_client a
 // registration. All others leave the login as it is.
 //
 // # Errors
 //
-// A program goes on after four errors: [*LoginRequiredError] (see below), [*ScopeError] (the person
-// lacks a permission), [*TokenError] (with Retryable, try again later), and [ErrDenied]. For the
-// other failures of a login there is one type, [*Error]: its text is for people, and its Kind names
-// the party that has to change something. Errors of hooks and of contexts are returned unchanged.
+// A program goes on after four errors: [*LoginRequiredError] (see below),
+// [*InsufficientScopeError] (the person lacks a permission), [*TokenError] (with Retryable, try
+// again later), and [ErrDenied]. For the other failures of a login there is one type, [*Error]:
+// its text is for people, and its Kind names the party that has to change something. Errors of
+// hooks and of contexts are returned unchanged.
 //
 // # Addresses
 //

@@ -21,16 +21,17 @@ func (e *LoginRequiredError) Error() string {
 	return "oauth: the person has to log in; Options.Interaction is nil, see Source.Begin"
 }
 
-// A ScopeError reports a request that lacks scopes where another login would not help: the server
-// has refused the request after a login for them, or names none, or the operation has led to two
-// such logins, or the person has denied one. In the last case the error is also [ErrDenied].
-type ScopeError struct {
+// An InsufficientScopeError reports a request that lacks scopes where another login would not
+// help: the server has refused the request after a login for them, or names none, or the operation
+// has led to two such logins, or the person has denied one. In the last case the error is also
+// [ErrDenied].
+type InsufficientScopeError struct {
 	// Needed are the scopes of the challenge, and Granted those of the token.
 	Needed, Granted []string
 }
 
 // Error returns a text with both sets of scopes.
-func (e *ScopeError) Error() string {
+func (e *InsufficientScopeError) Error() string {
 	return fmt.Sprintf("oauth: the server needs the scopes %q, and %q were granted",
 		strings.Join(e.Needed, " "), strings.Join(e.Granted, " "))
 }
@@ -91,7 +92,7 @@ const (
 	// ErrDenied: the person, or the authorization server on their behalf, has denied the login
 	// (access_denied). The same login is not requested again within five minutes.
 	ErrDenied ErrorKind = "access was denied"
-	// ErrStore: the [Store] has failed. A record that cannot be read is not replaced.
+	// ErrStore: the [TokenStore] has failed. A record that cannot be read is not replaced.
 	ErrStore ErrorKind = "the store failed"
 )
 

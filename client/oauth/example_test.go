@@ -97,7 +97,7 @@ func Example() {
 		// Without Browse the browser of the machine opens.
 		Interaction: &oauth.Loopback{Browse: notes.browser.Open, Prompt: io.Discard},
 		Client:      oauth.ClientInfo{Name: "Notes"},
-		Observe: func(e oauth.Event) {
+		Observe: func(e oauth.LoginEvent) {
 			if e.Kind == oauth.LoginBegan {
 				fmt.Println("login for", strings.Join(e.Scopes, " "))
 			}
@@ -303,7 +303,7 @@ func ExampleScopeError() {
 // adviceFor says to a person what an error means.
 func adviceFor(err error) string {
 	var (
-		scope    *oauth.ScopeError
+		scope    *oauth.InsufficientScopeError
 		required *oauth.LoginRequiredError
 		token    *oauth.TokenError
 		failed   *oauth.Error

@@ -371,7 +371,7 @@ func TestServerThatWantsMoreForEver(t *testing.T) {
 	s.resource.Misbehave("insufficient_scope for ever")
 	source := s.person(t, nil)
 	for range 3 {
-		wantedError{"a ScopeError", isA[*oauth.ScopeError]}.check(t,
+		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
 			s.call(t.Context(), source, "search"))
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 2, oauthtest.Register: 1})
@@ -390,7 +390,7 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 			`", ` + right[strings.Index(right, "resource_metadata"):]}
 	})
 	for range 3 {
-		wantedError{"a ScopeError", isA[*oauth.ScopeError]}.check(t,
+		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
 			s.call(t.Context(), source, "search"))
 	}
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 3})

@@ -24,9 +24,9 @@ const (
 	maxRecordBytes = 1 << 20
 )
 
-// A FileStore is a [Store] that keeps each record in a sealed file of a folder. Processes that have
-// the same folder and key share it. A file that cannot be opened, because it is damaged or sealed
-// with another key, is an error until somebody removes it: the login is not replaced.
+// A FileStore is a [TokenStore] that keeps each record in a sealed file of a folder. Processes
+// that have the same folder and key share it. A file that cannot be opened, because it is damaged
+// or sealed with another key, is an error until somebody removes it: the login is not replaced.
 type FileStore struct {
 	folder string
 	ring   *seal.Keyring
@@ -78,7 +78,7 @@ func (s *FileStore) recordPath(k Key) string {
 	return filepath.Join(s.folder, base64.RawURLEncoding.EncodeToString(sum[:18]))
 }
 
-// Load implements [Store].
+// Load implements [TokenStore].
 func (s *FileStore) Load(_ context.Context, k Key) ([]byte, error) {
 	path := s.recordPath(k)
 	token, err := os.ReadFile(path)
@@ -111,7 +111,7 @@ func splitFileName(whole []byte) (name string, record []byte, ok bool) {
 	return "", nil, false
 }
 
-// Save implements [Store]. It writes a temporary file and renames it.
+// Save implements [TokenStore]. It writes a temporary file and renames it.
 func (s *FileStore) Save(_ context.Context, k Key, record []byte) error {
 	path := s.recordPath(k)
 	token := s.ring.Seal(fmt.Appendf(nil, "%s\x00%s", filepath.Base(path), record))
@@ -132,7 +132,7 @@ func (s *FileStore) Save(_ context.Context, k Key, record []byte) error {
 	return err
 }
 
-// Delete implements [Store].
+// Delete implements [TokenStore].
 func (s *FileStore) Delete(_ context.Context, k Key) error {
 	if err := os.Remove(s.recordPath(k)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -140,8 +140,8 @@ func (s *FileStore) Delete(_ context.Context, k Key) error {
 	return nil
 }
 
-// Lock implements [Store], by an advisory lock on a file, which the operating system releases when
-// the process dies. The file stays.
+// Lock implements [TokenStore], by an advisory lock on a file, which the operating system releases
+// when the process dies. The file stays.
 func (s *FileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
 	lock := flock.New(s.recordPath(k)+".lock", flock.SetPermissions(0o600))
 	ok, err := lock.TryLockContext(ctx, lockPause)

@@ -48,10 +48,10 @@ func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest
 	if request.operation != "" && !s.countStepUp(request.operation) {
 		return errTooManyStepUps
 	}
-	s.reportEvent(Event{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
+	s.reportEvent(LoginEvent{Kind: LoginBegan, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: request.challenge.scopes})
 	err := s.runLogin(ctx, d, request)
-	s.reportEvent(Event{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
+	s.reportEvent(LoginEvent{Kind: LoginEnded, Issuer: d.Issuer, Resource: d.Resource,
 		Scopes: request.challenge.scopes, Err: err})
 	return err
 }

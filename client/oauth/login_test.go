@@ -438,8 +438,8 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	opts := oauth.Options{Store: store, RedirectURI: "https://host.example/callback",
 		Registrations: []oauth.Registration{{Issuer: s.as.URL, ClientID: "me",
 			ClientSecret: "the-secret-of-me"}}}
-	var events []oauth.Event
-	opts.Observe = func(e oauth.Event) { events = append(events, e) }
+	var events []oauth.LoginEvent
+	opts.Observe = func(e oauth.LoginEvent) { events = append(events, e) }
 	source, err := oauth.New(s.resource.URL, &opts)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ type Options struct {
 	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source.
 	// Sources with the same store, endpoint and Account have the same login; so do processes that
 	// share a [FileStore].
-	Store Store
+	Store TokenStore
 	// Account names the person, for programs that keep the logins of several in one store.
 	Account string
 
@@ -66,7 +66,7 @@ type Options struct {
 	Legacy bool
 	// Observe is called with each event. It must return soon, since a login or a refresh waits for
 	// it. Calls may overlap. Nil: events are dropped.
-	Observe func(Event)
+	Observe func(LoginEvent)
 }
 
 // A Registration is a client id that an authorization server has issued to this client.
@@ -100,21 +100,21 @@ type ScopeChoice struct {
 	Requested []string
 }
 
-// An EventKind is the kind of an [Event].
-type EventKind string
+// A LoginEventKind is the kind of a [LoginEvent].
+type LoginEventKind string
 
 // The kinds of event.
 const (
-	LoginBegan    EventKind = "login_began"
-	LoginEnded    EventKind = "login_ended"
-	TokenRefresh  EventKind = "refreshed"
-	ClientCreated EventKind = "registered" // dynamically
-	LoggedOut     EventKind = "logged_out"
+	LoginBegan    LoginEventKind = "login_began"
+	LoginEnded    LoginEventKind = "login_ended"
+	TokenRefresh  LoginEventKind = "refreshed"
+	ClientCreated LoginEventKind = "registered" // dynamically
+	LoggedOut     LoginEventKind = "logged_out"
 )
 
-// An Event is something that a [Source] did. It holds no secrets.
-type Event struct {
-	Kind     EventKind
+// A LoginEvent is something that a [Source] did. It holds no secrets.
+type LoginEvent struct {
+	Kind     LoginEventKind
 	Issuer   string
 	Resource string   // empty for ClientCreated
 	Scopes   []string // of the challenge of a login, or those that a refreshed token had

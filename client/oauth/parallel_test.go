@@ -149,10 +149,10 @@ const (
 var childKey = [32]byte{1, 2, 3}
 
 // An expiringStore has all tokens look as if they had expired.
-type expiringStore struct{ oauth.Store }
+type expiringStore struct{ oauth.TokenStore }
 
 func (s expiringStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
-	record, err := s.Store.Load(ctx, k)
+	record, err := s.TokenStore.Load(ctx, k)
 	if err != nil || k.Issuer == "" || k.Resource == "" {
 		return record, err
 	}

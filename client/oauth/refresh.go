@@ -89,7 +89,7 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
 	record, err := s.requestRefresh(ctx, server, client, old.resource, old.record)
-	s.reportEvent(Event{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
+	s.reportEvent(LoginEvent{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
 		Scopes: old.record.Granted, Err: err})
 	if isRefreshRevoked(err) {
 		if _, replaced, readErr := s.rereadTokens(ctx, sent); replaced || readErr != nil {

@@ -81,7 +81,7 @@ func mayWaitForLogin(r clienthttp.Outgoing) bool {
 // unless the server has refused the same scopes after a recent login.
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
-	lack := &ScopeError{Needed: c.scopes, Granted: current.record.Granted}
+	lack := &InsufficientScopeError{Needed: c.scopes, Granted: current.record.Granted}
 	all := headers.UniteScopes(current.record.Requested, c.scopes)
 	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
 	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {

@@ -53,7 +53,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	s := newSite(t, nil, nil)
 	refreshed := make(chan error, 1)
 	source := s.source(t, func(o *oauth.Options) {
-		o.Observe = func(e oauth.Event) {
+		o.Observe = func(e oauth.LoginEvent) {
 			if e.Kind == oauth.TokenRefresh {
 				refreshed <- e.Err
 			}

@@ -166,7 +166,7 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 			"by itself; have somebody register this one, and set Options.Registrations")}
 	}
 	record, err := s.registerClient(ctx, m, redirectURI)
-	s.reportEvent(Event{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
+	s.reportEvent(LoginEvent{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
 	if err != nil {
 		return nil, &Error{ErrRegistration, m.Issuer, err}
 	}

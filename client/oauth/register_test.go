@@ -14,13 +14,13 @@ import (
 
 // An editingStore changes members of records while it is on.
 type editingStore struct {
-	oauth.Store
+	oauth.TokenStore
 	on   *atomic.Bool
 	edit func(k oauth.Key, record map[string]any)
 }
 
 func (s editingStore) Load(ctx context.Context, k oauth.Key) ([]byte, error) {
-	record, err := s.Store.Load(ctx, k)
+	record, err := s.TokenStore.Load(ctx, k)
 	if err != nil || !s.on.Load() {
 		return record, err
 	}

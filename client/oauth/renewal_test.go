@@ -20,7 +20,7 @@ import (
 
 // A countingStore counts how often locks of endpoints are taken.
 type countingStore struct {
-	oauth.Store
+	oauth.TokenStore
 	locks *atomic.Int32
 }
 
@@ -28,7 +28,7 @@ func (s countingStore) Lock(ctx context.Context, k oauth.Key) (func(), error) {
 	if k.Resource != "" {
 		s.locks.Add(1)
 	}
-	return s.Store.Lock(ctx, k)
+	return s.TokenStore.Lock(ctx, k)
 }
 
 // awaitWaiters returns when n callers wait for a token.
@@ -196,7 +196,7 @@ func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 	refreshed := make(chan error, 10)
 	source := s.source(t, func(o *oauth.Options) {
 		shared(o)
-		o.Observe = func(e oauth.Event) { refreshed <- e.Err }
+		o.Observe = func(e oauth.LoginEvent) { refreshed <- e.Err }
 	})
 	s.as.Misbehave("refresh: 429 with Retry-After")
 	noError.check(t, s.call(t.Context(), source, "search"))

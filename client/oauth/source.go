@@ -24,7 +24,7 @@ type Source struct {
 	opts         Options
 	endpoint     *url.URL
 	endpointText string // spelled as New got it: the resource
-	store        Store
+	store        TokenStore
 	guard        *ssrfGuard
 
 	loadMu sync.Mutex // held while the login is read from the store
@@ -89,7 +89,7 @@ func (s *Source) Format(f fmt.State, _ rune) {
 func newLoggedOutPartition() string { return "nobody-" + rand.Text() }
 
 // reportEvent calls Options.Observe.
-func (s *Source) reportEvent(e Event) {
+func (s *Source) reportEvent(e LoginEvent) {
 	if s.opts.Observe != nil {
 		s.opts.Observe(e)
 	}
@@ -245,7 +245,8 @@ func (s *Source) Logout(ctx context.Context) error {
 		err = storeError(err)
 	}
 	revoked := s.revokeTokens(ctx, old)
-	s.reportEvent(Event{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource, Err: revoked})
+	s.reportEvent(LoginEvent{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource,
+		Err: revoked})
 	return errors.Join(err, revoked)
 }
 

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// ErrNoRecord is the error of [Store.Load] for a key without a record.
+// ErrNoRecord is the error of [TokenStore.Load] for a key without a record.
 var ErrNoRecord = errors.New("oauth: there is no record")
 
-// A Key names a record of a [Store]. A login has all three, and Account may be empty. The dynamic
-// registrations at an issuer have an Issuer alone, since they are those of the program. The pointer
-// from an endpoint to its login has no Issuer.
+// A Key names a record of a [TokenStore]. A login has all three, and Account may be empty. The
+// dynamic registrations at an issuer have an Issuer alone, since they are those of the program.
+// The pointer from an endpoint to its login has no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A Store keeps logins and dynamic registrations. Records hold tokens and secrets, usable by all
-// that can read them. Its methods may be called concurrently, and must return when their context
-// ends. Their errors fail the call that needs the record, as [ErrStore].
-type Store interface {
+// A TokenStore keeps logins and dynamic registrations. Records hold tokens and secrets, usable by
+// all that can read them. Its methods may be called concurrently, and must return when their
+// context ends. Their errors fail the call that needs the record, as [ErrStore].
+type TokenStore interface {
 	// Load returns the record under a key, or an error that is [ErrNoRecord] if there is none. The
 	// record is not changed.
 	Load(ctx context.Context, k Key) ([]byte, error)
@@ -37,7 +37,7 @@ type Store interface {
 }
 
 // NewMemoryStore returns a store in memory. It is for one process, and is lost when that ends.
-func NewMemoryStore() Store {
+func NewMemoryStore() TokenStore {
 	return &memoryStore{records: map[Key][]byte{}, locks: map[Key]chan struct{}{}}
 }
 
@@ -130,7 +130,7 @@ type clientRecord struct {
 
 // loadRecord loads and decodes a record. Nil: there is none, or it has the format of another
 // version.
-func loadRecord[T any](ctx context.Context, store Store, k Key) (record *T, err error) {
+func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
 	if errors.Is(err, ErrNoRecord) {
 		return nil, nil
@@ -146,7 +146,7 @@ func loadRecord[T any](ctx context.Context, store Store, k Key) (record *T, err 
 }
 
 // saveRecord encodes and saves a record.
-func saveRecord(ctx context.Context, store Store, k Key, record any) error {
+func saveRecord(ctx context.Context, store TokenStore, k Key, record any) error {
 	data, err := json.Marshal(record)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func newFileStore(t *testing.T, folder string, key byte) *oauth.FileStore {
 }
 
 func TestStoresKeepRecords(t *testing.T) {
-	for name, store := range map[string]oauth.Store{
+	for name, store := range map[string]oauth.TokenStore{
 		"memory": oauth.NewMemoryStore(), "file": newFileStore(t, t.TempDir(), 1)} {
 		t.Run(name, func(t *testing.T) {
 			k := oauth.Key{Issuer: "i", Resource: "r", Account: "a"}

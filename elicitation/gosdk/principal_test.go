@@ -30,7 +30,8 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPrincipalKeepsTheIssuer(t *testing.T) {
 	var begun atomic.Pointer[protocol.Principal]
 	router, err := elicitation.New(
-		&elicitation.Options{Audit: audit(func(e elicitation.Event) { begun.Store(&e.Principal) })})
+		&elicitation.Options{Audit: audit(
+			func(e elicitation.AuditEvent) { begun.Store(&e.Principal) })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +88,6 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 }
 
 // audit is an [elicitation.AuditSink].
-type audit func(elicitation.Event)
+type audit func(elicitation.AuditEvent)
 
-func (f audit) Audit(e elicitation.Event) { f(e) }
+func (f audit) Audit(e elicitation.AuditEvent) { f(e) }

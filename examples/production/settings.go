@@ -32,7 +32,7 @@ type settings struct {
 	hosts    []string
 	origins  []string
 	keys     keys.Sealer
-	guard    *bearer.Guard
+	guard    *bearer.ResourceServer
 	shared   *sqlstore.Store // nil: there is one process
 	replicas *replicas.Options
 }

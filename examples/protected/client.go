@@ -19,7 +19,7 @@ func connect(endpoint string, out io.Writer) (*client.Client, *oauth.Source, err
 	login, err := oauth.New(endpoint, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: browse},
 		Client:      oauth.ClientInfo{Name: "Notes"},
-		Observe:     func(e oauth.Event) { printEvent(out, e) },
+		Observe:     func(e oauth.LoginEvent) { printEvent(out, e) },
 	})
 	if err != nil {
 		return nil, nil, err
@@ -79,7 +79,7 @@ func browse(ctx context.Context, page string) error {
 	return nil
 }
 
-func printEvent(out io.Writer, e oauth.Event) {
+func printEvent(out io.Writer, e oauth.LoginEvent) {
 	scopes := strings.Join(e.Scopes, " ")
 	switch {
 	case e.Err != nil:

@@ -25,7 +25,7 @@ var notAboutPeople = map[string]string{
 	"client.Options.MinPause":              "the pause before a retry when nothing was asked",
 	"client.StreamOptions.ProbeTimeout":    "the start of a server",
 	"bearer.Options.Leeway":                "the difference of two clocks",
-	"elicitation.Store.Put":                "given by the router",
+	"elicitation.QuestionStore.Put":        "given by the router",
 	"redisstore.QuestionStore.Put":         "given by the router",
 	"elicitation.Options.RetryAfter":       "what a refused upstream is told",
 	"elicitation.Options.SweepInterval":    "a report about hosts",

@@ -99,15 +99,15 @@ func newLoopback(t *testing.T) *oauth.Loopback {
 // loginEvents counts what a client did.
 type loginEvents struct {
 	mu    sync.Mutex
-	kinds map[oauth.EventKind]int
+	kinds map[oauth.LoginEventKind]int
 	errs  []error
 }
 
-func (e *loginEvents) observe(event oauth.Event) {
+func (e *loginEvents) observe(event oauth.LoginEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.kinds == nil {
-		e.kinds = map[oauth.EventKind]int{}
+		e.kinds = map[oauth.LoginEventKind]int{}
 	}
 	e.kinds[event.Kind]++
 	if event.Err != nil {
@@ -115,7 +115,7 @@ func (e *loginEvents) observe(event oauth.Event) {
 	}
 }
 
-func (e *loginEvents) count(kind oauth.EventKind) int {
+func (e *loginEvents) count(kind oauth.LoginEventKind) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.kinds[kind]

@@ -74,7 +74,7 @@ func openRondo(t *testing.T, endpoint string, who *person) (session, error) {
 	go func() {
 		defer close(s.stopped)
 		err := c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true},
-			func(_ context.Context, event client.Event) {
+			func(_ context.Context, event client.ListenEvent) {
 				switch event.(type) {
 				case client.Acknowledged:
 					opened <- nil

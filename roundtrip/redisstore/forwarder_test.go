@@ -37,7 +37,7 @@ type processor struct {
 	sessions map[string]*elicitation.Session
 }
 
-func newProcessor(t *testing.T, store elicitation.Store, ring *keys.Keyring) *processor {
+func newProcessor(t *testing.T, store elicitation.QuestionStore, ring *keys.Keyring) *processor {
 	t.Helper()
 	router, err := elicitation.New(&elicitation.Options{
 		Store: store, Keys: ring.Derive(elicitation.KeyPurpose),

@@ -21,14 +21,14 @@ type QuestionOptions struct {
 
 const defaultQuestionPrefix = "rondo:question:"
 
-// A QuestionStore is an [elicitation.Store] on Redis. It may be used concurrently. It starts no
-// goroutines and needs no closing; the client stays the caller's.
+// A QuestionStore is an [elicitation.QuestionStore] on Redis. It may be used concurrently. It
+// starts no goroutines and needs no closing; the client stays the caller's.
 type QuestionStore struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-var _ elicitation.Store = (*QuestionStore)(nil)
+var _ elicitation.QuestionStore = (*QuestionStore)(nil)
 
 // NewQuestionStore returns a store that uses client, of a server, of a cluster or with sentinels.
 // It does not connect. The client should have ContextTimeoutEnabled, so that calls end with the
@@ -51,7 +51,7 @@ const (
 	fieldEnd    = "end"
 )
 
-// Put implements [elicitation.Store].
+// Put implements [elicitation.QuestionStore].
 func (s *QuestionStore) Put(
 	ctx context.Context, key string, record []byte, ttl time.Duration,
 ) error {
@@ -67,7 +67,7 @@ func (s *QuestionStore) Put(
 	return nil
 }
 
-// Get implements [elicitation.Store].
+// Get implements [elicitation.QuestionStore].
 func (s *QuestionStore) Get(ctx context.Context, key string) (record, end []byte, err error) {
 	fields, err := s.client.HMGet(ctx, s.prefix+key, fieldRecord, fieldEnd).Result()
 	if err != nil {
@@ -96,7 +96,7 @@ redis.call('HSET', KEYS[1], 'end', ARGV[1])
 return ARGV[1]
 `)
 
-// End implements [elicitation.Store].
+// End implements [elicitation.QuestionStore].
 func (s *QuestionStore) End(ctx context.Context, key string, end []byte) (ended []byte, err error) {
 	text, err := endOnce.Run(ctx, s.client, []string{s.prefix + key}, end).Text()
 	switch {

@@ -39,7 +39,7 @@ type verification struct {
 
 // verifyOnce joins the in-flight verification of a token, or starts one. A cancelled request does
 // not cancel it for the others.
-func (g *Guard) verifyOnce(ctx context.Context, sum digest, token string) (
+func (g *ResourceServer) verifyOnce(ctx context.Context, sum digest, token string) (
 	serverhttp.Identity, error) {
 	g.mu.Lock()
 	v := g.inFlight[sum]
@@ -59,7 +59,7 @@ func (g *Guard) verifyOnce(ctx context.Context, sum digest, token string) (
 
 // startVerificationLocked starts the verification of a token, in a goroutine and with a time limit
 // of its own.
-func (g *Guard) startVerificationLocked(ctx context.Context, sum digest,
+func (g *ResourceServer) startVerificationLocked(ctx context.Context, sum digest,
 	token string) *verification {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyTimeout)
 	v := &verification{done: make(chan struct{}), cancel: cancel}
@@ -71,7 +71,7 @@ func (g *Guard) startVerificationLocked(ctx context.Context, sum digest,
 // releaseWaiter drops the reference of a request that stops waiting. The last one cancels the
 // verification: senders that do not wait for the response cannot pile verifications up. A later
 // request with the token starts another.
-func (g *Guard) releaseWaiter(sum digest, v *verification) {
+func (g *ResourceServer) releaseWaiter(sum digest, v *verification) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if v.waiters--; v.waiters == 0 {
@@ -81,14 +81,15 @@ func (g *Guard) releaseWaiter(sum digest, v *verification) {
 }
 
 // forgetVerificationLocked removes a verification from those in flight: no request joins it.
-func (g *Guard) forgetVerificationLocked(sum digest, v *verification) {
+func (g *ResourceServer) forgetVerificationLocked(sum digest, v *verification) {
 	if g.inFlight[sum] == v {
 		delete(g.inFlight, sum)
 	}
 }
 
 // runVerification makes the decision of v, caches it, and wakes the requests that wait for it.
-func (g *Guard) runVerification(ctx context.Context, v *verification, sum digest, token string) {
+func (g *ResourceServer) runVerification(ctx context.Context, v *verification, sum digest,
+	token string) {
 	defer v.cancel()
 	defer close(v.done)
 	defer func() {
@@ -106,7 +107,7 @@ func (g *Guard) runVerification(ctx context.Context, v *verification, sum digest
 }
 
 // cacheDecisionLocked caches a decision until its expiry, if it has one.
-func (g *Guard) cacheDecisionLocked(sum digest, d decision) {
+func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	switch {
 	case g.verified == nil || d.until.IsZero():
 	case d.err != nil:
@@ -119,7 +120,7 @@ func (g *Guard) cacheDecisionLocked(sum digest, d decision) {
 
 // findDecision returns the cached decision about a token. ok is false if there is none, or if it
 // has expired.
-func (g *Guard) findDecision(sum digest) (d decision, ok bool) {
+func (g *ResourceServer) findDecision(sum digest) (d decision, ok bool) {
 	now := time.Now()
 	g.mu.Lock()
 	d, ok = g.verified.Get(sum)

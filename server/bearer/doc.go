@@ -49,6 +49,6 @@
 //
 // # Concurrency
 //
-// The methods of a [Guard] may be called concurrently. Requests that bring the same token at the
-// same time share one verification, and those that need the same keys share one fetch.
+// The methods of a [ResourceServer] may be called concurrently. Requests that bring the same token
+// at the same time share one verification, and those that need the same keys share one fetch.
 package bearer

@@ -49,7 +49,7 @@ func newEndpoint(t *testing.T, f *fakeIssuer) (http.Handler, *journal) {
 		func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("written for " + call.Principal.Subject), nil
 		})
-	g := newGuard(t, f, func(o *bearer.Options) { o.Scopes = []string{"files:read"} })
+	g := newResourceServer(t, f, func(o *bearer.Options) { o.Scopes = []string{"files:read"} })
 	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: g})
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestTheWantedAudienceIsNamed(t *testing.T) {
 func TestAnAudienceThatCannotBeQuotedIsNotSent(t *testing.T) {
 	f := newFakeIssuer(t)
 	for _, path := range []string{`/a"b`, "/é"} {
-		g := newGuard(t, f, func(o *bearer.Options) {
+		g := newResourceServer(t, f, func(o *bearer.Options) {
 			o.Resource = "https://mcp.example.com" + path
 		})
 		said := send(t, g, f.token(nil)).Header.Get("WWW-Authenticate")

@@ -63,7 +63,7 @@ func Example() {
 }
 
 // Another handler of the host, behind the same tokens. It reads a claim that its issuer adds.
-func ExampleGuard_RequireBearer() {
+func ExampleResourceServer_RequireBearer() {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
 		Resource: "https://mcp.example.com/mcp",

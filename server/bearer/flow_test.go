@@ -52,7 +52,7 @@ func newHouse(t *testing.T) *house {
 		}
 		b.addWrite(srv)
 		h, err := serverhttp.New(srv,
-			&serverhttp.Options{Authority: newGuard(t, b.issuer, nil), Replicas: r})
+			&serverhttp.Options{Authority: newResourceServer(t, b.issuer, nil), Replicas: r})
 		if err != nil {
 			t.Fatal(err)
 		}

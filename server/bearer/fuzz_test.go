@@ -55,7 +55,7 @@ func FuzzHeader(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	g := newGuard(f, issuer, nil)
+	g := newResourceServer(f, issuer, nil)
 	f.Fuzz(func(t *testing.T, value string) {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header["Authorization"] = []string{value}
@@ -103,7 +103,7 @@ func FuzzJWTHeader(f *testing.F) {
 	}
 	f.Add(signed, claims, "")
 	f.Add(signed, claims, strings.Repeat("A", 86))
-	g := newGuard(f, issuer, nil)
+	g := newResourceServer(f, issuer, nil)
 	f.Fuzz(func(t *testing.T, header, payload []byte, signature string) {
 		encode := base64.RawURLEncoding.EncodeToString
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)

@@ -185,8 +185,9 @@ func keySet(t testing.TB, key crypto.PublicKey, id string) []byte {
 	return set
 }
 
-// newGuard protects the resource with the issuer alone.
-func newGuard(t testing.TB, f *fakeIssuer, change func(o *bearer.Options)) *bearer.Guard {
+// newResourceServer protects the resource with the issuer alone.
+func newResourceServer(t testing.TB, f *fakeIssuer,
+	change func(o *bearer.Options)) *bearer.ResourceServer {
 	t.Helper()
 	opts := bearer.Options{Resource: resource, Issuers: []bearer.Issuer{{URL: issuerURL}},
 		HTTPClient: f.client()}
@@ -201,7 +202,7 @@ func newGuard(t testing.TB, f *fakeIssuer, change func(o *bearer.Options)) *bear
 }
 
 // send shows a token to a handler behind the guard. The body is what the token says.
-func send(t testing.TB, g *bearer.Guard, token string, scopes ...string) *http.Response {
+func send(t testing.TB, g *bearer.ResourceServer, token string, scopes ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "http://spoofed.example/other", nil)
 	r = r.WithContext(t.Context())
@@ -212,7 +213,7 @@ func send(t testing.TB, g *bearer.Guard, token string, scopes ...string) *http.R
 	return sendRequest(g, r, scopes...)
 }
 
-func sendRequest(g *bearer.Guard, r *http.Request, scopes ...string) *http.Response {
+func sendRequest(g *bearer.ResourceServer, r *http.Request, scopes ...string) *http.Response {
 	w := httptest.NewRecorder()
 	g.RequireBearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {

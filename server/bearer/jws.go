@@ -44,7 +44,7 @@ func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) 
 
 // checkHeader refuses types other than that of access tokens (RFC 9068, section 4), and critical
 // extensions (RFC 7515, section 4.1.11). Keys in the header (jwk, jku, x5c, x5u) are not read.
-func (g *Guard) checkHeader(header map[string]json.RawMessage) error {
+func (g *ResourceServer) checkHeader(header map[string]json.RawMessage) error {
 	if _, ok := header["crit"]; ok {
 		return refuse(malformed, errors.New("it has critical header parameters"))
 	}
@@ -67,7 +67,8 @@ func (g *Guard) checkHeader(header map[string]json.RawMessage) error {
 
 // verifySignature checks the header of a token, and that its signature is of a key of the issuer
 // and over payload, which was decoded from the token. issued is the unverified iat claim.
-func (g *Guard) verifySignature(ctx context.Context, i *issuer, header map[string]json.RawMessage,
+func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
+	header map[string]json.RawMessage,
 	token string, payload []byte, issued time.Time) error {
 	if err := g.checkHeader(header); err != nil {
 		return err

@@ -34,7 +34,7 @@ func wantUnavailable(t *testing.T, response *http.Response, after string) {
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		g := newGuard(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
 		for round := range 5 {
 			old := f.token(nil)
 			f.rotate(fmt.Sprint("next-", round))
@@ -59,7 +59,7 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		g := newGuard(t, f, nil)
+		g := newResourceServer(t, f, nil)
 		wantPassed(t, send(t, g, f.token(nil)), alice)
 		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -99,7 +99,7 @@ func TestIssuerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
 		failures := make(chan string, 10)
-		g := newGuard(t, f, func(o *bearer.Options) {
+		g := newResourceServer(t, f, func(o *bearer.Options) {
 			o.MaxCachedTokens = -1
 			o.FetchFailed = func(issuer string, err error) {
 				failures <- fmt.Sprint(issuer, ": ", err)
@@ -148,7 +148,7 @@ func TestKeysAreFreshAsLongAsTheirIssuerSays(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeIssuer(t)
 				f.headers.Set("Cache-Control", cache)
-				g := newGuard(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+				g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
 				for _, step := range []struct {
 					sleep time.Duration
 					want  int
@@ -176,7 +176,7 @@ func TestFirstCallersShareAFetch(t *testing.T) {
 		f := newFakeIssuer(t)
 		hold := make(chan struct{})
 		f.hold = hold
-		g := newGuard(t, f, nil)
+		g := newResourceServer(t, f, nil)
 		token := f.token(nil)
 		var all sync.WaitGroup
 		first := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -218,7 +218,7 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeIssuer(t)
 			change(f.metadata)
-			wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+			wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
 			if n := len(f.requests); n != 1 {
 				t.Errorf("%d documents were asked for, want 1: %v", n, f.requests)
 			}
@@ -238,7 +238,7 @@ func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other := newFakeIssuer(t)
 			other.with(func(o *fakeIssuer) { o.signer, o.keys = f.signer, []jose.JSONWebKey{key} })
-			response := send(t, newGuard(t, other, nil), other.token(nil))
+			response := send(t, newResourceServer(t, other, nil), other.token(nil))
 			if response.StatusCode == http.StatusOK {
 				t.Error("the key has verified a token")
 			}
@@ -249,7 +249,7 @@ func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 // TestGivenKeysAreNeverFetched, for issuers that cannot be reached.
 func TestGivenKeysAreNeverFetched(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, f, func(o *bearer.Options) {
 		o.Issuers[0].Keys = keySet(t, f.signer.Public().Key, "k1")
 	})
 	wantPassed(t, send(t, g, f.token(nil)), alice)
@@ -265,7 +265,7 @@ func TestTokensWithoutKeyID(t *testing.T) {
 	f := newFakeIssuer(t)
 	first := f.signer.Key
 	f.rotate("k2")
-	g := newGuard(t, f, nil)
+	g := newResourceServer(t, f, nil)
 	wantPassed(t, send(t, g, sign(t, jose.ES256, first, "", claimsOf(nil))), alice)
 }
 
@@ -306,7 +306,7 @@ func TestIntrospection(t *testing.T) {
 					delete(f.says, name)
 				}
 			}
-			response := send(t, newGuard(t, f, introspecting), "opaque-token")
+			response := send(t, newResourceServer(t, f, introspecting), "opaque-token")
 			switch of.why {
 			case "":
 				wantPassed(t, response, alice)
@@ -324,7 +324,7 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
 		f.says = claimsOf(map[string]any{"active": true})
-		g := newGuard(t, f, introspecting)
+		g := newResourceServer(t, f, introspecting)
 		token := f.token(nil) // also tokens that could be read are asked about
 		for range 3 {
 			wantPassed(t, send(t, g, token), alice)
@@ -352,7 +352,7 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 func TestRefusedTokensEvictNoVerifiedOnes(t *testing.T) {
 	f := newFakeIssuer(t)
 	f.says = claimsOf(map[string]any{"active": true})
-	g := newGuard(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, f, func(o *bearer.Options) {
 		introspecting(o)
 		o.MaxCachedTokens = 2
 	})
@@ -370,7 +370,7 @@ func TestRefusedTokensEvictNoVerifiedOnes(t *testing.T) {
 func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	f := newFakeIssuer(t)
 	f.says = claimsOf(map[string]any{"active": true})
-	g := newGuard(t, f, introspecting)
+	g := newResourceServer(t, f, introspecting)
 	symmetric := sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "", claimsOf(nil))
 	anonymous := f.token(map[string]any{"iss": nil})
 	foreign := f.token(map[string]any{"iss": "https://other.example.com"})
@@ -389,7 +389,7 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 		f := newFakeIssuer(t)
 		hold := make(chan struct{})
 		f.hold, f.says = hold, map[string]any{"active": false}
-		g := newGuard(t, f, introspecting)
+		g := newResourceServer(t, f, introspecting)
 		var all sync.WaitGroup
 		for n := range 1000 {
 			all.Go(func() {
@@ -416,7 +416,7 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 		f := newFakeIssuer(t)
 		hold := make(chan struct{})
 		f.hold, f.says = hold, claimsOf(map[string]any{"active": true})
-		g := newGuard(t, f, introspecting)
+		g := newResourceServer(t, f, introspecting)
 		ctx, leave := context.WithCancel(t.Context())
 		var gone, waiting sync.WaitGroup
 		request := func(ctx context.Context, token string) *http.Response {
@@ -449,7 +449,7 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(t)
-		g := newGuard(t, f, func(o *bearer.Options) { o.Leeway = -1 })
+		g := newResourceServer(t, f, func(o *bearer.Options) { o.Leeway = -1 })
 		long := f.token(nil)
 		short := f.token(map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
 		wantPassed(t, send(t, g, long), alice)
@@ -471,7 +471,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, f, func(o *bearer.Options) {
 		o.Supported, o.Name = []string{"files:read"}, "Files"
 		o.Documentation = "https://example.com/docs"
 	})
@@ -516,7 +516,7 @@ func TestMetadata(t *testing.T) {
 func TestMetadataOfAResourceAtTheRoot(t *testing.T) {
 	f := newFakeIssuer(t)
 	for _, at := range []string{"https://mcp.example.com", "https://mcp.example.com/"} {
-		g := newGuard(t, f, func(o *bearer.Options) { o.Resource = at })
+		g := newResourceServer(t, f, func(o *bearer.Options) { o.Resource = at })
 		if path, _ := g.Metadata(); path != "/.well-known/oauth-protected-resource" {
 			t.Errorf("%s: path %s", at, path)
 		}
@@ -526,7 +526,8 @@ func TestMetadataOfAResourceAtTheRoot(t *testing.T) {
 // TestMetadataOfAResourceThatEndsInASlash: the slash of a path belongs to the resource (RFC 9728,
 // section 3.1). Clients that compute the URL did not find the metadata.
 func TestMetadataOfAResourceThatEndsInASlash(t *testing.T) {
-	g := newGuard(t, newFakeIssuer(t), func(o *bearer.Options) { o.Resource = resource + "/" })
+	g := newResourceServer(t, newFakeIssuer(t),
+		func(o *bearer.Options) { o.Resource = resource + "/" })
 	path, _ := g.Metadata()
 	if want := "/.well-known/oauth-protected-resource/mcp/"; path != want {
 		t.Errorf("path %s, want %s", path, want)
@@ -541,7 +542,7 @@ func TestMetadataOfAResourceThatEndsInASlash(t *testing.T) {
 // TestPathsAreNotDecoded: what is escaped in the path of a resource is escaped in that of its
 // metadata, and a ServeMux finds it there.
 func TestPathsAreNotDecoded(t *testing.T) {
-	g := newGuard(t, newFakeIssuer(t), func(o *bearer.Options) {
+	g := newResourceServer(t, newFakeIssuer(t), func(o *bearer.Options) {
 		o.Resource = "https://mcp.example.com/a%2Fb/mcp"
 	})
 	path, h := g.Metadata()
@@ -620,7 +621,7 @@ func TestKeySetsOutOfBoundsAreRefused(t *testing.T) {
 	for range 100 {
 		f.keys = append(f.keys, f.keys[0])
 	}
-	wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+	wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
 
 	short, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
@@ -628,7 +629,7 @@ func TestKeySetsOutOfBoundsAreRefused(t *testing.T) {
 	}
 	f.keys = []jose.JSONWebKey{{Key: short.Public(), KeyID: "short"}}
 	token := sign(t, jose.RS256, jose.JSONWebKey{Key: short, KeyID: "short"}, "", claimsOf(nil))
-	wantRefusal(t, send(t, newGuard(t, f, nil), token), http.StatusUnauthorized,
+	wantRefusal(t, send(t, newResourceServer(t, f, nil), token), http.StatusUnauthorized,
 		invalidToken("key"))
 }
 
@@ -640,9 +641,9 @@ func TestRedirectsOfIssuersAreRefused(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			f.with(func(f *fakeIssuer) { f.redirected = path })
-			g := newGuard(t, f, nil)
+			g := newResourceServer(t, f, nil)
 			if path == "/introspect" {
-				g = newGuard(t, f, introspecting)
+				g = newResourceServer(t, f, introspecting)
 			}
 			wantUnavailable(t, send(t, g, f.token(nil)), "5")
 			if n := f.count("/elsewhere"); n != 0 {
@@ -656,7 +657,7 @@ func TestRedirectsOfIssuersAreRefused(t *testing.T) {
 func TestKeysOfAnIssuerOnTheNetAreFetchedByTLS(t *testing.T) {
 	f := newFakeIssuer(t)
 	f.metadata["jwks_uri"] = "http://127.0.0.1/keys"
-	wantUnavailable(t, send(t, newGuard(t, f, nil), f.token(nil)), "5")
+	wantUnavailable(t, send(t, newResourceServer(t, f, nil), f.token(nil)), "5")
 	if n := f.count("/keys"); n != 0 {
 		t.Errorf("the keys were fetched %d times", n)
 	}
@@ -669,7 +670,7 @@ func TestKeysWithoutIDAreRotated(t *testing.T) {
 		f := newFakeIssuer(t)
 		f.with(func(f *fakeIssuer) { f.keys = nil })
 		f.rotate("")
-		g := newGuard(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
+		g := newResourceServer(t, f, func(o *bearer.Options) { o.MaxCachedTokens = -1 })
 		old := f.token(nil)
 		wantPassed(t, send(t, g, old), alice)
 		time.Sleep(5 * time.Minute)
@@ -690,7 +691,7 @@ func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 		f := newFakeIssuer(t)
 		f.with(func(f *fakeIssuer) { f.keys = nil })
 		f.rotate("")
-		g := newGuard(t, f, nil)
+		g := newResourceServer(t, f, nil)
 		wantPassed(t, send(t, g, f.token(nil)), alice)
 		mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {

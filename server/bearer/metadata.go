@@ -13,8 +13,8 @@ import (
 // wellKnown is the path of the metadata, before that of the resource (RFC 9728, section 3.1).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// prepareMetadata makes the document that [Guard.Metadata] serves, its path and its URL.
-func (g *Guard) prepareMetadata() error {
+// prepareMetadata makes the document that [ResourceServer.Metadata] serves, its path and its URL.
+func (g *ResourceServer) prepareMetadata() error {
 	u, err := url.Parse(g.opts.Resource)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (g *Guard) prepareMetadata() error {
 }
 
 // encodeMetadata returns the metadata of the resource (RFC 9728, section 2).
-func (g *Guard) encodeMetadata() ([]byte, error) {
+func (g *ResourceServer) encodeMetadata() ([]byte, error) {
 	document := struct {
 		Resource      string   `json:"resource"`
 		Issuers       []string `json:"authorization_servers"`
@@ -54,7 +54,7 @@ func (g *Guard) encodeMetadata() ([]byte, error) {
 //
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)
-func (g *Guard) Metadata() (path string, h http.Handler) {
+func (g *ResourceServer) Metadata() (path string, h http.Handler) {
 	sum := sha256.Sum256(g.metadata)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	return g.metadataPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

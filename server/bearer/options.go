@@ -25,7 +25,7 @@ const (
 	maxTokenBytes = 16 << 10
 )
 
-// Options configure a [Guard]. Resource and Issuers are required.
+// Options configure a [ResourceServer]. Resource and Issuers are required.
 type Options struct {
 	// Resource is the resource identifier of the MCP server (RFC 8707): the URL of its endpoint
 	// as clients know it, such as "https://mcp.example.com/mcp". It must be https, or http to a

@@ -75,9 +75,9 @@ func (e *unavailableError) Unwrap() error { return e.cause }
 // unreachable.
 const defaultRetry = 5 * time.Second
 
-// authError returns the response to a request that [Guard.authenticateRequest] refused (RFC 6750,
-// section 3.1).
-func (g *Guard) authError(err error) *serverhttp.AuthError {
+// authError returns the response to a request that [ResourceServer.authenticateRequest] refused
+// (RFC 6750, section 3.1).
+func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 	if e := (*unavailableError)(nil); errors.As(err, &e) {
 		return &serverhttp.AuthError{Status: http.StatusServiceUnavailable,
 			RetryAfter: e.retryAfter, Err: err}
@@ -100,7 +100,7 @@ func (g *Guard) authError(err error) *serverhttp.AuthError {
 
 // describeReason returns the error_description for a reason. For a wrong audience it names the
 // resource, which is public, but neither the audiences of the token nor [Options].Audiences.
-func (g *Guard) describeReason(why reason) string {
+func (g *ResourceServer) describeReason(why reason) string {
 	if why == wrongAudience && isDescription(g.opts.Resource) {
 		return string(why) + ": " + g.audienceHint()
 	}
@@ -108,7 +108,7 @@ func (g *Guard) describeReason(why reason) string {
 }
 
 // audienceHint returns a text with the audience that a token must have.
-func (g *Guard) audienceHint() string { return "the token must be for " + g.opts.Resource }
+func (g *ResourceServer) audienceHint() string { return "the token must be for " + g.opts.Resource }
 
 // isDescription reports whether text may stand in an error_description (RFC 6750, section 3).
 func isDescription(text string) bool {
@@ -119,7 +119,8 @@ func isDescription(text string) bool {
 
 // Challenge implements [serverhttp.Authority]. Its challenge names the scopes of lack and
 // [Options].Scopes. The status is 403, and 401 for an anonymous request. lack may be nil.
-func (g *Guard) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serverhttp.AuthError {
+func (g *ResourceServer) Challenge(id serverhttp.Identity,
+	lack *server.ScopeError) *serverhttp.AuthError {
 	var need []string
 	if lack != nil {
 		need = lack.Need
@@ -129,7 +130,8 @@ func (g *Guard) Challenge(id serverhttp.Identity, lack *server.ScopeError) *serv
 
 // insufficientScopeError returns the response to a request that lacks one of the scopes need, or of
 // those that every request needs. One without a token is to come back with one.
-func (g *Guard) insufficientScopeError(anonymous bool, need []string) *serverhttp.AuthError {
+func (g *ResourceServer) insufficientScopeError(anonymous bool,
+	need []string) *serverhttp.AuthError {
 	need = headers.UniteScopes(g.opts.Scopes, need)
 	if anonymous {
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
@@ -142,7 +144,7 @@ func (g *Guard) insufficientScopeError(anonymous bool, need []string) *serverhtt
 // formatChallenge returns the value of a WWW-Authenticate header (RFC 6750, section 3; RFC 9728,
 // section 5.1). Nothing needs to be escaped: code is one of a fixed set, and description and scopes
 // have been checked.
-func (g *Guard) formatChallenge(code, description string, scopes []string) string {
+func (g *ResourceServer) formatChallenge(code, description string, scopes []string) string {
 	var params []string
 	add := func(name, value string) {
 		if value != "" {

@@ -16,12 +16,12 @@ import (
 // RequireBearer returns a handler that passes a request on to next if its token has the scopes and
 // [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, or with 503 and
 // Retry-After where the token cannot be verified now; the body is a JSON object with the error
-// code. It is for other handlers of the host; the MCP endpoint takes the Guard as its
+// code. It is for other handlers of the host; the MCP endpoint takes the ResourceServer as its
 // [serverhttp.Authority].
 //
 // next finds the claims of the token with [TokenFrom]. It does not get the token: the Authorization
 // header is removed. Requests are handled concurrently.
-func (g *Guard) RequireBearer(next http.Handler, scopes ...string) http.Handler {
+func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := g.Identify(r)
 		if err == nil && id.Access.Check(scopes...) != nil {

@@ -57,8 +57,9 @@ func (t *Token) formatRedacted() string {
 type tokenKey struct{}
 
 // TokenFrom returns the claims of the token of a request. ctx is the context of a handler of an MCP
-// server whose authority is a [Guard], or that of an HTTP request behind [Guard.RequireBearer]. ok
-// is false for anonymous requests, and for contexts of other handlers.
+// server whose authority is a [ResourceServer], or that of an HTTP request behind
+// [ResourceServer.RequireBearer]. ok is false for anonymous requests, and for contexts of other
+// handlers.
 func TokenFrom(ctx context.Context) (t *Token, ok bool) {
 	t, ok = ctx.Value(tokenKey{}).(*Token)
 	return t, ok

@@ -14,7 +14,7 @@ import (
 
 // verifyToken makes the decision about a token: signature or introspection, then the claims, then
 // the identity. The unverified iss claim selects one of the configured issuers, and nothing else.
-func (g *Guard) verifyToken(ctx context.Context, token string) decision {
+func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision {
 	header, payload := splitJWT(token)
 	if header == nil {
 		if g.opaqueIssuer == nil {
@@ -44,7 +44,7 @@ func (g *Guard) verifyToken(ctx context.Context, token string) decision {
 
 // selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
 // iss the one with introspection. Nil: it is not configured.
-func (g *Guard) selectIssuer(c *claims) *issuer {
+func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
 	}
@@ -52,7 +52,8 @@ func (g *Guard) selectIssuer(c *claims) *issuer {
 }
 
 // verifyByIntrospection has the issuer introspect a token, and checks the claims of the response.
-func (g *Guard) verifyByIntrospection(ctx context.Context, i *issuer, token string) decision {
+func (g *ResourceServer) verifyByIntrospection(ctx context.Context, i *issuer,
+	token string) decision {
 	c, err := i.introspectToken(ctx, token)
 	if err == nil {
 		err = g.checkClaims(c, false)
@@ -69,7 +70,7 @@ func (g *Guard) verifyByIntrospection(ctx context.Context, i *issuer, token stri
 
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
 // The order matters: an expired token is refused as expired, even if it lacks more.
-func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
+func (g *ResourceServer) checkClaims(c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.opts.effectiveLeeway()
 	switch {
 	case c.expiry.IsZero() && needExpiry, !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
@@ -87,14 +88,14 @@ func (g *Guard) checkClaims(c *claims, needExpiry bool) error {
 }
 
 // isAudience reports whether an audience of a token is this server.
-func (g *Guard) isAudience(name string) bool {
+func (g *ResourceServer) isAudience(name string) bool {
 	return name == g.opts.Resource || slices.Contains(g.opts.Audiences, name)
 }
 
 // resolveIdentity makes the decision for verified claims: the principal and the access of the
 // request. It is cached for at most keep, and no longer than the token is valid. Options.Subject
 // may refuse it.
-func (g *Guard) resolveIdentity(i *issuer, c *claims, keep time.Duration) decision {
+func (g *ResourceServer) resolveIdentity(i *issuer, c *claims, keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
 		Scopes: c.scopes, Expiry: c.expiry, claims: c.all}
 	principalOf := g.opts.Subject

@@ -17,7 +17,7 @@ const (
 
 // An Authority issues tokens and verifies them.
 type Authority struct {
-	Guard  *bearer.Guard
+	Guard  *bearer.ResourceServer
 	issuer *bearertest.Issuer
 }
 

@@ -62,7 +62,7 @@ const alice = "alice of " + issuerURL + ", client app, scopes files:read"
 
 func TestGoodTokensPass(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, nil)
+	g := newResourceServer(t, f, nil)
 	for name, changes := range map[string]map[string]any{
 		"plain":                 nil,
 		"several audiences":     {"aud": []string{"https://other.example.com", resource}},
@@ -87,7 +87,7 @@ func TestGoodTokensPass(t *testing.T) {
 
 func TestBadClaimsAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, nil)
+	g := newResourceServer(t, f, nil)
 	past, later := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
 	for name, of := range map[string]struct {
 		changes map[string]any
@@ -133,7 +133,7 @@ func TestBadClaimsAreRefused(t *testing.T) {
 // TestForgedTokensAreRefused: what a token says of its key and algorithm does not count.
 func TestForgedTokensAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, nil)
+	g := newResourceServer(t, f, nil)
 	mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 // TestKeysThatATokenBringsAreIgnored: its jwk, jku and x5u name a key of the attacker.
 func TestKeysThatATokenBringsAreIgnored(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, nil)
+	g := newResourceServer(t, f, nil)
 	mine, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -232,8 +232,8 @@ func signHeader(t *testing.T, key jose.JSONWebKey, name jose.HeaderKey, value an
 
 func TestStrictType(t *testing.T) {
 	f := newFakeIssuer(t)
-	strict := newGuard(t, f, func(o *bearer.Options) { o.StrictType = true })
-	usual := newGuard(t, f, nil)
+	strict := newResourceServer(t, f, func(o *bearer.Options) { o.StrictType = true })
+	usual := newResourceServer(t, f, nil)
 	for kind, passes := range map[string]bool{
 		"at+jwt": true, "application/at+jwt": true, "AT+JWT": true, "JWT": false, "": false,
 	} {
@@ -253,8 +253,9 @@ func TestStrictType(t *testing.T) {
 func TestRequestsWithoutAToken(t *testing.T) {
 	f := newFakeIssuer(t)
 	token := f.token(nil)
-	guarded := newGuard(t, f, func(o *bearer.Options) { o.Scopes = []string{"files:read"} })
-	open := newGuard(t, f, func(o *bearer.Options) { o.Anonymous = true })
+	guarded := newResourceServer(t, f,
+		func(o *bearer.Options) { o.Scopes = []string{"files:read"} })
+	open := newResourceServer(t, f, func(o *bearer.Options) { o.Anonymous = true })
 	for name, of := range map[string]struct {
 		url    string
 		values []string
@@ -279,7 +280,7 @@ func TestRequestsWithoutAToken(t *testing.T) {
 
 func TestMalformedHeaders(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, func(o *bearer.Options) { o.Anonymous = true })
+	g := newResourceServer(t, f, func(o *bearer.Options) { o.Anonymous = true })
 	for name, values := range map[string][]string{
 		"two headers":       {"Bearer a", "Bearer b"},
 		"the same twice":    {"Bearer a", "Bearer a"},
@@ -309,7 +310,7 @@ func TestMalformedHeaders(t *testing.T) {
 // TestLackOfScope names all scopes that are needed, those that were granted included.
 func TestLackOfScope(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, f, func(o *bearer.Options) {
 		o.Scopes = []string{"files:read"}
 		o.Implies = func(have, need string) bool {
 			return have == "files" && strings.HasPrefix(need, "files:")
@@ -330,8 +331,8 @@ func TestLackOfScope(t *testing.T) {
 
 func TestPrincipals(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, nil)
-	named := newGuard(t, f, func(o *bearer.Options) {
+	g := newResourceServer(t, f, nil)
+	named := newResourceServer(t, f, func(o *bearer.Options) {
 		o.Subject = func(t *bearer.Token) (protocol.Principal, error) {
 			var tenant string
 			if ok, err := t.Claim("tenant", &tenant); !ok || err != nil {
@@ -341,7 +342,7 @@ func TestPrincipals(t *testing.T) {
 		}
 	})
 	for name, of := range map[string]struct {
-		g       *bearer.Guard
+		g       *bearer.ResourceServer
 		changes map[string]any
 		want    protocol.Principal
 	}{
@@ -366,7 +367,7 @@ func TestPrincipals(t *testing.T) {
 // TestNothingPrintsTokens: errors, identities and claims name no token and no secret.
 func TestNothingPrintsTokens(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := newGuard(t, f, nil)
+	g := newResourceServer(t, f, nil)
 	for _, changes := range []map[string]any{nil, {"exp": 1}, {"aud": "x"}, {"iss": "x"}} {
 		token := f.token(changes)
 		r := httptest.NewRequest(http.MethodGet, "/mcp", nil)

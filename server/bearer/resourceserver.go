@@ -14,9 +14,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A Guard verifies the bearer tokens of requests (RFC 6750). It is a [serverhttp.Authority]; other
-// handlers of the host use [Guard.RequireBearer]. Its methods may be called concurrently.
-type Guard struct {
+// A ResourceServer verifies the bearer tokens of requests (RFC 6750). It is a
+// [serverhttp.Authority]; other handlers of the host use [ResourceServer.RequireBearer]. Its
+// methods may be called concurrently.
+type ResourceServer struct {
 	opts         Options
 	algorithms   []jose.SignatureAlgorithm
 	issuers      map[string]*issuer // by URL
@@ -32,19 +33,20 @@ type Guard struct {
 	inFlight map[digest]*verification
 }
 
-var _ serverhttp.Authority = (*Guard)(nil)
+var _ serverhttp.Authority = (*ResourceServer)(nil)
 
-// New returns a Guard for the resource and the issuers of opts, or an error that names the wrong
-// option. It sends no request: keys are fetched when the first token needs them.
-func New(opts Options) (*Guard, error) {
+// New returns a ResourceServer for the resource and the issuers of opts, or an error that names
+// the wrong option. It sends no request: keys are fetched when the first token needs them.
+func New(opts Options) (*ResourceServer, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
 	if opts.Supported == nil {
 		opts.Supported = opts.Scopes
 	}
-	g := &Guard{opts: opts, algorithms: opts.signatureAlgorithms(), issuers: map[string]*issuer{},
-		http: newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
+	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
+		issuers: map[string]*issuer{},
+		http:    newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	for _, configured := range opts.Issuers {
 		i, err := newIssuer(configured, &g.opts, g.http)
@@ -68,7 +70,7 @@ func New(opts Options) (*Guard, error) {
 // Identify implements [serverhttp.Authority]: it verifies the token of a request and checks
 // [Options].Scopes. A request that is refused gets a [*serverhttp.AuthError], whose status is 400,
 // 401 or 403 (RFC 6750, section 3.1), or 503 where the token cannot be verified now.
-func (g *Guard) Identify(r *http.Request) (serverhttp.Identity, error) {
+func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) {
 	id, err := g.authenticateRequest(r)
 	if err != nil {
 		return serverhttp.Identity{}, g.authError(err)
@@ -94,7 +96,7 @@ func (g *Guard) Identify(r *http.Request) (serverhttp.Identity, error) {
 //	            verifyByIntrospection
 //	          → checkClaims         time, audience, type
 //	          → resolveIdentity     principal and access
-func (g *Guard) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
+func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
 	token, err := g.readToken(r.Header)
 	if err != nil {
 		if refused := (*refusedError)(nil); g.opts.Anonymous && errors.As(err, &refused) &&
@@ -115,7 +117,7 @@ func (g *Guard) authenticateRequest(r *http.Request) (serverhttp.Identity, error
 
 // readToken returns the token of a request: that of its only Authorization header. The URL and the
 // body are not read. The token may have characters that [isB64Token] refuses.
-func (g *Guard) readToken(h http.Header) (string, error) {
+func (g *ResourceServer) readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
