@@ -54,6 +54,7 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
+	"internal/testing/cputime":     true,
 	"internal/testing/fleettest":   true,
 	"internal/testing/gatewaytest": true,
 	"internal/testing/guardchaos":  true,

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/internal/testing/cputime"
 )
 
 // A Metric is what is measured of a case.
@@ -67,12 +67,12 @@ func loop(do func() error, d time.Duration) (Sample, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu := testkit.CPUTime()
+	cpu := cputime.Process()
 	n, err := repeat(do, d)
 	if err != nil {
 		return nil, err
 	}
-	cpu = testkit.CPUTime() - cpu
+	cpu = cputime.Process() - cpu
 	runtime.ReadMemStats(&after)
 	each := func(total float64) float64 { return total / float64(n) }
 	return Sample{

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/testing/cputime"
 )
 
 const (
@@ -30,9 +32,9 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for waitUntilIdle(limit/2, CPUTime, stop) {
+		for waitUntilIdle(limit/2, cputime.Process, stop) {
 			before := waitingTests()
-			if !waitUntilIdle(limit/2, CPUTime, stop) {
+			if !waitUntilIdle(limit/2, cputime.Process, stop) {
 				return
 			}
 			waits := waitingTests()

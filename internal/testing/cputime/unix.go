@@ -1,9 +1,8 @@
 //go:build unix
 
-package testkit
-
-// This file reads how much CPU time this process has used. It is for tests: a busy machine
+// Package cputime reads how much CPU time this process has used. It is for tests: a busy machine
 // adds nothing to it.
+package cputime
 
 import (
 	"syscall"
@@ -11,7 +10,7 @@ import (
 )
 
 // Process is the CPU time of this process so far, in user and in kernel mode. It allocates nothing.
-func CPUTime() time.Duration {
+func Process() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		panic(err) // internal error: the arguments are right
