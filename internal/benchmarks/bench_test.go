@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/cases"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 )
 
 // allOps are the operations that are compared, and those that only we are measured by.
-func allOps() []measure.Op { return slices.Concat(cases.Ops(), clientOps(), routerOps()) }
+func allOps() []measure.Op { return slices.Concat(measure.Ops(), clientOps(), routerOps()) }
 
 // Benchmark repeats each operation, for profiles and for tools that compare two
 // versions; cmd/bench compares peers. A name is group/row/peer:
@@ -56,7 +54,7 @@ func TestOps(t *testing.T) {
 
 // TestMemory measures once what is not an operation.
 func TestMemory(t *testing.T) {
-	for _, c := range cases.CachedTokens() {
+	for _, c := range measure.CachedTokens() {
 		t.Run(strings.Join([]string{c.Group, c.Row, c.Peer}, "/"), func(t *testing.T) {
 			if _, err := c.Run(0); err != nil {
 				t.Fatal(err)
@@ -69,12 +67,12 @@ func TestMemory(t *testing.T) {
 // thinks. The runtime may grow meanwhile, but not every time.
 func TestWaitingTakesNoMemory(t *testing.T) {
 	const noise, attempts = 16, 5
-	leg1 := slices.IndexFunc(cases.Handler(), func(op measure.Op) bool {
-		return op.Row == cases.Leg1Row && op.Peer == peers.Rondo
+	leg1 := slices.IndexFunc(measure.Handler(), func(op measure.Op) bool {
+		return op.Row == measure.Leg1Row && op.Peer == measure.Rondo
 	})
 	least := math.Inf(1)
 	for range attempts {
-		ask, stop, err := cases.Handler()[leg1].Start()
+		ask, stop, err := measure.Handler()[leg1].Start()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/cases"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 )
 
 var update = flag.Bool("update", false, "write what is measured to "+budgetFile)
@@ -34,13 +32,13 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 // every call.
 func budgeted() []measure.Op {
 	rows := []string{
-		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow,
-		cases.ProductionEchoRow, cases.ProductionFlowRow,
-		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow,
-		cases.OpenEchoRow, cases.CachedEchoRow,
+		measure.EchoRow, measure.Leg1Row, measure.Leg2Row, measure.ObservedEchoRow, measure.ObservedFlowRow,
+		measure.ProductionEchoRow, measure.ProductionFlowRow,
+		measure.SessionEchoRow, measure.PushRow, measure.PushInPlaceRow,
+		measure.OpenEchoRow, measure.CachedEchoRow,
 	}
-	ops := slices.DeleteFunc(cases.Ops(), func(op measure.Op) bool {
-		return op.Peer != peers.Rondo || !slices.Contains(rows, op.Row)
+	ops := slices.DeleteFunc(measure.Ops(), func(op measure.Op) bool {
+		return op.Peer != measure.Rondo || !slices.Contains(rows, op.Row)
 	})
 	return slices.Concat(ops, clientOps(), routerOps())
 }

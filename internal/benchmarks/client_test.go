@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -28,7 +27,7 @@ func clientOps() []measure.Op {
 }
 
 func clientOp(row, tool string, args map[string]any, want string) measure.Op {
-	return measure.Op{Group: "client", Row: row, Peer: peers.Rondo,
+	return measure.Op{Group: "client", Row: row, Peer: measure.Rondo,
 		Start: func() (func() error, func(), error) {
 			c, err := newClient()
 			if err != nil {

@@ -8,17 +8,16 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // TestServers holds that all servers give the same answers: nothing is worth
 // comparing otherwise.
 func TestServers(t *testing.T) {
-	for _, s := range peers.Servers() {
+	for _, s := range measure.Servers() {
 		t.Run(s.Name, func(t *testing.T) {
-			if err := wire.Check(drive.NewHandler(s.New()).Do, s.Seals); err != nil {
+			if err := wire.Check(wire.NewHandler(s.New()).Do, s.Seals); err != nil {
 				t.Error(err)
 			}
 		})
@@ -28,7 +27,7 @@ func TestServers(t *testing.T) {
 // TestCheckFindsMistakes changes one thing in the answers of a server that is
 // right, and asks one that seals nothing to refuse.
 func TestCheckFindsMistakes(t *testing.T) {
-	if err := wire.Check(drive.NewHandler(peers.Servers()[0].New()).Do, true); err == nil {
+	if err := wire.Check(wire.NewHandler(measure.Servers()[0].New()).Do, true); err == nil {
 		t.Error("a server that accepts any state is taken for one that seals")
 	}
 	for _, test := range []struct{ name, old, new string }{
@@ -44,14 +43,14 @@ func TestCheckFindsMistakes(t *testing.T) {
 		{"state", `"requestState":"`, `"state":"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := peers.Servers()[0].New()
+			h := measure.Servers()[0].New()
 			changed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
 				h.ServeHTTP(rec, r)
 				_, _ = w.Write(bytes.Replace(rec.Body.Bytes(), []byte(test.old), []byte(test.new),
 					1))
 			})
-			if err := wire.Check(drive.NewHandler(changed).Do, false); err == nil {
+			if err := wire.Check(wire.NewHandler(changed).Do, false); err == nil {
 				t.Errorf("a server that says %s instead of %s passes", test.new, test.old)
 			}
 		})
@@ -61,17 +60,17 @@ func TestCheckFindsMistakes(t *testing.T) {
 // TestLoopback does flows over a connection, with responses that have a length
 // and such that come in chunks.
 func TestLoopback(t *testing.T) {
-	for _, s := range peers.Servers() {
+	for _, s := range measure.Servers() {
 		t.Run(s.Name, func(t *testing.T) {
 			out, addr := io.Pipe()
 			in, stop := io.Pipe()
 			served := make(chan error, 1)
-			go func() { served <- drive.Serve(s.New(), in, addr) }()
+			go func() { served <- wire.Serve(s.New(), in, addr) }()
 			var listening string
 			if _, err := fmt.Fscanln(out, &listening); err != nil {
 				t.Fatal(err)
 			}
-			conn, err := drive.Dial(listening)
+			conn, err := wire.Dial(listening)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -21,7 +20,7 @@ import (
 // routerOps are a question that the router of a gateway, which logs and counts, takes to a client
 // in this process. It answers at once.
 func routerOps() []measure.Op {
-	return []measure.Op{{Group: "router", Row: "one elicitation", Peer: peers.Rondo,
+	return []measure.Op{{Group: "router", Row: "one elicitation", Peer: measure.Rondo,
 		Start: func() (func() error, func(), error) {
 			g, err := newGateway()
 			if err != nil {

@@ -1,5 +1,5 @@
-// Package measure runs cases round by round, so that all peers have the same
-// share of a busy machine's good and bad moments, and prints a table.
+// Package measure holds what is measured, on which servers, and runs it round by round, so that all
+// peers have the same share of a busy machine's good and bad moments. It prints a table.
 package measure
 
 import (

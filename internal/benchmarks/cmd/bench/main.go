@@ -22,10 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/cases"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
@@ -34,7 +31,7 @@ func main() {
 	d := flag.Duration("time", 100*time.Millisecond,
 		"how `long` each time; load takes ten times as long")
 	short := flag.Bool("short", false, "three rounds of 30 ms, for a glance")
-	groups := flag.String("groups", strings.Join(cases.Groups(), ","),
+	groups := flag.String("groups", strings.Join(measure.Groups(), ","),
 		"the groups of rows to measure, separated by `commas`")
 	part := flag.Bool("part", false,
 		"measure in this process, and print the tables alone; started once for each group")
@@ -62,9 +59,9 @@ func main() {
 }
 
 func serveOne(name string) error {
-	for _, s := range peers.Servers() {
+	for _, s := range measure.Servers() {
 		if s.Name == name {
-			return drive.Serve(s.New(), os.Stdin, os.Stdout)
+			return wire.Serve(s.New(), os.Stdin, os.Stdout)
 		}
 	}
 	return fmt.Errorf("no such peer: %q", name)
@@ -105,8 +102,8 @@ func compareAll(ctx context.Context, groups []string, rounds int, d time.Duratio
 
 // check asks every peer whether it answers as it should.
 func check() error {
-	for _, s := range peers.Servers() {
-		if err := wire.Check(drive.NewHandler(s.New()).Do, s.Seals); err != nil {
+	for _, s := range measure.Servers() {
+		if err := wire.Check(wire.NewHandler(s.New()).Do, s.Seals); err != nil {
 			return fmt.Errorf("%s answers wrongly: %w", s.Name, err)
 		}
 	}
@@ -114,7 +111,7 @@ func check() error {
 }
 
 func compare(ctx context.Context, groups []string, rounds int, d time.Duration) error {
-	list, err := cases.All(groups)
+	list, err := measure.All(groups)
 	if err != nil {
 		return err
 	}

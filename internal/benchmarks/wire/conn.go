@@ -1,4 +1,4 @@
-package drive
+package wire
 
 import (
 	"bufio"
@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // patience is how long a server may take over one response.
@@ -39,10 +37,10 @@ func Dial(addr string) (*Conn, error) {
 func (c *Conn) Close() error { return c.conn.Close() }
 
 // Do sends a call and reads the response, which is valid until the next.
-func (c *Conn) Do(call wire.Call, state []byte) (status int, response []byte, err error) {
+func (c *Conn) Do(call Call, state []byte) (status int, response []byte, err error) {
 	if c.heads[call.Tool] == nil {
 		head := fmt.Appendf(nil, "POST /mcp HTTP/1.1\r\nHost: %s\r\n", c.conn.RemoteAddr())
-		for name, values := range wire.Header(call.Tool) {
+		for name, values := range Header(call.Tool) {
 			head = fmt.Appendf(head, "%s: %s\r\n", name, values[0])
 		}
 		c.heads[call.Tool] = append(head, "Content-Length: "...)

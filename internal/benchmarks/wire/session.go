@@ -1,4 +1,4 @@
-package drive
+package wire
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-
-	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // legacyVersion is the revision that sessions are opened with.
@@ -19,10 +17,10 @@ const (
 		legacyVersion + `","capabilities":{"elicitation":{"form":{}}},` +
 		`"clientInfo":{"name":"bench","version":"1.0.0"}}}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	echoCall    = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + wire.Echo +
-		`","arguments":{"message":"` + wire.Hello + `"}}}`
-	deployCall = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + wire.Deploy +
-		`","arguments":` + wire.DeployArguments + `}}`
+	echoCall    = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + Echo +
+		`","arguments":{"message":"` + Hello + `"}}}`
+	deployCall = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + Deploy +
+		`","arguments":` + DeployArguments + `}}`
 )
 
 // A Session is a session of an older revision, without a socket. It is not for
@@ -63,8 +61,8 @@ func (s *Session) post(message string) (int, []byte) {
 // Echo makes a plain call.
 func (s *Session) Echo() error {
 	status, response := s.post(echoCall)
-	if status != 200 || !bytes.Contains(response, []byte(wire.Hello)) {
-		return fmt.Errorf("%s: status %d: %.300s", wire.Echo, status, response)
+	if status != 200 || !bytes.Contains(response, []byte(Hello)) {
+		return fmt.Errorf("%s: status %d: %.300s", Echo, status, response)
 	}
 	return nil
 }
@@ -82,16 +80,16 @@ func (s *Session) Push() error {
 	select {
 	case <-w.asked:
 	case <-w.ended:
-		return fmt.Errorf("%s: nothing is asked: %.300s", wire.Deploy, w.Bytes())
+		return fmt.Errorf("%s: nothing is asked: %.300s", Deploy, w.Bytes())
 	}
 	s.answer = append(append(s.answer[:0], `{"jsonrpc":"2.0","id":`...), w.id...)
-	s.answer = append(s.answer, `,"result":`+wire.Accept+`}`...)
+	s.answer = append(s.answer, `,"result":`+Accept+`}`...)
 	if status, response := s.driver.do("POST", s.header, s.answer); status != 202 {
 		return fmt.Errorf("answer: status %d: %.300s", status, response)
 	}
 	<-w.ended
-	if !bytes.Contains(w.Bytes(), []byte(wire.Deployment().Deployed())) {
-		return fmt.Errorf("%s: %.600s", wire.Deploy, w.Bytes())
+	if !bytes.Contains(w.Bytes(), []byte(Deployment().Deployed())) {
+		return fmt.Errorf("%s: %.600s", Deploy, w.Bytes())
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package peers lists the servers that are compared.
-package peers
+package measure
+
+// This file lists the servers that are compared.
 
 import (
 	"net/http"

@@ -1,14 +1,13 @@
-// Package cases says what is measured: one file for each group of rows.
-package cases
+package measure
+
+// What is measured: one file for each group of rows.
 
 import (
 	"fmt"
 	"net/http"
 	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // The groups of rows.
@@ -25,10 +24,10 @@ func Groups() []string {
 }
 
 // Ops are the operations of all groups that have any.
-func Ops() []measure.Op { return slices.Concat(Handler(), Legacy(), Authority()) }
+func Ops() []Op { return slices.Concat(Handler(), Legacy(), Authority()) }
 
 // All returns the cases of some groups, in the order of [Groups].
-func All(groups []string) (list []measure.Case, err error) {
+func All(groups []string) (list []Case, err error) {
 	for _, group := range groups {
 		if !slices.Contains(Groups(), group) {
 			return nil, fmt.Errorf("no such group: %q; there are %q", group, Groups())
@@ -39,29 +38,29 @@ func All(groups []string) (list []measure.Case, err error) {
 	}
 	list = slices.Concat(list, CachedTokens(), Load())
 	return slices.DeleteFunc(list,
-		func(c measure.Case) bool { return !slices.Contains(groups, c.Group) }), nil
+		func(c Case) bool { return !slices.Contains(groups, c.Group) }), nil
 }
 
 // A workload makes something to repeat, and a function to stop, of a server.
 type workload func(http.Handler) (do func() error, stop func(), err error)
 
 // each is a workload for some servers.
-func each(servers []peers.Server, group, row string, work workload) (ops []measure.Op) {
+func each(servers []Server, group, row string, work workload) (ops []Op) {
 	for _, s := range servers {
 		ops = append(ops, newOp(group, row, s.Name, s.New, work))
 	}
 	return ops
 }
 
-func newOp(group, row, peer string, newServer func() http.Handler, work workload) measure.Op {
-	return measure.Op{Group: group, Row: row, Peer: peer,
+func newOp(group, row, peer string, newServer func() http.Handler, work workload) Op {
+	return Op{Group: group, Row: row, Peer: peer,
 		Start: func() (func() error, func(), error) { return work(newServer()) }}
 }
 
 // onHandler is a workload that needs no more than a driver.
-func onHandler(start func(*drive.Handler) (func() error, error)) workload {
+func onHandler(start func(*wire.Handler) (func() error, error)) workload {
 	return func(h http.Handler) (func() error, func(), error) {
-		do, err := start(drive.NewHandler(h))
+		do, err := start(wire.NewHandler(h))
 		return do, func() {}, err
 	}
 }

@@ -1,4 +1,4 @@
-package drive
+package wire
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // A Load is what many connections have seen of a server.
@@ -26,7 +24,7 @@ func Flows(addr string, n int, d time.Duration) (*Load, error) {
 			return nil, err
 		}
 		defer conn.Close()
-		workers[i] = worker{conn: conn, first: wire.DeployCall(), second: wire.DeployAnswer()}
+		workers[i] = worker{conn: conn, first: DeployCall(), second: DeployAnswer()}
 	}
 	var running sync.WaitGroup
 	begin := time.Now().Add(d / 4)
@@ -51,7 +49,7 @@ func Flows(addr string, n int, d time.Duration) (*Load, error) {
 
 type worker struct {
 	conn          *Conn
-	first, second wire.Call
+	first, second Call
 	state         []byte
 	flows         int
 	took          []time.Duration
@@ -74,12 +72,12 @@ func (w *worker) run(begin, end time.Time) error {
 
 func (w *worker) flow() error {
 	status, response, err := w.conn.Do(w.first, nil)
-	if err != nil || status != 200 || !wire.Asks(response) {
+	if err != nil || status != 200 || !Asks(response) {
 		return errors.Join(err, fmt.Errorf("status %d: %.300s", status, response))
 	}
-	w.state = append(w.state[:0], wire.State(response)...)
+	w.state = append(w.state[:0], State(response)...)
 	status, response, err = w.conn.Do(w.second, w.state)
-	if err != nil || status != 200 || !wire.Complete(response) {
+	if err != nil || status != 200 || !Complete(response) {
 		return errors.Join(err, fmt.Errorf("status %d: %.300s", status, response))
 	}
 	return nil

@@ -1,6 +1,7 @@
-// Package drive puts load on servers: a handler without a socket, legacy
+package wire
+
+// These files put load on servers: a handler without a socket, legacy
 // sessions, and many connections over loopback.
-package drive
 
 import (
 	"bytes"
@@ -10,8 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // A Handler calls an http.Handler without a socket. For each request it makes
@@ -83,10 +82,10 @@ func (r *recorder) SetReadDeadline(time.Time) error  { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
 // Do sends a call. The body is valid until the next one.
-func (d *Handler) Do(c wire.Call, state []byte) (int, []byte) {
+func (d *Handler) Do(c Call, state []byte) (int, []byte) {
 	header := d.headers[c.Tool]
 	if header == nil {
-		header = wire.Header(c.Tool)
+		header = Header(c.Tool)
 		maps.Copy(header, d.more)
 		d.headers[c.Tool] = header
 	}

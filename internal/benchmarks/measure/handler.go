@@ -1,13 +1,10 @@
-package cases
+package measure
 
 import (
 	"bytes"
 	"fmt"
 	"slices"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/rondo"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
@@ -28,14 +25,14 @@ const (
 
 // Handler is what servers do for a plain call, for each leg of a flow of two,
 // and for the flow, without a socket.
-func Handler() []measure.Op {
-	observed, production := peers.With(rondo.NewObserved), peers.With(rondo.NewProduction)
+func Handler() []Op {
+	observed, production := With(rondo.NewObserved), With(rondo.NewProduction)
 	echo, flow := onHandler(echo), onHandler(flow)
 	return slices.Concat(
-		each(peers.Servers(), HandlerGroup, EchoRow, echo),
-		each(peers.Servers(), HandlerGroup, Leg1Row, onHandler(leg1)),
-		each(peers.Servers(), HandlerGroup, Leg2Row, onHandler(leg2)),
-		each(peers.Servers(), HandlerGroup, flowRow, flow),
+		each(Servers(), HandlerGroup, EchoRow, echo),
+		each(Servers(), HandlerGroup, Leg1Row, onHandler(leg1)),
+		each(Servers(), HandlerGroup, Leg2Row, onHandler(leg2)),
+		each(Servers(), HandlerGroup, flowRow, flow),
 		each(observed, HandlerGroup, ObservedEchoRow, echo),
 		each(observed, HandlerGroup, ObservedFlowRow, flow),
 		each(production, HandlerGroup, ProductionEchoRow, echo),
@@ -44,7 +41,7 @@ func Handler() []measure.Op {
 }
 
 // expect sends a call and tells an answer of the right kind from others.
-func expect(d *drive.Handler, c wire.Call, state []byte, right func([]byte) bool) ([]byte, error) {
+func expect(d *wire.Handler, c wire.Call, state []byte, right func([]byte) bool) ([]byte, error) {
 	status, response := d.Do(c, state)
 	if status != 200 || !right(response) {
 		return nil, fmt.Errorf("%s: status %d: %.300s", c.Tool, status, response)
@@ -52,13 +49,13 @@ func expect(d *drive.Handler, c wire.Call, state []byte, right func([]byte) bool
 	return response, nil
 }
 
-func echo(d *drive.Handler) (func() error, error) {
-	return repeat(d, wire.EchoCall(), wire.Complete)
+func echo(d *wire.Handler) (func() error, error) {
+	return repeatCall(d, wire.EchoCall(), wire.Complete)
 }
 
-func leg1(d *drive.Handler) (func() error, error) { return repeat(d, wire.DeployCall(), wire.Asks) }
+func leg1(d *wire.Handler) (func() error, error) { return repeatCall(d, wire.DeployCall(), wire.Asks) }
 
-func repeat(d *drive.Handler, c wire.Call, right func([]byte) bool) (func() error, error) {
+func repeatCall(d *wire.Handler, c wire.Call, right func([]byte) bool) (func() error, error) {
 	return func() error {
 		_, err := expect(d, c, nil, right)
 		return err
@@ -66,7 +63,7 @@ func repeat(d *drive.Handler, c wire.Call, right func([]byte) bool) (func() erro
 }
 
 // leg2 repeats the second leg with the state of one first.
-func leg2(d *drive.Handler) (func() error, error) {
+func leg2(d *wire.Handler) (func() error, error) {
 	response, err := expect(d, wire.DeployCall(), nil, wire.Asks)
 	if err != nil {
 		return nil, err
@@ -78,7 +75,7 @@ func leg2(d *drive.Handler) (func() error, error) {
 	}, nil
 }
 
-func flow(d *drive.Handler) (func() error, error) {
+func flow(d *wire.Handler) (func() error, error) {
 	one, two := wire.DeployCall(), wire.DeployAnswer()
 	var state []byte
 	return func() error {

@@ -1,4 +1,4 @@
-package cases
+package measure
 
 import (
 	"fmt"
@@ -8,9 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/gosdk"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers/rondo"
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
@@ -26,14 +23,14 @@ const (
 // Authority is a plain call without a token, with one that was verified before, and with one that
 // is verified each time; and the middleware before a handler that does nothing. The middleware of
 // the SDK has no verifier of its own: it gets ours, with the same cache.
-func Authority() (ops []measure.Op) {
+func Authority() (ops []Op) {
 	const remembersNone = -1
 	type protector = func(*rondo.Authority) http.Handler
 	for _, row := range []struct {
 		name         string
 		remembered   int
 		ours, theirs protector
-		start        func(*drive.Handler) (func() error, error)
+		start        func(*wire.Handler) (func() error, error)
 	}{
 		{CachedEchoRow, 0, (*rondo.Authority).NewServer, protect(gosdk.New), echo},
 		{"echo, ES256 verified each time", remembersNone,
@@ -42,20 +39,20 @@ func Authority() (ops []measure.Op) {
 			return a.Guard.RequireBearer(newNothing())
 		}, protect(newNothing), doNothing},
 	} {
-		op := func(peer string, newServer protector) measure.Op {
+		op := func(peer string, newServer protector) Op {
 			authority := rondo.NewAuthority(row.remembered)
 			return newOp(AuthorityGroup, row.name, peer,
 				func() http.Handler { return newServer(authority) },
-				onHandler(func(d *drive.Handler) (func() error, error) {
+				onHandler(func(d *wire.Handler) (func() error, error) {
 					d.SetHeader("Authorization", "Bearer "+authority.Token("ann"))
 					return row.start(d)
 				}))
 		}
-		ops = append(ops, op(peers.Rondo, row.ours), op(peers.GoSDK, row.theirs))
+		ops = append(ops, op(Rondo, row.ours), op(GoSDK, row.theirs))
 	}
-	return append([]measure.Op{
-		newOp(AuthorityGroup, OpenEchoRow, peers.Rondo, rondo.New, onHandler(echo)),
-		newOp(AuthorityGroup, OpenEchoRow, peers.GoSDK, gosdk.New, onHandler(echo)),
+	return append([]Op{
+		newOp(AuthorityGroup, OpenEchoRow, Rondo, rondo.New, onHandler(echo)),
+		newOp(AuthorityGroup, OpenEchoRow, GoSDK, gosdk.New, onHandler(echo)),
 	}, ops...)
 }
 
@@ -66,7 +63,7 @@ func newNothing() http.Handler {
 }
 
 // doNothing is a call of a handler that does nothing.
-func doNothing(d *drive.Handler) (func() error, error) {
+func doNothing(d *wire.Handler) (func() error, error) {
 	c := wire.EchoCall()
 	return func() error {
 		if status, response := d.Do(c, nil); status != http.StatusNoContent {
@@ -92,10 +89,10 @@ func protect(newServer func() http.Handler) func(*rondo.Authority) http.Handler 
 }
 
 // CachedTokens is the memory that a verified token takes.
-func CachedTokens() []measure.Case {
+func CachedTokens() []Case {
 	const n = 10_000
-	return []measure.Case{{Group: AuthorityGroup, Row: "cached token", Peer: peers.Rondo,
-		Run: func(time.Duration) (measure.Sample, error) {
+	return []Case{{Group: AuthorityGroup, Row: "cached token", Peer: Rondo,
+		Run: func(time.Duration) (Sample, error) {
 			authority := rondo.NewAuthority(2 * n)
 			requests := make([]*http.Request, 2*n)
 			for i := range requests {
@@ -104,7 +101,7 @@ func CachedTokens() []measure.Case {
 				requests[i].Header.Set("Authorization", "Bearer "+token)
 			}
 			next := 0
-			sample, err := measure.Kept(n, func() error {
+			sample, err := Kept(n, func() error {
 				_, err := authority.Guard.Identify(requests[next])
 				next++
 				return err

@@ -1,11 +1,9 @@
-package cases
+package measure
 
 import (
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
-	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
 // The rows of [Legacy].
@@ -17,17 +15,17 @@ const (
 
 // Legacy is a question in a session of an older revision: a call, the request
 // that the server pushes, its answer, the result. The SDKs ask in place only.
-func Legacy() (ops []measure.Op) {
+func Legacy() (ops []Op) {
 	for _, row := range []struct {
 		name    string
 		inPlace bool
-		do      func(*drive.Session) error
+		do      func(*wire.Session) error
 	}{
-		{SessionEchoRow, false, (*drive.Session).Echo},
-		{PushRow, false, (*drive.Session).Push},
-		{PushInPlaceRow, true, (*drive.Session).Push},
+		{SessionEchoRow, false, (*wire.Session).Echo},
+		{PushRow, false, (*wire.Session).Push},
+		{PushInPlaceRow, true, (*wire.Session).Push},
 	} {
-		for _, s := range peers.Servers() {
+		for _, s := range Servers() {
 			newServer := s.Legacy
 			if row.inPlace {
 				newServer = s.InPlace
@@ -41,9 +39,9 @@ func Legacy() (ops []measure.Op) {
 	return ops
 }
 
-func inSession(do func(*drive.Session) error) workload {
+func inSession(do func(*wire.Session) error) workload {
 	return func(h http.Handler) (func() error, func(), error) {
-		session, err := drive.NewHandler(h).Open()
+		session, err := wire.NewHandler(h).Open()
 		if err != nil {
 			return nil, nil, err
 		}
