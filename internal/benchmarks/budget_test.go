@@ -33,7 +33,7 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 func budgeted() []measure.Op {
 	rows := []string{
 		measure.EchoRow, measure.Leg1Row, measure.Leg2Row, measure.ObservedEchoRow,
-			measure.ObservedFlowRow,
+		measure.ObservedFlowRow,
 		measure.ProductionEchoRow, measure.ProductionFlowRow,
 		measure.SessionEchoRow, measure.PushRow, measure.PushInPlaceRow,
 		measure.OpenEchoRow, measure.CachedEchoRow,

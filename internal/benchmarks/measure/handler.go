@@ -53,8 +53,10 @@ func echo(d *wire.Handler) (func() error, error) {
 	return repeatCall(d, wire.EchoCall(), wire.Complete)
 }
 
-func leg1(d *wire.Handler) (func() error, error) { return repeatCall(d, wire.DeployCall(),
-	wire.Asks) }
+func leg1(d *wire.Handler) (func() error, error) {
+	return repeatCall(d, wire.DeployCall(),
+		wire.Asks)
+}
 
 func repeatCall(d *wire.Handler, c wire.Call, right func([]byte) bool) (func() error, error) {
 	return func() error {
