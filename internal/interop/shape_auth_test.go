@@ -15,7 +15,7 @@ func TestAuthenticationOfTheAuthor(t *testing.T) {
 	for name, x := range all {
 		t.Run(name+"/no token", func(t *testing.T) {
 			c := newRaw(t, x.open(t, newSite(modern)), modern, "", nil)
-			if got := c.do(x.requestFor("books"), nil, nil); got.status !=
+			if got := c.do(removal("books"), nil, nil); got.status !=
 				http.StatusUnauthorized {
 				t.Errorf("got %d %s", got.status, got.body)
 			}

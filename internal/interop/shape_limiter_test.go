@@ -36,7 +36,7 @@ func TestHooksClientsAndRateLimiter(t *testing.T) {
 						t.Fatalf("got %q, %v", got, err)
 					}
 				}
-				got, err := c.do(within(t, patience), x.requestFor("books"))
+				got, err := c.do(within(t, patience), removal("books"))
 				if err != nil || got != "error: too many calls" {
 					t.Errorf("got %q, %v", got, err)
 				}

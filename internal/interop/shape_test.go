@@ -23,14 +23,6 @@ type shape struct {
 	serve func(t *testing.T, s *site) http.Handler
 	// configure changes the HTTP server before it starts; nil: nothing.
 	configure func(*httptest.Server)
-	// request returns the request that asks two questions about name, and then acts; nil: that
-	// of the tool "remove".
-	request func(name string) request
-	// done is the text of the result when both questions were accepted, with %s for the name;
-	// left when one was refused. Empty: those of removeParts.
-	done, left string
-	// swallows says that the handler goes on after an error of its questions.
-	swallows bool
 	// alone is the text of the result where the client cannot be asked; empty: an error.
 	alone string
 	// sessionless says that clients of older revisions cannot be asked.
@@ -39,8 +31,6 @@ type shape struct {
 	visits bool
 	// header is sent by all clients.
 	header http.Header
-	// plain is what else is compared between the bare server and the other, beside plainRequests.
-	plain []plainRequest
 	// tokens are those that the server knows, as the bearer of the clients; nil: any.
 	tokens []string
 }
@@ -222,26 +212,13 @@ func (x shape) agreeing(names ...string) answers {
 	return all
 }
 
-func (x shape) requestFor(name string) request {
-	if x.request != nil {
-		return x.request(name)
-	}
-	return tool("remove", map[string]string{"name": name})
-}
+// removal is the request that asks two questions about name, and then acts.
+func removal(name string) request { return tool("remove", map[string]string{"name": name}) }
 
-func (x shape) doneText(name string) string {
-	if x.done != "" {
-		return fmt.Sprintf(x.done, name)
-	}
-	return "removed a part of " + name
-}
-
-func (x shape) leftText(name string) string {
-	if x.left != "" {
-		return fmt.Sprintf(x.left, name)
-	}
-	return "left " + name + " alone"
-}
+// doneText is the text of the result when both questions were accepted, and leftText that when one
+// was refused.
+func doneText(name string) string { return "removed a part of " + name }
+func leftText(name string) string { return "left " + name + " alone" }
 
 // asksIn reports whether clients of a revision can be asked.
 func (x shape) asksIn(revision string) bool { return revision == modern || !x.sessionless }
@@ -309,7 +286,7 @@ func (x shape) checkAccept(t *testing.T, dial dialerOf, revision string) {
 	s := newSite(revision)
 	who := newPerson(t, x.agreeing("books"))
 	c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
-	got, err := c.do(within(t, patience), x.requestFor("books"))
+	got, err := c.do(within(t, patience), removal("books"))
 	if !x.asksIn(revision) {
 		who.wantAsked(0)
 		if err != nil || got != x.alone {
@@ -318,7 +295,7 @@ func (x shape) checkAccept(t *testing.T, dial dialerOf, revision string) {
 		s.wantActs(t)
 		return
 	}
-	if want := x.doneText("books"); err != nil || got != want {
+	if want := doneText("books"); err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	who.wantAsked(1)
@@ -336,13 +313,10 @@ func (x shape) checkRefusals(t *testing.T, dial dialerOf, revision string) {
 		"second declined":  {which: drafts, whether: "decline"},
 		"second cancelled": {which: drafts, whether: "cancel"},
 	} {
-		if x.swallows && len(given) == 1 { // it asks on
-			given[whether] = "decline"
-		}
 		who := newPerson(t, given)
 		c, _ := x.dial(t, dial, endpoint, revision, who, false)
-		got, err := c.do(within(t, patience), x.requestFor("books"))
-		if want := x.leftText("books"); err != nil || got != want {
+		got, err := c.do(within(t, patience), removal("books"))
+		if want := leftText("books"); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}
 		who.wantAsked(1)
@@ -358,7 +332,7 @@ func (x shape) checkMute(t *testing.T, dial dialerOf, revision string) {
 		s := newSite(revision)
 		s.bare = bare
 		c, _ := x.dial(t, dial, x.open(t, s), revision, newPerson(t, nil), true)
-		got, err := c.do(within(t, patience), x.requestFor("books"))
+		got, err := c.do(within(t, patience), removal("books"))
 		if err != nil {
 			got = "error of the request: " + err.Error()
 		}
@@ -366,14 +340,12 @@ func (x shape) checkMute(t *testing.T, dial dialerOf, revision string) {
 		if !bare && x.alone != "" && got != x.alone {
 			t.Errorf("got %q, want %q", got, x.alone)
 		}
-		if !bare || !x.swallows {
-			s.wantActs(t)
-		}
+		s.wantActs(t)
 		if strings.Contains(got, "removed") {
 			t.Errorf("got %q", got)
 		}
 	}
-	if revision != modern && texts[0] != texts[1] && !x.swallows {
+	if revision != modern && texts[0] != texts[1] {
 		t.Errorf("got %q, and %q from the SDK alone", texts[0], texts[1])
 	}
 }
@@ -392,8 +364,8 @@ func (x shape) checkParallel(t *testing.T, dial dialerOf, revision string) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		all.Go(func() {
-			got, err := c.do(ctx, x.requestFor(name))
-			if want := x.doneText(name); err != nil || got != want {
+			got, err := c.do(ctx, removal(name))
+			if want := doneText(name); err != nil || got != want {
 				t.Errorf("got %q, %v, want %q", got, err, want)
 			}
 		})
@@ -422,7 +394,7 @@ func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disc
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.do(ctx, x.requestFor("books"))
+		_, err := c.do(ctx, removal("books"))
 		ended <- err
 	}()
 	select {
@@ -463,7 +435,7 @@ func (x shape) checkTheft(t *testing.T) {
 	alice := newRaw(t, endpoint, modern, tokens[0], x.header)
 	bob := newRaw(t, endpoint, modern, tokens[1], x.header)
 	nobody := newRaw(t, endpoint, modern, "", x.header)
-	r, given := x.requestFor("books"), x.agreeing("books")
+	r, given := removal("books"), x.agreeing("books")
 	first := alice.do(r, nil, nil)
 	second := alice.do(r, &first, given)
 	for _, reply := range []rawReply{first, second} {
@@ -495,14 +467,14 @@ func (x shape) checkPlain(t *testing.T, revision string) {
 			c.token = x.tokens[0]
 		}
 		replies[i] = append(replies[i], c.opened)
-		for _, r := range append(plainRequests(), x.plain...) {
+		for _, r := range plainRequests() {
 			replies[i] = append(replies[i], c.send(r.method, r.params))
 		}
 	}
 	for i, ours := range replies[0] {
 		name := "the opening"
 		if i > 0 {
-			name = fmt.Sprint(append(plainRequests(), x.plain...)[i-1])
+			name = fmt.Sprint(plainRequests()[i-1])
 		}
 		theirs := replies[1][i]
 		if ours.status != theirs.status || ours.body != theirs.body ||

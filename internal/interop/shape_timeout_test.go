@@ -79,7 +79,7 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string, l
 			}
 			cancel()
 		}()
-		if got, err := c.do(ctx, x.requestFor("books")); err == nil {
+		if got, err := c.do(ctx, removal("books")); err == nil {
 			t.Errorf("got %q, which the server cannot have sent", got)
 		}
 		s.hangUp()
@@ -87,8 +87,8 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string, l
 		s.wantActs(t)
 		return
 	}
-	got, err := c.do(ctx, x.requestFor("books"))
-	if want := x.doneText("books"); err != nil || got != want {
+	got, err := c.do(ctx, removal("books"))
+	if want := doneText("books"); err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	who.wantAsked(1)

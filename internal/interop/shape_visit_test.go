@@ -43,7 +43,7 @@ func TestVisitWithFreshNonce(t *testing.T) {
 				s.freshNonces = true
 				who := newPerson(t, x.agreeing("books"))
 				c, _ := x.dial(t, dial, x.open(t, s), modern, who, false)
-				got, err := c.do(within(t, patience), x.requestFor("books"))
+				got, err := c.do(within(t, patience), removal("books"))
 				if text := fmt.Sprint(got, err); !strings.Contains(text, "Nonce") {
 					t.Errorf("got %q, %v, want an error that names what mends it", got, err)
 				}
@@ -69,12 +69,12 @@ func TestFinishedVisitThatIsRefused(t *testing.T) {
 						given["Remove drafts of books?"] = refusal
 						who := newPerson(t, given)
 						c, _ := x.dial(t, dial, x.open(t, s), revision, who, false)
-						got, err := c.do(within(t, patience), x.requestFor("books"))
+						got, err := c.do(within(t, patience), removal("books"))
 						text := fmt.Sprint(got, err)
 						if revision == modern && !strings.Contains(text, "its result is withheld") {
 							t.Errorf("got %q, %v, want a refusal", got, err)
 						}
-						if revision != modern && got != x.leftText("books") {
+						if revision != modern && got != leftText("books") {
 							t.Errorf("got %q, %v", got, err)
 						}
 						if strings.Contains(text, "removed") {
@@ -260,8 +260,8 @@ func (x shape) checkLateVisit(t *testing.T, dial dialerOf, revision string) {
 		case <-ctx.Done():
 		}
 	}()
-	got, err := c.do(ctx, x.requestFor("books"))
-	if want := x.doneText("books"); err != nil || got != want {
+	got, err := c.do(ctx, removal("books"))
+	if want := doneText("books"); err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	who.wantAsked(1)
