@@ -41,17 +41,17 @@ func TestNegativePauseIsNoWait(t *testing.T) {
 }
 
 func TestNegativeCacheLimitsAreOff(t *testing.T) {
-	// More results, and more bytes, than the default cache keeps.
-	const results = 1000 + 1
-	text := strings.Repeat("x", (16<<20)/results+1)
+	// More results, and more bytes, than the limits.
+	const results, entries, bytes = 11, 10, 1000
+	text := strings.Repeat("x", bytes/results+1)
 	for _, tc := range []struct {
 		name string
 		opts client.CacheOptions
 		kept bool
 	}{
-		{"default", client.CacheOptions{}, false},
-		{"negative MaxEntries", client.CacheOptions{MaxEntries: -1}, false},
-		{"negative MaxBytes", client.CacheOptions{MaxBytes: -1}, false},
+		{"none negative", client.CacheOptions{MaxEntries: entries, MaxBytes: bytes}, false},
+		{"negative MaxEntries", client.CacheOptions{MaxEntries: -1, MaxBytes: bytes}, false},
+		{"negative MaxBytes", client.CacheOptions{MaxEntries: entries, MaxBytes: -1}, false},
 		{"both negative", client.CacheOptions{MaxEntries: -1, MaxBytes: -1}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

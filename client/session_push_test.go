@@ -227,9 +227,9 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 // call its result.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
-		flood := 10_000
+		flood := 2000
 		if way != "lines" {
-			flood = 2000 // each answer is an HTTP request
+			flood = 500 // each answer is an HTTP request
 		}
 		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
 			var wait sync.WaitGroup

@@ -114,7 +114,7 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 
 func answerWhenBeatsAreDue(t *testing.T, open func(*testing.T, *server.Server, string) *rawClient,
 	revision string, visit bool) {
-	const rounds, calls = 20, 50
+	const rounds, calls = 8, 50
 	srv, _ := mustServe(t, nil)
 	var finished time.Time
 	server.AddRawTool(srv, server.Tool{Name: "t"},

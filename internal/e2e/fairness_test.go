@@ -64,7 +64,7 @@ func rush(t *testing.T, random *rand.Rand) {
 		who := []string{"rogue", ""}[i%2]
 		c := a.dial(who, []protocol.Era{protocol.Legacy, protocol.Legacy, protocol.Modern}[i%3],
 			start.Add(rushHour))
-		for range 40 {
+		for range 30 {
 			plans := make([]schedule, 2)
 			for i := range plans {
 				plans[i] = makeSchedule(random)

@@ -115,7 +115,7 @@ func TestUsersSideBySide(t *testing.T) {
 }
 
 func sideBySide(t *testing.T, middleware []server.Middleware) {
-	const clients, users, flows = 64, 16, 20
+	const clients, users, flows = 64, 16, 8
 	testkit.CheckLeaks(t)
 	srv, watched := mustServe(t, &server.Options{Middleware: middleware})
 	addDiary(srv)
