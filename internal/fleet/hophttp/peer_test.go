@@ -273,3 +273,39 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		}
 	})
 }
+
+// TestTheHostsRefusalReachesTheClient: the owner's host refuses a request that another replica has
+// passed on, before the owner sees it.
+func TestTheHostsRefusalReachesTheClient(t *testing.T) {
+	a := newForwarder(t, "a")
+	served := 0
+	owned := a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }),
+		hophttp.WrapOptions{})
+	host := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer good" {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		owned.ServeHTTP(w, r)
+	})
+	owner := serve(t, a.AnswerChallenges(host))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
+	id := a.SealSession("x")
+	for token, want := range map[string]int{"bad": http.StatusUnauthorized,
+		"good": http.StatusOK} {
+		r := newRequest(t, http.MethodPost, other.URL, id, ping, "Authorization", "Bearer "+token)
+		response, err := other.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want || response.Header.Get("Rondo-Replica-Reply") != "" {
+			t.Errorf("%s: got %d and %v, want %d", token, response.StatusCode, response.Header, want)
+		}
+	}
+	if served != 1 {
+		t.Errorf("served %d requests, want 1", served)
+	}
+}

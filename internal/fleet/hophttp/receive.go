@@ -56,15 +56,22 @@ func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool
 }
 
 // AnswerChallenges returns a handler that answers challenges of other replicas and leaves all
-// else to next. It goes around what would refuse a request without credentials. f may be nil.
+// else to next. It goes around what would refuse a request without credentials. What next refuses
+// of the requests that replicas pass on is proved to be the answer of this one. f may be nil.
 func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 	if f == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !f.AnswerChallenge(w, r) {
-			next.ServeHTTP(w, r)
+		if f.AnswerChallenge(w, r) {
+			return
 		}
+		if tokens := r.Header[headerHop]; len(tokens) == 1 {
+			if _, verdict := f.openHop(r, tokens[0]); verdict == VerdictTaken {
+				w.Header()[headerReply] = []string{f.sealReply(tokens[0], verdict)}
+			}
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -82,25 +89,39 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	if len(tokens) != 1 {
 		return nil, false
 	}
-	hop, ok := f.codec.Open(KindHop, tokens[0])
-	if !ok {
+	hop, verdict := f.openHop(r, tokens[0])
+	if hop == nil {
 		return nil, false // a client made it up: the request is served as one of a client
 	}
-	ticket, session, body, method, remoteAddr := hop[0], hop[1], hop[2], hop[3], hop[4]
-	verdict := VerdictTaken
-	switch ids := r.Header[HeaderSession]; {
-	case len(ids) != 1 || digest(ids[0]) != session || r.Method != method:
-		verdict = VerdictMisdirected
-	case !f.acceptsTicket(ticket):
-		verdict = VerdictStale
-	}
-	w.Header()[headerReply] = []string{f.codec.Seal(KindReply, digest(tokens[0]), verdict)}
+	w.Header()[headerReply] = []string{f.sealReply(tokens[0], verdict)}
 	if verdict != VerdictTaken {
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return nil, true
 	}
-	r.RemoteAddr = remoteAddr
-	return &Received{body}, false
+	r.RemoteAddr = hop[4]
+	return &Received{body: hop[2]}, false
+}
+
+// openHop returns what a token says of the request that it came with, and whether the request may
+// be served; nil: a client made it up.
+func (f *Forwarder) openHop(r *http.Request, token string) (hop []string, verdict string) {
+	hop, ok := f.codec.Open(KindHop, token)
+	if !ok {
+		return nil, ""
+	}
+	ticket, session, method := hop[0], hop[1], hop[3]
+	switch ids := r.Header[HeaderSession]; {
+	case len(ids) != 1 || digest(ids[0]) != session || r.Method != method:
+		return hop, VerdictMisdirected
+	case !f.acceptsTicket(ticket):
+		return hop, VerdictStale
+	}
+	return hop, VerdictTaken
+}
+
+// sealReply proves that the response to a hop is this replica's.
+func (f *Forwarder) sealReply(hop, verdict string) string {
+	return f.codec.Seal(KindReply, digest(hop), verdict)
 }
 
 // IsBody reports whether body is the one that the other replica has sent. Receive cannot tell,
