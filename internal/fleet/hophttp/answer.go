@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/humantime"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
@@ -26,8 +27,9 @@ const (
 	// maxAnswerResponse is how much of an owner's response to an answer is kept, in bytes:
 	// more than an error needs.
 	maxAnswerResponse = 64 << 10
-	// maxAttempts is how many answers are remembered that other replicas have brought.
-	maxAttempts = 4096
+	// maxAttempts is how many answers of a session are remembered that other replicas have
+	// brought, and maxAttemptSessions of how many sessions. One client evicts its own.
+	maxAttempts, maxAttemptSessions = 64, 10_000
 )
 
 // A ForwardAnswer runs send, which brings an answer of size bytes to its owner and returns when
@@ -165,8 +167,9 @@ func (w *answerResponse) writeTo(to http.ResponseWriter) {
 	_, _ = to.Write(w.body)
 }
 
-// An attemptKey names an attempt of another replica to bring an answer.
-type attemptKey struct{ session, attempt string }
+// sessionAttempts are the answers to the questions of a session, by the attempt of another replica
+// to bring them.
+type sessionAttempts = recent.Map[string, *takenAnswer]
 
 // A takenAnswer is an answer that another replica has brought.
 type takenAnswer struct {
@@ -187,21 +190,26 @@ func takeAttempt(r *http.Request, received *Received) string {
 
 // serveOnce serves a request, or an answer of another replica. When an answer has been taken, a
 // repetition of its attempt gets the same status, and is not served.
-func (h *wrapper) serveOnce(w http.ResponseWriter, r *http.Request, key attemptKey) {
-	if key.attempt == "" {
+func (h *wrapper) serveOnce(w http.ResponseWriter, r *http.Request, session, attempt string) {
+	if attempt == "" {
 		h.next.ServeHTTP(w, r)
 		return
 	}
 	for {
 		h.mu.Lock()
-		first, known := h.attempts.Get(key)
+		attempts, _ := h.attempts.Get(session)
+		if attempts == nil {
+			attempts = recent.New[string, *takenAnswer](maxAttempts, 0)
+			h.attempts.Put(session, attempts)
+		}
+		first, known := attempts.Get(attempt)
 		if !known {
 			first = &takenAnswer{done: make(chan struct{})}
-			h.attempts.Put(key, first)
+			attempts.Put(attempt, first)
 		}
 		h.mu.Unlock()
 		if !known {
-			h.serveFirst(w, r, key, first)
+			h.serveFirst(w, r, attempts, attempt, first)
 			return
 		}
 		select {
@@ -217,16 +225,16 @@ func (h *wrapper) serveOnce(w http.ResponseWriter, r *http.Request, key attemptK
 }
 
 // serveFirst serves an answer and notes whether it was taken.
-func (h *wrapper) serveFirst(w http.ResponseWriter, r *http.Request, key attemptKey,
-	a *takenAnswer) {
+func (h *wrapper) serveFirst(w http.ResponseWriter, r *http.Request, attempts *sessionAttempts,
+	attempt string, a *takenAnswer) {
 	watched := &statusWriter{ResponseWriter: w}
 	defer func() {
 		if watched.status >= http.StatusOK && watched.status < http.StatusMultipleChoices {
 			a.status = watched.status
 		} else {
 			h.mu.Lock()
-			if kept, _ := h.attempts.Get(key); kept == a { // not one that took its place
-				h.attempts.Delete(key)
+			if kept, _ := attempts.Get(attempt); kept == a { // not one that took its place
+				attempts.Delete(attempt)
 			}
 			h.mu.Unlock()
 		}

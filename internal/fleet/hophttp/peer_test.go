@@ -302,7 +302,8 @@ func TestTheHostsRefusalReachesTheClient(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != want || response.Header.Get("Rondo-Replica-Reply") != "" {
-			t.Errorf("%s: got %d and %v, want %d", token, response.StatusCode, response.Header, want)
+			t.Errorf("%s: got %d and %v, want %d", token, response.StatusCode, response.Header,
+				want)
 		}
 	}
 	if served != 1 {

@@ -32,7 +32,7 @@ func (f *Forwarder) Wrap(next http.Handler, o WrapOptions) http.Handler {
 		return next
 	}
 	return &wrapper{forwarder: f, next: next, opts: o,
-		attempts: recent.New[attemptKey, *takenAnswer](maxAttempts, 0)}
+		attempts: recent.New[string, *sessionAttempts](maxAttemptSessions, 0)}
 }
 
 type wrapper struct {
@@ -40,8 +40,8 @@ type wrapper struct {
 	next      http.Handler
 	opts      WrapOptions
 
-	mu       sync.Mutex // guards attempts
-	attempts *recent.Map[attemptKey, *takenAnswer]
+	mu       sync.Mutex                            // guards attempts
+	attempts *recent.Map[string, *sessionAttempts] // by session
 }
 
 // ServeHTTP serves one request, or passes it on.
@@ -83,7 +83,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		own := r.Clone(r.Context())
 		own.Header[HeaderSession] = []string{inner} // the id that next knows
 		sealing.inner, sealing.id = inner, ids[0]
-		h.serveOnce(sealing, own, attemptKey{inner, attempt})
+		h.serveOnce(sealing, own, inner, attempt)
 	case received != nil:
 		writeError(w, http.StatusLoopDetected, request, ErrorMisdirected())
 	case isAnswer && h.opts.ForwardAnswer != nil:
