@@ -32,7 +32,7 @@ const entryOverhead = 256
 // CacheOptions configure the reuse of results (server/utilities/caching).
 //
 // Only complete results of server/discover, of the four lists and of
-// resources/read are kept: for as long as the server says that they are fresh,
+// resources/read are kept: for as long as the server reports that they are fresh,
 // until it announces a change on a subscription ([Client.Listen]), or until
 // they are evicted. Never kept are errors, results of calls with questions,
 // answers or state, and results of requests with metadata of the caller's own,

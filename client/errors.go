@@ -20,7 +20,7 @@ import (
 const errPrefix errtext.Prefix = "client: "
 
 var (
-	// ErrClosed says that the client was closed before or during the call.
+	// ErrClosed means that the client was closed before or during the call.
 	ErrClosed = errors.New("client: closed; make a new one to go on")
 	// ErrUndeclared is within a [*QuestionError] whose question needs a
 	// capability that this client does not declare.
@@ -30,13 +30,13 @@ var (
 	// that ran are lost and may be repeated on another stream
 	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
-	// ErrSubscriptionEnded says that the server ended a subscription without
+	// ErrSubscriptionEnded means that the server ended a subscription without
 	// answering its request.
 	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
 	// ErrMessageTooLong is within the error for a message above
 	// [StreamOptions.MaxLineBytes].
 	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// ErrOverrun says that a subscription was ended because the client
+	// ErrOverrun means that a subscription was ended because the client
 	// received notifications faster than it handled them. Subscribe again
 	// and read everything that the subscription is about: which changes
 	// were lost is not known.
@@ -44,7 +44,7 @@ var (
 		"subscribe again and read everything anew")
 )
 
-// A TransportError says that a request got no response because of a failure on
+// A TransportError means that a request got no response because of a failure on
 // the way, as opposed to an error of the server, which is a [*protocol.Error].
 // The server may have acted on the request or not.
 type TransportError struct {
@@ -125,7 +125,7 @@ func httpStatus(err error) (status int, ok bool) {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError says that the server sent a response that is not an answer to
+// A ResponseError means that the server sent a response that is not an answer to
 // the request: another id, a result of the wrong shape, an unknown resultType.
 type ResponseError struct {
 	Method string
@@ -143,7 +143,7 @@ func (e *ResponseError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
-// A TimeoutError says that the server took longer over a call than
+// A TimeoutError means that the server took longer over a call than
 // [Options.Timeout]. The time in which handlers answered questions does not
 // count. It is a [context.DeadlineExceeded].
 type TimeoutError struct {
@@ -165,7 +165,7 @@ func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 // Timeout returns true, as net.Error would.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// A NegotiationError says that the server seems to speak neither a modern nor a
+// A NegotiationError means that the server seems to speak neither a modern nor a
 // legacy revision of this client. The next call tries again.
 type NegotiationError struct {
 	// Modern is why the server is not taken for a modern one
@@ -194,7 +194,7 @@ func (e *NegotiationError) Error() string {
 // Unwrap returns Legacy and Modern.
 func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
 
-// A PagesError says that a list does not end: the server sent a cursor twice,
+// A PagesError means that a list does not end: the server sent a cursor twice,
 // or more than 1000 pages.
 type PagesError struct {
 	Method string
@@ -216,7 +216,7 @@ func (e *PagesError) Error() string {
 	)
 }
 
-// A RoundsExceededError says that a server required input after as many rounds
+// A RoundsExceededError means that a server required input after as many rounds
 // as [Options.MaxRounds] allows. The last questions were not put to handlers.
 type RoundsExceededError struct {
 	// Rounds is how many rounds were answered.
@@ -235,7 +235,7 @@ func (e *RoundsExceededError) Error() string {
 	)
 }
 
-// A QuestionError says that the client refused a question of the server. No
+// A QuestionError means that the client refused a question of the server. No
 // handler was called for the other questions of the round either.
 type QuestionError struct {
 	Key  string
@@ -262,7 +262,7 @@ func (e *QuestionError) Error() string {
 // Unwrap returns the reason.
 func (e *QuestionError) Unwrap() error { return e.Err }
 
-// An AnswerError says that a question got no valid answer: its handler failed
+// An AnswerError means that a question got no valid answer: its handler failed
 // or panicked, or its answer is not valid. Nothing was sent. The AnswerError of
 // package roundtrip is the server's: an answer arrived and does not fit.
 type AnswerError struct {
@@ -311,7 +311,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// An ExitError says that a server's process has exited or was killed. It is an
+// An ExitError means that a server's process has exited or was killed. It is an
 // [ErrStreamEnded].
 type ExitError struct {
 	// State is the exit status, nil when the system did not report it.

@@ -199,7 +199,7 @@ func (c *Client) undeclaredList(
 	return empty
 }
 
-// unknownList returns an empty list in the place of err, if err says that the
+// unknownList returns an empty list in the place of err, if err means that the
 // server does not know the method and the server does not declare the list
 // either; else nil. If a modern server has not declared its capabilities yet,
 // it is asked for them now.

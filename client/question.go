@@ -69,7 +69,7 @@ func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage
 	return q.form.Accept(content)
 }
 
-// A URLQuestion asks the person to visit a URL. The answer says whether the
+// A URLQuestion asks the person to visit a URL. The answer reports whether the
 // person agreed, not what happened there. Servers of revision 2025-11-25 may
 // refuse a request until the person has visited a URL (-32042). The client
 // sends that request again as soon as the handler accepts, once for each visit,

@@ -24,17 +24,17 @@ type Acknowledged struct {
 	Filter protocol.SubscriptionFilter
 }
 
-// ToolsChanged says that the result of tools/list has changed.
+// ToolsChanged means that the result of tools/list has changed.
 type ToolsChanged struct{}
 
-// PromptsChanged says that the result of prompts/list has changed.
+// PromptsChanged means that the result of prompts/list has changed.
 type PromptsChanged struct{}
 
-// ResourcesChanged says that the result of resources/list or
+// ResourcesChanged means that the result of resources/list or
 // resources/templates/list has changed.
 type ResourcesChanged struct{}
 
-// ResourceUpdated says that the contents of a resource changed.
+// ResourceUpdated means that the contents of a resource changed.
 type ResourceUpdated struct {
 	// URI may be that of a part of a resource that was subscribed to.
 	URI string

@@ -124,7 +124,7 @@ func (on abandonedCalls) areOf(client callClient) bool {
 	return true
 }
 
-// ConfirmUpstreamEnd says that the upstream is done with the call: it has answered the
+// ConfirmUpstreamEnd reports that the upstream is done with the call: it has answered the
 // request, or acknowledged that it was cancelled, or its connection is closed. Questions
 // that come later are not about this call, so that it makes none ambiguous any more.
 // Hosts call it when they learn it, before or after [Call.End]; without it an abandoned

@@ -54,7 +54,7 @@ func TestWithdrawnOnce(t *testing.T) {
 			}
 		})
 	})
-	// The client's progress says that the question is out before Deliver does.
+	// The client's progress means that the question is out before Deliver does.
 	t.Run("while it is delivered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})

@@ -91,7 +91,7 @@ func (r *Router) ElicitFrom(
 type Outcome struct {
 	// Result is the client's answer.
 	Result *protocol.ElicitResult
-	// Unseen says that Result is a decline or cancel that came sooner than
+	// Unseen means that Result is a decline or cancel that came sooner than
 	// Options.MinHumanTime: the client refused without showing the question. The upstream
 	// gets the action as the client sent it, since the protocol has no other word.
 	Unseen bool
@@ -100,7 +100,7 @@ type Outcome struct {
 	// Withdraw, if not nil, is a notification that the host sends to the client, on
 	// the stream of the question: its answer is no longer needed.
 	Withdraw *protocol.Notification
-	// Resolved says that the answer was claimed with [Router.Resolve], whose caller brings
+	// Resolved means that the answer was claimed with [Router.Resolve], whose caller brings
 	// it to the upstream: nothing is to be sent here. Of an answer that was claimed at
 	// another replica Result has the action alone.
 	Resolved bool
@@ -156,14 +156,14 @@ func (o *Offered) Request() *protocol.Request { return o.request }
 // caused it is one that stands for them, which the host does not end.
 func (o *Offered) Call() *Call { return o.question.call }
 
-// ConfirmDelivery says that the transport has taken the request.
+// ConfirmDelivery reports that the transport has taken the request.
 func (o *Offered) ConfirmDelivery() {
 	if p := o.question; p.markDelivered() && p.routerDelivers {
 		go p.withdrawLate() // finish leaves it to whoever delivers
 	}
 }
 
-// FailDelivery says that the transport did not take the request. The question ends
+// FailDelivery reports that the transport did not take the request. The question ends
 // with err as its cause.
 func (o *Offered) FailDelivery(err error) { o.question.failDelivery(err) }
 

@@ -56,7 +56,7 @@ func newReplyForwards() *replyForwards {
 // context ends; the context has the values of ctx.
 //
 // No client waits for a replica that is stopped or cut off. Where send returns within a second,
-// ended is true and err is what it returned. Otherwise ended is false. A nil err says that the
+// ended is true and err is what it returned. Otherwise ended is false. A nil err means that the
 // client gets 202, and that send goes on in the background: for [Options].MaxTimeout at most, since
 // no question lasts longer. Else err is an [*Error] that is [ReasonCapacity] or [ReasonShutdown],
 // the client gets 503, and the context of send has ended. Capacity is 64 replies and 8 MiB for each

@@ -102,7 +102,7 @@ type Options struct {
 	// characters that people read differently from programs or are of a scheme
 	// such as javascript are refused whatever it says. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLRequest) error
-	// AllowSecrets says whether the upstream on a connection may ask, in a form, for what
+	// AllowSecrets reports whether the upstream on a connection may ask, in a form, for what
 	// looks like a secret: a field whose name or title has a word such as password, token
 	// or card number. Nil: none may, and the question is refused with [ReasonSecret]; a
 	// URL is the way to ask for a secret. Calls may overlap.

@@ -52,7 +52,7 @@ type pendingQuestion struct {
 	stored        bool // in Options.Store
 	created       time.Time
 	timeout       time.Duration
-	// routerDelivers says that the router writes the request, by the call's frames
+	// routerDelivers means that the router writes the request, by the call's frames
 	// and not by an Asker or the host.
 	routerDelivers bool
 
@@ -82,12 +82,12 @@ type outcome struct {
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
 	detail string                 // what content does not fit the form, fit for logs
-	// replied says that the client has answered: the question was delivered,
+	// replied means that the client has answered: the question was delivered,
 	// whatever the transport reports, and there is nothing to withdraw.
 	replied bool
-	// resolved says that the answer was claimed with Resolve.
+	// resolved means that the answer was claimed with Resolve.
 	resolved bool
-	// unseen says that the client refused sooner than Options.MinHumanTime.
+	// unseen means that the client refused sooner than Options.MinHumanTime.
 	unseen bool
 }
 

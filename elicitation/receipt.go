@@ -22,10 +22,10 @@ type Receipt struct {
 	question *pendingQuestion
 }
 
-// Confirm says that the upstream's connection has taken the answer.
+// Confirm reports that the upstream's connection has taken the answer.
 func (r *Receipt) Confirm() { r.report(nil) }
 
-// Fail says that the upstream did not get the answer: an SDK refused to send it, say, or
+// Fail reports that the upstream did not get the answer: an SDK refused to send it, say, or
 // the connection broke. The question fails with [ReasonAnswerLost]; logs have the type of
 // err and not its text, which may quote the answer.
 func (r *Receipt) Fail(err error) {

@@ -210,7 +210,7 @@ func TestValidation(t *testing.T) {
 }
 
 // A gateway converts what people leave in optional fields only where it enforces the form; else
-// the upstream gets what came, and the log says that it does not fit.
+// the upstream gets what came, and the log reports that it does not fit.
 func TestConversionNeedsEnforcement(t *testing.T) {
 	const (
 		asks = `{"message":"m","requestedSchema":{"type":"object","required":["r"],"properties":{

@@ -49,7 +49,7 @@ const (
 	storeInterval = 50 * time.Millisecond
 )
 
-// ErrNoRecord says that a [QuestionStore] has no record for a key.
+// ErrNoRecord means that a [QuestionStore] has no record for a key.
 var ErrNoRecord = errors.New("elicitation store: no record")
 
 // A Resolved is a reply that was claimed with [Router.Resolve].

@@ -193,7 +193,7 @@ func (r *Router) HandleURLCompletion(
 }
 
 // RelayURLRequired makes an upstream's error for the call fit for the client. The
-// error -32042 of revision 2025-11-25 says that the person must visit URLs
+// error -32042 of revision 2025-11-25 means that the person must visit URLs
 // first: they pass the same gate and policy as questions do, and get
 // elicitationIds of the router's, so that [Router.HandleURLCompletion] can tell
 // this client alone when a visit is over. Any other error is returned as it is.

@@ -30,23 +30,23 @@ const (
 
 // Codes of rondo's own, outside the range that JSON-RPC reserves.
 const (
-	// CodeRefused says that the person behind the client declined or cancelled
+	// CodeRefused means that the person behind the client declined or cancelled
 	// a question without whose answer a prompt or resource cannot be served.
 	CodeRefused = 23220
-	// CodeFlowEnded says that a multi round-trip flow ended without a result:
+	// CodeFlowEnded means that a multi round-trip flow ended without a result:
 	// too many rounds, or a client that loses the request state.
 	CodeFlowEnded = 23221
 	// CodeHandlerError carries a plain error of a prompt or resource handler.
 	CodeHandlerError = 23222
-	// CodeBusy says that a limit of the server is reached; try again later.
+	// CodeBusy means that a limit of the server is reached; try again later.
 	CodeBusy = 23223
-	// CodeCannotAsk says that a client of a legacy revision cannot be asked what
+	// CodeCannotAsk means that a client of a legacy revision cannot be asked what
 	// a request needs to know, or that a client of any answers without showing it.
 	CodeCannotAsk = 23225
-	// CodeTimeout says that the server gave up on a request after a time limit
+	// CodeTimeout means that the server gave up on a request after a time limit
 	// of its own.
 	CodeTimeout = 23224
-	// CodeInsufficientScope says that the caller's credentials lack scopes that the
+	// CodeInsufficientScope means that the caller's credentials lack scopes that the
 	// request needs; the member scopes of the data names all that it needs.
 	CodeInsufficientScope = 23226
 )
@@ -152,7 +152,7 @@ func ResourceNotFound(uri string) *Error {
 	}{uri})
 }
 
-// A URLElicitationRequiredError says that a request cannot be served until the
+// A URLElicitationRequiredError means that a request cannot be served until the
 // person has visited one or more URLs. Revision 2025-11-25 has an error of its
 // own for it (-32042); on the modern wire the same error, returned by a
 // handler, becomes an [InputRequiredResult] with URL questions.

@@ -95,7 +95,7 @@ type Retry struct {
 	RequestState   RequestState
 }
 
-// An InputRequiredResult says that a request cannot be completed before the
+// An InputRequiredResult means that a request cannot be completed before the
 // client has answered questions, come back later, or both
 // (basic/patterns/mrtr, "InputRequiredResult"). It must carry at least one of
 // InputRequests and RequestState.

@@ -43,7 +43,7 @@ type ModelHint struct {
 	Name string `json:"name,omitzero"`
 }
 
-// ToolChoice says whether the model may, must or must not use tools.
+// ToolChoice decides whether the model may, must or must not use tools.
 type ToolChoice struct {
 	Mode string `json:"mode,omitzero"` // "auto", "required" or "none"
 }

@@ -45,7 +45,7 @@ type CallToolResult struct {
 	Content []Content
 	// StructuredContent is a JSON value, nil when there is none.
 	StructuredContent json.RawMessage
-	// IsError says that the tool ran and failed; Content tells why.
+	// IsError means that the tool ran and failed; Content tells why.
 	IsError bool
 	Meta    Meta
 }

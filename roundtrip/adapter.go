@@ -46,13 +46,13 @@ type Call struct {
 	// call's context and ends with the wait. Nil: the client asked for no
 	// progress.
 	Heartbeat func(ctx context.Context)
-	// EmptyStateIsAbsent says that the host parsed the request before and cannot tell an
+	// EmptyStateIsAbsent means that the host parsed the request before and cannot tell an
 	// absent state from an empty one; both then count as absent.
 	EmptyStateIsAbsent bool
 	// AcceptUnsolicited lets handlers read answers to questions that this flow has
 	// not asked, marked Unsolicited, for clients that lose the state.
 	AcceptUnsolicited bool
-	// Authenticates says that callers of the host can authenticate. Anonymous ones then leave room
+	// Authenticates means that callers of the host can authenticate. Anonymous ones then leave room
 	// for those who do, also before the first of them has called.
 	Authenticates bool
 	// KeptBytes is how many bytes the host keeps for the call, while it waits for a person, beside

@@ -62,7 +62,7 @@ type Reply[T any] struct {
 	Content T
 	// Round is the round with which the answer came, 0 when Missing.
 	Round int
-	// Unsolicited says that nothing proves that this flow asked the question.
+	// Unsolicited means that nothing proves that this flow asked the question.
 	// Such answers are only accepted where the host allows it.
 	Unsolicited bool
 	// Err says why the answer is Invalid. It names fields and the values to choose from,
@@ -81,7 +81,7 @@ type answer struct {
 	content     json.RawMessage    // accepted content or result; of an unseen refusal its action
 	round       int
 	unsolicited bool
-	// checked says that accepted content passed the form's validation, and of a
+	// checked means that accepted content passed the form's validation, and of a
 	// refusal that the handler has read it.
 	checked   bool
 	malformed error

@@ -46,7 +46,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //		return nil, err
 //	}
 //
-// done says whether the visit is finished. It is called at once, then about every
+// done reports whether the visit is finished. It is called at once, then about every
 // second, and not any more in later rounds once it has said so. It may also wait
 // for what tells it, such as a callback that closes a channel: its context ends
 // when the request is not held any longer, and what it returns then counts. An
@@ -67,7 +67,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //
 // A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
 // that refuses without showing the question an [*UnseenError]. Whatever a
-// handler makes of an error that says that the visit is not finished, it does not
+// handler makes of an error that means that the visit is not finished, it does not
 // get to complete in that run. A key under which something else than a visit was
 // answered is a mistake of the server, which ends the flow with an internal error.
 // Calls may overlap.
@@ -158,7 +158,7 @@ func (r *run) notFinishedLocked(key string) error {
 // howToAskVisit ends the texts of visits that have not been asked for.
 const howToAskVisit = "call AskURL with this key before Await, or return ElicitURL with it"
 
-// finishedKey is the key of the memo that says that a visit is finished. Memos of
+// finishedKey is the key of the memo that means that a visit is finished. Memos of
 // authors do not begin in this way.
 func finishedKey(key string) string { return "\x00finished\x00" + key }
 

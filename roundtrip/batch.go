@@ -14,7 +14,7 @@ import (
 type Inquiry interface{ toInquiry() inquiry }
 
 // inquiry is a question of flow style. decode takes the accepted content; an
-// error says that it is not what was asked for. Nil: the content is not read.
+// error means that it is not what was asked for. Nil: the content is not read.
 type inquiry struct {
 	question Question
 	decode   func(json.RawMessage) error

@@ -116,7 +116,7 @@
 // # Clocks that can run out on a person
 //
 // This table names every such clock with its default and, on the lines below, what
-// it bounds and what happens when it runs out. A dash says that there is no default,
+// it bounds and what happens when it runs out. A dash means that there is no default,
 // and a clock without a setting is named by what it bounds.
 //
 // In the server, whichever host it is built on:
@@ -196,7 +196,7 @@
 //		such a call whose client went away while it waited; likewise. Also how long an
 //		outcome is kept for a client that has lost it
 //	a visit that the router remembers     1 h
-//		until the upstream says that it is completed; the client is not told any more
+//		until the upstream reports that it is completed; the client is not told any more
 //	reaching the store of questions       30 s
 //		a reply that Router.Resolve looks up gets an error; less, if the host's context
 //		ends earlier

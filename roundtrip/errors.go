@@ -27,20 +27,20 @@ var ErrPending = errors.New("the question is being asked; the handler runs again
 // then.
 var ErrNotFinished = errors.New("the visit is not finished")
 
-// A DeclinedError says that the person declined the question Key.
+// A DeclinedError means that the person declined the question Key.
 type DeclinedError struct{ Key string }
 
 // Error names the question.
 func (e *DeclinedError) Error() string { return "declined: " + e.Key }
 
-// A CancelledError says that the person dismissed the question Key without
+// A CancelledError means that the person dismissed the question Key without
 // deciding.
 type CancelledError struct{ Key string }
 
 // Error names the question.
 func (e *CancelledError) Error() string { return "cancelled: " + e.Key }
 
-// An UnseenError says that the client answered the question Key without showing it: with Action,
+// An UnseenError means that the client answered the question Key without showing it: with Action,
 // which is decline or cancel, sooner than [Options].MinHumanTime. No person has refused, but
 // nobody has agreed either, so it is a refusal all the same.
 type UnseenError struct {
@@ -51,7 +51,7 @@ type UnseenError struct {
 // Error names the question.
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
-// A JournalError says that the handler does not ask the same in every round, or
+// A JournalError means that the handler does not ask the same in every round, or
 // asks twice under one key. The flow ends: whatever the handler returns, the
 // client gets an internal error, and the observer a [event.ServerBug] with this.
 type JournalError struct {
@@ -62,7 +62,7 @@ type JournalError struct {
 // Error names the key and the problem.
 func (e *JournalError) Error() string { return fmt.Sprintf("key %q: %s", e.Key, e.Problem) }
 
-// A PushError says that the client cannot be asked: [PushRequest] returns it, and with
+// A PushError means that the client cannot be asked: [PushRequest] returns it, and with
 // [IfPossible] the calls of flow style. Nothing was sent.
 type PushError struct {
 	Method string // of the request that could not be pushed

@@ -91,7 +91,7 @@ func refuseCopy() *protocol.Error {
 }
 
 // commitClaim records the outcome of a claimed state. Only results are recorded: an
-// error says that nothing is known to have happened. A handler that found scopes lacking says that
+// error means that nothing is known to have happened. A handler that found scopes lacking says that
 // nothing has: the client comes back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if e.held == nil || e.unrecorded {
@@ -138,7 +138,7 @@ const (
 	resourceStore = "store"
 )
 
-// A storeError says that a guard or a store could not be asked.
+// A storeError means that a guard or a store could not be asked.
 type storeError struct {
 	resource, operation string
 	error

@@ -35,7 +35,7 @@ func (q Question) makeMark() (claims.Mark, error) {
 	return claims.Mark{Set: true, PromptDigest: [16]byte(sum[:16])}, nil
 }
 
-// errMissing says that there is no answer to use.
+// errMissing means that there is no answer to use.
 var errMissing = errors.New("missing")
 
 // recordedAnswer returns what is recorded for a question: accepted content, a refusal, or

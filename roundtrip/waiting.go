@@ -115,7 +115,7 @@ func (q *waitQuotas) giveRoom(c *Call) {
 	q.calls.Give(c.Principal, 1)
 }
 
-// A waitRefusedError says that too many calls wait already. Nothing was asked.
+// A waitRefusedError means that too many calls wait already. Nothing was asked.
 type waitRefusedError struct{ wire *protocol.Error }
 
 func (e *waitRefusedError) Error() string { return e.wire.Error() }

@@ -54,7 +54,7 @@ type Admission struct { // all that a request needs until its response, in one a
 	channel  requestChannel
 	response protocol.Response
 	served   bool
-	// inSession says that task is in the set of the session, too.
+	// inSession means that task is in the set of the session, too.
 	inSession bool
 	// unfollow is set for a request of a session that has the id of another: it is
 	// not in the session's set and follows the end of the session by itself.

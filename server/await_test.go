@@ -56,7 +56,7 @@ const (
 	left   = `"login":{"action":"decline"}`
 )
 
-// finishedAfter returns a function that says that a visit is finished after a while, and
+// finishedAfter returns a function that means that a visit is finished after a while, and
 // counts how often it was called.
 func finishedAfter(after time.Duration) (done func(context.Context) (bool,
 	error), calls *atomic.Int32) {
@@ -229,7 +229,7 @@ func TestAwaitMisused(t *testing.T) {
 }
 
 // TestAwaitOfAnotherQuestion: a question that is no visit cannot be waited for, even if the
-// function that looks says that all is done. It is a mistake of the server, whatever the handler
+// function that looks means that all is done. It is a mistake of the server, whatever the handler
 // makes of it.
 func TestAwaitOfAnotherQuestion(t *testing.T) {
 	for _, finished := range []bool{true, false} {

@@ -48,7 +48,7 @@ type InputRequiredError struct {
 	Result *protocol.InputRequiredResult
 }
 
-// Error says that input is required.
+// Error means that input is required.
 func (e *InputRequiredError) Error() string { return "input required from the client" }
 
 // A ToolError lets a tool say no where it can only return an error, as that of [AddToolOut] does:

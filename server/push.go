@@ -205,7 +205,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest,
 
 // PushTimed implements [roundtrip.TimedPusher]. It waits for one of three: the answer, which
 // [Session.Deliver] brings on the goroutine of another message; the end of the session, which
-// fails all questions; the end of ctx, by which the funnel says that nobody waits any more. What
+// fails all questions; the end of ctx, by which the funnel means that nobody waits any more. What
 // the stream of the request has taken counts as written, also where its client has to come back.
 func (p *pusher) PushTimed(ctx context.Context, question protocol.InputRequest, extend,
 	written func()) (json.RawMessage, error) {

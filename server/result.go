@@ -31,7 +31,7 @@ func Text(blocks ...string) *protocol.CallToolResult {
 // ErrorText returns the result of a tool that ran and could not do what was wanted: "there is no
 // such bill". The model reads the text and may try again. A [*ToolError] is the same as an error.
 //
-// A plain error of a handler says that something is broken: the model gets its text too, unless
+// A plain error of a handler reports that something is broken: the model gets its text too, unless
 // roundtrip.Options.HideErrors is set, and it is logged and counted as a failure. A
 // [*protocol.Error] fails the request.
 func ErrorText(text string) *protocol.CallToolResult {

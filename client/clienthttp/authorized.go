@@ -172,10 +172,10 @@ func (e *authorizerError) Is(target error) bool { return errors.Is(e.err, target
 
 func (e *authorizerError) As(target any) bool { return errors.As(e.err, target) }
 
-// Unhandled says that the server has not acted on the request: it was refused, or not sent at all.
+// Unhandled means that the server has not acted on the request: it was refused, or not sent at all.
 func (e *authorizerError) Unhandled() {}
 
-// errUnauthorized says that the server refuses the authorizer's credentials, and that the
+// errUnauthorized means that the server refuses the authorizer's credentials, and that the
 // authorizer has no better ones.
 var errUnauthorized = errors.New("credentials were refused")
 

@@ -15,7 +15,7 @@ import (
 const errPrefix errtext.Prefix = "clienthttp: "
 
 var (
-	// ErrClosed says that the transport was closed.
+	// ErrClosed means that the transport was closed.
 	ErrClosed = errors.New("clienthttp: transport is closed")
 	// ErrResponseTooLarge is within the error for a message above
 	// [Options.MaxResponseBytes].
@@ -33,7 +33,7 @@ const maxExcerpt = 512
 // scopes come first.
 const maxChallenge = 256
 
-// A StatusError says that the server, or a proxy in front of it, answered with
+// A StatusError means that the server, or a proxy in front of it, answered with
 // an error status and without an error message of the protocol. For 401 and 403
 // with a WWW-Authenticate header, and for notifications, it is returned even with
 // such a message: the caller needs the header, and a notification has no response.

@@ -33,7 +33,7 @@ const (
 	maxEventID = 1 << 10
 )
 
-// errBroken says that a connection has ended. Its stream may be resumed.
+// errBroken means that a connection has ended. Its stream may be resumed.
 var errBroken = errors.New("connection has ended")
 
 // An eventStream is one stream of the server, over as many connections as it

@@ -65,7 +65,7 @@ func (x *httpExchange) readResponse(
 		x.resp.Header.Get("Content-Type"), mediaJSON, mediaSSE)
 }
 
-// errServerRequest says that a server sent a request, which modern servers must
+// errServerRequest means that a server sent a request, which modern servers must
 // not.
 var errServerRequest = errors.New("no modern server may")
 

@@ -303,7 +303,7 @@ func (s *session) startListening(ctx context.Context) {
 }
 
 // listenToServer reads the stream of the session until the session ends or the
-// server says that it has no such stream. It closes opened after the first
+// server reports that it has no such stream. It closes opened after the first
 // attempt to open the stream.
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}

@@ -132,7 +132,7 @@ func (t *Transport) Probe(
 	return resp, status == http.StatusOK || isRequestFault(status), nil
 }
 
-// isRequestFault reports whether a status says that the request itself is
+// isRequestFault reports whether a status reports that the request itself is
 // wrong: any 4xx, except those about credentials and timing.
 func isRequestFault(status int) bool {
 	switch status {

@@ -340,8 +340,8 @@ func TestPersonPastesTheURL(t *testing.T) {
 	s.wantNoSecrets(t, shown.String())
 }
 
-// TestLoginThatAnotherProcessFinishes: a call says that a login is needed, the host sends a browser
-// to a page, and another process takes what it comes back with.
+// TestLoginThatAnotherProcessFinishes: a call reports that a login is needed, the host sends a
+// browser to a page, and another process takes what it comes back with.
 func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	s := newSite(t, nil, nil)
 	store := oauth.NewMemoryStore()

@@ -137,7 +137,7 @@ func TestChallengesThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestForbiddenWithoutACode: the error says that the code is missing, and nobody has to log in.
+// TestForbiddenWithoutACode: the error means that the code is missing, and nobody has to log in.
 func TestForbiddenWithoutACode(t *testing.T) {
 	s := newSite(t, nil, nil)
 	s.resource.Misbehave("403 without an error code")
@@ -152,7 +152,7 @@ func TestForbiddenWithoutACode(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1})
 }
 
-// TestForbiddenForAnotherReason: the code says that scopes would not help, or another scheme is
+// TestForbiddenForAnotherReason: the code means that scopes would not help, or another scheme is
 // asked for.
 func TestForbiddenForAnotherReason(t *testing.T) {
 	for _, header := range []string{`Bearer error="invalid_request"`, `Basic realm="x"`} {

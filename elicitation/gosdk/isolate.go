@@ -78,7 +78,7 @@ func readHead(r *http.Request) (head messageHead) {
 }
 
 // isolate changes the response to a message in place, where the SDK would end the connection.
-// A status that says that the session is gone stays.
+// A status that means that the session is gone stays.
 func isolate(head messageHead, response *http.Response) {
 	if head.method == "" && head.id == nil || head.opensConnection() {
 		return

@@ -13,7 +13,7 @@ import (
 )
 
 // PublishTools adds the tools of the upstream to the gateway's server, under the names that
-// rename returns, nil: their own. When the upstream says that they have changed, and after
+// rename returns, nil: their own. When the upstream reports that they have changed, and after
 // a loss of the connection, it lists them again, and the server tells its clients. The
 // connection declares both modes of elicitation: some upstreams hide tools that ask from
 // clients that cannot be asked. It is called once. Tools that the SDK's server does not accept, and

@@ -34,7 +34,7 @@ func TestWithoutSessionStream(t *testing.T) {
 }
 
 // TestStreamDies: when the client's stream is cut while a person thinks, the
-// question ends, and nothing says that it was delivered.
+// question ends, and nothing reports that it was delivered.
 func TestStreamDies(t *testing.T) {
 	g := newGateway(t, setting{upstream: legacy})
 	asked, over := make(chan struct{}), make(chan struct{})

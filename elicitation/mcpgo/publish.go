@@ -13,7 +13,7 @@ import (
 )
 
 // PublishTools adds the tools of the upstream to the gateway's server, under the names that
-// rename returns, nil: their own. When the upstream says that they have changed, and after it
+// rename returns, nil: their own. When the upstream reports that they have changed, and after it
 // has lost a session, it lists them again, and the server tells its clients. Over HTTP an
 // upstream says so on the standing stream of a connection (transport.WithContinuousListening), and
 // on those of calls. The connection on which tools are listed declares both modes of

@@ -33,7 +33,7 @@ func TestWithoutSessionStream(t *testing.T) {
 }
 
 // TestStreamDies: when the client's stream is cut while a person thinks, the
-// question ends, and nothing says that it was delivered.
+// question ends, and nothing reports that it was delivered.
 func TestStreamDies(t *testing.T) {
 	for _, test := range []struct {
 		name string

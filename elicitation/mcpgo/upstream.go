@@ -97,7 +97,7 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 	return u, err
 }
 
-// isSessionLost reports whether an error says that the upstream does not know the session.
+// isSessionLost reports whether an error means that the upstream does not know the session.
 func isSessionLost(err error) bool { return errors.Is(err, transport.ErrSessionTerminated) }
 
 // open opens a connection.

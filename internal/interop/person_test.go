@@ -20,7 +20,7 @@ type person struct {
 	answers answers
 	// progress gets a value for every report of progress.
 	progress chan struct{}
-	// changed gets a value whenever the server says that its tools are others now.
+	// changed gets a value whenever the server reports that its tools are others now.
 	changed chan struct{}
 	// whenAsked, unless it is nil, runs before a question is answered.
 	whenAsked func()

@@ -165,15 +165,15 @@ type defect struct {
 	pushes int // questions that are sent as requests
 	// leaks names what the peer says that is of another era, in the words of apart.
 	leaks string
-	// within says that want is part of the text of a tool that failed.
+	// within means that want is part of the text of a tool that failed.
 	within bool
-	// harmless says that what comes of the scenario is what should.
+	// harmless means that what comes of the scenario is what should.
 	harmless bool
-	// silent says that progress need not arrive.
+	// silent means that progress need not arrive.
 	silent bool
 }
 
-// uncounted says that some questions are put and others are not, or not always the same.
+// uncounted means that some questions are put and others are not, or not always the same.
 const uncounted = -1
 
 // A route is a way from a client to a server, one of which is ours. open connects a client with

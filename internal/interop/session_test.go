@@ -28,7 +28,7 @@ type session interface {
 type sessionClient struct {
 	name string
 	open func(t *testing.T, endpoint string, who *person) (session, error)
-	// neverCancels says that the client tells an HTTP server of these revisions nothing when it
+	// neverCancels means that the client tells an HTTP server of these revisions nothing when it
 	// gives up a call, which then runs to its end.
 	neverCancels bool
 }

@@ -25,9 +25,9 @@ type shape struct {
 	configure func(*httptest.Server)
 	// alone is the text of the result where the client cannot be asked; empty: an error.
 	alone string
-	// sessionless says that clients of older revisions cannot be asked.
+	// sessionless means that clients of older revisions cannot be asked.
 	sessionless bool
-	// visits says that the second question is a visit.
+	// visits means that the second question is a visit.
 	visits bool
 	// header is sent by all clients.
 	header http.Header

@@ -55,8 +55,8 @@ func TestVisitWithFreshNonce(t *testing.T) {
 }
 
 // TestFinishedVisitThatIsRefused: the server keeps what a visit brought, and looks there before it
-// asks. The person signs in, and the client says that they refused. A session's handler reads that.
-// One that runs again finds the person signed in and does not ask: its result is withheld.
+// asks. The person signs in, and the client reports that they refused. A session's handler reads
+// that. One that runs again finds the person signed in and does not ask: its result is withheld.
 func TestFinishedVisitThatIsRefused(t *testing.T) {
 	for sdk, x := range visitsWithNonce() {
 		for _, revision := range []string{modern, v20251125} {

@@ -67,7 +67,7 @@ type ConnOptions[C Conn] struct {
 	MaxConnections, MaxWaiting int
 	IdleTimeout                time.Duration
 	PerPrincipal               bool
-	// Shared says that a connection serves any number of calls at once.
+	// Shared means that a connection serves any number of calls at once.
 	Shared bool
 	// Open opens a connection.
 	Open func(ctx context.Context, m Modes) (C, error)

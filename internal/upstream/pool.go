@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	// ErrFull says that too many calls wait already.
+	// ErrFull means that too many calls wait already.
 	ErrFull = errors.New("too many calls wait for a connection")
-	// ErrClosed says that the connections were closed.
+	// ErrClosed means that the connections were closed.
 	ErrClosed = errors.New("elicitation upstream: closed")
 )
 

@@ -98,7 +98,7 @@ type Answered struct {
 	QuestionDigest QuestionDigest
 	// Waited is the time from the question to the answer.
 	Waited time.Duration
-	// Unsolicited says that nothing proves that the question was asked.
+	// Unsolicited means that nothing proves that the question was asked.
 	Unsolicited bool
 }
 
@@ -244,7 +244,7 @@ type PushFailed struct {
 	// Err says why. Its text may repeat what the client said, so escape and cut
 	// it.
 	Err error
-	// Tolerated says that the handler went on: it said that it can do without an
+	// Tolerated means that the handler went on: it said that it can do without an
 	// answer, or the host lets handlers that were not changed for it. Otherwise
 	// the client got a refusal, whatever the handler returned.
 	Tolerated bool
@@ -270,7 +270,7 @@ type LegRunning struct{ Where }
 // its state, or [roundtrip.Await] waited.
 type CutOff struct {
 	Where
-	// Retriable says that only waiting was reached, so that the same request can be sent
+	// Retriable means that only waiting was reached, so that the same request can be sent
 	// again. Otherwise its outcome is not known, and the state stays spent.
 	Retriable bool
 }

@@ -173,7 +173,7 @@ func PrincipalKind(p protocol.Principal) string {
 	return authenticated
 }
 
-// AddWhere adds which request an entry is about; inLeg says that the request has an entry of
+// AddWhere adds which request an entry is about; inLeg means that the request has an entry of
 // its own, which tells method and version.
 func (f Fields) AddWhere(w *Where, inLeg bool) {
 	f.AddNonEmpty("request", w.Request)

@@ -214,7 +214,7 @@ func TestStatelessReplicas(t *testing.T) {
 	}
 }
 
-// At start one line says that replicas need a shared key, where they have none.
+// At start one line means that replicas need a shared key, where they have none.
 func TestStatelessNeedsASharedKey(t *testing.T) {
 	get := func(*http.Request) *mcp.Server { return nil }
 	for name, test := range map[string]struct {

@@ -75,7 +75,7 @@ type httpHandler struct {
 	adapter *Adapter
 	next    http.Handler
 	server  *server.MCPServer // that next serves, nil: unknown
-	// keepsEvents says that next may store events for older revisions.
+	// keepsEvents means that next may store events for older revisions.
 	keepsEvents bool
 	idleTTL     time.Duration // after which next sweeps sessions, 0: never, or unknown
 }
@@ -204,7 +204,7 @@ type response struct {
 	hold    bool
 	foreign bool // an event stream in another format than mcp-go's
 	sent    bool // the status and header were sent
-	// storesNothing says that the events of the response are known not to be stored.
+	// storesNothing means that the events of the response are known not to be stored.
 	storesNothing bool
 	// endUninstalled ends the context of a request that is refused if no server is installed
 	// when its response begins: a handler may wait for the answer to a question. Nil: a server

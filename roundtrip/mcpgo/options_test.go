@@ -92,7 +92,7 @@ type contextKey struct{}
 func TestOptionsOfTheHost(t *testing.T) {
 	options := map[string]struct {
 		option server.StreamableHTTPOption
-		// cannotAsk says that clients of older revisions cannot be asked.
+		// cannotAsk means that clients of older revisions cannot be asked.
 		cannotAsk bool
 		check     func(t *testing.T, endpoint string)
 	}{

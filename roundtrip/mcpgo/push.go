@@ -119,7 +119,7 @@ func requestWhenQueued[Q, R any](ctx context.Context, attempted func(),
 	}
 }
 
-// isFullQueue reports whether err says that a queue of mcp-go is full. mcp-go has no
+// isFullQueue reports whether err means that a queue of mcp-go is full. mcp-go has no
 // value for it. The whole text is compared, since errors that a client sends over
 // streamable HTTP have a prefix and must not be taken for it.
 func isFullQueue(err error) bool {

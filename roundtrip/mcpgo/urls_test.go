@@ -133,7 +133,7 @@ func TestOwnCallsOfAHandlerAreChecked(t *testing.T) {
 	}
 }
 
-// TestFinishedVisitIsDeclined: the person finishes the visit, and the client says that they
+// TestFinishedVisitIsDeclined: the person finishes the visit, and the client reports that they
 // declined. The handler finds the token and does not ask again: its result does not go out.
 func TestFinishedVisitIsDeclined(t *testing.T) {
 	for _, action := range []string{"decline", "cancel", "accept"} {

@@ -80,7 +80,7 @@ func (b *claims) run(
 	return n == 1, err
 }
 
-// IsFinal implements [sharedguard.Backend]. What Redis answers is final, unless it says that it
+// IsFinal implements [sharedguard.Backend]. What Redis answers is final, unless it reports that it
 // loads its data, is a replica or has no quorum, which another attempt may find over.
 func (b *claims) IsFinal(err error) bool {
 	if errors.Is(err, errLost) || errors.Is(err, errYoung) || errors.Is(err, errReply) {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSilentRedis is one that accepts connections and answers nothing: calls end with their
-// deadlines, and none says that there is no record.
+// deadlines, and none means that there is no record.
 func TestSilentRedis(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,16 +24,16 @@ type Subject struct {
 	// Effects has the effects that the handlers mark; nil means none.
 	Effects *Effects
 
-	// TwoUsers says that Connect authenticates as the user.
+	// TwoUsers means that Connect authenticates as the user.
 	TwoUsers bool
-	// SingleUse says that the server has a guard: a state that has been used is refused,
+	// SingleUse means that the server has a guard: a state that has been used is refused,
 	// or gets the recorded outcome.
 	SingleUse bool
 	// Later lets time pass for the server, at least as long as it is told: a day, or with a
 	// server whose Roundtrip.RoundTTL is short, that time. [Attack] runs subtests, so it
 	// cannot be called in a bubble of testing/synctest. Nil: expired states are not tested.
 	Later func(time.Duration)
-	// Lossy says that an SDK decodes answers before the server's own checks see them, so
+	// Lossy means that an SDK decodes answers before the server's own checks see them, so
 	// that members that are repeated, or in another case, cannot be recognized.
 	Lossy bool
 

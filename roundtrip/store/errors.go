@@ -11,25 +11,25 @@ import (
 // or no longer.
 var ErrStateGone = errors.New("state store: no such state")
 
-// A SpentError says that a state has been claimed before.
+// A SpentError means that a state has been claimed before.
 type SpentError struct {
 	// Outcome is what was recorded for it, nil while the first claim is still
 	// running or when the answers presented now differ from those then.
 	Outcome []byte
-	// Running says that the answers are those of the first claim and that its leg
+	// Running means that the answers are those of the first claim and that its leg
 	// has not ended, as far as the guard knows: its [Lease] has not run out. The client
 	// is told to come back soon, instead of that the state is spent.
 	Running bool
-	// Unknown says that the answers are those of the first claim, and that no outcome is
+	// Unknown means that the answers are those of the first claim, and that no outcome is
 	// known: its leg has ended without one, or nobody has renewed its [Lease]. The client
 	// is told to find out what happened and to start anew.
 	Unknown bool
 }
 
-// Error says that the state was used.
+// Error means that the state was used.
 func (e *SpentError) Error() string { return "request state has been used" }
 
-// A QuotaError says that a [Guard] or a [StateStore] has no room. It has stored
+// A QuotaError means that a [Guard] or a [StateStore] has no room. It has stored
 // nothing. The client gets [protocol.CodeBusy] and may send the request again
 // after RetryAfter.
 type QuotaError struct {

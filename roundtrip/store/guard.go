@@ -61,7 +61,7 @@ type Claim interface {
 	// claim is not held any more. The funnel calls it while the handler runs.
 	Renew(ctx context.Context) error
 	// Commit records the outcome, to be handed out again to an exact replay, whether the
-	// lease has run out or not. A nil outcome says that the request ended without one. It
+	// lease has run out or not. A nil outcome means that the request ended without one. It
 	// fails when the claim is not held any more, and changes nothing after a first Commit.
 	Commit(ctx context.Context, outcome []byte) error
 	// Release gives the claim up to whoever presents the same answers: [Guard.Claim] with

@@ -38,9 +38,9 @@ type Series struct {
 	Name, Help string
 	// Labels are the names of its labels.
 	Labels []string
-	// Gauge says that the value goes up and down.
+	// Gauge means that the value goes up and down.
 	Gauge bool
-	// Constant says that the value is 1: its labels tell something.
+	// Constant means that the value is 1: its labels tell something.
 	Constant bool
 	// Buckets are the upper bounds of a histogram, increasing.
 	Buckets []float64

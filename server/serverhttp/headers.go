@@ -58,7 +58,7 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 }
 
 // vetVersion checks the version header of a modern request. A request without
-// a version in _meta is refused for that, unless the header says that it is of
+// a version in _meta is refused for that, unless the header means that it is of
 // a version we do not speak, which explains more.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 	value := trimSpace(firstLine(lines))

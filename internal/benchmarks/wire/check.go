@@ -11,7 +11,7 @@ import (
 // the response, which is valid until the next call.
 type Do func(c Call, state []byte) (int, []byte)
 
-// Check says whether a server gives the answers that every peer has to give.
+// Check reports whether a server gives the answers that every peer has to give.
 // Nothing is measured of one that does not. A server that seals must refuse a
 // state that was tampered with.
 func Check(do Do, seals bool) error {

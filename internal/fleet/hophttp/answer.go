@@ -34,7 +34,7 @@ const (
 
 // A ForwardAnswer runs send, which brings an answer of size bytes to its owner and returns when
 // the owner has it, or cannot get it, or ctx ends. When that is soon, ended is true and err is what
-// send returned. Otherwise send goes on in the background, or err says that there is no room.
+// send returned. Otherwise send goes on in the background, or err means that there is no room.
 type ForwardAnswer func(r *http.Request, size int,
 	send func(ctx context.Context) error) (ended bool, err error)
 

@@ -30,7 +30,7 @@ var (
 
 // Forward passes r on to the owner of the session that it names, with body in the place of
 // its own, and the response to w. Where the event has no status nothing was written to w. Its
-// error is one of Send. broken says that the client has only a part of the response: the handler
+// error is one of Send. broken means that the client has only a part of the response: the handler
 // must panic with [http.ErrAbortHandler], so that it does not look like all of it.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
 	e event.RequestForwarded, broken bool) {

@@ -214,7 +214,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
 }
 
-// errOther says that another process has the address of an owner.
+// errOther means that another process has the address of an owner.
 var errOther = errors.New("the address has another process")
 
 // answersForOthers reports whether a status may be that of a proxy before the owner.

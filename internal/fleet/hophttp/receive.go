@@ -79,7 +79,7 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 type Received struct{ body string }
 
 // Receive removes what replicas say to each other from r, and returns what is known of a
-// request that a replica passed on, nil: a client sent it. refused says that it must not be
+// request that a replica passed on, nil: a client sent it. refused means that it must not be
 // served: the response to that has been sent. RemoteAddr of r becomes that of the client.
 func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received, refused bool) {
 	tokens := r.Header[headerHop]

@@ -17,7 +17,7 @@ const (
 	maxSilence = 30 * time.Second
 )
 
-// errSilent says that nothing came from the address of an owner in time.
+// errSilent means that nothing came from the address of an owner in time.
 var errSilent = errors.New("the owner does not answer")
 
 // A flight is one request to an owner, and the body of its response. What is read of it is a sign

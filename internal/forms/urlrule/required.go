@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Refusal says that the URL of a question may not be sent.
+// A Refusal means that the URL of a question may not be sent.
 type Refusal struct {
 	Key string // of the question
 	Err error

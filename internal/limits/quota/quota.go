@@ -29,7 +29,7 @@ type Options[K comparable] struct {
 	Total int64
 	// Share is how much one authenticated account may use. Negative: no limit.
 	Share int64
-	// Authenticates says that callers of this pool can authenticate. Where it is
+	// Authenticates means that callers of this pool can authenticate. Where it is
 	// false the pool learns it from the first account that is not anonymous.
 	Authenticates bool
 	// Local is an account that only Total bounds: the one client of a pipe. The
@@ -175,7 +175,7 @@ func (p *Pool[K]) giveLocked(account K, n int64) {
 	p.grantLocked()
 }
 
-// ReserveForAuthenticated says that callers of this pool can authenticate, from
+// ReserveForAuthenticated reports that callers of this pool can authenticate, from
 // now on: anonymous callers get no more than all but a quarter.
 func (p *Pool[K]) ReserveForAuthenticated() {
 	p.mu.Lock()

@@ -149,7 +149,7 @@ func from(ctx context.Context) *Watch {
 	return w
 }
 
-// Begin says that the call of ctx waits for a person from now on. The caller
+// Begin reports that the call of ctx waits for a person from now on. The caller
 // calls end when it does not any more; further calls of end do nothing.
 func Begin(ctx context.Context) (end func()) {
 	w := &Wait{}
@@ -157,7 +157,7 @@ func Begin(ctx context.Context) (end func()) {
 	return w.End
 }
 
-// Begin says that the call of ctx waits for a person from now on. questions, if
+// Begin reports that the call of ctx waits for a person from now on. questions, if
 // not nil, are cancelled when the wait is to end, at once where calls under ctx
 // may not wait; the caller still calls [Wait.End].
 func (one *Wait) Begin(ctx context.Context, questions Canceler) {
@@ -169,7 +169,7 @@ func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 	}
 }
 
-// End says that the call does not wait any more. Further calls do nothing.
+// End reports that the call does not wait any more. Further calls do nothing.
 func (one *Wait) End() {
 	if !one.over.Swap(true) {
 		one.removeFrom(one.innermost)

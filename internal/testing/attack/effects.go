@@ -22,7 +22,7 @@ type Effect struct {
 	Text string
 	// Identity tells it from others with the same text: a digest of a body.
 	Identity string
-	// Repeatable says that it may happen again in a later round without harm: it changes nothing,
+	// Repeatable means that it may happen again in a later round without harm: it changes nothing,
 	// or who receives it can tell that it was repeated.
 	Repeatable bool
 }

@@ -46,7 +46,7 @@ func numberFields(options reflect.Type, prefix string) (names []string) {
 
 // CheckNumberFields holds that each number of an options struct of type T is in the
 // table, by its name, and that build takes 0 as well as a negative one; where the
-// table says that a negative one is refused, the error must name the field.
+// table means that a negative one is refused, the error must name the field.
 func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(*T) error) {
 	names := NumberFields(*new(T))
 	if len(names) != len(refused) {

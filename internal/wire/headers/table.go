@@ -42,7 +42,7 @@ func Parse(schema []byte) (Table, error) {
 
 type walker struct{ table Table }
 
-// walkSchema walks one schema. reachable says that only properties keywords lead
+// walkSchema walks one schema. reachable means that only properties keywords lead
 // to it, so that an instance has exactly one value there.
 func (w *walker) walkSchema(raw []byte, path []string, reachable bool) error {
 	if jsonx.KindOf(raw) != jsonx.Object {

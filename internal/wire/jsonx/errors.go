@@ -20,7 +20,7 @@ func (e *SyntaxError) Error() string {
 	return "json: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)
 }
 
-// TypeError says that a value is of another kind than the caller asked for.
+// TypeError means that a value is of another kind than the caller asked for.
 type TypeError struct {
 	Want, Got Kind
 }
@@ -30,7 +30,7 @@ func (e *TypeError) Error() string {
 	return "json: want " + e.Want.String() + ", got " + e.Got.String()
 }
 
-// RangeError says that a number does not fit what the caller asked for.
+// RangeError means that a number does not fit what the caller asked for.
 type RangeError struct {
 	Text   string // the number, cut to 64 bytes
 	Reason string

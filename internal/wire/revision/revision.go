@@ -31,7 +31,7 @@ func IsNamedIn(params []byte) bool {
 	return ok
 }
 
-// EraOf returns the era by whose rules a message that came over HTTP is served. named says that
+// EraOf returns the era by whose rules a message that came over HTTP is served. named means that
 // its _meta names a revision, see [IsNamedIn]; header are the values of MCP-Protocol-Version.
 //
 // Modern is what names a revision in _meta, which legacy revisions do not have, and what names in
