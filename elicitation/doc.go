@@ -77,7 +77,7 @@
 //     elicitation object means form mode.
 //   - Ids on the client's side are the router's, and cannot be guessed. A reply
 //     counts only from the session and the principal that was asked; all others
-//     leave the question as it is. [Disposition] says what became of a reply. An SDK
+//     leave the question as it is. [Disposition] is the outcome of a reply. An SDK
 //     behind an [Asker] gives its requests ids of its own and takes the replies itself:
 //     of those that are late, double or of somebody else the router learns nothing.
 //   - A question has one outcome, whatever arrives at the same moment. It is logged

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Disposition says what became of a client's reply; how the question itself ended is its
+// A Disposition is the outcome of a client's reply; how the question itself ended is its
 // [Outcome].
 type Disposition int
 

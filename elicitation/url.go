@@ -199,7 +199,7 @@ func (r *Router) HandleURLCompletion(
 // this client alone when a visit is over. Any other error is returned as it is.
 //
 // The second result, an [*Error], says that the client cannot be told; its Wire
-// is what the client gets instead. wire is not changed.
+// is the response instead. wire is not changed.
 func (c *Call) RelayURLRequired(ctx context.Context,
 	wire *protocol.Error) (*protocol.Error, error) {
 	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {

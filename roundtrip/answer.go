@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An Outcome says what became of a question.
+// An Outcome tells how a question was answered, if it was.
 type Outcome int
 
 // The outcomes. Missing is the zero value: a question that was not asked, or
@@ -57,7 +57,7 @@ func (o Outcome) toDecision() event.Decision { return event.Decision(o.String())
 // A Reply is the answer to one question.
 type Reply[T any] struct {
 	Outcome Outcome
-	// Content is what the person entered, defaults filled in. It is set when
+	// Content is the person's input, defaults filled in. It is set when
 	// Outcome is Accepted.
 	Content T
 	// Round is the round with which the answer came, 0 when Missing.

@@ -61,7 +61,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 // calls wait already a request of a modern revision is not held.
 //
 // A request that ends while Await waits has no outcome. Await ends the run: further calls of
-// this package fail, and what the handler returns is dropped. With a [store.Guard] the same
+// this package fail, and the handler's result is dropped. With a [store.Guard] the same
 // request can be sent again where the run did nothing before that must not be repeated: kept a
 // new [Memo], pushed a question, or called [OnCommit].
 //

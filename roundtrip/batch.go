@@ -44,7 +44,7 @@ func Into[T any](dst *T, key, message string, opts ...QuestionOption) Inquiry {
 	return formInquiry(dst, Elicit[T](key, message).applyOptions(opts), formOf[T]().decoder)
 }
 
-// Into asks the question with a message and stores what the person entered in
+// Into asks the question with a message and stores the person's input in
 // dst, which must not be nil.
 func (q *FormQuestion[T]) Into(dst *T, message string, opts ...QuestionOption) Inquiry {
 	return formInquiry(dst, q.Elicit(message).applyOptions(opts), q.decoder)

@@ -42,8 +42,8 @@ type era interface {
 		asked protocol.InputRequests, end *ending, err error)
 	// reportRequested reports the questions of a round when they go out.
 	reportRequested(ctx context.Context, r *run, requested event.InputRequested)
-	// askClient asks what the handler has returned and opens the next run with the answers.
-	// Where there is no next run in this call it returns what the client gets.
+	// askClient asks the questions of the handler's result and opens the next run with the answers.
+	// Where there is no next run in this call it returns the response.
 	askClient(ctx, parent context.Context, r *run, asks *protocol.InputRequiredResult) (
 		next *run, result protocol.Result, err error)
 	// answerURLs answers a handler's URL elicitation error. Where it is not final the handler

@@ -19,7 +19,7 @@ import (
 // Flow style replays: the handler runs from its start in every round, and a call
 // that asks returns at once if its question was answered in an earlier one. The
 // first question without an answer ends the run. The outcome of the run is then
-// decided by what is recorded here, and not by what the handler returns:
+// decided by what is recorded here, and not by the handler's result:
 //
 //	Ask ─→ answered ──────────────────────────→ content, or the refusal
 //	   └─→ missing ─→ in a session: askInPlace → as above
@@ -46,7 +46,7 @@ func (f *flow) asksClient() bool { return len(f.pending) > 0 }
 // An ending fixes the outcome of a run before its handler returns.
 type ending struct {
 	err     error    // what the handler gets for every further call
-	refusal *refusal // what the client gets; nil: err is a bug of the server
+	refusal *refusal // the response; nil: err is a bug of the server
 	how     event.FlowEnd
 	bug     bool // err is a mistake of the server, and the client gets refusal all the same
 	cut     bool // the request ended while Await waited, and there is no outcome

@@ -180,7 +180,7 @@ func (r *run) noteActed() {
 	}
 }
 
-// answerCutOff returns what the client gets, and a copy of its request, for a run whose request
+// answerCutOff returns the response, and a copy of its request, for a run whose request
 // ended before it had a result.
 func (r *run) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
 	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})

@@ -109,7 +109,7 @@ func (d *draft) expiresIn(byDefault time.Duration) time.Duration {
 	return shortest
 }
 
-// firstError returns what went wrong while the author built the result.
+// firstError returns the author's first mistake in building the result.
 func (d *draft) firstError() error {
 	if d.err != nil {
 		return d.err

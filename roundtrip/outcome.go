@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// decideOutcome turns what the handler returned into what the client gets, or into questions.
+// decideOutcome turns the handler's result into the response, or into questions.
 // What the run has recorded in flow style comes first: a handler that swallows an error must
 // not complete.
 func (r *run) decideOutcome(ctx context.Context, result protocol.Result,
@@ -78,7 +78,7 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result,
 	return result, nil
 }
 
-// overruleHandler replaces what the handler returned by what the run has recorded: its end,
+// overruleHandler replaces the handler's result by what the run has recorded: its end,
 // its pending questions, or an unfinished visit on which the handler must not complete. It
 // reports false if there is nothing of these.
 func (r *run) overruleHandler(ctx context.Context, result protocol.Result,
@@ -138,7 +138,7 @@ func (r *run) joinQuestions(f *flow,
 	return joined, nil
 }
 
-// completes reports whether what a handler returned is a success.
+// completes reports whether a handler's result is a success.
 func completes(result protocol.Result, err error) bool {
 	if err != nil {
 		return false
@@ -152,7 +152,7 @@ func completes(result protocol.Result, err error) bool {
 	return true
 }
 
-// yieldsTo reports whether what the handler returned goes out in the place of the refusal: a
+// yieldsTo reports whether the handler's result goes out in the place of the refusal: a
 // failure in its own words. A refusal with a wire error tells the client when to try again.
 func (e *ending) yieldsTo(result protocol.Result, err error) bool {
 	if !e.yields || e.refusal.wire != nil || completes(result, err) {
@@ -291,7 +291,7 @@ func (r *run) answerLegacyURLs(ctx context.Context,
 	return nil, spelled
 }
 
-// answerError returns what the client gets for an error of the handler. An [*protocol.Error]
+// answerError returns the response for an error of the handler. An [*protocol.Error]
 // stays one. A plain error of a tool becomes a result that the model can read, elsewhere it
 // becomes a JSON-RPC error.
 func (r *run) answerError(ctx context.Context, err error) (protocol.Result, error) {
@@ -335,7 +335,7 @@ func refusedBy(err error) bool {
 	return findRefusal(err) != nil
 }
 
-// refusalText returns what the client gets of an error that is, or wraps, a refusal.
+// refusalText returns the text that answers an error that is, or wraps, a refusal.
 func (e *exchange) refusalText(err error) string {
 	if !e.funnel.opts.HideErrors {
 		return err.Error()
@@ -354,7 +354,7 @@ type refusal struct {
 	always bool
 }
 
-// answerRefusal returns what the client gets for a refusal, which may have a wire error of its
+// answerRefusal returns the response for a refusal, which may have a wire error of its
 // own.
 func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
 	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
@@ -363,7 +363,7 @@ func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
 	return r.refuseFlow(no.code, no.text)
 }
 
-// refuseFlow returns what the client gets when a flow ends with a text for the person or the
+// refuseFlow returns the response when a flow ends with a text for the person or the
 // model.
 func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if r.call.Method == protocol.MethodCallTool {

@@ -26,7 +26,7 @@ const statePause = 250 * time.Millisecond
 
 // pushReturned puts the questions that the handler has returned to the client of a legacy
 // revision, waits for the answers, and opens the next run with them. Where there is no next
-// run it returns what the client gets.
+// run it returns the response.
 //
 // Questions wait under the parent of ctx, because each has a timer of its own that ends with
 // the flow, see questionTimeout. A lazy context between would have to create a real one to

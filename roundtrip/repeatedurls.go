@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// repeatHandler gets what the handler has returned. A handler that returns the URL elicitation
+// repeatHandler takes the handler's result. A handler that returns the URL elicitation
 // error for visits to which the person has just agreed is called again while the request is held,
 // as [Await] holds it: asking for them once more at once would use up the rounds of the flow before
 // anybody can be done there. It runs after one second, then after twice as long each time. Between

@@ -111,7 +111,7 @@ func (r *run) answeredKeys() string {
 	return r.answeredKeysLocked()
 }
 
-// executeHandler calls the handler and decides what the client gets. Both are guarded
+// executeHandler calls the handler and decides the response. Both are guarded
 // against panics, because deciding still calls the author's code: the text of an
 // error, the check of the output, a Sealer.
 func (r *run) executeHandler(

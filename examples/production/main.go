@@ -107,7 +107,7 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 }
 
 // newLogger returns a logger to standard error (the output may be the protocol's) that waits for
-// nobody, and a function that writes what is left of the log.
+// nobody, and a function that writes the rest of the log.
 func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 	signal.Ignore(brokenPipe) // that the reader of the log has ended is no reason to end
 	lines := newLogQueue(os.Stderr, maxQueuedLines)

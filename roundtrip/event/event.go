@@ -192,7 +192,7 @@ type HandlerFailed struct {
 	// Reference is what the client was given in the place of the text; empty
 	// where it has the text.
 	Reference string
-	// Err is what the handler returned. Its text may hold anything.
+	// Err is the handler's result. Its text may hold anything.
 	Err error
 	// Text is the text of Err without the strings of the call's arguments,
 	// answers and state, without the credentials of the caller and what looks

@@ -21,7 +21,7 @@ type RequestForwarded struct {
 	Err error
 }
 
-// A ForwardOutcome says what became of a request that was to be passed on. The set is
+// A ForwardOutcome is the outcome of a request that was to be passed on. The set is
 // closed, so that it can be a label of a metric.
 type ForwardOutcome string
 

@@ -100,7 +100,7 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	return restored, nil
 }
 
-// readOutcome converts for the funnel what the handler returned. For a complete result it
+// readOutcome converts for the funnel the handler's result. For a complete result it
 // sets the placeholder.
 func readOutcome[R any, F family[R]](ctx context.Context, a *Adapter, kind F,
 	last *handlerOutcome[R]) (protocol.Result, error) {

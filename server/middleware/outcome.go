@@ -40,7 +40,7 @@ func outcomeOfAnswer(result protocol.Result, err error) string {
 	if err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			return outcomeInternalError // which is what the client gets
+			return outcomeInternalError // which is the response
 		}
 		return codeName(e.Code)
 	}

@@ -24,7 +24,7 @@ func (r *Refusal) Error() string {
 // Unwrap returns Err.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Wire returns what the client gets: an internal error that names the question. What is wrong is
+// Wire returns the response: an internal error that names the question. What is wrong is
 // the server's affair.
 func (r *Refusal) Wire() *protocol.Error {
 	key := r.Key

@@ -158,7 +158,7 @@ func sentences() []sentence {
 	}
 }
 
-// Accept holds a gateway against the table: what the upstream reads, what the client gets,
+// Accept holds a gateway against the table: what the upstream reads, the response,
 // each field of the log, and the metrics.
 func Accept(t *testing.T, build Gateway) {
 	for _, mode := range modes() {
