@@ -28,8 +28,9 @@ const (
 	// more than an error needs.
 	maxAnswerResponse = 64 << 10
 	// maxAttempts is how many answers of a session are remembered that other replicas have
-	// brought, and maxAttemptSessions of how many sessions. One client evicts its own.
-	maxAttempts, maxAttemptSessions = 64, 10_000
+	// brought, and maxAttemptSessions of how many sessions: of those whose answers came last.
+	// One session evicts its own. All together take some 20 MB.
+	maxAttempts, maxAttemptSessions = 16, 4096
 )
 
 // A ForwardAnswer runs send, which brings an answer of size bytes to its owner and returns when
@@ -200,8 +201,8 @@ func (h *wrapper) serveOnce(w http.ResponseWriter, r *http.Request, session, att
 		attempts, _ := h.attempts.Get(session)
 		if attempts == nil {
 			attempts = recent.New[string, *takenAnswer](maxAttempts, 0)
-			h.attempts.Put(session, attempts)
 		}
+		h.attempts.Put(session, attempts) // it is the newest
 		first, known := attempts.Get(attempt)
 		if !known {
 			first = &takenAnswer{done: make(chan struct{})}

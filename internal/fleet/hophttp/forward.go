@@ -146,15 +146,22 @@ func outgoingHeader(arrived http.Header) http.Header {
 	return header
 }
 
-// readReply returns nil if a response is that of the owner to the hop.
+// readReply returns nil if a response is that of the owner to the hop, or if its host refuses the
+// credentials. Any other answer of the host may be of the moment: a request that is tried until the
+// owner has it must not end with that.
 func (f *Forwarder) readReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
 	case !ok || reply[0] != digest(hop):
 		return fmt.Errorf("%w: who answered at its address, with status %d, is another",
 			ErrOutcomeUnknown, response.StatusCode)
-	case reply[1] == VerdictTaken:
+	case reply[1] == VerdictTaken, reply[1] == VerdictHost &&
+		(response.StatusCode == http.StatusUnauthorized ||
+			response.StatusCode == http.StatusForbidden):
 		return nil
+	case reply[1] == VerdictHost:
+		return fmt.Errorf("%w: what stands before the owner answered with status %d",
+			ErrOutcomeUnknown, response.StatusCode)
 	case reply[1] == VerdictStale:
 		return errStale
 	}

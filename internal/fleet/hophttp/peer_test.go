@@ -3,6 +3,7 @@ package hophttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -274,39 +275,69 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 	})
 }
 
-// TestTheHostsRefusalReachesTheClient: the owner's host refuses a request that another replica has
-// passed on, before the owner sees it.
+// TestTheHostsRefusalReachesTheClient: the owner's host refuses the credentials of a request that
+// another replica has passed on, before the owner sees it. Its other answers are none of the
+// owner's.
 func TestTheHostsRefusalReachesTheClient(t *testing.T) {
 	a := newForwarder(t, "a")
 	served := 0
 	owned := a.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }),
 		hophttp.WrapOptions{})
-	host := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer good" {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		owned.ServeHTTP(w, r)
-	})
-	owner := serve(t, a.AnswerChallenges(host))
+	status := 0
+	owner := serve(t, a.AnswerChallenges(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if status != 0 {
+				w.WriteHeader(status)
+				return
+			}
+			owned.ServeHTTP(w, r)
+		})))
 	b := newForwarder(t, "b", locatedAt(t, owner.URL))
 	other := serve(t, b.Wrap(http.NotFoundHandler(), hophttp.WrapOptions{}))
 	id := a.SealSession("x")
-	for token, want := range map[string]int{"bad": http.StatusUnauthorized,
-		"good": http.StatusOK} {
-		r := newRequest(t, http.MethodPost, other.URL, id, ping, "Authorization", "Bearer "+token)
-		response, err := other.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if response.StatusCode != want || response.Header.Get("Rondo-Replica-Reply") != "" {
-			t.Errorf("%s: got %d and %v, want %d", token, response.StatusCode, response.Header,
-				want)
+	for _, test := range []struct{ host, want int }{
+		{http.StatusUnauthorized, http.StatusUnauthorized},
+		{http.StatusForbidden, http.StatusForbidden}, {http.StatusNotFound, http.StatusBadGateway},
+		{http.StatusInternalServerError, http.StatusBadGateway}, {0, http.StatusOK},
+	} {
+		status = test.host
+		got, _ := send(t, other, newRequest(t, http.MethodPost, other.URL, id, ping))
+		if got != test.want {
+			t.Errorf("%d of the host: got %d, want %d", test.host, got, test.want)
 		}
 	}
 	if served != 1 {
 		t.Errorf("served %d requests, want 1", served)
+	}
+}
+
+// TestAttemptsOfOneSessionEvictNoOthers: the owner knows the repetition of an answer however many
+// came in other sessions meanwhile.
+func TestAttemptsOfOneSessionEvictNoOthers(t *testing.T) {
+	a := newForwarder(t, "a")
+	served := map[string]int{}
+	owner := serve(t, a.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served[r.Header.Get("Mcp-Session-Id")]++
+		w.WriteHeader(http.StatusAccepted)
+	}), hophttp.WrapOptions{}))
+	b := newForwarder(t, "b", locatedAt(t, owner.URL))
+	bring := func(session, attempt string) {
+		t.Helper()
+		const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+		r := newRequest(t, http.MethodPost, "/", a.SealSession(session), answer,
+			"Rondo-Replica-Attempt", attempt)
+		w := httptest.NewRecorder()
+		if e, _ := b.Forward(w, r, a.Self(), []byte(answer)); e.Err != nil ||
+			w.Code != http.StatusAccepted {
+			t.Fatalf("got %d, %v", w.Code, e.Err)
+		}
+	}
+	bring("quiet", "first")
+	for i := range 100 {
+		bring("busy", fmt.Sprint(i))
+	}
+	bring("quiet", "first")
+	if served["quiet"] != 1 || served["busy"] != 100 {
+		t.Errorf("served %v, want quiet once and busy 100 times", served)
 	}
 }

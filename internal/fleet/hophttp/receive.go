@@ -56,8 +56,8 @@ func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool
 }
 
 // AnswerChallenges returns a handler that answers challenges of other replicas and leaves all
-// else to next. It goes around what would refuse a request without credentials. What next refuses
-// of the requests that replicas pass on is proved to be the answer of this one. f may be nil.
+// else to next. It goes around what would refuse a request without credentials. Where next refuses
+// the credentials of a request that was passed on, the refusal reaches the client. f may be nil.
 func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 	if f == nil {
 		return next
@@ -68,7 +68,7 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 		}
 		if tokens := r.Header[headerHop]; len(tokens) == 1 {
 			if _, verdict := f.openHop(r, tokens[0]); verdict == VerdictTaken {
-				w.Header()[headerReply] = []string{f.sealReply(tokens[0], verdict)}
+				w.Header()[headerReply] = []string{f.sealReply(tokens[0], VerdictHost)}
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -42,6 +42,8 @@ const (
 	VerdictMisdirected = "misdirected"
 	// VerdictStale: the ticket is not accepted, and the request was not served.
 	VerdictStale = "stale"
+	// VerdictHost: what stands before the owner answered, and the owner has not seen the request.
+	VerdictHost = "host"
 )
 
 const (
