@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text cuts s to at most n bytes, at the boundary of a character.
+// Clip cuts s to at most n bytes, at the boundary of a character.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -54,8 +54,8 @@ type inner struct {
 func (e *inner) Error() string { return e.text }
 func (e *inner) Unwrap() error { return e.err }
 
-// Repeated returns the first of the given package names that is a prefix more than once in the text
-// of err, empty when none is. It is for tests.
+// RepeatedPrefix returns the first of the given package names that is a prefix more than once in
+// the text of err, empty when none is. It is for tests.
 func RepeatedPrefix(err error, packages ...string) string {
 	if err == nil {
 		return ""

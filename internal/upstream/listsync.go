@@ -71,7 +71,7 @@ func NewItem[T any](kind Kind, listed T, name func(*T) *string, rename func(stri
 	return Item{Name: *name(&listed), Text: string(text), Add: func() { add(&listed, own) }}, nil
 }
 
-// Options configure a [List]. All are required.
+// ListOptions configure a [List]. All are required.
 type ListOptions struct {
 	Kind Kind
 	// Names are those that all lists of the gateway have taken, and Server is where they are: any
@@ -98,7 +98,7 @@ type List struct {
 	wanted  bool // and has to do it once more
 }
 
-// New returns a list of no items. ctx gives values to the updates in the background.
+// NewLists returns a list of no items. ctx gives values to the updates in the background.
 func NewLists(ctx context.Context, opts ListOptions) *List {
 	l := &List{opts: opts, published: make(map[string]string)}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// world is an upstream and the server of a gateway.
+// listWorld is an upstream and the server of a gateway.
 type listWorld struct {
 	mu     sync.Mutex
 	has    map[string]string // texts by name

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d. It returns early, with the cause of ctx, if ctx ends.
+// Sleep waits for d. It returns early, with the cause of ctx, if ctx ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// Max is how many cancellations are remembered. One side cancels a few requests at a time, and
-	// most cancellations that find no request came after its response.
+	// MaxEarlyCancels is how many cancellations are remembered. One side cancels a few requests at
+	// a time, and most cancellations that find no request came after its response.
 	MaxEarlyCancels = 16
-	// MaxID is the length in bytes of the longest request id that is remembered.
+	// MaxEarlyCancelID is the length in bytes of the longest request id that is remembered.
 	MaxEarlyCancelID = 128
-	// Life is how long a cancellation counts. Reordered messages arrive within milliseconds.
+	// EarlyCancelLife is how long a cancellation counts. Reordered messages arrive within
+	// milliseconds.
 	EarlyCancelLife = 5 * time.Second
 )
 
-// A Set holds cancellations whose request is not known yet. The zero value is empty. A Set is not
-// safe for concurrent use; its owner calls it with a mutex held.
+// EarlyCancels holds cancellations whose request is not known yet. The zero value is empty. It is
+// not safe for concurrent use; its owner calls it with a mutex held.
 type EarlyCancels struct {
 	cancelled *recent.Map[protocol.ID, struct{}]
 }

@@ -4,10 +4,10 @@ package quota
 
 import "math"
 
-// None is the limit that is never reached. Sums of two limits do not overflow.
+// Unlimited is the limit that is never reached. Sums of two limits do not overflow.
 const Unlimited = math.MaxInt / 2
 
-// Or returns the effective value of a limit: byDefault for 0, None for negative ones.
+// LimitOr returns the effective value of a limit: byDefault for 0, Unlimited for negative ones.
 func LimitOr(limit, byDefault int) int {
 	switch {
 	case limit == 0:

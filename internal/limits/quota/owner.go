@@ -13,10 +13,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// LocalKind is the kind of [protocol.LocalPrincipal].
+// LocalOwnerKind is the kind of [protocol.LocalPrincipal].
 const LocalOwnerKind = 2
 
-// Kind returns a byte that keeps the three kinds of principal apart whatever their names.
+// OwnerKind returns a byte that keeps the three kinds of principal apart whatever their names.
 func OwnerKind(p protocol.Principal) byte {
 	switch {
 	case p.IsLocal():
@@ -33,7 +33,7 @@ func AppendPrincipal(dst []byte, p protocol.Principal) []byte {
 	return appendField(appendField(append(dst, OwnerKind(p)), p.Issuer), p.Subject)
 }
 
-// Label encodes a principal and a purpose without ambiguity, to derive keys and ids from.
+// OwnerLabel encodes a principal and a purpose without ambiguity, to derive keys and ids from.
 func OwnerLabel(p protocol.Principal, purpose string) []byte {
 	return appendLabel(nil, p, purpose)
 }
@@ -43,7 +43,7 @@ func appendLabel(dst []byte, p protocol.Principal, purpose string) []byte {
 	return AppendPrincipal(dst, p)
 }
 
-// Digest identifies a principal. It is empty for anonymous callers, who cannot be told apart.
+// OwnerDigest identifies a principal. It is empty for anonymous callers, who cannot be told apart.
 func OwnerDigest(p protocol.Principal) string {
 	if p.Anonymous() {
 		return ""

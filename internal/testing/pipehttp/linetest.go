@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Serve runs serve with one end of a connection and returns the other. When the test ends, the
+// ServeLines runs serve with one end of a connection and returns the other. When the test ends, the
 // client's end is closed, ctx is cancelled, and serve must return. The client reads the end of the
 // stream when it has.
 func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out io.Writer)) (

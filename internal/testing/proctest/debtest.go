@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Unpack returns a folder that packages are unpacked in, in the user's cache directory, with
+// UnpackDebs returns a folder that packages are unpacked in, in the user's cache directory, with
 // the libraries that this machine lacks. They are fetched aside and moved there, so that what
 // is there is complete. name names the folder.
 func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
@@ -31,7 +31,7 @@ func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	return root
 }
 
-// Libraries returns the environment in which a program of an unpacked package finds the
+// DebLibraries returns the environment in which a program of an unpacked package finds the
 // libraries that were unpacked with it.
 func DebLibraries(t testing.TB, root string) string {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// A Set is a set of names.
+// Names is a set of names.
 type Names map[string]bool
 
 // WantSame fails the test for each name that is in one of the sets alone.
@@ -36,7 +36,7 @@ func WantSame(t *testing.T, inCode, documented Names) {
 	}
 }
 
-// Parse returns the syntax of a file, comments included.
+// ParseFile returns the syntax of a file, comments included.
 func ParseFile(t *testing.T, name string) *ast.File {
 	t.Helper()
 	mode := parser.ParseComments | parser.SkipObjectResolution
@@ -47,7 +47,7 @@ func ParseFile(t *testing.T, name string) *ast.File {
 	return file
 }
 
-// Section returns the section of the package comment in a file under a heading.
+// DocSection returns the section of the package comment in a file under a heading.
 func DocSection(t *testing.T, name, heading string) string {
 	t.Helper()
 	_, section, ok := strings.Cut(ParseFile(t, name).Doc.Text(), "\n# "+heading+"\n")
@@ -71,7 +71,7 @@ func TypeComment(t *testing.T, name, typ string) string {
 	return ""
 }
 
-// Strings returns the string literals of a file, those of its imports and empty ones left out.
+// StringsIn returns the string literals of a file, those of its imports and empty ones left out.
 func StringsIn(t *testing.T, name string) []string {
 	t.Helper()
 	var all []string

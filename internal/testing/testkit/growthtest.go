@@ -49,7 +49,7 @@ const (
 	maxObjectsRatio = 15
 )
 
-// A Reader is an operation on foreign bytes.
+// A GrowthReader is an operation on foreign bytes.
 type GrowthReader struct {
 	// Read reads one input and reports whether it was accepted.
 	Read func(input []byte) (accepted bool)
@@ -58,7 +58,7 @@ type GrowthReader struct {
 	BytesPerByte, ObjectsPerByte float64
 }
 
-// An Input makes inputs of about the given size. Refused ones must be refused,
+// A GrowthInput makes inputs of about the given size. Refused ones must be refused,
 // as must those of at least RefusedFrom bytes where that is set.
 type GrowthInput struct {
 	Name        string
@@ -77,7 +77,7 @@ type cost struct {
 	took           time.Duration
 }
 
-// Test measures r with each input in a subtest. Refused inputs may cost
+// CheckGrowth measures r with each input in a subtest. Refused inputs may cost
 // no more than the bounds either.
 func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 	t.Helper()

@@ -39,9 +39,9 @@ func run(m *testing.M, limit time.Duration) {
 	os.Exit(code)
 }
 
-// Check fails t at its end when it leaves goroutines that were not there when Check was called.
-// Call it first, so that its cleanup runs after all others. It cannot tell the goroutines of
-// parallel tests apart: use [Main] there.
+// CheckLeaks fails t at its end when it leaves goroutines that were not there when Check was
+// called. Call it first, so that its cleanup runs after all others. It cannot tell the goroutines
+// of parallel tests apart: use [Main] there.
 func CheckLeaks(t testing.TB) {
 	t.Helper()
 	check(t, grace)

@@ -21,9 +21,9 @@ import (
 // minSecret is the shortest secret that is worth looking for: anything shorter turns up by chance.
 const minSecret = 8
 
-// Check fails t when one of values, printed in any of the ways above, shows secret. A secret under
-// eight bytes is refused, since a match would prove nothing. Pass both the value and a pointer to
-// it when both are handed around.
+// CheckSecret fails t when one of values, printed in any of the ways above, shows secret. A secret
+// under eight bytes is refused, since a match would prove nothing. Pass both the value and a
+// pointer to it when both are handed around.
 func CheckSecret(t testing.TB, secret []byte, values ...any) {
 	t.Helper()
 	if len(secret) < minSecret {

@@ -2,7 +2,7 @@ package testkit
 
 import "strconv"
 
-// Values returns JSON values of shapes that readers have trouble with, each
+// GrowthValues returns JSON values of shapes that readers have trouble with, each
 // between head and tail. Those named "broken" or "twice" are no JSON that may be
 // accepted.
 func GrowthValues(head, tail string) []GrowthInput {

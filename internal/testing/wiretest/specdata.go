@@ -60,7 +60,7 @@ func Dir() (string, bool) {
 	return dir, err == nil && info.IsDir()
 }
 
-// Schema is the JSON Schema published for revision. It reports false when the file is not there.
+// SchemaOf is the JSON Schema published for revision. It reports false when the file is not there.
 func SchemaOf(revision string) ([]byte, bool) {
 	dir, ok := Dir()
 	if !ok {

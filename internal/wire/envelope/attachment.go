@@ -14,16 +14,17 @@ var field struct {
 	set func(result, value any)
 }
 
-// Register provides the access to the field. Package protocol calls it once, while its variables
-// are initialized, before any other function of this package can run. The returned value is of no
-// use; it allows the call in a declaration.
+// RegisterAttachments provides the access to the field. Package protocol calls it once, while its
+// variables are initialized, before any other function of this package can run. The returned value
+// is of no use; it allows the call in a declaration.
 func RegisterAttachments(get func(result any) any, set func(result, value any)) struct{} {
 	field.get, field.set = get, set
 	return struct{}{}
 }
 
-// Set attaches value to result, a *protocol.InputRequiredResult.
+// Attach attaches value to result, a *protocol.InputRequiredResult.
 func Attach(result, value any) { field.set(result, value) }
 
-// Of returns what is attached to result, a *protocol.InputRequiredResult, nil when nothing is.
+// Attached returns what is attached to result, a *protocol.InputRequiredResult, nil when nothing
+// is.
 func Attached(result any) any { return field.get(result) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Valid reports whether text is a scope: printable ASCII without space, quote and backslash.
+// IsScopeList reports whether text is a scope: printable ASCII without space, quote and backslash.
 func IsScopeList(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
@@ -17,8 +17,8 @@ func IsScopeList(text string) bool {
 	return text != ""
 }
 
-// Union returns the scopes of all lists, each once, in the order of their first mention. What is no
-// scope is left out.
+// UniteScopes returns the scopes of all lists, each once, in the order of their first mention.
+// What is no scope is left out.
 func UniteScopes(lists ...[]string) []string {
 	var all []string
 	for _, scope := range slices.Concat(lists...) {
@@ -29,5 +29,5 @@ func UniteScopes(lists ...[]string) []string {
 	return all
 }
 
-// Parse splits a list of scopes, each once. What is no scope is left out.
+// ParseScopes splits a list of scopes, each once. What is no scope is left out.
 func ParseScopes(text string) []string { return UniteScopes(strings.Split(text, " ")) }

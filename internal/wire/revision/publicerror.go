@@ -4,13 +4,13 @@ package revision
 
 import "github.com/rondo-mcp/rondo/protocol"
 
-// Internal returns the error that a client gets for a mistake of the server. What went
+// InternalError returns the error that a client gets for a mistake of the server. What went
 // wrong is for the observer.
 func InternalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
-// From returns the protocol error within err, which is not nil, and an internal error
+// PublicError returns the protocol error within err, which is not nil, and an internal error
 // where there is none.
 func PublicError(err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
