@@ -84,7 +84,10 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 			return u.open(ctx, m, shared)
 		},
 	})
-	return u, err
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
 }
 
 // open opens a connection.

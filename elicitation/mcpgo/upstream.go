@@ -94,7 +94,10 @@ func (d *Downstream) NewUpstream(opts UpstreamOptions) (*Upstream, error) {
 		},
 		Lost: func() { u.conns.Lists.UpdateLater() },
 	})
-	return u, err
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
 }
 
 // isSessionLost reports whether an error means that the upstream does not know the session.

@@ -196,9 +196,13 @@ func (c *Conns[C]) Acquire(ctx context.Context, m Modes, who protocol.Principal)
 	}
 }
 
-// acquireShared returns the shared connection for the modes and counts the call on it.
+// errEndsAtOnce is returned where an upstream ends each connection before a call can use it.
+var errEndsAtOnce = errors.New("elicitation upstream: its connections end as soon as they are open")
+
+// acquireShared returns the shared connection for the modes and counts the call on it. Where the
+// connection has ended meanwhile it tries once more.
 func (c *Conns[C]) acquireShared(ctx context.Context, m Modes) (conn C, err error) {
-	for {
+	for range 2 {
 		if conn, err = c.share(ctx, sharedKind{modes: m}); err != nil {
 			return conn, err
 		}
@@ -212,6 +216,7 @@ func (c *Conns[C]) acquireShared(ctx context.Context, m Modes) (conn C, err erro
 			return conn, nil
 		}
 	}
+	return conn, errEndsAtOnce
 }
 
 // releaseShared closes a connection that has ended when no call uses it any more.
@@ -266,6 +271,11 @@ func (c *Conns[C]) share(ctx context.Context, kind sharedKind) (conn C, err erro
 // open opens a connection. It does not use the context of a call, which must not end a
 // connection that others wait for.
 func (c *Conns[C]) open(m Modes) (conn C, err error) {
+	defer func() {
+		if reason := recover(); reason != nil { // the host's code, on a goroutine of its own
+			err = fmt.Errorf("elicitation upstream: opening a connection panicked: %v", reason)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
 	defer cancel()
 	if conn, err = c.opts.Open(ctx, m); err != nil {

@@ -1,0 +1,89 @@
+package upstream_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/upstream"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A stubConn is a connection that may have ended from the start.
+type stubConn struct{ ended bool }
+
+func (c *stubConn) HasEnded() bool             { return c.ended }
+func (*stubConn) IsAlive(context.Context) bool { return true }
+func (*stubConn) Close()                       {}
+
+// TestSharedConnectionsThatCannotBeHad: the call gets an error, and the upstream is not asked for
+// ever.
+func TestSharedConnectionsThatCannotBeHad(t *testing.T) {
+	opened := 0
+	for name, test := range map[string]struct {
+		open func() *stubConn
+		want string
+		most int // connections
+	}{
+		"ended at once": {func() *stubConn { return &stubConn{ended: true} }, "end as soon as", 2},
+		"panics":        {func() *stubConn { panic("no transport") }, "panicked: no transport", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened = 0
+			conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{Shared: true,
+				Open: func(context.Context, upstream.Modes) (*stubConn, error) {
+					opened++
+					return test.open(), nil
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conns.Close()
+			_, _, err = conns.Acquire(t.Context(), upstream.Modes{}, protocol.Principal{})
+			if err == nil || !strings.Contains(err.Error(), test.want) || opened > test.most {
+				t.Errorf("got %v after %d connections", err, opened)
+			}
+		})
+	}
+	if _, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{MaxWaiting: -1}); err == nil {
+		t.Error("a negative limit is taken")
+	}
+}
+
+// TestASharedConnectionIsReplaced: calls share one until it has ended, which the last of its calls
+// closes.
+func TestASharedConnectionIsReplaced(t *testing.T) {
+	var opened []*stubConn
+	lost := 0
+	conns, err := upstream.NewConns(upstream.ConnOptions[*stubConn]{Shared: true,
+		Open: func(context.Context, upstream.Modes) (*stubConn, error) {
+			opened = append(opened, &stubConn{})
+			return opened[len(opened)-1], nil
+		}, Lost: func() { lost++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conns.Close()
+	acquire := func() (*stubConn, func(bool)) {
+		conn, release, err := conns.Acquire(t.Context(), upstream.Modes{}, protocol.Principal{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, release
+	}
+	first, releaseFirst := acquire()
+	second, releaseSecond := acquire()
+	if first != second || len(opened) != 1 {
+		t.Fatalf("%d connections for two calls", len(opened))
+	}
+	first.ended = true
+	releaseFirst(true)
+	if third, release := acquire(); third == first || len(opened) != 2 || lost != 0 {
+		t.Errorf("%d connections, %d lost, before the last call has ended", len(opened), lost)
+	} else {
+		release(true)
+	}
+	if releaseSecond(true); lost != 1 {
+		t.Errorf("lost %d, want 1", lost)
+	}
+}
