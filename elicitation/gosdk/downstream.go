@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"sync"
 
@@ -23,10 +24,12 @@ import (
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
-	// Principal returns the principal of a request. Nil: the user id of the token that
-	// the SDK's auth middleware has verified, under the issuer that the verifier left in
-	// Extra["iss"], if any; anonymous without a user id. Calls may overlap.
-	Principal func(req mcp.Request) protocol.Principal
+	// Principal returns the principal of a request, from what its HTTP request brought; nil:
+	// it did not come over HTTP. It is asked for each request of a session, which is that of
+	// the principal who opened it. Nil: the user id of the token that the SDK's auth
+	// middleware has verified, under the issuer that the verifier left in Extra["iss"], if
+	// any; anonymous without a user id. Calls may overlap.
+	Principal func(from *mcp.RequestExtra) protocol.Principal
 	// LogName returns the name of a session in logs and audit. Nil: a random name, since
 	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session *mcp.ServerSession) string
@@ -55,7 +58,7 @@ type Downstream struct {
 // An attachedSession is a session of the SDK's that is known to the router.
 type attachedSession struct {
 	*elicitation.Session
-	// opener is who opened the session, as the SDK's auth middleware has verified it.
+	// opener is who opened the session.
 	opener protocol.Principal
 
 	ctx context.Context // ends with the session
@@ -97,21 +100,19 @@ func NewDownstream(
 }
 
 // tokenUser is the default of Options.Principal.
-func tokenUser(req mcp.Request) protocol.Principal {
-	if extra := req.GetExtra(); extra != nil {
-		return tokenPrincipal(extra.TokenInfo)
-	}
-	return protocol.Principal{}
-}
-
-// tokenPrincipal returns the principal of a token that was verified, nil: there is none.
-func tokenPrincipal(token *auth.TokenInfo) protocol.Principal {
-	if token == nil || token.UserID == "" {
+func tokenUser(from *mcp.RequestExtra) protocol.Principal {
+	if from == nil || from.TokenInfo == nil || from.TokenInfo.UserID == "" {
 		return protocol.Principal{}
 	}
 	// Users of two issuers may have the same id.
-	issuer, _ := token.Extra["iss"].(string)
-	return protocol.Principal{Issuer: issuer, Subject: token.UserID}
+	issuer, _ := from.TokenInfo.Extra["iss"].(string)
+	return protocol.Principal{Issuer: issuer, Subject: from.TokenInfo.UserID}
+}
+
+// principalOf returns the principal of an HTTP request.
+func (d *Downstream) principalOf(r *http.Request) protocol.Principal {
+	return d.opts.Principal(&mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()),
+		Header: r.Header})
 }
 
 // Begin begins the call of a client's request, such as an [*mcp.CallToolRequest], on the
@@ -181,7 +182,7 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 	if err != nil {
 		return nil, elicitation.Origin{}, err
 	}
-	origin := elicitation.Origin{Principal: d.opts.Principal(req), Capabilities: &caps}
+	origin := elicitation.Origin{Principal: d.opts.Principal(req.GetExtra()), Capabilities: &caps}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known := d.sessions[ss]; known != nil {
@@ -202,7 +203,7 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, req mcp.Request) (
 	if err != nil {
 		return nil, elicitation.Origin{}, err
 	}
-	attached := &attachedSession{Session: session, opener: tokenUser(req)}
+	attached := &attachedSession{Session: session, opener: origin.Principal}
 	attached.ctx, attached.end = context.WithCancelCause(context.Background())
 	d.sessions[ss] = attached
 	id := ss.ID()

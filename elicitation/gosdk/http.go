@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
-
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 )
 
@@ -14,8 +12,8 @@ import (
 //   - A client that ends its session with DELETE while it is asked frees its questions at
 //     once, and the upstream gets [elicitation.MessageNoSession]. The SDK alone would wait
 //     for its handlers, and so for the answer.
-//   - A request for a session that another user, or one of another issuer, has opened is
-//     refused. The SDK compares the ids of users alone.
+//   - A request for a session that another principal has opened ([Options].Principal) is
+//     refused. The SDK compares the ids of users of its tokens alone.
 //   - A client that accepts one of the two media types alone gets responses of that type. Of
 //     a call that is answered with JSON alone its questions go out on the client's open GET
 //     stream; without one the upstream gets an error that says so, and nobody is asked.
@@ -28,7 +26,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 	guarded := d.endpoint.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session := d.findSession(r.Header.Get(hophttp.HeaderSession))
 		if session != nil && !session.opener.Anonymous() &&
-			session.opener != tokenPrincipal(auth.TokenInfoFromContext(r.Context())) {
+			session.opener != d.principalOf(r) {
 			http.Error(w, "the session is that of another user", http.StatusForbidden)
 			return
 		}
@@ -44,8 +42,7 @@ func (d *Downstream) Handler(next http.Handler) http.Handler {
 // forwardAnswer has send bring an answer to the replica that has its session.
 func (d *Downstream) forwardAnswer(r *http.Request, size int,
 	send func(context.Context) error) (ended bool, err error) {
-	from := tokenPrincipal(auth.TokenInfoFromContext(r.Context()))
-	return d.router.ForwardReply(r.Context(), from, size, send)
+	return d.router.ForwardReply(r.Context(), d.principalOf(r), size, send)
 }
 
 // maxForwardedBody bounds the body of a request for another replica, in bytes. It is that of

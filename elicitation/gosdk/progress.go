@@ -44,7 +44,7 @@ func (d *Downstream) extendQuestion(req mcp.Request) bool {
 		return false
 	}
 	from := session.Sender()
-	if principal := d.opts.Principal(req); !principal.Anonymous() {
+	if principal := d.opts.Principal(req.GetExtra()); !principal.Anonymous() {
 		from.Principal = principal
 	}
 	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}

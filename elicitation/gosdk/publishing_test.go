@@ -14,7 +14,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gosdk"
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // userHeader names the user of a request, in the place of authentication.
@@ -38,12 +37,7 @@ func (g *publishingGateway) serve(t *testing.T, opts gosdk.UpstreamOptions) {
 	}
 	server := mcp.NewServer(impl, nil)
 	clients, err := gosdk.NewDownstream(router, server, &gosdk.Options{
-		Principal: func(req mcp.Request) protocol.Principal {
-			if req.GetExtra() == nil { // not over HTTP
-				return protocol.LocalPrincipal()
-			}
-			return protocol.Principal{Subject: req.GetExtra().Header.Get(userHeader)}
-		},
+		Principal: headerAsPrincipal,
 	})
 	if err != nil {
 		t.Fatal(err)

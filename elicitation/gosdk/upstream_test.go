@@ -81,7 +81,7 @@ func newUpstreamGateway(t *testing.T, opts gosdk.UpstreamOptions) *upstreamGatew
 	}
 	server := mcp.NewServer(impl, nil)
 	clients, err := gosdk.NewDownstream(router, server,
-		&gosdk.Options{Principal: clientAsPrincipal})
+		&gosdk.Options{Principal: headerAsPrincipal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +98,12 @@ func newUpstreamGateway(t *testing.T, opts gosdk.UpstreamOptions) *upstreamGatew
 	return &upstreamGateway{&gateway{router: router, url: url}, up, server}
 }
 
-// clientAsPrincipal believes what clients call themselves.
-func clientAsPrincipal(req mcp.Request) protocol.Principal {
-	ss, ok := req.GetSession().(*mcp.ServerSession)
-	if !ok || ss.InitializeParams() == nil {
-		return protocol.Principal{}
+// headerAsPrincipal believes what clients call themselves.
+func headerAsPrincipal(from *mcp.RequestExtra) protocol.Principal {
+	if from == nil { // not over HTTP
+		return protocol.LocalPrincipal()
 	}
-	return protocol.Principal{Subject: ss.InitializeParams().ClientInfo.Name}
+	return protocol.Principal{Subject: from.Header.Get(userHeader)}
 }
 
 // user connects a client that is called name.
@@ -112,7 +111,8 @@ func (g *upstreamGateway) user(t *testing.T, name string,
 	opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, opts).Connect(
-		t.Context(), &mcp.StreamableClientTransport{Endpoint: g.url},
+		t.Context(), &mcp.StreamableClientTransport{Endpoint: g.url,
+			HTTPClient: &http.Client{Transport: headerTransport{user: name}}},
 		&mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
 		t.Fatal(err)
