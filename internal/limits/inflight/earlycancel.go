@@ -22,13 +22,13 @@ const (
 	EarlyCancelLife = 5 * time.Second
 )
 
-// EarlyCancels holds cancellations whose request is not known yet. The zero value is empty. It is
-// not safe for concurrent use; its owner calls it with a mutex held.
+// EarlyCancels holds cancellations whose request is not known yet. The zero value is empty. Calls
+// must not overlap.
 type EarlyCancels struct {
 	cancelled *recent.Map[protocol.ID, struct{}]
 }
 
-// Note remembers a cancellation. It evicts the oldest one when there are Max already.
+// Note remembers a cancellation. It evicts the oldest one when there are MaxEarlyCancels.
 func (s *EarlyCancels) Note(id protocol.ID) {
 	if len(id.String()) > MaxEarlyCancelID {
 		return
