@@ -2,7 +2,9 @@ package oauth
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"time"
-
-	"golang.org/x/oauth2"
 )
 
 // A Login is an unfinished login: the URL for the person, and the values that the authorization
@@ -72,11 +72,11 @@ func (l *loginData) authorizationURL(m *serverMetadata) (string, error) {
 	if err != nil {
 		return "", metadataError(l.Issuer, errors.New("authorization_endpoint is no URL"))
 	}
-	q := u.Query()
+	q, sum := u.Query(), sha256.Sum256([]byte(l.Verifier))
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": l.ClientID, "redirect_uri": l.RedirectURI,
 		"state": l.State, "resource": l.Resource, "scope": joinScopes(l.Scopes),
-		"code_challenge":        oauth2.S256ChallengeFromVerifier(l.Verifier),
+		"code_challenge":        base64.RawURLEncoding.EncodeToString(sum[:]),
 		"code_challenge_method": "S256",
 	} {
 		if q.Del(name); value != "" {

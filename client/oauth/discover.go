@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -18,11 +17,8 @@ const (
 	metadataLifetime = time.Hour
 	// maxIssuers bounds the authorization servers of an MCP server that are read.
 	maxIssuers = 10
-
-	// The well-known paths of RFC 9728, RFC 8414 and OpenID Connect Discovery 1.0.
+	// wellKnownResource is the path of the metadata of a resource (RFC 9728, section 3).
 	wellKnownResource = "/.well-known/oauth-protected-resource"
-	wellKnownServer   = "/.well-known/oauth-authorization-server"
-	wellKnownOpenID   = "/.well-known/openid-configuration"
 )
 
 // A Discovery has the checked metadata of an endpoint and of its authorization server. Hosts show
@@ -109,7 +105,7 @@ var errNoMetadata = errors.New("the server has no metadata that names its author
 // discoverResource gets the metadata of the endpoint: from the URL of the challenge, or else from
 // the well-known path of the endpoint, or else from that of its origin.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
-	root := s.endpointOrigin() + wellKnownResource
+	root, urls := s.endpointOrigin()+wellKnownResource, s.resourceMetadataURLs()
 	if c.metadata != "" {
 		body, err := s.guard.fetchDocument(ctx, c.metadata)
 		if err != nil {
@@ -117,17 +113,14 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 		}
 		return s.readResource(c.metadata, body, c.metadata == root)
 	}
-	for _, at := range s.resourceMetadataURLs() {
-		body, err := s.guard.fetchDocument(ctx, at)
-		if status := (*statusError)(nil); errors.As(err, &status) && status.isMissing() {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return s.readResource(at, body, at == root)
+	at, body, err := authhttp.FetchFirst(ctx, urls, s.guard.fetchDocument)
+	if errors.Is(err, authhttp.ErrMissing) {
+		return nil, metadataError(root, errNoMetadata)
 	}
-	return nil, metadataError(root, errNoMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return s.readResource(at, body, at == root)
 }
 
 // endpointOrigin returns the origin of the endpoint.
@@ -230,17 +223,15 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	if err != nil {
 		return nil, metadataError(issuer, err)
 	}
-	for _, at := range serverMetadataURLs(u) {
-		body, err := s.guard.fetchDocument(ctx, at)
-		if status := (*statusError)(nil); errors.As(err, &status) && status.isMissing() {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return s.readServer(at, issuer, body)
+	at, body, err := authhttp.FetchFirst(ctx, authhttp.MetadataURLs(u),
+		s.guard.fetchDocument)
+	if errors.Is(err, authhttp.ErrMissing) {
+		return nil, metadataError(issuer, errNoServerMetadata)
 	}
-	return nil, metadataError(issuer, errNoServerMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return s.readServer(at, issuer, body)
 }
 
 // findServer returns the metadata of an authorization server. issuer is spelled as in the metadata.
@@ -262,17 +253,6 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 
 // errNoServerMetadata is the error of an authorization server without metadata.
 var errNoServerMetadata = errors.New("the authorization server has no metadata")
-
-// serverMetadataURLs returns the URLs at which the metadata of an issuer may be, in the order that
-// the specification prescribes (basic/authorization, "Authorization Server Metadata Discovery").
-func serverMetadataURLs(u *url.URL) []string {
-	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
-	at := []string{origin + wellKnownServer + path, origin + wellKnownOpenID + path}
-	if path != "" {
-		at = append(at, origin+path+wellKnownOpenID)
-	}
-	return at
-}
 
 // readServer checks and caches the metadata of an authorization server (RFC 8414, section 3.3). Its
 // issuer must be the one that was named, and it must support PKCE with S256.

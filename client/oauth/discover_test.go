@@ -2,7 +2,6 @@ package oauth_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client/oauth"
@@ -45,23 +44,6 @@ func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	}
 	if n := source.KnownServers(); n == 0 || n > 100 {
 		t.Errorf("%d authorization servers are remembered", n)
-	}
-}
-
-// TestPlacesOfServerMetadata: a slash at the end of the issuer is left out before the well-known
-// part is inserted (RFC 8414, 3.1), and the root of an issuer with a path is never asked.
-func TestPlacesOfServerMetadata(t *testing.T) {
-	const origin = "https://as.example"
-	root := []string{origin + "/.well-known/oauth-authorization-server",
-		origin + "/.well-known/openid-configuration"}
-	tenant := []string{origin + "/.well-known/oauth-authorization-server/a/b",
-		origin + "/.well-known/openid-configuration/a/b",
-		origin + "/a/b/.well-known/openid-configuration"}
-	for issuer, want := range map[string][]string{origin: root, origin + "/": root,
-		origin + "/a/b": tenant, origin + "/a/b/": tenant} {
-		if got := oauth.ServerMetadataURLs(issuer); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", issuer, got, want)
-		}
 	}
 }
 

@@ -27,15 +27,6 @@ func (s *Source) Waiters() int {
 	return s.renewal.waiters
 }
 
-// ServerMetadataURLs returns where the metadata of an issuer may be.
-func ServerMetadataURLs(issuer string) []string {
-	u, err := url.Parse(issuer)
-	if err != nil {
-		return nil
-	}
-	return serverMetadataURLs(u)
-}
-
 // KnownServers returns of how many authorization servers a source keeps the metadata.
 func (s *Source) KnownServers() int {
 	s.mu.Lock()

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/oauth2"
-
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
@@ -164,7 +162,7 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 	l := &Login{data: loginData{
 		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.Issuer, Resource: d.Resource,
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
-		Verifier: oauth2.GenerateVerifier(), Scopes: scopes, Began: time.Now(),
+		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
 	}}
 	l.URL, err = l.data.authorizationURL(d.server)
 	return l, err
@@ -256,7 +254,7 @@ func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	record, err := s.exchangeCode(ctx, server, client, &l.data, code)
+	record, err := s.requestToken(ctx, server, client, l.data.Resource, codeGrant{&l.data, code})
 	if err != nil {
 		return err
 	}

@@ -4,28 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-const (
-	// requestTimeout bounds a request to an authorization server, unless Options.HTTPClient has a
-	// timeout.
-	requestTimeout = 5 * time.Second
-	// maxDocumentBytes bounds metadata and the responses of endpoints.
-	maxDocumentBytes = 256 << 10
-)
+// dialTimeout bounds the connection to an authorization server, and the resolution of its name.
+const dialTimeout = 5 * time.Second
 
 // An addressClass is the class of an address by reachability. Larger values are farther away.
 type addressClass int
@@ -103,19 +96,11 @@ type ssrfGuard struct {
 // newSSRFGuard returns the guard of an endpoint. own is Options.HTTPClient.
 func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
 	g := &ssrfGuard{endpoint: endpoint, trusted: own != nil}
-	var client http.Client
+	client := http.Client{Transport: g.newTransport()}
 	if own != nil {
 		client = *own
-	} else {
-		client.Transport = g.newTransport()
 	}
-	if client.Timeout == 0 {
-		client.Timeout = requestTimeout
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}
-	g.client = &client
+	g.client = authhttp.NewClient(client)
 	return g
 }
 
@@ -123,7 +108,7 @@ func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
 // resolved: a name server cannot return another address after the check. With a proxy only the
 // proxy is dialled, and addresses in URLs are checked by checkURL.
 func (g *ssrfGuard) newTransport() http.RoundTripper {
-	dialer := &net.Dialer{Timeout: requestTimeout}
+	dialer := &net.Dialer{Timeout: dialTimeout}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		if proxied, _ := ctx.Value(proxiedKey{}).(bool); proxied {
 			return nil
@@ -134,20 +119,10 @@ func (g *ssrfGuard) newTransport() http.RoundTripper {
 		}
 		return g.checkAddress(at.Addr())
 	}
-	t := cloneDefaultTransport()
+	t := authhttp.CloneTransport()
 	t.DialContext = dialer.DialContext
 	t.MaxIdleConnsPerHost, t.IdleConnTimeout = 2, 10*time.Second
 	return guardedTransport{g, t}
-}
-
-// cloneDefaultTransport returns a copy of http.DefaultTransport, or a transport like that of
-// package net/http if the host has put something else in its place.
-func cloneDefaultTransport() *http.Transport {
-	if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		return t.Clone()
-	}
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: requestTimeout}
 }
 
 // A proxiedKey is the context key of requests that a proxy forwards.
@@ -248,7 +223,7 @@ func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return max(classifyAddress(a), loopback), nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -259,19 +234,6 @@ func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 		farthest = max(farthest, classifyAddress(a))
 	}
 	return farthest, nil
-}
-
-// A statusError reports a response with an unexpected status.
-type statusError struct {
-	status     int
-	retryAfter time.Duration // 0: the response has none
-}
-
-func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }
-
-// isMissing reports whether the status means that there is no such document.
-func (e *statusError) isMissing() bool {
-	return e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests
 }
 
 // fetchDocument gets a JSON document from a URL that a server has named. Errors are ErrMetadata.
@@ -292,36 +254,7 @@ func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error
 	return body, nil
 }
 
-// sendRequest sends a request and returns the body and the header of the response. It returns them
-// also with the statusError of a status that is not in want.
+// sendRequest sends a request, see [authhttp.Send].
 func (g *ssrfGuard) sendRequest(r *http.Request, want ...int) ([]byte, http.Header, error) {
-	response, err := g.client.Do(r)
-	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err // without the URL, which may have a secret in its query
-		}
-		return nil, nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocumentBytes+1))
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case len(body) > maxDocumentBytes:
-		return nil, nil, fmt.Errorf("the response is longer than %d bytes", maxDocumentBytes)
-	}
-	if !slices.Contains(want, response.StatusCode) {
-		err = &statusError{response.StatusCode, readRetryAfter(response.Header)}
-	}
-	return body, response.Header, err
-}
-
-// readRetryAfter returns the Retry-After of a response, at most a day; 0: it has none, or a date.
-func readRetryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(min(seconds, 24*3600)) * time.Second
+	return authhttp.Send(g.client, r, authhttp.MaxBytes, want...)
 }

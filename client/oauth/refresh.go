@@ -88,7 +88,7 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	// is in the response.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	record, err := s.requestRefresh(ctx, server, client, old.resource, old.record)
+	record, err := s.requestToken(ctx, server, client, old.resource, refreshGrant{old.record})
 	s.reportEvent(LoginEvent{Kind: TokenRefresh, Issuer: old.issuer, Resource: old.resource,
 		Scopes: old.record.Granted, Err: err})
 	if isRefreshRevoked(err) {

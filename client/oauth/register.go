@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/oauth2"
-
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
@@ -29,14 +28,21 @@ type clientID struct {
 	dynamic            bool // it was registered dynamically
 }
 
-// authStyle returns the client authentication method in the type of package oauth2. It is never
-// AutoDetect, which may send a code twice: servers refuse the second request (RFC 6749, section
-// 4.1.2).
-func (c *clientID) authStyle() oauth2.AuthStyle {
-	if c.method == methodBasic {
-		return oauth2.AuthStyleInHeader
+// newRequest returns the request of a form, with the authentication of the client (RFC 6749,
+// section 2.3).
+func (c *clientID) newRequest(ctx context.Context, at string, form url.Values) (
+	*http.Request, error) {
+	if c.method != methodBasic {
+		form.Set("client_id", c.id)
 	}
-	return oauth2.AuthStyleInParams
+	if c.method == methodPost {
+		form.Set("client_secret", c.secret)
+	}
+	r, err := authhttp.NewForm(ctx, at, form)
+	if err == nil && c.method == methodBasic {
+		authhttp.SetBasicAuth(r, c.id, c.secret)
+	}
+	return r, err
 }
 
 // registrationFor returns the entry of Options.Registrations for an issuer; nil: there is none.

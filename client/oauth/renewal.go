@@ -32,10 +32,10 @@ type renewal struct {
 //	        → rereadTokens       has another process replaced the token? Then that is all
 //	        → discover           does the server name the same authorization server?
 //	        → refreshToken       if it does, and there is a refresh token
-//	          → requestRefresh   the grant refresh_token (RFC 6749, section 6)
+//	          → requestToken     by the refreshGrant
 //	          → saveLogin        to the store, then to memory
 //	        → logInAt            otherwise, and after a refresh that was refused for good
-//	          → runLogin         the browser of the person, exchangeCode, saveLogin
+//	          → runLogin         the browser of the person, the codeGrant, saveLogin
 //
 // A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
 // left. A caller whose renewal may be a login starts it after the refresh that it had joined was

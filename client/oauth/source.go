@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
 // maxServers bounds the cached metadata of authorization servers, which may be large: an MCP server
@@ -147,7 +148,7 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 		if err != nil {
 			return nil, err
 		}
-		if record != nil && isB64Token(record.Access) {
+		if record != nil && authhttp.IsToken(record.Access) {
 			found = newTokens(pointer.Issuer, pointer.Resource, record)
 		}
 	}

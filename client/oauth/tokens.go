@@ -1,21 +1,16 @@
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
-
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -26,154 +21,142 @@ const maxExpiry = 10 * 365 * 24 * time.Hour
 // joinScopes returns scopes as one parameter (RFC 6749, section 3.3).
 func joinScopes(scopes []string) string { return strings.Join(scopes, " ") }
 
-// exchangeCode redeems the code of a login (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
-func (s *Source) exchangeCode(ctx context.Context, m *serverMetadata, client *clientID,
-	l *loginData, code string) (*tokenRecord, error) {
-	config := oauth2.Config{ClientID: client.id, ClientSecret: client.secret,
-		Endpoint:    oauth2.Endpoint{TokenURL: m.Token, AuthStyle: client.authStyle()},
-		RedirectURL: l.RedirectURI}
-	got, err := config.Exchange(s.tokenContext(ctx, m), code, oauth2.VerifierOption(l.Verifier),
-		oauth2.SetAuthURLParam("resource", l.Resource))
-	if err != nil {
-		return nil, s.tokenError(ctx, m, client, err)
+// A grant is the authorization that a token request presents (RFC 6749, section 1.3).
+type grant interface {
+	// parameters returns the parameters of the request, with grant_type.
+	parameters() url.Values
+	// newRecord returns the record of the login, with a value in each field that the token response
+	// may leave out.
+	newRecord() *tokenRecord
+	// isReusable reports whether the grant is kept after a token response that is refused.
+	isReusable() bool
+}
+
+// A codeGrant is the code of a login (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
+type codeGrant struct {
+	login *loginData
+	code  string
+}
+
+func (g codeGrant) parameters() url.Values {
+	return url.Values{"grant_type": {"authorization_code"}, "code": {g.code},
+		"redirect_uri": {g.login.RedirectURI}, "code_verifier": {g.login.Verifier}}
+}
+
+func (g codeGrant) newRecord() *tokenRecord {
+	return &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(), Requested: g.login.Scopes,
+		Granted: g.login.Scopes}
+}
+
+func (g codeGrant) isReusable() bool { return false }
+
+// A refreshGrant is the refresh token of a login (RFC 6749, section 6). It requests the scopes that
+// were granted: a refresh cannot add any.
+type refreshGrant struct{ old *tokenRecord }
+
+func (g refreshGrant) parameters() url.Values {
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.old.Refresh}}
+	if len(g.old.Granted) > 0 {
+		form.Set("scope", joinScopes(g.old.Granted))
 	}
-	record, err := readTokenResponse(got, l.Scopes)
+	return form
+}
+
+func (g refreshGrant) newRecord() *tokenRecord {
+	record := *g.old
+	return &record
+}
+
+func (g refreshGrant) isReusable() bool { return true }
+
+// A tokenResponse is the response of a token endpoint (RFC 6749, sections 5.1 and 5.2).
+type tokenResponse struct {
+	Code     string      `json:"error"`
+	Access   string      `json:"access_token"`
+	Type     string      `json:"token_type"`
+	Refresh  string      `json:"refresh_token"`
+	Lifetime json.Number `json:"expires_in"`
+	Scope    any         `json:"scope"`
+}
+
+// requestToken requests a token for a resource (RFC 8707) by a grant.
+func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *clientID,
+	resource string, g grant) (*tokenRecord, error) {
+	form := g.parameters()
+	form.Set("resource", resource)
+	r, err := client.newRequest(ctx, m.Token, form)
 	if err != nil {
 		return nil, &TokenError{Issuer: m.Issuer, Err: err}
 	}
-	record.Login, record.ClientID = rand.Text(), client.id
-	record.LoggedIn = record.Obtained
-	record.Requested = l.Scopes
+	body, _, err := s.guard.sendRequest(r, http.StatusOK, http.StatusCreated, http.StatusAccepted,
+		http.StatusNonAuthoritativeInfo)
+	var response tokenResponse
+	if unreadable := jsonx.Unmarshal(body, &response); unreadable != nil {
+		response = tokenResponse{}
+	}
+	if err == nil && response.Code == "" && response.Access == "" {
+		err = errors.New("the answer is not that of a token endpoint")
+	}
+	if err != nil || response.Code != "" {
+		return nil, s.tokenError(ctx, m, client, response.Code, err)
+	}
+	record := g.newRecord()
+	if err := record.setResponse(&response); err != nil {
+		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable()}
+	}
+	record.ClientID = client.id
 	return record, nil
 }
 
-// requestRefresh requests a token with the refresh token of old (RFC 6749, section 6). It requests
-// the scopes that were granted: a refresh cannot add any.
-func (s *Source) requestRefresh(ctx context.Context, m *serverMetadata, client *clientID,
-	resource string, old *tokenRecord) (*tokenRecord, error) {
-	config := clientcredentials.Config{ClientID: client.id, ClientSecret: client.secret,
-		TokenURL: m.Token, AuthStyle: client.authStyle(), Scopes: old.Granted,
-		EndpointParams: url.Values{"grant_type": {"refresh_token"},
-			"refresh_token": {old.Refresh}, "resource": {resource}}}
-	got, err := config.Token(s.tokenContext(ctx, m))
+// setResponse checks a token response and sets its fields.
+func (r *tokenRecord) setResponse(response *tokenResponse) error {
+	if !strings.EqualFold(response.Type, "Bearer") {
+		return errors.New("the token is not of type Bearer")
+	}
+	if !authhttp.IsToken(response.Access) {
+		return errors.New("the token cannot be sent in a header")
+	}
+	lifetime, err := response.readLifetime()
 	if err != nil {
-		return nil, s.tokenError(ctx, m, client, err)
+		return err
 	}
-	record, err := readTokenResponse(got, old.Granted)
-	if err != nil {
-		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: true}
-	}
-	if record.Refresh == "" {
-		record.Refresh = old.Refresh
-	}
-	record.Login, record.ClientID, record.LoggedIn = old.Login, old.ClientID, old.LoggedIn
-	record.Requested = old.Requested
-	return record, nil
-}
-
-// readTokenResponse checks a token response (RFC 6749, section 5.1). scopes are those that were
-// requested, and count as granted if the response has none.
-func readTokenResponse(got *oauth2.Token, scopes []string) (*tokenRecord, error) {
-	if !strings.EqualFold(got.TokenType, "Bearer") {
-		return nil, errors.New("the token is not of type Bearer")
-	}
-	if !isB64Token(got.AccessToken) {
-		return nil, errors.New("the token cannot be sent in a header")
-	}
-	lifetime := readLifetime(got)
-	if lifetime < 0 {
-		return nil, errors.New("expires_in is negative")
-	}
-	record := &tokenRecord{Access: got.AccessToken, Refresh: got.RefreshToken,
-		Obtained: time.Now(), Granted: scopes}
+	r.Access, r.Obtained, r.Expiry = response.Access, time.Now(), time.Time{}
 	if lifetime > 0 {
-		record.Expiry = record.Obtained.Add(min(lifetime, maxExpiry))
+		r.Expiry = r.Obtained.Add(lifetime)
 	}
-	if granted, ok := got.Extra("scope").(string); ok {
-		record.Granted = headers.ParseScopes(granted)
+	if response.Refresh != "" {
+		r.Refresh = response.Refresh
 	}
-	return record, nil
+	if granted, ok := response.Scope.(string); ok {
+		r.Granted = headers.ParseScopes(granted)
+	}
+	return nil
 }
 
-// readLifetime returns the lifetime of a token from now on; 0: the response has none. Package
-// clientcredentials, which sends refresh requests, sets Expiry and leaves ExpiresIn out.
-func readLifetime(got *oauth2.Token) time.Duration {
-	switch {
-	case got.ExpiresIn != 0:
-		return time.Duration(max(min(got.ExpiresIn, int64(maxExpiry/time.Second)), -1)) *
-			time.Second
-	case !got.Expiry.IsZero():
-		return time.Until(got.Expiry).Round(time.Second)
+// readLifetime returns the value of expires_in, at most maxExpiry; 0: there is none. Some
+// authorization servers send the number as a text, which cannot be misread.
+func (r *tokenResponse) readLifetime() (time.Duration, error) {
+	if r.Lifetime == "" {
+		return 0, nil
 	}
-	return 0
+	seconds, err := r.Lifetime.Int64()
+	if err != nil || seconds < 0 {
+		return 0, errors.New("expires_in is no number of seconds")
+	}
+	return time.Duration(min(seconds, int64(maxExpiry/time.Second))) * time.Second, nil
 }
 
-// isB64Token reports whether text is a b64token (RFC 6750, section 2.1).
-func isB64Token(text string) bool {
-	p := challengeParser{rest: text}
-	return p.readToken68() != "" && p.rest == ""
-}
-
-// tokenContext returns a context with the HTTP client for token requests.
-func (s *Source) tokenContext(ctx context.Context, m *serverMetadata) context.Context {
-	client := *s.guard.client
-	client.Transport = &strictTransport{next: client.Transport}
-	return context.WithValue(ctx, oauth2.HTTPClient, &client)
-}
-
-// A strictTransport checks token responses before package oauth2 decodes them: they must be JSON
-// without duplicate members, and of at most maxDocumentBytes.
-type strictTransport struct{ next http.RoundTripper }
-
-// RoundTrip implements [http.RoundTripper].
-func (t *strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	next := t.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	response, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocumentBytes+1))
-	response.Body.Close()
-	switch {
-	case err != nil:
-		return nil, err
-	case len(body) > maxDocumentBytes:
-		return nil, fmt.Errorf("the answer is longer than %d bytes", maxDocumentBytes)
-	case jsonx.Check(body) == nil:
-	case response.StatusCode/100 == 2:
-		return nil, errNotJSON
-	default:
-		body = []byte("{}") // an error response without an error code
-	}
-	if after := readRetryAfter(response.Header); response.StatusCode/100 != 2 && after > 0 {
-		response.Header.Set("Retry-After", strconv.Itoa(int(after/time.Second)))
-	}
-	response.Header.Set("Content-Type", "application/json") // it was checked
-	response.Body = io.NopCloser(bytes.NewReader(body))
-	return response, nil
-}
-
-// errNotJSON is the error of a token response that cannot be decoded.
-var errNotJSON = errors.New("the answer is not JSON")
-
-// tokenError returns the TokenError for the error of a token request (RFC 6749, section 5.2). After
+// tokenError returns the TokenError for a token request that failed (RFC 6749, section 5.2). After
 // invalid_client it forgets a dynamic registration, which the server no longer knows.
-func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID,
+func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clientID, code string,
 	err error) error {
-	failed := &TokenError{Issuer: m.Issuer, Retryable: true}
-	refused := (*oauth2.RetrieveError)(nil)
-	if !errors.As(err, &refused) || refused.Response == nil {
-		failed.Err = withoutURL(err)
+	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(code), Retryable: true, Err: err}
+	refused := (*authhttp.StatusError)(nil)
+	if !errors.As(err, &refused) {
 		return failed
 	}
-	failed.Code = knownErrorCode(refused.ErrorCode)
-	status := refused.Response.StatusCode
-	failed.Err = &statusError{status: status}
-	failed.RetryAfter = readRetryAfter(refused.Response.Header)
-	if status >= 500 || status == http.StatusTooManyRequests || status/100 == 2 {
+	failed.RetryAfter = refused.RetryAfter
+	if refused.Status >= 500 || refused.Status == http.StatusTooManyRequests {
 		return failed
 	}
 	failed.Retryable = failed.Code == ""
@@ -183,16 +166,6 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clie
 		}
 	}
 	return failed
-}
-
-// withoutURL returns the cause of an error of net/http, or a fixed text for an error of package
-// oauth2: the URL of the one may have a secret in its query, the other may quote the server.
-func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
-	}
-	return errors.New("the answer is not that of a token endpoint")
 }
 
 // requestRevocation revokes the refresh token of a login, or the access token if there is no other
@@ -206,21 +179,10 @@ func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, clien
 	if token == "" {
 		token, hint = record.Access, "access_token"
 	}
-	form := url.Values{"token": {token}, "token_type_hint": {hint}}
-	if client.method != methodBasic {
-		form.Set("client_id", client.id)
-	}
-	if client.method == methodPost {
-		form.Set("client_secret", client.secret)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Revocation,
-		strings.NewReader(form.Encode()))
+	r, err := client.newRequest(ctx, m.Revocation,
+		url.Values{"token": {token}, "token_type_hint": {hint}})
 	if err != nil {
 		return err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if client.method == methodBasic {
-		r.SetBasicAuth(url.QueryEscape(client.id), url.QueryEscape(client.secret))
 	}
 	_, _, err = s.guard.sendRequest(r, http.StatusOK)
 	return err

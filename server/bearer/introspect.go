@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
 const (
@@ -32,18 +34,14 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 	}
 	ctx, cancel := withoutCancel(ctx)
 	defer cancel()
-	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.Introspection.URL,
-		strings.NewReader(form.Encode()))
+	r, err := authhttp.NewForm(ctx, i.Introspection.URL,
+		url.Values{"token": {token}, "token_type_hint": {"access_token"}})
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	// Both are form-encoded before HTTP Basic joins them (RFC 6749, section 2.3.1).
-	r.SetBasicAuth(url.QueryEscape(i.Introspection.ClientID),
-		url.QueryEscape(i.Introspection.ClientSecret))
-	body, _, err := sendRequest(i.http, r, maxIntrospectionBytes)
+	authhttp.SetBasicAuth(r, i.Introspection.ClientID, i.Introspection.ClientSecret)
+	body, _, err := authhttp.Send(i.http, r, maxIntrospectionBytes, http.StatusOK)
 	if err != nil {
 		return nil, i.introspectionError(err)
 	}

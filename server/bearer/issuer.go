@@ -29,7 +29,7 @@ const (
 	// failurePause is the least time from a failed fetch to the next one.
 	failurePause = 5 * time.Second
 	// fetchTimeout bounds a fetch, which is up to three requests for metadata and one for keys.
-	fetchTimeout = 2 * requestTimeout
+	fetchTimeout = 10 * time.Second
 	// maxKeys and maxKeysBytes bound a key set.
 	maxKeys      = 100
 	maxKeysBytes = 512 << 10
@@ -239,7 +239,7 @@ func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duratio
 			return nil, 0, err
 		}
 	}
-	body, header, err := fetchDocument(ctx, i.http, at, maxKeysBytes)
+	body, header, err := i.fetchDocument(ctx, at, maxKeysBytes)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the keys of %s: %w", i.URL, err)
 	}

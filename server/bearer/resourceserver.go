@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -109,14 +110,15 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	if d, ok := g.findDecision(sum); ok {
 		return d.identity, d.err
 	}
-	if !isB64Token(token) { // after the cache, which holds well-formed tokens only and costs less
+	// The cache holds well-formed tokens only, and costs less than this check.
+	if !authhttp.IsToken(token) {
 		return serverhttp.Identity{}, refuse(badHeader, nil)
 	}
 	return g.verifyOnce(r.Context(), sum, token)
 }
 
 // readToken returns the token of a request: that of its only Authorization header. The URL and the
-// body are not read. The token may have characters that [isB64Token] refuses.
+// body are not read. The token may have characters that [authhttp.IsToken] refuses.
 func (g *ResourceServer) readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
@@ -134,20 +136,6 @@ func (g *ResourceServer) readToken(h http.Header) (string, error) {
 		return "", refuse(badHeader, nil)
 	}
 	return token, nil
-}
-
-// isB64Token reports whether token is a b64token (RFC 6750, section 2.1).
-func isB64Token(token string) bool {
-	text := strings.TrimRight(token, "=")
-	for i := range len(text) {
-		switch c := text[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("-._~+/", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return text != ""
 }
 
 // A digest is the SHA-256 of a token. It is the key of the cache, which holds no tokens.

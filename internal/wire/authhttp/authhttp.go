@@ -1,0 +1,154 @@
+// Package authhttp sends requests to authorization servers, for OAuth clients and for resource
+// servers. Responses are bounded, redirects are not followed, and errors have no URL: its query may
+// hold a secret.
+package authhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// requestTimeout bounds a request whose client has no timeout.
+const requestTimeout = 5 * time.Second
+
+// MaxBytes bounds metadata and the responses of endpoints.
+const MaxBytes = 256 << 10
+
+// NewClient returns a client like base that follows no redirects: they would lead to hosts that
+// nobody has checked.
+func NewClient(base http.Client) *http.Client {
+	if base.Timeout == 0 {
+		base.Timeout = requestTimeout
+	}
+	base.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
+	return &base
+}
+
+// CloneTransport returns a copy of http.DefaultTransport, or a transport like that of package
+// net/http if the host has put something else in its place.
+func CloneTransport() *http.Transport {
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: requestTimeout}
+}
+
+// A StatusError reports a response with an unexpected status.
+type StatusError struct {
+	Status     int
+	RetryAfter time.Duration // 0: the response has none
+}
+
+// Error returns a text with the status.
+func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
+
+// isMissing reports whether err means that there is no such document.
+func isMissing(err error) bool {
+	e := (*StatusError)(nil)
+	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500 &&
+		e.Status != http.StatusTooManyRequests
+}
+
+// Send sends a request and returns the body, of at most limit bytes, and the header of the
+// response. It returns them also with the StatusError of a status that is not in want; the body is
+// cut then.
+func Send(client *http.Client, r *http.Request, limit int64, want ...int) (
+	[]byte, http.Header, error) {
+	response, err := client.Do(r)
+	if err != nil {
+		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	tooLong := int64(len(body)) > limit
+	switch {
+	case !slices.Contains(want, response.StatusCode):
+		body = body[:min(int64(len(body)), limit)]
+		err = &StatusError{response.StatusCode, readRetryAfter(response.Header)}
+	case err == nil && tooLong:
+		err = fmt.Errorf("the response is longer than %d bytes", limit)
+	}
+	return body, response.Header, err
+}
+
+// readRetryAfter returns the Retry-After of a response, at most a day; 0: it has none, or a date.
+func readRetryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, 24*3600)) * time.Second
+}
+
+// NewForm returns a POST request with a form (RFC 6749, section 3.2).
+func NewForm(ctx context.Context, at string, form url.Values) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r, nil
+}
+
+// SetBasicAuth authenticates a client by HTTP Basic. Both are form-encoded before they are joined
+// (RFC 6749, section 2.3.1).
+func SetBasicAuth(r *http.Request, id, secret string) {
+	r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+}
+
+// MetadataURLs returns the URLs at which the metadata of an issuer may be, in the order that the
+// specification prescribes (basic/authorization, "Authorization Server Metadata Discovery").
+func MetadataURLs(issuer *url.URL) []string {
+	const openID = "/.well-known/openid-configuration"
+	origin := issuer.Scheme + "://" + issuer.Host
+	path := strings.TrimSuffix(issuer.EscapedPath(), "/")
+	all := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + openID + path}
+	if path != "" {
+		all = append(all, origin+path+openID)
+	}
+	return all
+}
+
+// ErrMissing is the error of [FetchFirst] where there is no document.
+var ErrMissing = errors.New("there is no metadata")
+
+// FetchFirst returns the first document that exists, and its URL. fetch returns the document of a
+// URL. Any failure other than a missing document ends the search: no weaker source is tried.
+func FetchFirst(ctx context.Context, urls []string,
+	fetch func(ctx context.Context, url string) ([]byte, error)) (
+	at string, body []byte, err error) {
+	for _, at = range urls {
+		if body, err = fetch(ctx, at); !isMissing(err) {
+			return at, body, err
+		}
+	}
+	return "", nil, ErrMissing
+}
+
+// IsToken reports whether text is a b64token, as which tokens are sent (RFC 6750, section 2.1).
+func IsToken(text string) bool {
+	text = strings.TrimRight(text, "=")
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("-._~+/", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return text != ""
+}
