@@ -11,17 +11,15 @@ import (
 // TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: the server has not said where its metadata is,
 // and the one before its path is wrong. That at the root is not asked for.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
-	for fault, want := range map[oauthtest.Fault]wantedError{
-		"resource of somebody else": resourceError, "resource is a parent path": resourceError,
-		"empty list of authorization servers": metadataError,
-		"resource metadata is a page":         metadataError,
-		"resource metadata fails with 503":    metadataError,
-		"resource metadata redirects":         metadataError,
-	} {
-		t.Run(string(fault), func(t *testing.T) {
+	faults := documentFaults(oauthtest.ResourceMetadata, "resource")
+	delete(faults, "does not answer")
+	faults["another resource"] = edited(oauthtest.ResourceMetadata,
+		foreignResources()["a parent path"])
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
 			s := newSite(t, nil, &oauthtest.ResourceOptions{NoHeader: true})
-			s.resource.Misbehave(fault)
-			want.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+			f(s)
+			metadataError.check(t, s.call(t.Context(), s.person(t, nil), "search"))
 			if n := s.resource.Count(oauthtest.ResourceMetadata); n != 1 {
 				t.Errorf("metadata was asked for %d times, want once", n)
 			}

@@ -285,7 +285,7 @@ func ExampleSource_Logout() {
 }
 
 // What a program can do about a failure depends on whose it is.
-func ExampleScopeError() {
+func ExampleInsufficientScopeError() {
 	stage, notes := openNotes()
 	defer stage.close()
 	notes.as.Narrow("notes:read") // the person may not write, whatever is asked for

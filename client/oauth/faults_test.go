@@ -78,7 +78,7 @@ func (s *site) wantNoSecrets(t *testing.T, text string) {
 			t.Errorf("a secret is in %s", text)
 		}
 	}
-	if strings.Contains(text, oauthtest.ForeignText) {
+	if strings.Contains(text, foreignText) {
 		t.Errorf("a foreign text is in %s", text)
 	}
 }
@@ -120,112 +120,161 @@ func (w wantedError) check(t *testing.T, err error) {
 	}
 }
 
-// quickIf makes a client that does not wait for long if a server hangs.
-func quickIf(fault string) func(o *oauth.Options) {
-	return func(o *oauth.Options) {
-		if strings.HasSuffix(fault, "not answer") || strings.HasSuffix(fault, "no answer") {
+// spoiled returns a site with a fault, and a source whose person gives up. It does not wait for
+// long if a server hangs.
+func spoiled(t *testing.T, f fault, name string) (*site, *oauth.Source) {
+	t.Helper()
+	s := newSite(t, nil, nil)
+	f(s)
+	return s, s.person(t, func(o *oauth.Options) {
+		if name == "does not answer" {
 			o.HTTPClient = &http.Client{Timeout: time.Second}
 		}
+	})
+}
+
+// mended ends the faults, and has the person log in.
+func (s *site) mended(t *testing.T, source *oauth.Source) {
+	t.Helper()
+	s.as.Behave()
+	s.resource.Behave()
+	noError.check(t, s.call(t.Context(), source, "search"))
+}
+
+// wantNoLogin fails if the person was sent to a page, or the authorization server was asked for
+// anything but metadata.
+func (s *site) wantNoLogin(t *testing.T) {
+	t.Helper()
+	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0, oauthtest.Register: 0,
+		oauthtest.Token: 0, oauthtest.Other: 0})
+	if opened := s.browser.Opened(); len(opened) > 0 {
+		t.Errorf("the person was sent to %q", opened)
 	}
 }
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
-	for fault, want := range map[oauthtest.Fault]wantedError{
-		"issuer with a slash more":                  issuerError,
-		"issuer in other letters":                   issuerError,
-		"issuer of another port":                    issuerError,
-		"issuer of somebody else":                   issuerError,
-		"no code challenge methods":                 metadataError,
-		"plain code challenges only":                metadataError,
-		"authorization endpoint is javascript":      metadataError,
-		"authorization endpoint is a file":          metadataError,
-		"token endpoint without TLS":                metadataError,
-		"token endpoint at a link-local address":    metadataError,
-		"token endpoint with a password in its URL": metadataError,
-		"authorization endpoint with a fragment":    metadataError,
-		"no authorization endpoint":                 metadataError,
-		"no token endpoint":                         metadataError,
-		"metadata redirects":                        metadataError,
-		"metadata too large":                        metadataError,
-		"metadata with a member twice":              metadataError,
-		"metadata of wrong types":                   metadataError,
-		"metadata nested too deep":                  metadataError,
-		"metadata is a page":                        metadataError,
-		"metadata fails with 503":                   metadataError,
-		"metadata does not answer":                  metadataError,
-	} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.as.Misbehave(fault)
-			source := s.person(t, quickIf(string(fault)))
-			err := s.call(t.Context(), source, "search")
-			want.check(t, err)
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 1,
-				oauthtest.Authorize: 0, oauthtest.Register: 0, oauthtest.Token: 0,
-				oauthtest.Other: 0})
-			if opened := s.browser.Opened(); len(opened) > 0 {
-				t.Errorf("the person was sent to %q", opened)
-			}
-			s.as.Behave()
-			noError.check(t, s.call(t.Context(), source, "search"))
+	const (
+		authorize = "authorization_endpoint"
+		token     = "token_endpoint"
+		methods   = "code_challenge_methods_supported"
+	)
+	test := func(name string, f fault, want wantedError) {
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, f, name)
+			want.check(t, s.call(t.Context(), source, "search"))
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 1})
+			s.wantNoLogin(t)
+			s.mended(t, source)
 		})
+	}
+	for name, edit := range map[string]docEdit{
+		"a slash more":  suffix("issuer", "/"),
+		"other letters": change("issuer", strings.ToUpper),
+		"another port":  change("issuer", otherPort),
+		"somebody else": oauthtest.Set("issuer", foreignIssuer),
+	} {
+		test("issuer: "+name, edited(oauthtest.Metadata, edit), issuerError)
+	}
+	for name, edit := range map[string]docEdit{
+		"no code challenge methods":    oauthtest.Remove(methods),
+		"plain code challenges only":   oauthtest.Set(methods, []string{"plain"}),
+		"authorization: javascript":    oauthtest.Set(authorize, "javascript:alert(1)"),
+		"authorization: a fragment":    suffix(authorize, "#fragment"),
+		"authorization: none":          oauthtest.Remove(authorize),
+		"authorization: a wrong type":  oauthtest.Set(authorize, []string{"https://a.example"}),
+		"token: no TLS":                oauthtest.Set(token, "http://attacker.example/token"),
+		"token: a link-local address":  oauthtest.Set(token, "http://169.254.169.254/token"),
+		"token: a password in its URL": oauthtest.Set(token, "https://user:word@as.example/token"),
+		"token: none":                  oauthtest.Remove(token),
+		"registration: a private address": oauthtest.Set("registration_endpoint",
+			"http://10.0.0.1/register"),
+		"revocation: a file": oauthtest.Set("revocation_endpoint", "file:///etc/passwd"),
+	} {
+		test(name, edited(oauthtest.Metadata, edit), metadataError)
+	}
+	for name, f := range documentFaults(oauthtest.Metadata, token) {
+		test(name, f, metadataError)
 	}
 }
 
 func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
-	for fault, want := range map[oauthtest.Fault]wantedError{
-		"resource of somebody else":                    resourceError,
-		"resource with a slash more":                   resourceError,
-		"resource is a parent path":                    resourceError,
-		"resource in other letters":                    resourceError,
-		"resource of another port":                     resourceError,
-		"no resource":                                  resourceError,
-		"no authorization servers":                     metadataError,
-		"empty list of authorization servers":          metadataError,
-		"authorization servers of a wrong type":        metadataError,
-		"a thousand authorization servers":             metadataError,
-		"authorization server is javascript":           metadataError,
-		"authorization server without TLS":             metadataError,
-		"authorization server at a link-local address": metadataError,
-		"authorization server with a query":            metadataError,
-		"resource metadata redirects":                  metadataError,
-		"resource metadata too large":                  metadataError,
-		"resource metadata with a member twice":        metadataError,
-		"resource metadata nested too deep":            metadataError,
-		"resource metadata is a page":                  metadataError,
-		"resource metadata fails with 503":             metadataError,
-		"resource metadata does not answer":            metadataError,
-		"metadata of another origin":                   metadataError,
-		"metadata at a link-local address":             metadataError,
-		"metadata address is javascript":               metadataError,
-	} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.resource.Misbehave(fault)
-			source := s.person(t, quickIf(string(fault)))
+	test := func(name string, f fault, want wantedError) {
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, f, name)
 			want.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0,
-				oauthtest.Authorize: 0, oauthtest.Register: 0, oauthtest.Token: 0})
-			if opened := s.browser.Opened(); len(opened) > 0 {
-				t.Errorf("the person was sent to %q", opened)
-			}
-			s.resource.Behave()
-			noError.check(t, s.call(t.Context(), source, "search"))
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Metadata: 0})
+			s.wantNoLogin(t)
+			s.mended(t, source)
 		})
+	}
+	for name, edit := range foreignResources() {
+		test("resource: "+name, edited(oauthtest.ResourceMetadata, edit), resourceError)
+	}
+	const servers = "authorization_servers"
+	for name, value := range map[string]any{
+		"none": []string{}, "a wrong type": foreignIssuer,
+		"javascript":           []string{"javascript:alert(1)"},
+		"no TLS":               []string{"http://attacker.example"},
+		"a link-local address": []string{"http://169.254.169.254"},
+		"a query":              []string{"http://127.0.0.1:1?tenant=1"},
+		"a thousand":           slices.Repeat([]string{"http://127.0.0.1:1/tenant"}, 1000),
+	} {
+		test("authorization servers: "+name, edited(oauthtest.ResourceMetadata,
+			oauthtest.Set(servers, value)), metadataError)
+	}
+	for name, f := range documentFaults(oauthtest.ResourceMetadata, servers) {
+		test(name, f, metadataError)
+	}
+	const path = "/.well-known/oauth-protected-resource/mcp"
+	for _, address := range []string{foreignIssuer + path, "http://169.254.169.254" + path,
+		"javascript:alert(1)"} {
+		test("metadata at "+address, metadataAt(address), metadataError)
+	}
+}
+
+// foreignResources are edits of metadata that is about another resource.
+func foreignResources() map[string]docEdit {
+	const resource = "resource"
+	return map[string]docEdit{
+		"somebody else": oauthtest.Set(resource, "https://other.example/mcp"),
+		"a slash more":  suffix(resource, "/"),
+		"a parent path": change(resource, func(right string) string {
+			return strings.TrimSuffix(right, "mcp")
+		}),
+		"other letters": change(resource, strings.ToUpper),
+		"another port":  change(resource, otherPort),
+		"none":          oauthtest.Remove(resource),
 	}
 }
 
 // TestCallbackThatIsNotTheAnswer: a page that is not the answer to the login is refused, and its
 // code is never sent to the authorization server.
 func TestCallbackThatIsNotTheAnswer(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{"advertised iss missing", "iss of somebody else",
-		"iss with a slash more", "iss twice", "foreign iss and not advertised", "state missing",
-		"state wrong", "state twice", "code missing", "code twice",
-		"code and error", "error with foreign iss"} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.as.Misbehave(fault)
-			source := s.person(t, nil)
+	for name, edit := range map[string]docEdit{
+		"advertised iss missing":         oauthtest.Remove("iss"),
+		"iss of somebody else":           oauthtest.Set("iss", foreignIssuer),
+		"iss with a slash more":          suffix("iss", "/"),
+		"foreign iss and not advertised": oauthtest.Set("iss", foreignIssuer),
+		"iss twice":                      twice("iss"),
+		"state missing":                  oauthtest.Remove("state"),
+		"state wrong":                    oauthtest.Set("state", "another"),
+		"state twice":                    twice("state"),
+		"code missing":                   oauthtest.Remove("code"),
+		"code twice":                     oauthtest.Add("code", "another"),
+		"code and error":                 oauthtest.Add("error", "access_denied"),
+		"error with foreign iss": func(d *oauthtest.Document) {
+			oauthtest.Remove("code")(d)
+			d.Add("error", "access_denied")
+			d.Add("error_description", foreignText)
+			d.Set("iss", foreignIssuer)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, edited(oauthtest.Authorize, edit), name)
+			if strings.HasSuffix(name, "not advertised") {
+				s.as.Edit(oauthtest.Metadata,
+					oauthtest.Remove("authorization_response_iss_parameter_supported"))
+			}
 			err := s.call(t.Context(), source, "search")
 			callbackError.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
@@ -236,25 +285,29 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 				t.Errorf("the person saw status %d", last.Status)
 			}
 			s.wantNoSecrets(t, last.Body)
-			s.as.Behave()
-			noError.check(t, s.call(t.Context(), source, "search"))
 		})
 	}
 }
 
 // TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept.
 func TestTokenAnswerThatIsRefused(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{"token of another type", "token without a type",
-		"expires_in is a text", "expires_in is negative", "no access token",
-		"access token with a line break", "token answer too large",
-		"token answer with a member twice",
-		"token answer is a page", "token endpoint fails with 503", "token endpoint does not answer",
-		"token endpoint redirects",
-		"invalid_client"} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.as.Misbehave(fault)
-			source := s.person(t, quickIf(string(fault)))
+	const access = "access_token"
+	faults := documentFaults(oauthtest.Token, access)
+	faults["invalid_client"] = replied(oauthtest.Token,
+		refusal(http.StatusUnauthorized, "invalid_client"))
+	for name, edit := range map[string]docEdit{
+		"of another type":         oauthtest.Set("token_type", "mac"),
+		"without a type":          oauthtest.Remove("token_type"),
+		"lifetime is a word":      oauthtest.Set("expires_in", "soon"),
+		"lifetime is negative":    oauthtest.Set("expires_in", -1),
+		"none":                    oauthtest.Remove(access),
+		"token with a line break": oauthtest.Set(access, "abc\r\nX-Injected: yes"),
+	} {
+		faults[name] = edited(oauthtest.Token, edit)
+	}
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, f, name)
 			before := source.Partition(t.Context())
 			err := s.call(t.Context(), source, "search")
 			tokenError.check(t, err)
@@ -263,10 +316,9 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			if source.Partition(t.Context()) != before {
 				t.Error("somebody is logged in")
 			}
-			s.as.Behave()
-			noError.check(t, s.call(t.Context(), source, "search"))
+			s.mended(t, source)
 			registered := 1 // a registration is forgotten when it is not known any more
-			if fault == "invalid_client" {
+			if name == "invalid_client" {
 				registered = 2
 			}
 			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: registered})
@@ -275,30 +327,52 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 }
 
 func TestWhatIsLegalLogsIn(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{"authorization endpoint with a query (legal)", "iss is sent and not advertised (legal)",
-		"token without expires_in (legal)", "token without scope (legal)"} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.as.Misbehave(fault)
-			noError.check(t, s.call(t.Context(), s.person(t, nil), "search"))
+	for name, f := range map[string]fault{
+		"iss is sent and not advertised": edited(oauthtest.Metadata,
+			oauthtest.Remove("authorization_response_iss_parameter_supported")),
+		"token without expires_in": edited(oauthtest.Token, oauthtest.Remove("expires_in")),
+		"token without scope":      edited(oauthtest.Token, oauthtest.Remove("scope")),
+		"several schemes in one header": challenged(func(right string) []string {
+			return []string{`Negotiate YIIabc==, Basic realm="a, b=\"c\"", ` + right +
+				`, Digest realm="x", nonce="n"`}
+		}),
+		"several headers": challenged(func(right string) []string {
+			return []string{`Basic realm="x"`, right, "Negotiate"}
+		}),
+		"commas in quotes": challengedWith("Bearer ",
+			`bearer realm="a, Basic scope=\"x\", b" , , `),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, f, name)
+			noError.check(t, s.call(t.Context(), source, "write"))
 		})
 	}
 }
 
 func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{"registration: invalid_client_metadata",
-		"registration: 503", "registration: a page", "registration: no client_id",
-		"registration: unknown authentication method"} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.as.Misbehave(fault)
-			source := s.person(t, nil)
+	const register = oauthtest.Register
+	for name, f := range map[string]fault{
+		"invalid_client_metadata": replied(register,
+			refusal(http.StatusBadRequest, "invalid_client_metadata")),
+		"status 503":   replied(register, unavailable),
+		"a page":       replied(register, page),
+		"no client_id": edited(register, oauthtest.Remove("client_id")),
+		"unknown authentication method": edited(register,
+			oauthtest.Set("token_endpoint_auth_method", "made_up")),
+		"secret has expired": func(s *site) {
+			s.as.Edit(register, oauthtest.Set("token_endpoint_auth_method", "client_secret_basic"))
+			s.as.Edit(register, oauthtest.Set("client_secret", "secret"))
+			s.as.Edit(register, oauthtest.Set("client_secret_expires_at",
+				time.Now().Add(-time.Hour).Unix()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, f, name)
 			err := s.call(t.Context(), source, "search")
 			registrationError.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
 			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0})
-			s.as.Behave()
-			noError.check(t, s.call(t.Context(), source, "search"))
+			s.mended(t, source)
 		})
 	}
 }
@@ -306,37 +380,40 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 // TestRefreshThatFails: only invalid_grant and invalid_client forget anything, whatever else goes
 // wrong nobody has to log in again.
 func TestRefreshThatFails(t *testing.T) {
-	for fault, want := range map[oauthtest.Fault]struct {
-		first, later wantedError
-		logins       int
+	const refresh, retryAfter = oauthtest.Refresh, 17
+	for name, test := range map[string]struct {
+		fault  fault
+		want   wantedError
+		logins int
 	}{
-		"refresh: invalid_grant":                   {noError, noError, 2},
-		"refresh: an error of no standard":         {retryable, noError, 1},
-		"refresh: 503":                             {retryable, noError, 1},
-		"refresh: 429 with Retry-After":            {retryable, noError, 1},
-		"refresh: a page with 200":                 {retryable, noError, 1},
-		"refresh: no answer":                       {retryable, noError, 1},
-		"refresh: answer lost once after rotation": {retryable, noError, 2}, // the old token is used up
-		"token endpoint fails with 503":            {retryable, noError, 1},
-		"token answer with a member twice":         {retryable, noError, 2}, // the same
+		"invalid_grant": {replied(refresh, refusal(http.StatusBadRequest, "invalid_grant")),
+			noError, 2},
+		"an error of no standard": {replied(refresh, refusal(http.StatusBadRequest, "made_up")),
+			retryable, 1},
+		"status 503": {replied(refresh, unavailable), retryable, 1},
+		"status 429": {replied(refresh, oauthtest.Reply{Status: http.StatusTooManyRequests,
+			Header: http.Header{"Retry-After": {fmt.Sprint(retryAfter)}}}), retryable, 1},
+		"a page with 200": {replied(refresh, page), retryable, 1},
+		"does not answer": {replied(refresh, oauthtest.Reply{Hangs: true}), retryable, 1},
+		// After these the refresh token is used up.
+		"answer lost":    {replied(refresh, oauthtest.Reply{Lost: true}), retryable, 2},
+		"a member twice": {edited(refresh, twice("access_token")), retryable, 2},
+		"another type":   {edited(refresh, oauthtest.Set("token_type", "mac")), retryable, 2},
 	} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			source := s.person(t, quickIf(string(fault)))
+		t.Run(name, func(t *testing.T) {
+			s, source := spoiled(t, func(*site) {}, name)
 			noError.check(t, s.call(t.Context(), source, "search"))
 			s.as.Expire()
-			s.as.Misbehave(fault)
+			test.fault(s)
 			err := s.call(t.Context(), source, "search")
-			want.first.check(t, err)
+			test.want.check(t, err)
 			s.wantNoSecrets(t, fmt.Sprint(err))
 			failed, ok := errors.AsType[*oauth.TokenError](err)
-			if fault == "refresh: 429 with Retry-After" && (!ok ||
-				failed.RetryAfter != oauthtest.RetryAfter*time.Second) {
+			if name == "status 429" && (!ok || failed.RetryAfter != retryAfter*time.Second) {
 				t.Errorf("got %v, want a time to try again", err)
 			}
-			s.as.Behave()
-			want.later.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: want.logins,
+			s.mended(t, source)
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: test.logins,
 				oauthtest.Register: 1})
 		})
 	}
@@ -354,21 +431,10 @@ func TestRegistrationThatIsForgotten(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 2})
 }
 
-func TestChallengesOfAllShapesStepUp(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{"several schemes in one header (legal)",
-		"several headers (legal)", "commas in quotes (legal)"} {
-		t.Run(string(fault), func(t *testing.T) {
-			s := newSite(t, nil, nil)
-			s.resource.Misbehave(fault)
-			noError.check(t, s.call(t.Context(), s.person(t, nil), "write"))
-		})
-	}
-}
-
 // TestServerThatWantsMoreForEver: after the login and one for more scopes there is no other.
 func TestServerThatWantsMoreForEver(t *testing.T) {
 	s := newSite(t, nil, nil)
-	s.resource.Misbehave("insufficient_scope for ever")
+	s.resource.Refuse(http.StatusForbidden)
 	source := s.person(t, nil)
 	for range 3 {
 		wantedError{"a ScopeError", isA[*oauth.InsufficientScopeError]}.check(t,
@@ -383,7 +449,7 @@ func TestServerThatWantsSomethingElseEachTime(t *testing.T) {
 	source := s.person(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	n := 0
-	s.resource.Misbehave("insufficient_scope for ever")
+	s.resource.Refuse(http.StatusForbidden)
 	s.resource.Challenge(func(_ int, right string) []string {
 		n++
 		return []string{`Bearer error="insufficient_scope", scope="more` + strings.Repeat("!", n) +

@@ -31,7 +31,7 @@ func TestTokenThatEndsEarlyIsRefreshed(t *testing.T) {
 // TestServerThatRefusesEveryToken: there is one login, and then an error without one.
 func TestServerThatRefusesEveryToken(t *testing.T) {
 	s := newSite(t, nil, nil)
-	s.resource.Misbehave("401 for ever")
+	s.resource.Refuse(http.StatusUnauthorized)
 	source := s.source(t, nil)
 	for range 3 {
 		err := s.call(t.Context(), source, "search")
@@ -115,9 +115,13 @@ func TestWaitSaysWhyTheCallbackWasRefused(t *testing.T) {
 // TestChallengesThatSayNothing: the metadata is where it is without them, and a 403 is no reason
 // for a login.
 func TestChallengesThatSayNothing(t *testing.T) {
-	for _, fault := range []oauthtest.Fault{"no challenge",
-		"challenge that ends in a quote"} {
-		t.Run(string(fault), func(t *testing.T) {
+	for name, f := range map[string]fault{
+		"none": challenged(func(string) []string { return nil }),
+		"one that ends in a quote": challenged(func(right string) []string {
+			return []string{right + `, x="`}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
 			s := newSite(t, nil, &oauthtest.ResourceOptions{Supported: []string{"read"},
 				Scopes: []string{"read"}, Need: func(_, target string) []string {
 					if target == "write" {
@@ -125,7 +129,7 @@ func TestChallengesThatSayNothing(t *testing.T) {
 					}
 					return nil
 				}})
-			s.resource.Misbehave(fault)
+			f(s)
 			source := s.person(t, nil)
 			noError.check(t, s.call(t.Context(), source, "search"))
 			if err := s.call(t.Context(), source, "write"); err == nil ||
@@ -140,7 +144,7 @@ func TestChallengesThatSayNothing(t *testing.T) {
 // TestForbiddenWithoutACode: the error means that the code is missing, and nobody has to log in.
 func TestForbiddenWithoutACode(t *testing.T) {
 	s := newSite(t, nil, nil)
-	s.resource.Misbehave("403 without an error code")
+	challengedWith(`error="insufficient_scope", `, "")(s)
 	source := s.person(t, nil)
 	noError.check(t, s.call(t.Context(), source, "search"))
 	err := s.call(t.Context(), source, "write")

@@ -56,11 +56,3 @@ func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Register: 2, oauthtest.Authorize: 2,
 		oauthtest.Refresh: 0})
 }
-
-// TestSecretThatHasExpiredAlready is no registration.
-func TestSecretThatHasExpiredAlready(t *testing.T) {
-	s := newSite(t, &oauthtest.Options{AuthMethods: []string{"client_secret_basic"}}, nil)
-	s.as.Misbehave("registration: secret has expired")
-	registrationError.check(t, s.call(t.Context(), s.person(t, nil), "search"))
-	s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 0})
-}

@@ -198,7 +198,8 @@ func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 		shared(o)
 		o.Observe = func(e oauth.LoginEvent) { refreshed <- e.Err }
 	})
-	s.as.Misbehave("refresh: 429 with Retry-After")
+	s.as.Reply(oauthtest.Refresh, oauthtest.Reply{Status: http.StatusTooManyRequests,
+		Header: http.Header{"Retry-After": {"60"}}})
 	noError.check(t, s.call(t.Context(), source, "search"))
 	retryable.check(t, <-refreshed)
 	for source.Waiters() > 0 {

@@ -19,7 +19,7 @@
 // resource indicator, without S256, with two ways to authenticate or with a parameter twice is
 // refused. Only a client without these mistakes can log in.
 //
-// Misbehave turns on a [Fault] of a server or a resource, Edit changes the members of
-// responses, and Hold keeps requests waiting, so that a test can have many in flight. Every
-// request is counted by its [Endpoint] and kept with its headers and parameters.
+// Edit changes the members of responses, Reply replaces them, and Hold keeps requests waiting, so
+// that a test can have many in flight. Every request is counted by its [Endpoint] and kept with its
+// headers and parameters.
 package oauthtest

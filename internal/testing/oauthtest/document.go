@@ -50,13 +50,13 @@ func Set(name string, value any) func(*Document) {
 	return func(d *Document) { d.Set(name, value) }
 }
 
-// add returns an edit that adds a member, also when there is one with the name.
-func add(name string, value any) func(*Document) {
+// Add returns an edit that adds a member, also when there is one with the name.
+func Add(name string, value any) func(*Document) {
 	return func(d *Document) { d.Add(name, value) }
 }
 
-// remove returns an edit that removes all members with a name.
-func remove(name string) func(*Document) {
+// Remove returns an edit that removes all members with a name.
+func Remove(name string) func(*Document) {
 	return func(d *Document) {
 		*d = slices.DeleteFunc(*d, func(m Member) bool { return m.Name == name })
 	}
@@ -94,21 +94,23 @@ func (d Document) encodeQuery() string {
 	return strings.Join(parts, "&")
 }
 
-// A reply is the response of an endpoint. A fault may have it hang as long as the client waits, or
-// get lost: the work is done, and the connection closed without an answer.
-type reply struct {
-	status      int
-	header      http.Header // beside the type of the content
-	contentType string      // empty: application/json
-	body        string
-	hangs, lost bool
+// A Reply is a response that takes the place of the right one.
+type Reply struct {
+	Status      int
+	Header      http.Header // beside the type of the content
+	ContentType string      // empty: application/json
+	Body        string
+	// Hangs sends no response as long as the client waits.
+	Hangs bool
+	// Lost does what the request asks for, and closes the connection without a response, once.
+	Lost bool
 }
 
-func (r reply) writeTo(w http.ResponseWriter) {
-	for name, values := range r.header {
+func (r Reply) writeTo(w http.ResponseWriter) {
+	for name, values := range r.Header {
 		w.Header()[name] = values
 	}
-	w.Header().Set("Content-Type", cmp.Or(r.contentType, "application/json"))
-	w.WriteHeader(r.status)
-	_, _ = w.Write([]byte(r.body)) // the client may be gone
+	w.Header().Set("Content-Type", cmp.Or(r.ContentType, "application/json"))
+	w.WriteHeader(r.Status)
+	_, _ = w.Write([]byte(r.Body)) // the client may be gone
 }

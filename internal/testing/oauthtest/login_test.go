@@ -259,7 +259,7 @@ func TestAnswerThatIsLostHasRotated(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as)
 	first := p.login("read")
-	as.Misbehave("refresh: answer lost once after rotation")
+	as.Reply(oauthtest.Refresh, oauthtest.Reply{Lost: true})
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {first.Refresh},
 		"resource": {p.resource}, "client_id": {p.id}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, as.URL+"/token",

@@ -55,13 +55,13 @@ func (g *Gate) Release() { g.once.Do(func() { close(g.open) }) }
 // maxArrived bounds the requests that a gate counts; no test has as many in flight.
 const maxArrived = 1 << 14
 
-// A recorder keeps the requests of endpoints, and their faults.
+// A recorder keeps the requests of endpoints, and what is wrong with their responses.
 type recorder struct {
 	mu      sync.Mutex
 	all     []Request
 	gates   map[Endpoint]*Gate
 	edits   map[Endpoint][]func(*Document)
-	replies map[Endpoint]reply
+	replies map[Endpoint]Reply
 }
 
 func newRecorder() *recorder {
@@ -106,15 +106,22 @@ func (l *recorder) Edit(e Endpoint, f func(*Document)) {
 	l.edits[e] = append(l.edits[e], f)
 }
 
-// Behave undoes Edit and Misbehave. Gates stay.
+// Reply has all requests to an endpoint get a reply in the place of a response.
+func (l *recorder) Reply(e Endpoint, r Reply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.replies[e] = r
+}
+
+// Behave undoes Edit and Reply. Gates stay.
 func (l *recorder) Behave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.edits, l.replies = make(map[Endpoint][]func(*Document)), make(map[Endpoint]reply)
+	l.edits, l.replies = make(map[Endpoint][]func(*Document)), make(map[Endpoint]Reply)
 }
 
-// receiveRequest records a request and waits for its gate. Then answer is called, or a fault
-// replies instead.
+// receiveRequest records a request and waits for its gate. Then answer is called, or the Reply is
+// sent.
 func (l *recorder) receiveRequest(w http.ResponseWriter, r *http.Request,
 	endpointOf func(Request) Endpoint, answer func(http.ResponseWriter, Request)) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
@@ -133,10 +140,10 @@ func (l *recorder) receiveRequest(w http.ResponseWriter, r *http.Request,
 	switch reply, replaced := l.replyFor(request.Endpoint); {
 	case !replaced:
 		answer(w, request)
-	case reply.lost:
+	case reply.Lost:
 		answer(httptest.NewRecorder(), request)
 		panic(http.ErrAbortHandler) // net/http closes the connection and logs nothing
-	case reply.hangs:
+	case reply.Hangs:
 		<-r.Context().Done()
 	default:
 		reply.writeTo(w)
@@ -165,12 +172,12 @@ func (l *recorder) recordRequest(ctx context.Context, r Request) bool {
 	}
 }
 
-// replyFor returns the reply of the fault of an endpoint, if it has one. A response is lost once.
-func (l *recorder) replyFor(e Endpoint) (reply, bool) {
+// replyFor returns the Reply of an endpoint, if it has one. A response is lost once.
+func (l *recorder) replyFor(e Endpoint) (Reply, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found, ok := l.replies[e]
-	if found.lost {
+	if found.Lost {
 		delete(l.replies, e)
 	}
 	return found, ok
@@ -189,5 +196,5 @@ func (l *recorder) applyEdits(e Endpoint, d *Document) {
 // sendDocument writes the document as the answer of an endpoint, after the edits.
 func (l *recorder) sendDocument(w http.ResponseWriter, e Endpoint, status int, d Document) {
 	l.applyEdits(e, &d)
-	reply{status: status, body: string(d.encodeJSON())}.writeTo(w)
+	Reply{Status: status, Body: string(d.encodeJSON())}.writeTo(w)
 }

@@ -60,7 +60,7 @@ type Resource struct {
 	mu         sync.Mutex
 	servers    []*Server
 	challenges func(status int, right string) []string
-	refusal    int // a status of the faults that refuse every request; zero: none
+	refusal    int // see Refuse
 }
 
 // NewResource starts a protected resource, which is closed when the test ends.
@@ -94,7 +94,15 @@ func (r *Resource) Challenge(f func(status int, right string) []string) {
 	r.challenges = f
 }
 
-// Behave undoes Edit, Challenge and Misbehave.
+// Refuse has the resource refuse every request that has a token, with status 401, or with 403 and a
+// scope that nobody has.
+func (r *Resource) Refuse(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusal = status
+}
+
+// Behave undoes Edit, Reply, Challenge and Refuse.
 func (r *Resource) Behave() {
 	r.recorder.Behave()
 	r.mu.Lock()
@@ -126,7 +134,7 @@ func (r *Resource) endpointOf(request Request) Endpoint {
 
 func (r *Resource) serveMetadata(w http.ResponseWriter, request *http.Request) {
 	path := request.URL.Path
-	if path != r.opts.Location && path != elsewhere || request.Method != http.MethodGet {
+	if path != r.opts.Location && path != Elsewhere || request.Method != http.MethodGet {
 		http.NotFound(w, request)
 		return
 	}

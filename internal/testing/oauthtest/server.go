@@ -37,8 +37,8 @@ type Options struct {
 	Listen func(h http.Handler) string
 }
 
-// elsewhere is a path to which faults redirect. Metadata lies there.
-const elsewhere = "/elsewhere"
+// Elsewhere is a path for redirects. Metadata lies there.
+const Elsewhere = "/elsewhere"
 
 // A Server is an authorization server. Its methods may be called while it serves.
 type Server struct {
@@ -151,7 +151,7 @@ func (s *Server) dispatchRequest(w http.ResponseWriter, r Request) {
 	case JWKS:
 		s.serveKeys(w)
 	default:
-		if r.URL.Path == elsewhere { // a client that follows a redirect here could go on
+		if r.URL.Path == Elsewhere { // a client that follows a redirect here could go on
 			s.sendDocument(w, Metadata, http.StatusOK, s.serverMetadata())
 			return
 		}

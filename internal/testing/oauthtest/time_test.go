@@ -35,7 +35,7 @@ func TestTokensExpireInFakeTime(t *testing.T) {
 		if _, ok := as.Check(first.Access); ok {
 			t.Error("the token has not expired")
 		}
-		as.Misbehave("refresh: 503")
+		as.Reply(oauthtest.Refresh, oauthtest.Reply{Status: http.StatusServiceUnavailable})
 		if a := p.refresh(first.Refresh); a.status != http.StatusServiceUnavailable {
 			t.Errorf("status %d", a.status)
 		}
