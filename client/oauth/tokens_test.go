@@ -67,3 +67,20 @@ func TestLifetimeAsText(t *testing.T) {
 		}
 	}
 }
+
+// TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).
+func TestRefreshWithoutANewRefreshToken(t *testing.T) {
+	s := newSite(t, nil, nil)
+	source := s.source(t, nil)
+	noError.check(t, s.call(t.Context(), source, "search"))
+	s.as.Edit(oauthtest.Refresh, oauthtest.Remove("refresh_token"))
+	for range 2 {
+		s.as.Expire()
+		_ = s.call(t.Context(), source, "search") // the server here rotates, and refuses the second
+	}
+	refreshes := s.as.Requests(oauthtest.Refresh)
+	if len(refreshes) != 2 || refreshes[0].Form.Get("refresh_token") !=
+		refreshes[1].Form.Get("refresh_token") {
+		t.Errorf("got the refreshes %+v", refreshes)
+	}
+}

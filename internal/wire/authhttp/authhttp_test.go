@@ -1,6 +1,9 @@
 package authhttp_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"testing"
@@ -25,6 +28,25 @@ func TestMetadataURLs(t *testing.T) {
 		}
 		if got := authhttp.MetadataURLs(u); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", issuer, got, want)
+		}
+	}
+}
+
+// TestFetchFirst tries another place only where there is no document.
+func TestFetchFirst(t *testing.T) {
+	for status, missing := range map[int]bool{200: false, 302: false, 400: true, 404: true,
+		429: false, 500: false, 503: false} {
+		tried := 0
+		at, _, err := authhttp.FetchFirst(t.Context(), []string{"first", "second"},
+			func(context.Context, string) ([]byte, error) {
+				if tried++; status == http.StatusOK {
+					return nil, nil
+				}
+				return nil, &authhttp.StatusError{Status: status}
+			})
+		if (tried == 2) != missing || errors.Is(err, authhttp.ErrMissing) != missing ||
+			(err == nil) != (status == http.StatusOK) || err == nil && at != "first" {
+			t.Errorf("status %d: tried %d, got %q, %v", status, tried, at, err)
 		}
 	}
 }
