@@ -13,7 +13,8 @@ import (
 
 // TestGuardStyleAllKinds asks all four kinds of question at once and reads them.
 func TestGuardStyleAllKinds(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+	p := person{"Count?": `{"action":"accept","content":{"n":3.0}}`}
+	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
 		confirmation, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form")
 		visited := roundtrip.Visited(ctx, "url")
 		message, sampled := roundtrip.Sampled(ctx, "sample")
@@ -32,13 +33,12 @@ func TestGuardStyleAllKinds(t *testing.T) {
 		return say(fmt.Sprint(confirmation.Reason, " ",
 			message.Content[0].(*protocol.TextContent).Text, " ", roots[0].URI, " ",
 			string(raw.Content)))
+	}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
+		want := `now Paris file:///src {"n":3}`
+		if show(result) != want || err != nil || j.traffic() != 5 || j.runs != 2 {
+			t.Errorf("got %q, %v after %d questions, want %q", show(result), err, j.traffic(), want)
+		}
 	})
-	c.ask("form", "url", "sample", "roots", "raw")
-	c.answer("form", accepted, "url", `{"action":"accept"}`, "sample", sampled, "roots", rooted,
-		"raw", `{"action":"accept","content":{"n":3.0}}`)
-	if got, want := c.done(), `now Paris file:///src {"n":3}`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }
 
 func TestOutcomes(t *testing.T) {
@@ -105,24 +105,6 @@ func TestOutcomeNames(t *testing.T) {
 		roundtrip.Cancelled, roundtrip.Invalid, roundtrip.Outcome(9))
 	if want := "missing accepted declined cancelled invalid outcome 9"; names != want {
 		t.Errorf("got %q, want %q", names, want)
-	}
-}
-
-func TestDefaultsApply(t *testing.T) {
-	type place struct {
-		Region string `json:"region" enum:"eu,us" default:"eu"`
-		Zone   *int   `json:"zone" default:"3"`
-	}
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		p, ok := roundtrip.AcceptedContent[place](ctx, "place")
-		if !ok {
-			return ask(roundtrip.Elicit[place]("place", "Where?"))
-		}
-		return say(fmt.Sprint(p.Region, *p.Zone))
-	})
-	c.ask("place")
-	if got := c.answer("place", `{"action":"accept"}`).done(); got != "eu3" {
-		t.Errorf("got %q, want the defaults", got)
 	}
 }
 
@@ -291,30 +273,5 @@ func TestStateDoesNotDecode(t *testing.T) {
 	c.ask()
 	if got, want := c.done(), "0 false map[a:b] true"; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestFormQuestion reads answers through the question they were asked with.
-func TestFormQuestion(t *testing.T) {
-	question := roundtrip.MustQuestion[Confirmation]("confirm")
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		switch answer := question.Answer(ctx); answer.Outcome {
-		case roundtrip.Accepted:
-			again, ok := question.AcceptedContent(ctx)
-			return say(fmt.Sprintf("%s %s %v", question.Key(), again.Reason, ok))
-		case roundtrip.Declined, roundtrip.Cancelled:
-			return say("left alone")
-		default:
-			return ask(question.Elicit("Sure?"))
-		}
-	})
-	c.ask("confirm")
-	retry := c.call
-	if got := c.answer("confirm", accepted).done(); got != "confirm now true" {
-		t.Errorf("got %q", got)
-	}
-	c.call = retry
-	if got := c.answer("confirm", declined).done(); got != "left alone" {
-		t.Errorf("got %q", got)
 	}
 }

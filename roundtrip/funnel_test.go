@@ -100,11 +100,10 @@ func TestServerBugs(t *testing.T) {
 			[]string{`"k"`, "struct"}},
 		{"secret", asks(roundtrip.Elicit[secretive]("k", "?")),
 			[]string{`"k"`, `"password"`, "URL"}},
+		{"mistaken tag", asks(roundtrip.Elicit[mistaken]("k", "?")),
+			[]string{`"k"`, "mistaken.Amount", `minumum:"1"`}},
 		{"raw form that is no JSON", raw(`{`), []string{`"k"`, "not valid"}},
-		{"raw form that is no object", raw(`[]`), []string{`"k"`, "object"}},
-		{"raw form, nested", raw(`{"type":"object","properties":{"a":{"type":"object"}}}`), []string{`"k"`, `"a"`}},
 		{"raw form, keyword outside the grammar", raw(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), []string{`"a"`, `"pattern"`}},
-		{"raw form, duplicate member", raw(`{"type":"object","properties":{},"properties":{}}`), []string{`"k"`, "properties"}},
 		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), []string{`"apiKey"`, "URL"}},
 		{"state that does not encode", asks(roundtrip.WithState(make(chan int))),
 			[]string{"state"}},
@@ -216,21 +215,6 @@ func TestStateSetAfterwards(t *testing.T) {
 // mistaken has a bound that is misspelled.
 type mistaken struct {
 	Amount int `json:"amount" minumum:"1"`
-}
-
-// TestMistakenTagsAreBugsOfTheServer where a question is built in a handler, in
-// both eras.
-func TestMistakenTagsAreBugsOfTheServer(t *testing.T) {
-	handler := func(context.Context) (protocol.Result, error) {
-		return ask(roundtrip.Elicit[mistaken]("k", "?"))
-	}
-	contains(t, newClient(t, roundtrip.Options{}, handler).bug(), `"k"`, "mistaken.Amount",
-		`minumum:"1"`)
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
-	contains(t, c.bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
-	if h.traffic() != 0 {
-		t.Error("somebody was asked")
-	}
 }
 
 func TestMustQuestionPanics(t *testing.T) {
@@ -650,13 +634,6 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func TestLegacyIsNotAskedOverThisWire(t *testing.T) {
-	if _, err := protocol.EncodeResult(protocol.V20251125, protocol.MethodCallTool,
-		roundtrip.InputRequired(roundtrip.ListRoots("k"))); err == nil {
-		t.Error("questions are encoded for a legacy revision")
-	}
 }
 
 // TestCallersDataStaysAsItIs passes everything through two legs and compares.

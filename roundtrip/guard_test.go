@@ -131,22 +131,6 @@ func TestWithoutAGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOrderOfAnswers does not matter to whether a replay is exact.
-func TestGuardOrderOfAnswers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("a", "?"),
-					roundtrip.Elicit[Confirmation]("b", "?"))
-			}
-			return say("done")
-		})
-	c.ask("a", "b")
-	c.answer("a", accepted, "b", declined).done()
-	c.answer("b", declined, "a", accepted).done()
-	frozen(t, c.answer("a", declined, "b", accepted), event.ReasonReplayed)
-}
-
 // TestGuardOneWinner has many clients present one state at the same time.
 func TestGuardOneWinner(t *testing.T) {
 	var runs atomic.Int32
@@ -529,49 +513,6 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		len(all[event.LegRunning](events)) != 1 {
 		t.Errorf("after the end: %v, %v", again, err)
 	}
-}
-
-// TestCopiesOfALegThatHasExpired are refused like any expired state, even while the leg
-// still runs.
-func TestCopiesOfALegThatHasExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		leave := make(chan bool)
-		opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), RoundTTL: time.Minute}
-		c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-			}
-			<-leave
-			return say("done")
-		})
-		c.ask("k")
-		c.answer("k", accepted)
-		over := make(chan error)
-		go func() {
-			_, err := c.funnel.Do(t.Context(), c.call, c.handler)
-			over <- err
-		}()
-		synctest.Wait()
-		copied := func() int64 {
-			_, err := c.funnel.Do(t.Context(), c.call, c.handler)
-			e, ok := protocol.AsError(err)
-			if !ok {
-				t.Fatalf("got %v", err)
-			}
-			return e.Code
-		}
-		if code := copied(); code != protocol.CodeBusy {
-			t.Errorf("a copy in time: code %d", code)
-		}
-		time.Sleep(2 * time.Minute)
-		if code := copied(); code != protocol.CodeInvalidParams {
-			t.Errorf("a copy that has expired: code %d", code)
-		}
-		close(leave)
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // lenient is a Sealer that takes a token for the same with spaces behind it, as

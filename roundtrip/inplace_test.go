@@ -184,39 +184,6 @@ func TestWithdrawnInPlace(t *testing.T) {
 	})
 }
 
-// TestGoroutineLeftBehindInPlace has a question in the air when the handler
-// returns: it is withdrawn.
-func TestGoroutineLeftBehindInPlace(t *testing.T) {
-	over := make(chan error, 1)
-	asked := make(chan struct{})
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
-				return say("done")
-			}
-			go func() {
-				_, err := reasonOf(ctx, "left")
-				over <- err
-			}()
-			<-asked
-			return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
-		})
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage,
-		error) {
-		if q.(*protocol.ElicitForm).Message == "k ?" {
-			return json.RawMessage(accepted), nil
-		}
-		close(asked)
-		return silent(ctx, q, extend)
-	}
-	if got := c.done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
-	if err := <-over; err == nil {
-		t.Error("an answer nobody gave")
-	}
-}
-
 // TestQuestionInPlaceEndsWithItsCall: whatever context a goroutine asks with,
 // nobody is shown a question that belongs to no call any more.
 func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {

@@ -205,41 +205,6 @@ func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestCountOfInvalidAnswersSurvivesReplicas: it travels in the sealed state, and a
-// client that starts over starts a flow of its own.
-func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
-	ring := ring(t, "k1")
-	events := &events{}
-	var funnels []*roundtrip.Funnel
-	for range 2 {
-		f, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring, Audience: "test",
-			Observer: events})
-		if err != nil {
-			t.Fatal(err)
-		}
-		funnels = append(funnels, f)
-	}
-	call := toolCall()
-	for n := 0; ; n++ {
-		result, err := funnels[n%2].Do(t.Context(), call, payGuard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked, ok := result.(*protocol.InputRequiredResult)
-		if !ok {
-			if n != 3 {
-				t.Errorf("ended after %d rounds: %s", n, show(result))
-			}
-			break
-		}
-		call.State = asked.RequestState
-		call.Responses = answers("pay", `{"action":"accept","content":{"amount":0,"agree":true}}`)
-	}
-	if end := one[event.FlowEnded](t, events); end.How != event.EndInvalid {
-		t.Errorf("end %+v", end)
-	}
-}
-
 // TestVisitsAreNotInvalid: a person who has not finished at a URL is asked again
 // as before.
 func TestVisitsAreNotInvalid(t *testing.T) {
@@ -284,45 +249,5 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 		if len(outcomes) != len(want) || outcome != want[i] {
 			t.Fatalf("got %v, want %v", outcomes, want)
 		}
-	}
-}
-
-// Site is a form with a choice.
-type Site struct {
-	Region string `json:"region" title:"Region" enum:"eu,us" enumTitles:"Europe,America"`
-}
-
-// TestAnswerOutsideAChoiceIsToldWhatThereIs: the handler reads the values, the person the titles
-// that they were shown, and neither what was entered.
-func TestAnswerOutsideAChoiceIsToldWhatThereIs(t *testing.T) {
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) {
-			var why []string
-			s := &inTurn{contents: []string{`{"region":"mars"}`, `{"region":"eu"}`}}
-			got, _ := s.play(t, m, func(ctx context.Context) (protocol.Result, error) {
-				reply := roundtrip.Answer[Site](ctx, "site")
-				if reply.Outcome == roundtrip.Accepted {
-					return say(reply.Content.Region)
-				}
-				if reply.Err != nil {
-					why = append(why, reply.Err.Error())
-				}
-				return ask(roundtrip.Elicit[Site]("site", "Where?"))
-			})
-			if got != "eu" {
-				t.Errorf("got %q", got)
-			}
-			want := "Where?\n" + `Region must be one of: "Europe", "America". Where?`
-			if shown := strings.Join(s.messages, "\n"); shown != want {
-				t.Errorf("shown\n%s\nwant\n%s", shown, want)
-			}
-			if len(why) != 1 {
-				t.Fatalf("the handler read %q", why)
-			}
-			contains(t, why[0], `"region"`, `must be one of: "eu", "us"`)
-			if strings.Contains(why[0], "mars") {
-				t.Errorf("the error has what was entered: %s", why[0])
-			}
-		})
 	}
 }

@@ -145,12 +145,6 @@ func TestVisitsThatChange(t *testing.T) {
 		{"query", func(ctx context.Context, n int) error {
 			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/?state=", n))
 		}},
-		{"fragment", func(ctx context.Context, n int) error {
-			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/#", n))
-		}},
-		{"path", func(ctx context.Context, n int) error {
-			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/", n))
-		}},
 		{"boundary of message and url", func(ctx context.Context, n int) error {
 			text, at := "https://a.example/https://b.example/", (n-1)*len("https://a.example/")
 			return roundtrip.AskURL(ctx, "k", "m"+text[:at], text[at:])
@@ -250,30 +244,6 @@ func TestRefusalStands(t *testing.T) {
 	if got := c.answer("k", declined).done(); got != "error: declined: k" {
 		t.Errorf("got %q", got)
 	}
-}
-
-// TestIgnoredAskAsksTheNext: a handler that ignores the error of one question
-// and puts what it did not get into the next is put right by the journal.
-func TestIgnoredAskAsksTheNext(t *testing.T) {
-	inEveryMode(t, roundtrip.Options{}, person{"a": form("eu")},
-		func(ctx context.Context) (protocol.Result, error) {
-			a, _ := roundtrip.Ask[Confirmation](ctx, "a", "a ?")
-			b, _ := roundtrip.Ask[Confirmation](ctx, "b", "b in "+a.Reason)
-			return say(a.Reason + " " + b.Reason)
-		}, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
-			want := 3 // "b in ", then "b in eu"
-			if !m.replays() {
-				want = 2
-			}
-			if show(result) != "eu now" || err != nil || j.traffic() != want {
-				t.Errorf("got %q, %v after %d questions, want %d", show(result), err, j.traffic(),
-					want)
-			}
-			last := j.human.asked[len(j.human.asked)-1].(*protocol.ElicitForm).Message
-			if last != "b in eu" {
-				t.Errorf("asked %q last", last)
-			}
-		})
 }
 
 // TestNoConvergence asks under another key every time.

@@ -2,7 +2,6 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -217,29 +216,6 @@ func failureText(t *testing.T, result protocol.Result, err error) string {
 		return e.Message
 	}
 	return strings.TrimPrefix(show(result), "error: ")
-}
-
-// A handler that quotes an answer encoded, or the start of it, does not bring it to the log.
-func TestEncodedAnswersAreNotReported(t *testing.T) {
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) {
-			p := person{"confirm": `{"action":"accept","content":{"reason":"my cat Felix Ferdinand"}}`}
-			j := newJourney(t, m, roundtrip.Options{}, p,
-				func(ctx context.Context) (protocol.Result, error) {
-					c, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
-					if err != nil {
-						return nil, err
-					}
-					encoded := base64.RawStdEncoding.EncodeToString([]byte("user:" + c.Reason))
-					return nil, fmt.Errorf("no user %s in %x, %.12q", encoded, c.Reason, c.Reason)
-				})
-			_, _ = j.end(p)
-			const want = `no user [redacted] in [redacted], "[redacted]"`
-			if e := one[event.HandlerFailed](t, j.events); e.Text != want {
-				t.Errorf("got %q, want %q", e.Text, want)
-			}
-		})
-	}
 }
 
 // TestHandlerFailedIsReported: the client gets the text, and the observer both the

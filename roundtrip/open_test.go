@@ -93,14 +93,6 @@ func TestTamperedStates(t *testing.T) {
 	})
 }
 
-// TestStateOfAnotherProcess is what happens in a fleet without a shared key.
-func TestStateOfAnotherProcess(t *testing.T) {
-	a, b := newClient(t, roundtrip.Options{}, consent), newClient(t, roundtrip.Options{}, consent)
-	a.ask("k")
-	b.call.State = a.call.State
-	frozen(t, b.answer("k", accepted), event.ReasonForeignEphemeral)
-}
-
 func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.Elicit[Confirmation]("k", "?"),
@@ -407,36 +399,5 @@ func TestOldSealsNewOpens(t *testing.T) {
 				t.Errorf("in the other style: got %s", got)
 			}
 		})
-	}
-}
-
-// TestKeysChangeUnderAFlow: each leg is sealed by the primary key of its day,
-// and opened by a replica that is a step ahead or behind.
-func TestKeysChangeUnderAFlow(t *testing.T) {
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		text := ""
-		for _, key := range []string{"a", "b", "c"} {
-			reason, err := reasonOf(ctx, key)
-			if err != nil {
-				return nil, err
-			}
-			text += reason
-		}
-		return say(text)
-	}
-	var call roundtrip.Call
-	for i, names := range [][]string{{"k1"}, {"k1", "k2"}, {"k2", "k1"}, {"k2", "k3"}} {
-		c := newClient(t, roundtrip.Options{Sealer: ring(t, names...)}, handler)
-		if i == 0 {
-			c.ask("a")
-		} else {
-			c.call = call
-			if i < 3 {
-				c.answer([]string{"a", "b"}[i-1], accepted).ask([]string{"b", "c"}[i-1])
-			} else if got := c.answer("c", accepted).done(); got != "nownownow" {
-				t.Errorf("got %q", got)
-			}
-		}
-		call = c.call
 	}
 }

@@ -16,71 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
-
-// TestReturnedQuestionsTakeThreeRounds takes three rounds in each family.
-// That nothing of the modern wire goes out is held
-// against the published schema by the client.
-func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
-	for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
-		for _, method := range families {
-			t.Run(string(v)+" "+method, func(t *testing.T) {
-				c, h := newLegacy(t, v, roundtrip.Options{},
-					func(ctx context.Context) (protocol.Result, error) {
-						n := roundtrip.RoundOf(ctx).Number
-						if n > 3 {
-							for i := 1; i < n; i++ {
-								if got, ok := roundtrip.AcceptedContent[Confirmation](ctx,
-									fmt.Sprint("q", i)); !ok || got.Reason != "now" {
-									t.Errorf("answer %d: %+v, %v", i, got, ok)
-								}
-							}
-							return completes(method)
-						}
-						return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
-					})
-				c.call.Method = method
-				if _, err := c.send(); err != nil {
-					t.Fatal(err)
-				}
-				if h.traffic() != 3 || c.runs != 4 {
-					t.Errorf("%d questions in %d runs, want 3 in 4", h.traffic(), c.runs)
-				}
-				if end := one[event.FlowEnded](t, c.events); end.How != event.EndComplete ||
-					end.Legs != 4 {
-					t.Errorf("end %+v", end)
-				}
-			})
-		}
-	}
-}
-
-// TestLegacyAllKinds asks everything at once.
-func TestLegacyAllKinds(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			form := roundtrip.Answer[Confirmation](ctx, "form")
-			if form.Outcome == roundtrip.Missing {
-				return ask(
-					roundtrip.Elicit[Confirmation]("form", "Why?"),
-					roundtrip.ElicitURL("url", "Sign in", "https://id.example"),
-					roundtrip.CreateMessage("model",
-						&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
-							{Role: protocol.User,
-								Content: []protocol.Content{
-									&protocol.TextContent{Text: "Capital?"}}}}}),
-					roundtrip.ListRoots("roots"))
-			}
-			message, _ := roundtrip.Sampled(ctx, "model")
-			roots, _ := roundtrip.Roots(ctx, "roots")
-			return say(fmt.Sprint(form.Content.Reason, roundtrip.Visited(ctx, "url"), message.Model,
-				len(roots)))
-		})
-	if got, want := c.done(), "nowacceptedm1"; got != want || h.traffic() != 4 {
-		t.Errorf("got %q after %d questions, want %q after 4", got, h.traffic(), want)
-	}
-}
 
 // TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
 // rivals forget. The author's own is kept.
@@ -200,17 +136,6 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 	}
 }
 
-// TestNeitherQuestionsNorStateIsABug: neither questions nor state is a mistake of the
-// server, as on the modern wire.
-func TestNeitherQuestionsNorStateIsABug(t *testing.T) {
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		returns(&protocol.InputRequiredResult{}, nil))
-	contains(t, c.bug(), "at least one")
-	if h.traffic() != 0 {
-		t.Error("something was asked")
-	}
-}
-
 // TestPushedQuestionsTimeOut end after ten minutes.
 func TestPushedQuestionsTimeOut(t *testing.T) {
 	for _, method := range families {
@@ -312,9 +237,7 @@ func TestLegacyRefusingPeople(t *testing.T) {
 		{"cancelled", cancelled, asksOnce, "cancelled", 1},
 		{"declined, and nagged", declined, nags, "error: declined: confirm", 1},
 		{"cancelled, and nagged", cancelled, nags, "error: cancelled: confirm", 1},
-		{"content that does not fit", `{"action":"accept","content":{"reason":"x"}}`, asksOnce, "error: not asking again: 3 answers to \"confirm\" were not valid, the last because of the rule \"length\": Reason must have at least 2 characters", 3},
 		{"an answer of no shape", `{"action":"perhaps"}`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
-		{"null", `null`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, tc.handler)
@@ -442,6 +365,9 @@ func TestLegacyStateStays(t *testing.T) {
 		resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
+	if end := one[event.FlowEnded](t, c.events); end.How != event.EndComplete || end.Legs != 4 {
+		t.Errorf("end %+v", end)
+	}
 }
 
 // TestLegacyStateIsLimited like one that a client would carry, to within what
@@ -557,43 +483,10 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 	})
 }
 
-// countingGuard counts what a guard is asked.
-type countingGuard struct {
-	store.Guard
-	claims, renewals, commits, releases int
-}
-
-func (g *countingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
-	until time.Time) (store.Claim, error) {
-	g.claims++
-	claim, err := g.Guard.Claim(ctx, id, owner, fingerprint, until)
-	return countedClaim{claim, g}, err
-}
-
-type countedClaim struct {
-	store.Claim
-	guard *countingGuard
-}
-
-func (c countedClaim) Renew(ctx context.Context) error {
-	c.guard.renewals++
-	return c.Claim.Renew(ctx)
-}
-
-func (c countedClaim) Commit(ctx context.Context, outcome []byte) error {
-	c.guard.commits++
-	return c.Claim.Commit(ctx, outcome)
-}
-
-func (c countedClaim) Release(ctx context.Context) error {
-	c.guard.releases++
-	return c.Claim.Release(ctx)
-}
-
 // TestLegacyGuard: what does not leave the call is not there twice, so nobody
 // need be asked whether it is.
 func TestLegacyGuard(t *testing.T) {
-	guard := &countingGuard{Guard: store.NewMemoryGuard(0)}
+	guard := &fakeGuard{}
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard},
 		func(ctx context.Context) (protocol.Result, error) {
 			switch n := roundtrip.RoundOf(ctx).Number; n {
@@ -605,10 +498,8 @@ func TestLegacyGuard(t *testing.T) {
 			return say("done")
 		})
 	// Nor may a round without questions, which needs time, trouble it.
-	if got := c.done(); got != "done" || guard.claims != 0 || guard.commits != 0 ||
-		guard.releases != 0 {
-		t.Errorf("got %q; claims %d, commits %d, releases %d, want none", got, guard.claims,
-			guard.commits, guard.releases)
+	if got := c.done(); got != "done" || len(guard.log) != 0 {
+		t.Errorf("got %q; the guard was asked: %v", got, guard.log)
 	}
 }
 
@@ -848,17 +739,4 @@ func TestLegacyErrorCodes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestLegacyPanics do not end the process, in whichever round.
-func TestLegacyPanics(t *testing.T) {
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{},
-		func(ctx context.Context) (protocol.Result, error) {
-			if roundtrip.RoundOf(ctx).Number == 2 {
-				panic("second round")
-			}
-			return ask(roundtrip.ListRoots("r"))
-		})
-	c.fails(protocol.CodeInternalError)
-	one[event.HandlerPanicked](t, c.events)
 }

@@ -52,16 +52,6 @@ func TestRoundCap(t *testing.T) {
 	}
 }
 
-func TestRoundCapOfOtherFamilies(t *testing.T) {
-	for _, method := range []string{protocol.MethodGetPrompt, protocol.MethodReadResource} {
-		c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{Rounds: 1}}, insatiable)
-		c.call.Method = method
-		c.ask("q1")
-		contains(t, c.answer("q1", accepted).fails(protocol.CodeFlowEnded).Message,
-			"gave up after 1 rounds")
-	}
-}
-
 // TestStateOnlyRounds come back without a question, and count.
 func TestStateOnlyRounds(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {

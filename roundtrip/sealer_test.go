@@ -63,9 +63,3 @@ func TestSharedKeysNeedAnAudience(t *testing.T) {
 	other.call = sealing.call
 	frozen(t, other, event.ReasonAudience)
 }
-
-func TestPushErrorNamesTheWayOut(t *testing.T) {
-	err := &roundtrip.PushError{Method: "elicitation/create",
-		Cause: "the connection has no session"}
-	contains(t, err.Error(), "elicitation/create", "the connection has no session", "InputRequired")
-}

@@ -123,21 +123,6 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestUnsolicitedWithoutState sends answers with a first call.
-func TestUnsolicitedWithoutState(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
-			return say("deployed")
-		}
-		return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-	})
-	c.answer("k", accepted).ask("k")
-	if d := one[event.AnswersDropped](t,
-		c.events); fmt.Sprint(d.Dropped) != "[{k unsolicited}]" {
-		t.Errorf("dropped %v", d.Dropped)
-	}
-}
-
 // TestAnsweredKeyReplayed sends an answer once more, changed, in a round that
 // did not ask for it.
 func TestAnsweredKeyReplayed(t *testing.T) {

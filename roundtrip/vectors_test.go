@@ -340,27 +340,32 @@ func TestTheLayoutOfClaims(t *testing.T) {
 	const path = "../internal/state/claims/testdata/claims.txt"
 	local := honest()
 	local.Call.Principal, local.Call.Arguments, local.Audience = protocol.LocalPrincipal(), nil, ""
-	var text bytes.Buffer
-	text.WriteString("# Plaintext of sealed states, layout 4, guard style, in hexadecimal. " +
-		"Written by go test -run Claims -update.\n")
+	text := "# Plaintext of sealed states, layout 4, guard style, in hexadecimal. " +
+		"Written by go test -run Claims -update.\n"
 	for _, c := range []struct {
 		name   string
 		claims roundtrip.VectorClaims
 	}{{"authenticated", honest()}, {"local, no arguments, no audience", local}} {
-		data := appended(t, c.claims)
-		again, err := roundtrip.ReencodeClaims(data)
-		if err != nil || !bytes.Equal(again, data) {
-			t.Errorf("%s: read and written again, claims are %x, %v", c.name, again, err)
-		}
-		fmt.Fprintf(&text, "\nname: %s\n", c.name)
-		for dump := hex.EncodeToString(data); dump != ""; {
-			n := min(96, len(dump))
-			fmt.Fprintf(&text, "%s\n", dump[:n])
-			dump = dump[n:]
-		}
+		text += dumpHex(c.name, reencoded(t, appended(t, c.claims)))
 	}
+	holdLayout(t, path, text)
+}
+
+// reencoded returns claims, which are equal when they are read and written again.
+func reencoded(t *testing.T, data []byte) []byte {
+	t.Helper()
+	again, err := roundtrip.ReencodeClaims(data)
+	if err != nil || !bytes.Equal(again, data) {
+		t.Errorf("read and written again, claims are %x, %v", again, err)
+	}
+	return data
+}
+
+// holdLayout holds text against the vectors in a file, or writes them anew.
+func holdLayout(t *testing.T, path, text string) {
+	t.Helper()
 	if updating() {
-		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -368,9 +373,9 @@ func TestTheLayoutOfClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(text.Bytes(), want) {
-		t.Errorf("the layout of claims has changed: give it a new version, and see "+
-			"internal/design/0011-claims-layout.md\n got %s\nwant %s", text.Bytes(), want)
+	if text != string(want) {
+		t.Errorf("the layout has changed: give it a new number, and see "+
+			"internal/design/0011-claims-layout.md\n got %s\nwant %s", text, want)
 	}
 }
 
@@ -503,11 +508,7 @@ func dumpHex(name string, data []byte) string {
 // TestTheLayoutOfFlowClaims holds what flow style keeps, and how a handle becomes
 // the name and the bytes of a stored state, against testdata.
 func TestTheLayoutOfFlowClaims(t *testing.T) {
-	data := flowClaims(t)
-	again, err := roundtrip.ReencodeClaims(data)
-	if err != nil || !bytes.Equal(again, data) {
-		t.Errorf("read and written again, claims are %x, %v", again, err)
-	}
+	data := reencoded(t, flowClaims(t))
 	handle := roundtrip.HandleOf('h')
 	id, stored := roundtrip.Unlock(toolCall().Principal, handle, []byte("claims"))
 	text := "# Plaintext of sealed states, layout 4, flow style, and a handle with what a store " +
@@ -515,19 +516,7 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 		"# Written by go test -run FlowClaims -update.\n" +
 		dumpHex("flow", data) + dumpHex("handle", handle) + dumpHex("id",
 		[]byte(id)) + dumpHex("stored", stored)
-	if updating() {
-		if err := os.WriteFile(flowVectorFile, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(flowVectorFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("the layout has changed: give it a new number, and see "+
-			"internal/design/0011-claims-layout.md\n got %s\nwant %s", text, want)
-	}
+	holdLayout(t, flowVectorFile, text)
 }
 
 // flowVectorHandler goes on with the flow of the vectors.
