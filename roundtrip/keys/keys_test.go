@@ -40,30 +40,6 @@ func TestSecretsNeverPrint(t *testing.T) {
 	}
 }
 
-func TestNewKeyRefuses(t *testing.T) {
-	for name, tc := range map[string]struct {
-		id     string
-		secret []byte
-	}{
-		"no id": {"", secret}, "short secret": {"k", secret[:31]}, "no secret": {"k", nil},
-		"id of an ephemeral key": {"e-1", secret}, "odd id": {"a b", secret},
-		"long id": {strings.Repeat("k", 33), secret},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if key, err := keys.NewKey(tc.id, tc.secret); err == nil {
-				t.Errorf("%s: got %v", name, key)
-			}
-		})
-	}
-	key, _ := keys.NewKey("k", secret)
-	if _, err := keys.NewKeyring(key, key); err == nil {
-		t.Error("two keys of one id are taken")
-	}
-	if _, err := keys.NewKeyring(keys.Key{}); err == nil {
-		t.Error("the zero key is taken")
-	}
-}
-
 // TestKeyringErrors: messages name the keyring once, and what is wrong in it.
 func TestKeyringErrors(t *testing.T) {
 	const name = "RONDO_TEST_KEYS"
@@ -103,6 +79,8 @@ func TestKeyringErrors(t *testing.T) {
 		{"blank variable", fromEnv(" "), env + ": no key is configured"},
 		{"comma", fromEnv(","), env + ": entry 1: is empty"},
 		{"no id", fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
+		{"swapped", fromEnv(encoded + ":k1"), env + ": entry 1: key id has 44 bytes, at most 32 " +
+			"are allowed"},
 		{"second is reserved", fromEnv("k:" + encoded + ",e-1:" + encoded),
 			env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
 		{"second is short", fromEnv("k:" + encoded[:20]), env +
@@ -121,30 +99,6 @@ func TestKeyringErrors(t *testing.T) {
 func TestKeyringFromEnv(t *testing.T) {
 	const name = "RONDO_TEST_KEYS"
 	encoded := base64.StdEncoding.EncodeToString(secret)
-	for _, tc := range []struct{ name, value, want string }{
-		{"unset", "", "not set"},
-		{"no id", encoded, name},
-		{"swapped", encoded + ":k1", name},
-		{"short", "k1:" + encoded[:20], name},
-		{"not base64", "k1:" + strings.Repeat("%", 44), name},
-		{"twice", "k1:" + encoded + ",k1:" + encoded, name},
-		{"only commas", ",,", name},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Setenv(name, tc.value)
-			_, err := keys.KeyringFromEnv(os.LookupEnv, name)
-			if err == nil {
-				t.Fatal("no error")
-			}
-			if !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%q does not say %q", err, tc.want)
-			}
-			if strings.Contains(err.Error(), encoded[:12]) {
-				t.Errorf("the error shows the secret: %v", err)
-			}
-		})
-	}
-
 	t.Setenv(name, "new:"+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))+", old:"+
 		encoded)
 	ring, err := keys.KeyringFromEnv(os.LookupEnv, name)
