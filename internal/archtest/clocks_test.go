@@ -21,8 +21,6 @@ import (
 // why. All others stand in the table of the documentation of package roundtrip.
 var notAboutPeople = map[string]string{
 	"client.CommandOptions.Grace":          "the exit of a child process",
-	"client.Options.MaxPause":              "the pause before a retry when nothing was asked",
-	"client.Options.MinPause":              "the pause before a retry when nothing was asked",
 	"client.StreamOptions.ProbeTimeout":    "the start of a server",
 	"bearer.Options.Leeway":                "the difference of two clocks",
 	"elicitation.QuestionStore.Put":        "given by the router",
