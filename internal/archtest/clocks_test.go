@@ -33,10 +33,8 @@ var notAboutPeople = map[string]string{
 	"mcpgo.UpstreamOptions.IdleTimeout":    "the end of a connection that no call uses",
 	"event.Fields.AddMilliseconds":         "a field of a log entry",
 	"middleware.ProductionOptions.Timeout": "is that of middleware.Timeout",
-	"middleware.LimitOptions.RetryAfter":   "what a refused client is told",
 	"roundtrip.CleanupTime":                "work after the end of a handler",
 	"server.Call.CloseStream":              "the pause before a client comes back for a stream",
-	"server.Options.DiscoverTTL":           "the reuse of results",
 	"server.Options.ListTTL":               "the reuse of results",
 	"server.StreamOptions.Grace":           "work after the end of the input: nobody can answer then",
 }

@@ -13,7 +13,7 @@ func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"Limits.BodyBytes": false, "ReadTimeout": false, "WriteTimeout": false, "KeepAlive": false,
 		"SessionTimeout": false, "Limits.SessionsPerPrincipal": false,
-		"Limits.Sessions": true, "Limits.HandshakeBytes": true, "Limits.RequestsPerSession": true,
+		"Limits.Sessions": true, "Limits.RequestsPerSession": true,
 		"Limits.BytesPerSession": true, "Limits.EventBytes": true,
 	}, func(opts *serverhttp.Options) error {
 		_, err := serverhttp.New(newServer(t, nil), opts)
