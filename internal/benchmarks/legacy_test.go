@@ -1,4 +1,4 @@
-package measure
+package benchmarks_test
 
 import (
 	"net/http"
@@ -6,32 +6,32 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// The rows of [Legacy].
+// The rows of [legacyOps].
 const (
-	SessionEchoRow = "echo in a session"
-	PushRow        = "push and answer"
-	PushInPlaceRow = "push and answer, in place"
+	sessionEchoRow = "echo in a session"
+	pushRow        = "push and answer"
+	pushInPlaceRow = "push and answer, in place"
 )
 
-// Legacy is a question in a session of an older revision: a call, the request
+// legacyOps are a question in a session of an older revision: a call, the request
 // that the server pushes, its answer, the result. The SDKs ask in place only.
-func Legacy() (ops []Op) {
+func legacyOps() (ops []op) {
 	for _, row := range []struct {
 		name    string
 		inPlace bool
 		do      func(*wire.Session) error
 	}{
-		{SessionEchoRow, false, (*wire.Session).Echo},
-		{PushRow, false, (*wire.Session).Push},
-		{PushInPlaceRow, true, (*wire.Session).Push},
+		{sessionEchoRow, false, (*wire.Session).Echo},
+		{pushRow, false, (*wire.Session).Push},
+		{pushInPlaceRow, true, (*wire.Session).Push},
 	} {
-		for _, s := range Servers() {
-			newServer := s.Legacy
+		for _, s := range servers() {
+			newServer := s.newLegacy
 			if row.inPlace {
-				newServer = s.InPlace
+				newServer = s.newInPlace
 			}
 			if newServer != nil {
-				ops = append(ops, newOp(LegacyGroup, row.name, s.Name, newServer,
+				ops = append(ops, newOp("legacy", row.name, s.name, newServer,
 					inSession(row.do)))
 			}
 		}

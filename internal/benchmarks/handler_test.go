@@ -1,4 +1,4 @@
-package measure
+package benchmarks_test
 
 import (
 	"bytes"
@@ -11,32 +11,32 @@ import (
 
 // The rows of which the budget holds the allocations.
 const (
-	EchoRow = "echo"
-	Leg1Row = "leg 1"
-	Leg2Row = "leg 2"
+	echoRow = "echo"
+	leg1Row = "leg 1"
+	leg2Row = "leg 2"
 	flowRow = "flow"
 
-	ObservedEchoRow = "echo, log and metrics"
-	ObservedFlowRow = "flow, log and metrics"
+	observedEchoRow = "echo, log and metrics"
+	observedFlowRow = "flow, log and metrics"
 
-	ProductionEchoRow = "echo, production"
-	ProductionFlowRow = "flow, production"
+	productionEchoRow = "echo, production"
+	productionFlowRow = "flow, production"
 )
 
-// Handler is what servers do for a plain call, for each leg of a flow of two,
+// handlerOps are what servers do for a plain call, for each leg of a flow of two,
 // and for the flow, without a socket.
-func Handler() []Op {
-	observed, production := With(rondo.NewObserved), With(rondo.NewProduction)
+func handlerOps() []op {
+	observed, production := withReferences(rondo.NewObserved), withReferences(rondo.NewProduction)
 	echo, flow := onHandler(echo), onHandler(flow)
 	return slices.Concat(
-		each(Servers(), HandlerGroup, EchoRow, echo),
-		each(Servers(), HandlerGroup, Leg1Row, onHandler(leg1)),
-		each(Servers(), HandlerGroup, Leg2Row, onHandler(leg2)),
-		each(Servers(), HandlerGroup, flowRow, flow),
-		each(observed, HandlerGroup, ObservedEchoRow, echo),
-		each(observed, HandlerGroup, ObservedFlowRow, flow),
-		each(production, HandlerGroup, ProductionEchoRow, echo),
-		each(production, HandlerGroup, ProductionFlowRow, flow),
+		runOnEach(servers(), "handler", echoRow, echo),
+		runOnEach(servers(), "handler", leg1Row, onHandler(leg1)),
+		runOnEach(servers(), "handler", leg2Row, onHandler(leg2)),
+		runOnEach(servers(), "handler", flowRow, flow),
+		runOnEach(observed, "handler", observedEchoRow, echo),
+		runOnEach(observed, "handler", observedFlowRow, flow),
+		runOnEach(production, "handler", productionEchoRow, echo),
+		runOnEach(production, "handler", productionFlowRow, flow),
 	)
 }
 
