@@ -169,10 +169,11 @@ func TestInvalidQuestionsAreBugs(t *testing.T) {
 	}
 	roots := &protocol.ListRoots{}
 	wantBugs(t, "key", protocol.InputRequests{{Key: "", Request: roots}})
-	wantBugs(t, "key", protocol.InputRequests{{Key: "k", Request: roots}, {Key: "k", Request: roots}})
+	twice := protocol.InputRequests{{Key: "k", Request: roots}, {Key: "k", Request: roots}}
+	wantBugs(t, "key", twice)
 }
 
-// wantBugs holds that questions are refused as a mistake of the server, which the observer hears of.
+// wantBugs holds that questions are a mistake of the server, which the observer hears of.
 func wantBugs(t *testing.T, word string, questions protocol.InputRequests) {
 	t.Helper()
 	h := askers(t, &protocol.InputRequiredResult{InputRequests: questions})
