@@ -188,7 +188,7 @@ func TestProvidersWithOpaqueTokens(t *testing.T) {
 		}))
 	}
 	google := of("mcp.apps.googleusercontent.com", verifyGoogle)
-	wantRefused(t, google, "ya29.foreign", "audience: aud is", "evil.apps")
+	wantRefused(t, google, "ya29.foreign", "audience: the token must be for", "aud is", "evil.apps")
 	wantRefused(t, google, "made-up", "inactive")
 	wantUnavailable(t, send(t, google, "ya29.down"), "5")
 	wantPassed(t, send(t, google, "ya29.ann"), "1171 of "+issuerURL+
@@ -196,7 +196,8 @@ func TestProvidersWithOpaqueTokens(t *testing.T) {
 	gitHub := of(clientID, verifyGitHub)
 	wantPassed(t, send(t, gitHub, "gho_ann"), "583231 of "+issuerURL+", client "+clientID+
 		", scopes repo")
-	wantRefused(t, of("another application", verifyGitHub), "gho_ann", "audience: aud is")
+	wantRefused(t, of("another application", verifyGitHub), "gho_ann",
+		"audience: the token must be for", "aud is")
 	// A JSON Web Token of another issuer is shown to nobody.
 	wantRefused(t, gitHub, f.token(map[string]any{"iss": "https://x.example.com"}), "issuer")
 }
@@ -256,7 +257,7 @@ func TestAVerifierOfTheHost(t *testing.T) {
 	}))
 }
 
-// TestLookUpsOfTheHostAreShared, cached for half a minute, and 5 s where they refused; and a host
+// TestLookUpsOfTheHostAreShared: they count for half a minute, and 5 s where they refused; and a host
 // that does not answer has 64 of them at most.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
