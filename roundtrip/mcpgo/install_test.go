@@ -38,6 +38,7 @@ func TestInstallRefuses(t *testing.T) {
 	}{
 		{"no shared key", roundtrip.Options{RequireSharedKey: true},
 			"a shared key is required"},
+		{"no audience", roundtrip.Options{Sealer: fleettest.NewKeyring("k1")}, "set Audience"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil ||

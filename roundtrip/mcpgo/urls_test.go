@@ -30,10 +30,6 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 			_, err := mcpgo.Elicit(ctx, "login", mcp.ElicitationRequest{Params: bad})
 			return mcp.NewToolResultText("visited"), err
 		},
-		"ask": func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcp.NewToolResultText("visited"),
-				roundtrip.AskURL(ctx, "login", bad.Message, bad.URL)
-		},
 		"error": func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return nil, mcp.URLElicitationRequiredError{Elicitations: []mcp.ElicitationParams{bad}}
 		},
