@@ -22,11 +22,24 @@ type Options struct {
 	// RedirectURI is the redirect URI of logins that [Source.Begin] begins: https, or http to a
 	// loopback host. Empty: Begin returns an error.
 	RedirectURI string
+	// RedirectURIFor returns the redirect URI of logins that [Source.Begin] begins at an issuer,
+	// which must be another for each: Finish compares its path and its query, so that no issuer
+	// gets the code of another (RFC 9700, section 4.4.2.2). It is for clients that are registered
+	// dynamically; others have RedirectURI, if that is set. Calls may overlap. Nil: RedirectURI.
+	RedirectURIFor func(issuer string) string
+	// RequireIss refuses authorization servers that do not support RFC 9207, except those that
+	// Registrations, Providers or Aliases name. Without iss in the authorization response an
+	// authorization server that has registered the redirect URI of this client at another one can
+	// get a code of that.
+	RequireIss bool
 
 	// Registrations are the client ids that authorization servers have issued to this client
 	// (pre-registration), at most one for an issuer. They come before the other kinds of client
 	// id.
 	Registrations []Registration
+	// Providers are the authorization servers that deviate from the specification, and how this
+	// client behaves there; at most one for an issuer. At all others it is strict.
+	Providers []Provider
 	// MetadataURL is the https URL of the client id metadata document of this client, see
 	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
 	// documents. Empty: there is none.
@@ -121,9 +134,12 @@ type LoginEvent struct {
 	Err      error    // nil: it succeeded
 }
 
-// check returns the first mistake in the options, or nil.
-func (o *Options) check() error {
+// check returns the first mistake in the options for an endpoint, or nil.
+func (o *Options) check(endpoint string) error {
 	if err := o.checkRegistrations(); err != nil {
+		return err
+	}
+	if err := o.checkProviders(endpoint); err != nil {
 		return err
 	}
 	if o.MetadataURL != "" {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -97,17 +99,36 @@ func (s *Source) clientByID(ctx context.Context, m *serverMetadata, id string) (
 	return nil, err
 }
 
-// redirectHint returns the redirect URI of the newest dynamic registration. Empty: there is none,
-// or the client needs none.
-func (s *Source) redirectHint(ctx context.Context, m *serverMetadata) (string, error) {
+// redirectFor returns what an Interaction chooses the redirect URI of a login by.
+func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (Redirect, error) {
 	if s.configuredClient(m) != nil {
-		return "", nil
+		return Redirect{Path: callbackPath}, nil
 	}
+	r := Redirect{Path: issuerPath(m.Issuer)}
 	registered, err := s.registeredClients(ctx, m.Issuer)
-	if err != nil || len(registered) == 0 {
-		return "", err
+	if err == nil && len(registered) > 0 {
+		r.Last = registered[0].RedirectURI
 	}
-	return registered[0].RedirectURI, nil
+	return r, err
+}
+
+// redirectURI returns the redirect URI of logins that Begin begins.
+func (s *Source) redirectURI(m *serverMetadata) (string, error) {
+	f := s.opts.RedirectURIFor
+	if f == nil || s.opts.RedirectURI != "" && s.configuredClient(m) != nil {
+		return s.opts.RedirectURI, nil
+	}
+	text := f(m.Issuer)
+	if _, err := urlrule.Check(text); err != nil {
+		return "", fmt.Errorf("oauth: Options.RedirectURIFor: %w", err)
+	}
+	return text, nil
+}
+
+// isRedirectOfIssuer reports whether a redirect URI is that of one issuer alone.
+func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
+	return s.opts.RedirectURIFor != nil && redirectURI != s.opts.RedirectURI ||
+		strings.HasSuffix(redirectURI, issuerPath(issuer))
 }
 
 // clientID returns the client of a dynamic registration.
@@ -128,6 +149,18 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	}
 	kept := slices.DeleteFunc(registered, func(c clientRecord) bool { return c.ClientID == id })
 	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
+}
+
+// checkAuthMethod returns an error if the authorization server supports no client authentication
+// method that this package has, and the registration names none. A secret is not sent to be refused.
+func (c *clientID) checkAuthMethod(r *Registration, m *serverMetadata) error {
+	if r == nil || r.Method != "" || c.method == methodNone || len(m.AuthMethods) == 0 ||
+		slices.Contains(m.AuthMethods, c.method) {
+		return nil
+	}
+	return &Error{ErrRegistration, m.Issuer, fmt.Errorf("it names the client authentication "+
+		"methods %s; if it accepts a secret all the same, set Registration.Method",
+		quoteUntrusted(strings.Join(m.AuthMethods, " ")))}
 }
 
 // chooseAuthMethod returns the client authentication method of a registration.
@@ -151,7 +184,7 @@ func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*clientID, error) {
 	if c := s.configuredClient(m); c != nil {
-		return c, nil
+		return c, c.checkAuthMethod(s.registrationFor(m.Issuer), m)
 	}
 	unlock, err := s.store.Lock(ctx, clientKey(m.Issuer))
 	if err != nil {

@@ -2,10 +2,12 @@ package bearer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/errtext"
 	"github.com/rondo-mcp/rondo/internal/wire/headers"
 )
 
@@ -54,6 +56,37 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	}
 }
 
+// ErrInactive is the error of [Issuer].Verify for a token that the issuer does not know, or does
+// not honour any more.
+var ErrInactive = errors.New("bearer: the token is not active")
+
+// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token whose issuer has
+// no audiences is for the client that it was issued to.
+func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
+	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
+	switch {
+	case errors.Is(err, ErrInactive):
+		return nil, refuse(inactive, "", nil)
+	case err == nil && t == nil:
+		err = errors.New("it returned neither a token nor an error")
+	case err == nil && t.Issuer != "" && t.Issuer != i.URL:
+		return nil, refuse(unknownIssuer, hintIssuer,
+			fmt.Errorf("Issuer.Verify returned the issuer %s", errtext.Value(t.Issuer)))
+	}
+	if err != nil {
+		return nil, &unavailableError{issuerUnreachable, defaultRetry,
+			fmt.Errorf("Issuer.Verify of %s: %w", i.URL, err)}
+	}
+	c := &claims{issuer: i.URL, subject: t.Subject, clientID: t.ClientID, expiry: t.Expiry,
+		audience: slices.Clone(t.Audience), scopes: slices.Clone(t.Scopes)}
+	if len(c.audience) == 0 && c.clientID != "" {
+		c.audience = []string{c.clientID}
+	}
+	aud, err := json.Marshal(c.audience)
+	c.all = map[string]json.RawMessage{"aud": aud} // it is there, even where it names nobody
+	return c, err
+}
+
 // findScopes returns the scopes of a verified token: those that [Issuer].ScopesOf returns, or else
 // those of the claims.
 func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([]string, error) {
@@ -72,7 +105,7 @@ func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([
 		err = errors.New("a scope that RFC 6749 does not allow (section 3.3)")
 	}
 	if err != nil {
-		return nil, refuse(badScopes, fmt.Errorf("Issuer.ScopesOf: %w", err))
+		return nil, refuse(badScopes, hintScopes, err)
 	}
 	return slices.Clone(scopes), nil
 }
