@@ -122,8 +122,8 @@ type Issuer struct {
 	// result is cached with the token. Nil: t.Scopes.
 	ScopesOf func(t *Token) ([]string, error)
 	// Machines accepts tokens without the claim sub: their principal is "client:" and the client
-	// id. It is for issuers whose tokens without a person are all of programs. Otherwise two people who
-	// use one client would be one principal, so that such tokens are refused, unless
+	// id. It is for issuers whose tokens without a person are all of programs. Otherwise two people
+	// who use one client would be one principal, so that such tokens are refused, unless
 	// Options.Subject names their principal.
 	Machines bool
 	// Type is a type in the header of JSON Web Tokens that is accepted besides those that

@@ -100,7 +100,8 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 				t.Errorf("the client is told what is for the log: %s", got)
 			}
 			_, hint, _ := strings.Cut(row.want, ": ")
-			if hint = strings.ReplaceAll(hint, resource, "%s"); !strings.Contains(string(page), hint) {
+			hint = strings.ReplaceAll(hint, resource, "%s")
+			if !strings.Contains(string(page), hint) {
 				t.Errorf("TROUBLESHOOTING.md does not have %q", hint)
 			}
 		})
