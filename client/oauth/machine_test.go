@@ -286,7 +286,6 @@ func TestMachineMistakes(t *testing.T) {
 		return oauth.Options{Registrations: []oauth.Registration{r}}
 	}
 	for name, o := range map[string]oauth.Options{
-		"no registration": {Machine: oauth.ClientCredentials{}},
 		"an interaction": {Machine: oauth.ClientCredentials{}, Registrations: one,
 			Interaction: &oauth.Loopback{}},
 		"no assertion": {Machine: oauth.Workload{}, Registrations: one},
