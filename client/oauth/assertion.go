@@ -108,6 +108,8 @@ func signJWT(key crypto.Signer, alg string, hash crypto.Hash, input string) ([]b
 	if _, err := asn1.Unmarshal(signature, &pair); err != nil {
 		return nil, errors.New("the key has made no ECDSA signature")
 	}
-	size := public.Curve.Params().BitSize / 8
-	return append(pair.R.FillBytes(make([]byte, size)), pair.S.FillBytes(make([]byte, size))...), nil
+	both := make([]byte, 2*(public.Curve.Params().BitSize/8))
+	pair.R.FillBytes(both[:len(both)/2])
+	pair.S.FillBytes(both[len(both)/2:])
+	return both, nil
 }

@@ -45,8 +45,8 @@ type Provider struct {
 	// this package, except that a prompt takes the place of prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions is
-	// the token endpoint, as Entra ID wants, and not the issuer.
+	// TokenEndpointAudience is for the key of a [Registration]: the audience of client assertions
+	// is the token endpoint, as Entra ID wants, and not the issuer.
 	TokenEndpointAudience bool
 
 	// Endpoints are used in the place of metadata, of an authorization server that has none. Nil:

@@ -310,10 +310,11 @@ func TestProviderMistakes(t *testing.T) {
 			TokenParameters: map[string]string{name: value}}
 	}
 	for name, p := range map[string]oauth.Provider{
-		"no issuer":             {},
-		"resource chooses":      {Issuer: issuer, NoResource: true, Endpoint: good},
-		"no endpoint":           {Issuer: issuer, NoResource: true, Scopes: []string{"a"}},
-		"audience, no endpoint": {Issuer: issuer, TokenParameters: map[string]string{"audience": "a"}},
+		"no issuer":        {},
+		"resource chooses": {Issuer: issuer, NoResource: true, Endpoint: good},
+		"no endpoint":      {Issuer: issuer, NoResource: true, Scopes: []string{"a"}},
+		"audience, no endpoint": {Issuer: issuer,
+			TokenParameters: map[string]string{"audience": "a"}},
 		"another endpoint": {Issuer: issuer, NoResource: true, Scopes: []string{"a"},
 			Endpoint: good + "/"},
 		"empty scopes":      {Issuer: issuer, Scopes: []string{}},
@@ -408,7 +409,8 @@ func TestPresetsAgainstFakes(t *testing.T) {
 			noError.check(t, s.call(t.Context(), source, "search"))
 			s.as.Expire()
 			noError.check(t, s.call(t.Context(), source, "search"))
-			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1, oauthtest.Refresh: 1})
+			s.wantCounts(t, map[oauthtest.Endpoint]int{oauthtest.Authorize: 1,
+				oauthtest.Refresh: 1})
 			if got := s.as.Requests(oauthtest.Authorize)[0].Form.Get("scope"); got != c.scope {
 				t.Errorf("scope %q was requested, want %q", got, c.scope)
 			}

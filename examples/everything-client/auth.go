@@ -141,7 +141,9 @@ func (c *credentials) key() (crypto.Signer, error) {
 type visitor struct{}
 
 // Open implements [oauth.Interaction].
-func (visitor) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) { return visitor{}, nil }
+func (visitor) Open(context.Context, oauth.Redirect) (oauth.Receiver, error) {
+	return visitor{}, nil
+}
 
 // RedirectURI implements [oauth.Receiver].
 func (visitor) RedirectURI() string { return redirectURI }
