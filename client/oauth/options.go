@@ -234,7 +234,7 @@ func (r *Registration) check() error {
 		return fmt.Errorf("oauth: the Registration for %s has a key, and a secret or another method",
 			r.Issuer)
 	}
-	if _, _, err := r.signingAlgorithm(); err != nil {
+	if _, err := r.newSigner(); err != nil {
 		return fmt.Errorf("oauth: the Registration for %s: %w", r.Issuer, err)
 	}
 	return nil
