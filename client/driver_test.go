@@ -28,7 +28,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
 			rounds[q.Round].Add(1)
-			want := client.QuestionOrigin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
+			want := client.QuestionOrigin{
+				Key: "who", Method: "tools/call", Target: "greet", Round: 1,
+			}
 			if q.QuestionOrigin != want || q.Message != "Who?" ||
 				!strings.Contains(string(q.Schema), "minLength") {
 				t.Errorf("got question %+v, want origin %+v", q, want)

@@ -60,7 +60,8 @@ func kindOf(err error) string {
 	if _, ok := errors.AsType[*client.ResponseError](err); ok {
 		return "unusable response"
 	}
-	if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "Options.Timeout") {
+	if errors.Is(err, context.DeadlineExceeded) &&
+		strings.Contains(err.Error(), "Options.Timeout") {
 		return "timeout"
 	}
 	if _, ok := errors.AsType[*client.TransportError](err); ok {
