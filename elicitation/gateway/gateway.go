@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A Gateway publishes what its upstreams offer at one server. All methods may be called
+// concurrently.
+type Gateway struct {
+	server    *server.Server
+	upstreams []*upstream
+	limits    Limits
+	log       *zap.Logger
+	park      *park
+
+	life context.Context // of everything upstream
+	end  context.CancelCauseFunc
+	busy sync.WaitGroup // goroutines that keep the lists
+}
+
+// New returns a gateway and begins to connect to its upstreams, in the background: one that is down
+// is tried again until it answers, and what it offers is published then. Close ends it.
+func New(opts *Options) (*Gateway, error) {
+	if err := checkOptions(opts); err != nil {
+		return nil, err
+	}
+	g := &Gateway{limits: opts.Limits, log: opts.Logger, park: newPark(opts.Limits)}
+	if g.log == nil {
+		g.log = zap.NewNop()
+	}
+	g.limits.Entries = orDefault(g.limits.Entries, 1000)
+	g.limits.Connections = orDefault(g.limits.Connections, 64)
+	with := opts.Server
+	with.Middleware = append([]server.Middleware{watchRequests}, with.Middleware...)
+	with.Capabilities.Tools = &protocol.ListCapability{ListChanged: true}
+	with.Capabilities.Prompts = &protocol.ListCapability{ListChanged: true}
+	with.Capabilities.Resources = &protocol.ResourcesCapability{ListChanged: true}
+	with.Roundtrip.Limits.Rounds = orDefault(with.Roundtrip.Limits.Rounds, 32)
+	srv, err := server.New(&with)
+	if err != nil {
+		return nil, err
+	}
+	g.server = srv
+	g.life, g.end = context.WithCancelCause(context.Background())
+	for _, config := range opts.Upstreams {
+		u := newUpstream(config, g)
+		g.upstreams = append(g.upstreams, u)
+		g.busy.Go(u.keepPublished)
+	}
+	return g, nil
+}
+
+// Server returns the server that clients talk to. Mount it with package serverhttp, or serve it on
+// a stream. Its Shutdown drains the requests; call [Gateway.Close] after it.
+func (g *Gateway) Server() *server.Server { return g.server }
+
+// Close ends the calls that wait for people, and the connections to the upstreams.
+func (g *Gateway) Close() error {
+	g.end(errClosed)
+	g.busy.Wait()
+	g.park.empty.Wait()
+	var failed []error
+	for _, u := range g.upstreams {
+		failed = append(failed, u.closeConnections())
+	}
+	return errors.Join(append(failed, g.server.Close())...)
+}
+
+// detach returns a context that ends with ctx and the gateway and has none of the values of ctx,
+// which belong to the request of the client: its principal, its revision, its round.
+func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
+	detached, cancel := context.WithCancelCause(g.life)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return detached, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+func (g *Gateway) logUpstreamFailure(u *upstream, err error) {
+	g.log.Warn("gateway.call_failed", zap.String("upstream", u.config.Name), zap.Error(err))
+}
+
+// isBroken reports whether an error says that a connection is of no more use.
+func isBroken(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, ok := protocol.AsError(err); ok {
+		return false
+	}
+	_, asked := errors.AsType[*client.QuestionError](err)
+	return !asked
+}
+
+// retryPause is how long the gateway waits before it connects again: 1 s, and twice as long after
+// each failure, to a minute.
+func retryPause(failures int) time.Duration {
+	return min(time.Second<<min(failures, 6), time.Minute)
+}
