@@ -20,7 +20,7 @@ func discoverLeg() leg {
 // ListTools returns one page of the server's tools. An empty cursor asks for
 // the first page, the NextCursor of a result for the next. Tools with invalid
 // x-mcp-header annotations are left out, as the protocol requires (see
-// [Options.ToolRejected]). If the server does not declare tools, the list is
+// [Options.Warn]). If the server does not declare tools, the list is
 // empty and nothing is sent.
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
 	r, err := listPage[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
@@ -164,10 +164,12 @@ func walkPages[T any](
 			case next == "":
 				return
 			case seen[next]:
-				yield(none, &PagesError{Method: method, Cursor: next})
+				yield(none, errPrefix.Errorf("%s: server sent cursor %.64q twice; "+
+					"the list before it is whole: tell those who run the server", method, next))
 				return
 			case len(seen) == maxPages-1:
-				yield(none, &PagesError{Method: method})
+				yield(none, errPrefix.Errorf("%s: more than %d pages; "+
+					"the list before them can be used", method, maxPages))
 				return
 			}
 			seen[next] = true

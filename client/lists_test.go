@@ -114,20 +114,20 @@ func endless(t *testing.T, next func(cursor string) string) *fakePeer {
 
 func TestEndlessLists(t *testing.T) {
 	cases := []struct {
-		name   string
-		next   func(string) string
-		tools  int
-		cursor string
+		name  string
+		next  func(string) string
+		tools int
+		text  string
 	}{
-		{"same cursor", func(string) string { return "a" }, 2, "a"},
+		{"same cursor", func(string) string { return "a" }, 2, `cursor "a" twice`},
 		{
 			"two in turn",
 			func(c string) string {
 				return map[string]string{"": "a", "a": "b",
 					"b": "a"}[c]
-			}, 3, "a",
+			}, 3, `cursor "a" twice`,
 		},
-		{"always another", func(c string) string { return c + "x" }, 1000, ""},
+		{"always another", func(c string) string { return c + "x" }, 1000, "more than 1000 pages"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,10 +141,8 @@ func TestEndlessLists(t *testing.T) {
 					tools++
 				}
 			}
-			e, ok := errors.AsType[*client.PagesError](failed)
-			if !ok || e.Cursor != c.cursor || e.Method != protocol.MethodListTools ||
-				tools != c.tools ||
-				len(peer.requests()) != c.tools {
+			wantError(t, failed, "client: tools/list: ", c.text)
+			if tools != c.tools || len(peer.requests()) != c.tools {
 				t.Errorf(
 					"got %v after %d tools and %d requests, want %d", failed, tools,
 					len(peer.requests()), c.tools,
@@ -187,9 +185,8 @@ func TestIteratorLeavesOutInvalidTools(t *testing.T) {
 		{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":""}}}},
 		{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`)
 	var kept, rejected []string
-	c := newClient(t, peer, &client.Options{ToolRejected: func(_ context.Context,
-		tool *protocol.Tool, _ error) {
-		rejected = append(rejected, tool.Name)
+	c := newClient(t, peer, &client.Options{Warn: func(_ context.Context, err error) {
+		rejected = append(rejected, err.Error())
 	}})
 	for tool, err := range c.Tools(t.Context()) {
 		if err != nil {
@@ -197,7 +194,8 @@ func TestIteratorLeavesOutInvalidTools(t *testing.T) {
 		}
 		kept = append(kept, tool.Name)
 	}
-	if fmt.Sprint(kept, rejected) != "[good] [bad]" {
+	if !slices.Equal(kept, []string{"good"}) || len(rejected) != 1 ||
+		!strings.HasPrefix(rejected[0], `client: tool "bad" is left out: `) {
 		t.Errorf("got %v, rejected %v", kept, rejected)
 	}
 }
@@ -226,11 +224,12 @@ func TestMalformedPartsAreReported(t *testing.T) {
 			return newClient(t, modern, opts)
 		},
 		"legacy": func(opts *client.Options) *client.Client {
+			opts.Era = protocol.Legacy
 			return session.reach(t, "lines", opts)
 		},
 	} {
 		var reports []string
-		c := dial(&client.Options{Malformed: func(_ context.Context, err error) {
+		c := dial(&client.Options{Warn: func(_ context.Context, err error) {
 			reports = append(reports, err.Error())
 		}})
 		tools, err := c.ListTools(t.Context(), "")

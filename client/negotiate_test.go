@@ -652,9 +652,9 @@ func TestDraftErrorCodes(t *testing.T) {
 	})
 }
 
-// LegacyChosen is called for every legacy session that follows a failed
+// Warn is called for every legacy session that follows a failed
 // server/discover, and for no other.
-func TestLegacyChosen(t *testing.T) {
+func TestLegacySessionIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		server *legacyServer
 		opts   client.Options
@@ -678,7 +678,7 @@ func TestLegacyChosen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []error
-			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) {
+			test.opts.Warn = func(_ context.Context, err error) {
 				told = append(told, err)
 			}
 			c := newClient(t, test.server.onLines(t, nil), &test.opts)

@@ -211,7 +211,6 @@ func FuzzResult(f *testing.F) {
 		peer := script(result, done)
 		asked := false
 		c, err := client.New(peer, &client.Options{
-			MinPause: 1, MaxPause: 1,
 			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 				error) {
 				asked = true

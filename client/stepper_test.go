@@ -468,10 +468,9 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		answer(t, p, "who", client.Decline())
 		_, next, err := newClient(t, peer, opts).Resume(t.Context(), p)
 		if err != nil {
-			e, ok := errors.AsType[*client.RoundsExceededError](err)
-			if !ok || e.Rounds != 2 || len(peer.requests()) != 3 {
-				t.Errorf("got %v after %d requests, want 2 rounds exceeded after 3", err,
-					len(peer.requests()))
+			wantError(t, err, "after 2 rounds", "Options.MaxRounds")
+			if len(peer.requests()) != 3 {
+				t.Errorf("got %d requests, want 3", len(peer.requests()))
 			}
 			break
 		}
@@ -481,18 +480,16 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		before := len(peer.requests())
 		opts.MaxRounds = 1
 		_, _, err := newClient(t, peer, opts).Resume(t.Context(), p)
-		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 1 ||
-			len(peer.requests()) != before {
-			t.Errorf("got %v (%+v)", err, e)
+		wantError(t, err, "after 1 rounds", "Options.MaxRounds")
+		if len(peer.requests()) != before {
+			t.Errorf("got %d requests, want %d", len(peer.requests()), before)
 		}
 	})
 	t.Run("never", func(t *testing.T) {
 		opts.MaxRounds = -1
 		_, _, err := newClient(t, peer, opts).Begin(t.Context(),
 			&protocol.CallToolParams{Name: "t"})
-		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 0 {
-			t.Errorf("got %v", err)
-		}
+		wantError(t, err, "after 0 rounds", "Options.MaxRounds")
 	})
 }
 

@@ -48,10 +48,9 @@
 //
 // # Shapes
 //
-// What makes servers that exist hard to retrofit is rebuilt as small servers, one shape in each
-// shape_*_test.go, on both SDKs where the SDK can have it. Each runs bare and behind the adapter,
-// against every client, in both eras: what asks nothing is the same byte for byte, nothing is done
-// twice or without an answer, and a state of one caller is of no use to another.
+// A server that an author wrote before there was rondo, on both SDKs, behind the adapter and with
+// every client in both eras (shape_*_test.go): its HTTP server limits how long a response may take,
+// and calls are abandoned while the person looks at a question.
 //
 // # Running
 //

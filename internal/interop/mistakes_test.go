@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func kindOf(err error) string {
 	if _, ok := errors.AsType[*client.ResponseError](err); ok {
 		return "unusable response"
 	}
-	if _, ok := errors.AsType[*client.TimeoutError](err); ok {
+	if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "Options.Timeout") {
 		return "timeout"
 	}
 	if _, ok := errors.AsType[*client.TransportError](err); ok {

@@ -36,9 +36,11 @@ func readClaims(data []byte) (*claims, error) {
 	}
 	read(c.readClaim("iss", &c.issuer))
 	read(c.readClaim("sub", &c.subject))
-	read(c.readClaim("client_id", &c.clientID))
-	if c.clientID == "" { // some issuers have the client in azp (OpenID Connect Core, section 2)
-		read(c.readClaim("azp", &c.clientID))
+	// Keycloak and Entra ID have the client in azp, Okta in cid, Entra ID of version 1 in appid.
+	for _, name := range []string{"client_id", "azp", "cid", "appid"} {
+		if c.clientID == "" {
+			read(c.readClaim(name, &c.clientID))
+		}
 	}
 	read(c.readTime("exp", &c.expiry))
 	read(c.readTime("nbf", &c.notBefore))

@@ -45,10 +45,6 @@ type Options struct {
 	// for equal scopes, which always include each other. Calls may overlap. Nil: no scope
 	// includes another.
 	Implies func(have, need string) bool
-	// Audiences are accepted in the place of Resource, for authorization servers without resource
-	// indicators (RFC 8707). They are compared byte for byte. Each must belong to this server
-	// alone.
-	Audiences []string
 	// Subject returns the principal of a verified token, which must not be anonymous. If it
 	// returns an error or panics, the token is refused with 401, and the observer of the server
 	// gets the error. Calls may overlap. Nil: the issuer and the subject of the token, or
@@ -100,6 +96,29 @@ type Issuer struct {
 	// Introspection has the issuer introspect each token (RFC 7662), also JSON Web Tokens. One
 	// issuer may have it: tokens that name no issuer are sent there.
 	Introspection *Introspection
+
+	// Audiences are accepted in the place of Options.Resource, for authorization servers without
+	// resource indicators (RFC 8707). They are compared byte for byte. Each must belong to this
+	// server alone.
+	Audiences []string
+	// NoAudience accepts tokens without an audience, for authorization servers that write none. A
+	// token with the audience of another server is still refused.
+	NoAudience *NoAudience
+	// ScopesOf returns the scopes of a verified token, for issuers that have them elsewhere or call
+	// them otherwise than tools do. t.Scopes are those of the claims scope or scp. If it returns an
+	// error, panics, or returns more than 1000 scopes or what is none, the token is refused with
+	// 401; if it does not return within 15 seconds, the request gets 503. Calls may overlap; the
+	// result is cached with the token. Nil: t.Scopes.
+	ScopesOf func(t *Token) ([]string, error)
+	// LoginURL is the authorization server that metadata and clients use in the place of URL, for
+	// an issuer that signs tokens and has no login of its own: version 1 of Entra ID, or any
+	// tenant. Empty: URL.
+	LoginURL string
+	// AnyTenant accepts tokens of all tenants of the issuer, whoever owns them. Exactly one segment
+	// of the path of URL is "{tenantid}", which stands for a GUID that the claim tid of the token
+	// must repeat. Principals and Token.Issuer have the issuer of the token, with its tenant. It
+	// needs LoginURL, and KeysURL or Keys.
+	AnyTenant bool
 }
 
 // An Introspection is the introspection endpoint of an [Issuer], and the credentials for it (RFC
@@ -138,10 +157,6 @@ func (o *Options) check() error {
 	if o.Anonymous && len(o.Scopes) > 0 {
 		return errors.New("bearer: Options.Anonymous and Options.Scopes exclude each other")
 	}
-	if slices.Contains(o.Audiences, "") { // an environment variable that is not set, for example
-		return errors.New("bearer: Options.Audiences has an empty entry: a token with an empty " +
-			"audience would be accepted")
-	}
 	return errors.Join(o.checkScopes(), o.checkAlgorithms())
 }
 
@@ -172,7 +187,17 @@ func (o *Options) checkIssuers() error {
 
 // check returns the first mistake in the issuer, or nil. newIssuer checks the keys.
 func (i *Issuer) check() error {
-	if err := checkIdentifier("Issuer.URL", i.URL); err != nil {
+	if i.URL == "" {
+		return errors.New("bearer: Issuer.URL is empty")
+	}
+	if err := i.checkTenants(); err != nil {
+		return err
+	}
+	plain := strings.Replace(i.URL, tenantMark, "tenant", 1) // braces are for AnyTenant alone
+	if err := checkIdentifier("Issuer.URL", plain); err != nil {
+		return err
+	}
+	if err := i.checkAudiences(); err != nil {
 		return err
 	}
 	ways := 0

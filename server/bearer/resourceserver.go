@@ -24,6 +24,7 @@ type ResourceServer struct {
 	issuers      map[string]*issuer // by URL
 	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
 	http         *http.Client
+	hostCalls    chan struct{} // semaphore: an element for each function of the host that runs
 
 	metadataURL, metadataPath string
 	metadata                  []byte
@@ -46,8 +47,9 @@ func New(opts Options) (*ResourceServer, error) {
 		opts.Supported = opts.Scopes
 	}
 	g := &ResourceServer{opts: opts, algorithms: opts.signatureAlgorithms(),
-		issuers: map[string]*issuer{},
-		http:    newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
+		issuers:   map[string]*issuer{},
+		hostCalls: make(chan struct{}, maxHostCalls),
+		http:      newHTTPClient(opts.HTTPClient), inFlight: map[digest]*verification{},
 		inactive: recent.New[digest, decision](maxInactive, inactiveCacheTime)}
 	for _, configured := range opts.Issuers {
 		i, err := newIssuer(configured, &g.opts, g.http)
@@ -95,8 +97,8 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 //	          → selectIssuer        by the unverified iss claim
 //	          → verifySignature     by the keys of the issuer, or
 //	            verifyByIntrospection
-//	          → checkClaims         time, audience, type
-//	          → resolveIdentity     principal and access
+//	          → checkClaims         time, audience, tenant, type
+//	          → resolveIdentity     scopes, principal and access
 func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {
 	token, err := g.readToken(r.Header)
 	if err != nil {

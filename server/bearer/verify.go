@@ -3,7 +3,6 @@ package bearer
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,10 +35,10 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 	if err := g.verifySignature(ctx, i, header, token, payload, c.issued); err != nil {
 		return decision{err: err}
 	}
-	if err := g.checkClaims(c, true); err != nil {
+	if err := g.checkClaims(i, c, true); err != nil {
 		return decision{err: err}
 	}
-	return g.resolveIdentity(i, c, maxCacheTime)
+	return g.resolveIdentity(ctx, i, c, maxCacheTime)
 }
 
 // selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
@@ -48,7 +47,15 @@ func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
 	}
-	return g.issuers[c.issuer]
+	if i := g.issuers[c.issuer]; i != nil {
+		return i
+	}
+	for _, i := range g.issuers {
+		if _, ok := i.matchTenant(c.issuer); ok && i.AnyTenant {
+			return i
+		}
+	}
+	return nil
 }
 
 // verifyByIntrospection has the issuer introspect a token, and checks the claims of the response.
@@ -56,7 +63,7 @@ func (g *ResourceServer) verifyByIntrospection(ctx context.Context, i *issuer,
 	token string) decision {
 	c, err := i.introspectToken(ctx, token)
 	if err == nil {
-		err = g.checkClaims(c, false)
+		err = g.checkClaims(i, c, false)
 	}
 	if err != nil {
 		d := decision{err: err}
@@ -65,20 +72,26 @@ func (g *ResourceServer) verifyByIntrospection(ctx context.Context, i *issuer,
 		}
 		return d
 	}
-	return g.resolveIdentity(i, c, maxActiveCacheTime)
+	return g.resolveIdentity(ctx, i, c, maxActiveCacheTime)
 }
 
 // checkClaims checks the claims that every token must have, after a signature or an introspection.
 // The order matters: an expired token is refused as expired, even if it lacks more.
-func (g *ResourceServer) checkClaims(c *claims, needExpiry bool) error {
+func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.opts.effectiveLeeway()
 	switch {
 	case c.expiry.IsZero() && needExpiry, !c.expiry.IsZero() && !now.Before(c.expiry.Add(leeway)):
 		return refuse(expired, nil)
 	case now.Add(leeway).Before(c.notBefore), now.Add(leeway).Before(c.issued):
 		return refuse(notYetValid, nil)
-	case !slices.ContainsFunc(c.audience, g.isAudience):
-		return refuse(wrongAudience, errors.New(g.audienceHint()))
+	}
+	if err := i.checkTenant(c); err != nil {
+		return err
+	}
+	if err := g.checkAudience(i, c); err != nil {
+		return err
+	}
+	switch {
 	case c.isNotAccessToken():
 		return refuse(badType, errors.New("it is an ID token, or another that is not for access"))
 	case c.hasClaim("cnf"): // its sender has not proved to have the key (RFC 7800)
@@ -87,27 +100,28 @@ func (g *ResourceServer) checkClaims(c *claims, needExpiry bool) error {
 	return nil
 }
 
-// isAudience reports whether an audience of a token is this server.
-func (g *ResourceServer) isAudience(name string) bool {
-	return name == g.opts.Resource || slices.Contains(g.opts.Audiences, name)
-}
-
 // resolveIdentity makes the decision for verified claims: the principal and the access of the
 // request. It is cached for at most keep, and no longer than the token is valid. Options.Subject
 // may refuse it.
-func (g *ResourceServer) resolveIdentity(i *issuer, c *claims, keep time.Duration) decision {
+func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
+	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
 		Scopes: c.scopes, Expiry: c.expiry, claims: c.all}
-	principalOf := g.opts.Subject
-	if principalOf == nil {
-		principalOf = defaultPrincipal
+	if i.AnyTenant {
+		t.Issuer = c.issuer
 	}
-	p, err := principalOf(t)
-	if err == nil && p.Anonymous() {
-		err = errors.New("the principal is anonymous")
+	scopes, err := g.findScopes(ctx, i, t)
+	if err == nil {
+		err = i.checkOwnScope(c, scopes)
 	}
 	if err != nil {
-		return decision{err: refuse(wrongSubject, err)}
+		return decision{err: err}
+	}
+	granted := *t // ScopesOf may have kept t
+	granted.Scopes = scopes
+	p, err := g.findPrincipal(ctx, &granted)
+	if err != nil {
+		return decision{err: err}
 	}
 	until := time.Now().Add(keep)
 	if end := c.expiry.Add(g.opts.effectiveLeeway()); !c.expiry.IsZero() && end.Before(until) {
@@ -115,11 +129,30 @@ func (g *ResourceServer) resolveIdentity(i *issuer, c *claims, keep time.Duratio
 	}
 	return decision{until: until, identity: serverhttp.Identity{
 		Principal: p,
-		Access:    &server.Access{Scopes: c.scopes, Implies: g.opts.Implies},
+		Access:    &server.Access{Scopes: scopes, Implies: g.opts.Implies},
 		Values: func(ctx context.Context) context.Context {
-			return context.WithValue(ctx, tokenKey{}, t)
+			return context.WithValue(ctx, tokenKey{}, &granted)
 		},
 	}}
+}
+
+// findPrincipal returns the principal of a verified token: that of Options.Subject, or else
+// defaultPrincipal.
+func (g *ResourceServer) findPrincipal(ctx context.Context, t *Token) (protocol.Principal, error) {
+	principalOf := g.opts.Subject
+	if principalOf == nil {
+		principalOf = defaultPrincipal
+	}
+	p, err := callHost(ctx, g.hostCalls, func() (protocol.Principal, error) {
+		return principalOf(t)
+	})
+	if err == nil && p.Anonymous() {
+		err = errors.New("the principal is anonymous")
+	}
+	if unavailable := (*unavailableError)(nil); err != nil && !errors.As(err, &unavailable) {
+		return protocol.Principal{}, refuse(wrongSubject, err)
+	}
+	return p, err
 }
 
 // clientPrefix begins the subjects of principals that are clients.

@@ -1,0 +1,82 @@
+package bearer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+)
+
+// A NoAudience accepts tokens without an audience, where the issuer writes none: of clients that
+// the host lists, with a scope that the issuer grants for this server alone. The two together take
+// the place of the claim aud, which says for whom a token is. Both fields are required.
+type NoAudience struct {
+	// Clients are the ids of the clients, byte for byte.
+	Clients []string
+	// Scope is the scope that a token must have, whatever Options.Implies says. No other server
+	// may use it: who gets a token with it there could send it here.
+	Scope string
+}
+
+// checkAudiences returns the first mistake in Audiences and NoAudience, or nil.
+func (i *Issuer) checkAudiences() error {
+	if slices.Contains(i.Audiences, "") { // an environment variable that is not set, for example
+		return fmt.Errorf("bearer: issuer %s: Audiences has an empty entry: a token with an empty "+
+			"audience would be accepted", i.URL)
+	}
+	n := i.NoAudience
+	if n == nil {
+		return nil
+	}
+	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !headers.IsScopeList(n.Scope) {
+		return fmt.Errorf("bearer: issuer %s: NoAudience needs both Clients, none of them empty, "+
+			"and Scope", i.URL)
+	}
+	if slices.Contains([]string{"openid", "profile", "email", "address", "phone",
+		"offline_access"}, n.Scope) {
+		return fmt.Errorf("bearer: issuer %s: NoAudience.Scope is %s, which every server uses",
+			i.URL, n.Scope)
+	}
+	return nil
+}
+
+// checkAudience checks that a token was issued for this server. checkOwnScope checks the rest where
+// the token has no audience.
+func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
+	if c.hasClaim("aud") || i.NoAudience == nil {
+		if slices.ContainsFunc(c.audience, func(name string) bool {
+			return name == g.opts.Resource || slices.Contains(i.Audiences, name)
+		}) {
+			return nil
+		}
+		return refuse(wrongAudience, g.describeAudience(i, c))
+	}
+	if !slices.Contains(i.NoAudience.Clients, c.clientID) {
+		return refuse(wrongAudience, fmt.Errorf("the token has no aud, and its client %s is not "+
+			"in Issuer.NoAudience.Clients", errtext.Value(c.clientID)))
+	}
+	return nil
+}
+
+// checkOwnScope checks the scopes of a token without an audience.
+func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
+	if !c.hasClaim("aud") && (i.NoAudience == nil || !slices.Contains(scopes, i.NoAudience.Scope)) {
+		return refuse(wrongAudience, errors.New("the token has no aud, and not the scope of "+
+			"Issuer.NoAudience"))
+	}
+	return nil
+}
+
+// describeAudience returns the cause of a wrong audience, for the log.
+func (g *ResourceServer) describeAudience(i *issuer, c *claims) error {
+	if !c.hasClaim("aud") {
+		return fmt.Errorf("the token has no aud; %s (see Issuer.NoAudience)", g.audienceHint())
+	}
+	names := errtext.Values(len(c.audience), func(n int) string {
+		return errtext.Value(c.audience[n])
+	})
+	return fmt.Errorf("aud is %s; %s (see Issuer.Audiences, which has %d)", names,
+		g.audienceHint(), len(i.Audiences))
+}

@@ -1,0 +1,78 @@
+package bearer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/internal/wire/headers"
+)
+
+const (
+	// maxHostCalls bounds the functions of the host that run for a server at a time. One that
+	// never returns costs a goroutine: further calls then wait for a free slot, and get 503.
+	maxHostCalls = 64
+	// maxScopes bounds the scopes of a token that [Issuer].ScopesOf returns.
+	maxScopes = 1000
+)
+
+// errHostPanic wraps the value of a panic in a function of the host.
+var errHostPanic = errors.New("panic")
+
+// callHost calls a function of the host in a goroutine, for one that does not return. The end of
+// ctx ends the wait with an *unavailableError. A panic is an error.
+func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
+	}
+	done := make(chan result, 1)
+	go func() {
+		r := result{err: errHostPanic} // also where the host calls runtime.Goexit
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("%w: %v", errHostPanic, p)}
+			}
+			<-slots
+			done <- r
+		}()
+		value, err := call()
+		r = result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
+	}
+}
+
+// findScopes returns the scopes of a verified token: those that [Issuer].ScopesOf returns, or else
+// those of the claims.
+func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([]string, error) {
+	if i.ScopesOf == nil {
+		return t.Scopes, nil
+	}
+	scopes, err := callHost(ctx, g.hostCalls, func() ([]string, error) { return i.ScopesOf(t) })
+	if unavailable := (*unavailableError)(nil); errors.As(err, &unavailable) {
+		return nil, err
+	}
+	switch {
+	case err != nil:
+	case len(scopes) > maxScopes:
+		err = fmt.Errorf("%d scopes, more than %d", len(scopes), maxScopes)
+	case slices.ContainsFunc(scopes, func(s string) bool { return !headers.IsScopeList(s) }):
+		err = errors.New("a scope that RFC 6749 does not allow (section 3.3)")
+	}
+	if err != nil {
+		return nil, refuse(badScopes, fmt.Errorf("Issuer.ScopesOf: %w", err))
+	}
+	return slices.Clone(scopes), nil
+}
