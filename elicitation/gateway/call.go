@@ -211,7 +211,11 @@ func withProgress(
 	}
 	return client.WithProgress(ctx, func(ctx context.Context, p *protocol.Progress) {
 		if call := waiting(); call != nil {
-			_ = call.Progress(ctx, p.Progress, p.Total, p.Message) // nobody reads it any more
+			var total float64
+			if p.Total != nil {
+				total = *p.Total
+			}
+			_ = call.Progress(ctx, p.Progress, total, p.Message) // an error: nobody reads it now
 		}
 	})
 }
