@@ -65,10 +65,7 @@ func TestUnknownResultTypeFails(t *testing.T) {
 	_, err := callOnce(
 		t, script(`{"resultType":"deferred","content":[{"type":"text","text":"x"}]}`), nil,
 	)
-	if unknown, ok := errors.AsType[*protocol.UnknownResultTypeError](err); !ok ||
-		unknown.ResultType != "deferred" {
-		t.Errorf("got %v, want an unknown result type", err)
-	}
+	wantError(t, err, `unknown resultType "deferred"`, "tell those who run it")
 }
 
 func TestRoundWithoutQuestionsAndStateFails(t *testing.T) {

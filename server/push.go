@@ -80,7 +80,7 @@ func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return nil, ErrSessionClosed
+		return nil, errSessionClosed
 	case len(t.pending) >= maxPendingPushes:
 		return nil, errTooManyPushes
 	case t.pending == nil:
@@ -134,7 +134,7 @@ func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	}
 }
 
-// failPushes fails all questions with [ErrSessionClosed], those that are added
+// failPushes fails all questions with errSessionClosed, those that are added
 // later included.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
@@ -142,7 +142,7 @@ func (t *pushTable) failPushes() {
 	t.closed = true
 	for id, p := range t.pending {
 		delete(t.pending, id)
-		p.completePush(nil, ErrSessionClosed)
+		p.completePush(nil, errSessionClosed)
 	}
 }
 

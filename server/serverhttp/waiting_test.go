@@ -203,19 +203,6 @@ func progressOf(t *testing.T, m said) reported {
 	return n.Params
 }
 
-func TestNoHeartbeatsWithoutAToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts, _ := servePipes(t, askingServer(t,
-			&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Second}}), nil)
-		c := openSession(t, ts, "2025-11-25")
-		f := c.flow("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
-		question := f.expect("elicitation/create")
-		time.Sleep(20 * time.Second) // in which some would go out
-		c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
-		f.expect("accept Ann")
-	})
-}
-
 // Heartbeats say nothing that a client which comes back must know, and a client
 // that never comes back must not fill the log with them.
 func TestHeartbeatsAreNotKept(t *testing.T) {
