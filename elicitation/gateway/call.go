@@ -53,7 +53,7 @@ func (g *Gateway) callUpstream(
 	}
 	if resumed { // the upstream spoke the modern era when the call began
 		release(true)
-		return nil, errForeignLeg
+		return nil, errForeignLeg()
 	}
 	return g.parkCall(ctx, u, conn, release, call, params)
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -152,4 +154,16 @@ func orDefault[N int | time.Duration](n, byDefault N) N {
 		return byDefault
 	}
 	return n
+}
+
+// Command returns the Connect function of an upstream that is a program, spoken to over its
+// standard input and output (basic/transports/stdio). It is started once for the lists and once for
+// each call at a time, if it speaks an older revision. It gets the environment of the gateway, and
+// no credentials.
+func Command(
+	name string, args ...string,
+) func(context.Context, Credential) (protocol.Peer, error) {
+	return func(context.Context, Credential) (protocol.Peer, error) {
+		return client.Command(exec.Command(name, args...), nil)
+	}
 }

@@ -11,10 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// errGone is the answer to a request for a call that is not here any more. No client starts over
-// after it by itself.
-var errGone = protocol.Errorf(protocol.CodeInvalidParams, "The server that ran this call is gone "+
-	"or has given it up; what the tool did is not known: check before calling it again")
+// errGone answers a request for a call that is not here any more. No client starts over after it
+// by itself.
+func errGone() error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "This call is not known here: the server "+
+		"that ran it is another one, is gone, or has given it up. What the tool did is not "+
+		"known: check before calling it again")
+}
 
 // A park holds the calls of upstreams that push their questions.
 type park struct {
@@ -147,7 +150,7 @@ func (g *Gateway) resumeParked(
 ) (protocol.Result, error) {
 	parked := g.park.find(state.Parked)
 	if parked == nil {
-		return nil, errGone
+		return nil, errGone()
 	}
 	answers := readAnswers(ctx, state.Asked)
 	digest, err := digestAnswers(answers, state.Asked)

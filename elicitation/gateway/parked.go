@@ -84,9 +84,9 @@ func newParkedCall(cancel context.CancelCauseFunc) *parkedCall {
 
 // errForeignLeg refuses a request that does not continue the call as it stands: an older round, or
 // other answers than those that were taken.
-var errForeignLeg = protocol.Errorf(
-	protocol.CodeInvalidParams, "Invalid or expired requestState",
-)
+func errForeignLeg() error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "Invalid or expired requestState")
+}
 
 // beginLeg returns the leg of a request that brings the answers to round, and takes them unless a
 // copy of the request brought them before. Round 0 is the request that began the call.
@@ -100,7 +100,7 @@ func (p *parkedCall) beginLeg(
 		p.takeAnswersLocked(answers)
 		p.addLegLocked(digest)
 	case round != len(p.legs)-1 || p.legs[round].answers != digest:
-		return nil, errForeignLeg
+		return nil, errForeignLeg()
 	}
 	l := p.legs[round]
 	l.waiting++

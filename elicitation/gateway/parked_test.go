@@ -227,7 +227,9 @@ func startSlow(t *testing.T) (url string, begun, ended chan struct{}) {
 		t.Fatal(err)
 	}
 	server.AddTool(srv, server.Tool{Name: "wait"},
-		func(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome, error) {
+		func(
+			ctx context.Context, _ *server.ToolCall, _ struct{},
+		) (protocol.CallToolOutcome, error) {
 			begun <- struct{}{}
 			<-ctx.Done()
 			ended <- struct{}{}

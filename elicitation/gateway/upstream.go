@@ -102,7 +102,9 @@ func (g *Gateway) connect(
 			if said, ok := protocol.AsError(err); ok {
 				return nil, nil, said
 			}
-			return nil, nil, &upstreamError{u.config.Name, "has no credentials for this caller", err}
+			return nil, nil, &upstreamError{
+				u.config.Name, "has no credentials for this caller", err,
+			}
 		}
 	}
 	key := connectionKey{credential.Key, u.capabilities(call.Capabilities())}
@@ -252,16 +254,12 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 	return opts
 }
 
-// errNoCall refuses a question that comes while no call runs on the connection.
-var errNoCall = protocol.Errorf(
-	protocol.CodeInvalidRequest, "no client session available: the question belongs to no call",
-)
-
 // ask passes a question that the upstream pushes to the client of the call.
 func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (answer, error) {
 	parked := c.parked.Load()
 	if parked == nil {
-		return answer{}, errNoCall
+		return answer{}, protocol.Errorf(protocol.CodeInvalidRequest,
+			"no client session available: the question belongs to no call")
 	}
 	return parked.ask(ctx, q)
 }
