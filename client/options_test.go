@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -14,39 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-func TestNegativeCacheLimitsAreOff(t *testing.T) {
-	// More results, and more bytes, than the limits.
-	const results, entries, bytes = 11, 10, 1000
-	text := strings.Repeat("x", bytes/results+1)
-	for _, tc := range []struct {
-		name string
-		opts client.CacheOptions
-		kept bool
-	}{
-		{"none negative", client.CacheOptions{MaxEntries: entries, MaxBytes: bytes}, false},
-		{"negative MaxEntries", client.CacheOptions{MaxEntries: -1, MaxBytes: bytes}, false},
-		{"negative MaxBytes", client.CacheOptions{MaxEntries: entries, MaxBytes: -1}, false},
-		{"both negative", client.CacheOptions{MaxEntries: -1, MaxBytes: -1}, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			peer := script(`{"resultType":"complete","contents":[{"uri":"u:1","text":"` + text +
-				`"}],"ttlMs":60000,"cacheScope":"public"}`)
-			c := newClient(t, peer, &client.Options{Cache: &tc.opts})
-			for range 2 {
-				for i := range results {
-					if _, err := c.ReadResource(t.Context(), fmt.Sprint("u:", i)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if kept := len(peer.requests()) == results; kept != tc.kept {
-				t.Errorf("got %d requests, want all results kept: %v", len(peer.requests()),
-					tc.kept)
-			}
-		})
-	}
-}
 
 func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 	for _, tc := range []struct {

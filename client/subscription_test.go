@@ -473,53 +473,6 @@ func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
 	}
 }
 
-func TestListenToARealServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, nil)
-		addTool(s, "one")
-		server.AddResource(s, server.Resource{URI: "u:1", Name: "r"}, neverResource)
-		c := newClient(t, s, nil)
-		count := func() (n int) {
-			for _, err := range c.Tools(t.Context()) {
-				if err != nil {
-					t.Error(err)
-				}
-				n++
-			}
-			return n
-		}
-		if n := count(); n != 1 {
-			t.Fatalf("got %d tools", n)
-		}
-		var got []string
-		ended := make(chan error, 1)
-		go func() {
-			ended <- c.Listen(t.Context(), everything(), func(_ context.Context,
-				e client.ListenEvent) {
-				got = append(got, fmt.Sprintf("%T", e))
-				if _, ok := e.(client.ToolsChanged); ok {
-					got = append(got, fmt.Sprint(count(), " tools")) // a handler may call
-				}
-			})
-		}()
-		synctest.Wait()
-		addTool(s, "two")
-		synctest.Wait()
-		s.ResourceUpdated("u:1")
-		synctest.Wait()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("got %v, want the end in good order", err)
-		}
-		want := "client.Acknowledged client.ToolsChanged 2 tools client.ResourceUpdated"
-		if strings.Join(got, " ") != want {
-			t.Errorf("got %v, want %s", got, want)
-		}
-	})
-}
-
 // On a line stream all subscriptions share one channel.
 func TestListenOverAStream(t *testing.T) {
 	s := newServer(t, nil)

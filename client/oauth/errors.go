@@ -47,7 +47,7 @@ type TokenError struct {
 	Retryable bool
 	// RetryAfter is the pause before the next request, at most a day. 0: the response has none.
 	RetryAfter time.Duration
-	// Err is the cause. It does not quote the server.
+	// Err is the cause. Text of a server is quoted, and cut after 200 bytes.
 	Err error
 }
 

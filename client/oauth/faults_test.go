@@ -379,8 +379,8 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 	}
 }
 
-// TestRefreshThatFails: only invalid_grant and invalid_client forget anything, whatever else goes
-// wrong nobody has to log in again.
+// TestRefreshThatFails: after a well-formed error the person logs in again. Whatever else goes
+// wrong, nobody has to.
 func TestRefreshThatFails(t *testing.T) {
 	const refresh, retryAfter = oauthtest.Refresh, 17
 	for name, test := range map[string]struct {
@@ -391,7 +391,9 @@ func TestRefreshThatFails(t *testing.T) {
 		"invalid_grant": {replied(refresh, refusal(http.StatusBadRequest, "invalid_grant")),
 			noError, 2},
 		"an error of no standard": {replied(refresh, refusal(http.StatusBadRequest, "made_up")),
-			retryable, 1},
+			noError, 2},
+		"an error with 200": {replied(refresh, refusal(http.StatusOK, "bad_refresh_token")),
+			noError, 2},
 		"status 503": {replied(refresh, unavailable), retryable, 1},
 		"status 429": {replied(refresh, oauthtest.Reply{Status: http.StatusTooManyRequests,
 			Header: http.Header{"Retry-After": {fmt.Sprint(retryAfter)}}}), retryable, 1},

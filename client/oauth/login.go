@@ -164,7 +164,7 @@ func (s *Source) prepareLogin(ctx context.Context, d *Discovery, request loginRe
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
 	}}
-	l.URL, err = l.data.authorizationURL(d.server)
+	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.Issuer))
 	return l, err
 }
 
@@ -201,6 +201,7 @@ func (s *Source) chooseScopes(ctx context.Context, d *Discovery, request loginRe
 	default:
 		scopes = headers.UniteScopes(choice.Supported)
 	}
+	scopes = s.providerFor(d.Issuer).limitScopes(scopes)
 	if !s.opts.NoOffline && slices.Contains(d.server.Scopes, scopeOfflineAccess) {
 		scopes = headers.UniteScopes(scopes, []string{scopeOfflineAccess})
 	}

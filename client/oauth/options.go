@@ -27,6 +27,9 @@ type Options struct {
 	// (pre-registration), at most one for an issuer. They come before the other kinds of client
 	// id.
 	Registrations []Registration
+	// Providers are the authorization servers that deviate from the specification, and how this
+	// client behaves there; at most one for an issuer. At all others it is strict.
+	Providers []Provider
 	// MetadataURL is the https URL of the client id metadata document of this client, see
 	// [Options.ServeMetadata]. It is the client id at authorization servers that support such
 	// documents. Empty: there is none.
@@ -121,9 +124,12 @@ type LoginEvent struct {
 	Err      error    // nil: it succeeded
 }
 
-// check returns the first mistake in the options, or nil.
-func (o *Options) check() error {
+// check returns the first mistake in the options for an endpoint, or nil.
+func (o *Options) check(endpoint string) error {
 	if err := o.checkRegistrations(); err != nil {
+		return err
+	}
+	if err := o.checkProviders(endpoint); err != nil {
 		return err
 	}
 	if o.MetadataURL != "" {

@@ -82,6 +82,9 @@ func mayWaitForLogin(r clienthttp.Outgoing) bool {
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
 	lack := &InsufficientScopeError{Needed: c.scopes, Granted: current.record.Granted}
+	if err := s.providerFor(current.issuer).checkChallenge(c.scopes); err != nil {
+		return false, errors.Join(lack, err)
+	}
 	all := headers.UniteScopes(current.record.Requested, c.scopes)
 	requested := len(all) == len(current.record.Requested) && s.opts.Scopes == nil
 	if len(c.scopes) == 0 || requested && time.Since(current.record.LoggedIn) < failureMemory {

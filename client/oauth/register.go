@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -130,6 +131,18 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
+// checkAuthMethod returns an error if the authorization server supports no client authentication
+// method that this package has, and the registration names none. A secret is not sent to be refused.
+func (c *clientID) checkAuthMethod(r *Registration, m *serverMetadata) error {
+	if r == nil || r.Method != "" || c.method == methodNone || len(m.AuthMethods) == 0 ||
+		slices.Contains(m.AuthMethods, c.method) {
+		return nil
+	}
+	return &Error{ErrRegistration, m.Issuer, fmt.Errorf("it names the client authentication "+
+		"methods %s; if it accepts a secret all the same, set Registration.Method",
+		quoteUntrusted(strings.Join(m.AuthMethods, " ")))}
+}
+
 // chooseAuthMethod returns the client authentication method of a registration.
 func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 	switch {
@@ -151,7 +164,7 @@ func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*clientID, error) {
 	if c := s.configuredClient(m); c != nil {
-		return c, nil
+		return c, c.checkAuthMethod(s.registrationFor(m.Issuer), m)
 	}
 	unlock, err := s.store.Lock(ctx, clientKey(m.Issuer))
 	if err != nil {

@@ -67,7 +67,7 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if err := opts.check(); err != nil {
+	if err := opts.check(endpoint); err != nil {
 		return nil, err
 	}
 	s := &Source{opts: *opts, endpoint: u, endpointText: endpoint, store: opts.Store,

@@ -30,6 +30,10 @@ func (i *Issuer) checkAudiences() error {
 	if n == nil {
 		return nil
 	}
+	if i.Verify != nil {
+		return fmt.Errorf("bearer: issuer %s: Verify returns whom a token was issued to, so that "+
+			"NoAudience does not apply", i.URL)
+	}
 	if len(n.Clients) == 0 || slices.Contains(n.Clients, "") || !headers.IsScopeList(n.Scope) {
 		return fmt.Errorf("bearer: issuer %s: NoAudience needs both Clients, none of them empty, "+
 			"and Scope", i.URL)

@@ -2,6 +2,7 @@ package bearer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,6 +53,36 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	case <-ctx.Done():
 		return none, &unavailableError{hostSilent, defaultRetry, ctx.Err()}
 	}
+}
+
+// ErrInactive is the error of [Issuer].Verify for a token that the issuer does not know, or does
+// not honour any more.
+var ErrInactive = errors.New("bearer: the token is not active")
+
+// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token whose issuer has
+// no audiences is for the client that it was issued to.
+func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
+	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
+	switch {
+	case errors.Is(err, ErrInactive):
+		return nil, refuse(inactive, nil)
+	case err == nil && t == nil:
+		err = errors.New("it returned neither a token nor an error")
+	case err == nil && t.Issuer != "" && t.Issuer != i.URL:
+		return nil, refuse(unknownIssuer, errors.New("Issuer.Verify returned another issuer"))
+	}
+	if err != nil {
+		return nil, &unavailableError{issuerUnreachable, defaultRetry,
+			fmt.Errorf("Issuer.Verify of %s: %w", i.URL, err)}
+	}
+	c := &claims{issuer: i.URL, subject: t.Subject, clientID: t.ClientID, expiry: t.Expiry,
+		audience: slices.Clone(t.Audience), scopes: slices.Clone(t.Scopes)}
+	if len(c.audience) == 0 && c.clientID != "" {
+		c.audience = []string{c.clientID}
+	}
+	aud, err := json.Marshal(c.audience)
+	c.all = map[string]json.RawMessage{"aud": aud} // it is there, even where it names nobody
+	return c, err
 }
 
 // findScopes returns the scopes of a verified token: those that [Issuer].ScopesOf returns, or else

@@ -19,10 +19,10 @@ const (
 	maxIntrospections = 64
 )
 
-// introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section 2)
-// and returns the claims of an active one. The end of ctx ends the wait for a free slot. A request
-// in flight is not cancelled, since the response can be cached; it keeps the deadline of ctx.
-func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
+// lookUpToken has the issuer or the host look a token up, and returns the claims of an active one.
+// The end of ctx ends the wait for a free slot. A look-up in flight is not cancelled, since the
+// response can be cached; it keeps the deadline of ctx.
+func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
 	select {
 	case i.introspecting <- struct{}{}:
 		defer func() { <-i.introspecting }()
@@ -34,6 +34,15 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 	}
 	ctx, cancel := withoutCancel(ctx)
 	defer cancel()
+	if i.Verify != nil {
+		return i.verifyByHost(ctx, token)
+	}
+	return i.introspectToken(ctx, token)
+}
+
+// introspectToken sends the token to the introspection endpoint of the issuer (RFC 7662, section
+// 2).
+func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
 	r, err := authhttp.NewForm(ctx, i.Introspection.URL,
 		url.Values{"token": {token}, "token_type_hint": {"access_token"}})
 	if err != nil {

@@ -41,7 +41,8 @@ const (
 type issuer struct {
 	Issuer
 	http          *http.Client
-	introspecting chan struct{}                     // semaphore: an element for each request
+	introspecting chan struct{}                     // semaphore: an element for each look-up
+	hostCalls     chan struct{}                     // semaphore of calls of Verify that run
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
@@ -57,7 +58,8 @@ type issuer struct {
 // newIssuer returns an issuer that sends its requests by client.
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
 	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
-		introspecting: make(chan struct{}, maxIntrospections)}
+		introspecting: make(chan struct{}, maxIntrospections),
+		hostCalls:     make(chan struct{}, maxHostCalls)}
 	if configured.Keys == nil {
 		return i, nil
 	}

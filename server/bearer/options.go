@@ -1,6 +1,7 @@
 package bearer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -82,9 +83,9 @@ type Options struct {
 	FetchFailed func(issuerURL string, err error)
 }
 
-// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys and
-// Introspection may be set. With none of them, tokens are JSON Web Tokens, and the metadata of the
-// issuer has the URL of its keys.
+// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys,
+// Introspection and Verify may be set. With none of them, tokens are JSON Web Tokens, and the
+// metadata of the issuer has the URL of its keys.
 type Issuer struct {
 	// URL is the issuer identifier, as in the tokens and the metadata, which is compared byte for
 	// byte: https, or http to a loopback host.
@@ -94,8 +95,18 @@ type Issuer struct {
 	// Keys is a JSON Web Key Set (RFC 7517), for issuers whose keys are never fetched.
 	Keys []byte
 	// Introspection has the issuer introspect each token (RFC 7662), also JSON Web Tokens. One
-	// issuer may have it: tokens that name no issuer are sent there.
+	// issuer may have it or Verify: tokens that name no issuer are sent there.
 	Introspection *Introspection
+	// Verify looks a token up where the issuer has an endpoint of its own in the place of
+	// introspection, such as GitHub and Google. It returns what the issuer says of the token, or
+	// [ErrInactive] for one that is not valid, which gets 401. Any other error, a panic, and a call
+	// that does not return within 15 seconds are 503. Audience must be the resources that the
+	// token was issued for; where the issuer has none, it is empty and ClientID the client that the
+	// token was issued to. The server compares them with Options.Resource and Audiences: a token
+	// that the issuer gave to somebody else's client must not be accepted because it is valid.
+	// Expiry may be zero. Results are cached as those of introspection, calls for one token are
+	// shared, and 64 calls may overlap.
+	Verify func(ctx context.Context, token string) (*Token, error)
 
 	// Audiences are accepted in the place of Options.Resource, for authorization servers without
 	// resource indicators (RFC 8707). They are compared byte for byte. Each must belong to this
@@ -174,13 +185,13 @@ func (o *Options) checkIssuers() error {
 			return fmt.Errorf("bearer: two entries of Options.Issuers have the URL %s", issuer.URL)
 		}
 		seen[issuer.URL] = true
-		if issuer.Introspection != nil {
+		if issuer.Introspection != nil || issuer.Verify != nil {
 			introspecting++
 		}
 	}
 	if introspecting > 1 {
-		return errors.New("bearer: two issuers have Introspection: a token that names no issuer " +
-			"would be shown to the wrong one")
+		return errors.New("bearer: two issuers have Introspection or Verify: a token that names no " +
+			"issuer would be shown to the wrong one")
 	}
 	return nil
 }
@@ -201,14 +212,15 @@ func (i *Issuer) check() error {
 		return err
 	}
 	ways := 0
-	for _, set := range []bool{i.KeysURL != "", i.Keys != nil, i.Introspection != nil} {
+	for _, set := range []bool{i.KeysURL != "", i.Keys != nil, i.Introspection != nil,
+		i.Verify != nil} {
 		if set {
 			ways++
 		}
 	}
 	if ways > 1 {
-		return fmt.Errorf("bearer: issuer %s: KeysURL, Keys and Introspection exclude each other",
-			i.URL)
+		return fmt.Errorf("bearer: issuer %s: KeysURL, Keys, Introspection and Verify exclude each "+
+			"other", i.URL)
 	}
 	if i.KeysURL != "" {
 		return checkEndpoint("Issuer.KeysURL", i.KeysURL)

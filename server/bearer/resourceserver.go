@@ -57,7 +57,7 @@ func New(opts Options) (*ResourceServer, error) {
 			return nil, err
 		}
 		g.issuers[configured.URL] = i
-		if configured.Introspection != nil {
+		if configured.Introspection != nil || configured.Verify != nil {
 			g.opaqueIssuer = i
 		}
 	}
@@ -96,7 +96,7 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 //	        → verifyToken
 //	          → selectIssuer        by the unverified iss claim
 //	          → verifySignature     by the keys of the issuer, or
-//	            verifyByIntrospection
+//	            verifyByLookUp      introspection, or Issuer.Verify
 //	          → checkClaims         time, audience, tenant, type
 //	          → resolveIdentity     scopes, principal and access
 func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identity, error) {

@@ -19,7 +19,7 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 		if g.opaqueIssuer == nil {
 			return decision{err: refuse(malformed, nil)}
 		}
-		return g.verifyByIntrospection(ctx, g.opaqueIssuer, token)
+		return g.verifyByLookUp(ctx, g.opaqueIssuer, token)
 	}
 	c, err := readClaims(payload)
 	if err != nil {
@@ -29,8 +29,8 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 	switch {
 	case i == nil:
 		return decision{err: refuse(unknownIssuer, nil)}
-	case i.Introspection != nil:
-		return g.verifyByIntrospection(ctx, i, token)
+	case i.Introspection != nil || i.Verify != nil:
+		return g.verifyByLookUp(ctx, i, token)
 	}
 	if err := g.verifySignature(ctx, i, header, token, payload, c.issued); err != nil {
 		return decision{err: err}
@@ -42,7 +42,7 @@ func (g *ResourceServer) verifyToken(ctx context.Context, token string) decision
 }
 
 // selectIssuer returns the issuer that the claims of a JSON Web Token name, or for claims without
-// iss the one with introspection. Nil: it is not configured.
+// iss the one that looks tokens up. Nil: it is not configured.
 func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
@@ -58,10 +58,10 @@ func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	return nil
 }
 
-// verifyByIntrospection has the issuer introspect a token, and checks the claims of the response.
-func (g *ResourceServer) verifyByIntrospection(ctx context.Context, i *issuer,
+// verifyByLookUp has the issuer or the host look a token up, and checks the claims of the response.
+func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer,
 	token string) decision {
-	c, err := i.introspectToken(ctx, token)
+	c, err := i.lookUpToken(ctx, token)
 	if err == nil {
 		err = g.checkClaims(i, c, false)
 	}

@@ -60,6 +60,8 @@ type Server struct {
 	subject  string
 	denied   bool
 	narrow   []string // nil: do not narrow
+
+	deviations Deviations
 }
 
 // NewServer starts an authorization server, which is closed when the test ends. opts may be nil.
@@ -181,6 +183,10 @@ func (s *Server) refuseRequest(w http.ResponseWriter, e Endpoint, code string) {
 	if code == "invalid_client" {
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Basic realm="oauthtest"`)
+	}
+	if (e == Token || e == Refresh) && s.deviationsNow().Form {
+		s.sendForm(w, e, failed(code))
+		return
 	}
 	s.sendDocument(w, e, status, failed(code))
 }
