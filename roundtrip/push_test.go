@@ -391,11 +391,8 @@ func TestLegacyStateIsLimited(t *testing.T) {
 		{"fits", roundtrip.Options{}, 11_500, ""},
 		{"does not fit", roundtrip.Options{}, 12_300, "over the limit of 16384"},
 		{"fits a store", roundtrip.Options{StateStore: newShelf()}, 30_000, ""},
-		{"does not need the store", roundtrip.Options{StateStore: newShelf(),
-			Limits: roundtrip.Limits{StoredBytes: 4000}},
-			11_500, ""},
-		{"does not fit the store", roundtrip.Options{StateStore: newShelf(),
-			Limits: roundtrip.Limits{StoredBytes: 20_000}}, 30_000, "over the limit of 20000"},
+		{"does not fit the store", roundtrip.Options{StateStore: newShelf()}, 1 << 20,
+			"over the limit of 1048576"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
