@@ -20,7 +20,9 @@ type flowState struct {
 	Asked []askedQuestion `json:"asked,omitempty"`
 	// Upstream is the requestState of a modern upstream, byte by byte; nil: it sent none.
 	Upstream *[]byte `json:"upstream,omitempty"`
-	// Parked is the call of a legacy upstream, Round the leg that the answers are for.
+	// Owner is the token of the replica that runs the call of a legacy upstream, Parked the
+	// call, and Round the leg that the answers are for.
+	Owner  string `json:"owner,omitempty"`
 	Parked string `json:"parked,omitempty"`
 	Round  int    `json:"round,omitempty"`
 }

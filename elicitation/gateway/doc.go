@@ -5,7 +5,7 @@
 //		{Name: "docs", Connect: gateway.HTTP("https://docs.example/mcp", nil)},
 //		{Name: "files", Connect: gateway.Command("files-server", "--root", "/srv")},
 //	}})
-//	handler, err := serverhttp.New(g.Server(), nil)
+//	handler, err := g.Handler(nil)
 //
 // It publishes the tools, prompts and resources of its upstreams, and passes on what they ask to
 // the client of the call that they ask in, and to no other. Hosts that have their own server and
@@ -37,9 +37,9 @@
 // # What an upstream learns
 //
 // Upstreams are told the capabilities that the client of the call has declared, as far as
-// [Upstream.Ask] lets them, and the level of logs that it wants. Nothing else of a request is passed
-// on but its name and arguments: no metadata, no header, no token. [Upstream.Credential] decides as
-// whom the gateway speaks.
+// [Upstream.Ask] lets them, and the level of logs that it wants. Nothing else of a request is
+// passed on but its name and arguments: no metadata, no header, no token. [Upstream.Credential]
+// decides as whom the gateway speaks.
 //
 // # What is not passed on
 //
@@ -55,6 +55,8 @@
 // # Several processes
 //
 // Calls that are relayed go on at any replica that shares key and audience. A parked call is known
-// to the process that made it, and to no other: balance the requests of one client to one
-// process, or run one. Another process refuses the retry and calls nothing.
+// to the process that made it, its owner: with Replicas of [Gateway.Handler] another replica passes
+// the request on to it. Where the owner cannot be reached the client is told to send the request
+// again, and loses nothing; where it is gone the client is told so. No replica makes the call a
+// second time.
 package gateway

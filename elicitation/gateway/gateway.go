@@ -2,15 +2,20 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A Gateway publishes what its upstreams offer at one server. All methods may be called
@@ -21,6 +26,8 @@ type Gateway struct {
 	limits    Limits
 	log       *zap.Logger
 	park      *park
+	sealer    keys.Sealer            // nil: states are of this process alone
+	owner     atomic.Pointer[string] // token of this replica; nil: there are no others
 
 	life context.Context // of everything upstream
 	end  context.CancelCauseFunc
@@ -37,6 +44,7 @@ func New(opts *Options) (*Gateway, error) {
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
+	g.sealer = opts.Server.Roundtrip.Sealer
 	g.limits.Entries = orDefault(g.limits.Entries, 1000)
 	g.limits.Connections = orDefault(g.limits.Connections, 64)
 	with := opts.Server
@@ -59,9 +67,50 @@ func New(opts *Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Server returns the server that clients talk to. Mount it with package serverhttp, or serve it on
-// a stream. Its Shutdown drains the requests; call [Gateway.Close] after it.
+// Server returns the server that clients talk to, to be served on a stream; over HTTP see
+// [Gateway.Handler]. Its Shutdown drains the requests; call [Gateway.Close] after it.
 func (g *Gateway) Server() *server.Server { return g.server }
+
+// Handler returns the handler of the gateway's endpoint. With Replicas of opts, which may be nil, a
+// client may come back with its answers to any replica: one that does not run the call passes the
+// request on to the one that does, as it does with requests of sessions. Replicas share the Sealer
+// and the Audience of [Options.Server], and differ in nothing but their names. Make one handler.
+func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
+	var with serverhttp.Options
+	if opts != nil {
+		with = *opts
+	}
+	with.OwnerOf = g.ownerOf
+	handler, err := serverhttp.New(g.server, &with)
+	if err != nil {
+		return nil, err
+	}
+	if token := handler.OwnerToken(); token != "" {
+		g.owner.Store(&token)
+	}
+	return handler, nil
+}
+
+// ownerOf reads the token of the replica that runs the call of a state. The state may be anything:
+// whoever serves the request checks it as a whole.
+func (g *Gateway) ownerOf(ctx context.Context, requestState string) string {
+	if g.sealer == nil {
+		return ""
+	}
+	plaintext, err := g.sealer.Open(ctx, requestState)
+	if err != nil {
+		return ""
+	}
+	c, err := claims.Decode(plaintext, &claims.Claims{})
+	if err != nil {
+		return ""
+	}
+	var state flowState
+	if err := json.Unmarshal(c.State, &state); err != nil {
+		return ""
+	}
+	return state.Owner
+}
 
 // Close ends the calls that wait for people, and the connections to the upstreams.
 func (g *Gateway) Close() error {

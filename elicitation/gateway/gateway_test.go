@@ -114,13 +114,22 @@ func startGateway(t *testing.T, opts *gateway.Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := serveHTTP(t, g.Server())
-	t.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return url
+	handler, err := g.Handler(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() { stopGateway(t, g, listener) })
+	return listener.URL
+}
+
+func stopGateway(t *testing.T, g *gateway.Gateway, listener *httptest.Server) {
+	t.Helper()
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	listener.CloseClientConnections()
+	listener.Close()
 }
 
 // A person answers forms and remembers what was shown.

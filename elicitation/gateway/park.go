@@ -179,6 +179,9 @@ func (g *Gateway) awaitParked(
 		return o.result, o.err
 	}
 	next := flowState{Parked: parked.id, Round: round + 1}
+	if owner := g.owner.Load(); owner != nil {
+		next.Owner = *owner
+	}
 	var items []roundtrip.Item
 	for _, q := range o.questions {
 		next.Asked = append(next.Asked, askedQuestion{q.key, "", q.request.Kind()})
