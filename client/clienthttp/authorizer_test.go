@@ -362,26 +362,6 @@ func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
 	})
 }
 
-func TestCallsThatAreRefusedTogetherShareALogin(t *testing.T) {
-	eachEra(t, func(t *testing.T, era protocol.Era) {
-		s := &stepUp{}
-		h := newHandler(t, toolServer(t, nil), &serverhttp.Options{Authority: s})
-		c := connect(t, h, s, era)
-		var calls sync.WaitGroup
-		for range 32 {
-			calls.Go(func() {
-				if _, err := c.CallTool(t.Context(), "echo", nil); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		calls.Wait()
-		if s.logins != 1 {
-			t.Errorf("got %d logins, want one", s.logins)
-		}
-	})
-}
-
 func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
 	sent := 0
 	a := &scripted{}

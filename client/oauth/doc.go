@@ -30,15 +30,16 @@
 //
 // However many calls wait, one login, refresh or registration is in flight at a time, also among
 // processes that share a [FileStore]. It is cancelled when the last call that waits for it ends. A
-// login that the person has denied is not requested again within five minutes, and after three of
-// them no other is. An operation leads to two logins for more scopes at most. A server that
+// login that the person has denied is not requested again within five minutes, and one that has
+// failed in another way not within a minute; after three of them no other is. An operation leads to two logins for more scopes at most. A server that
 // refuses a token which was just issued leads to no other login.
 //
 // # The store
 //
 // A [TokenStore] keeps tokens and dynamic registrations: in memory, or with [NewFileStore] in
 // sealed files. Two failures remove something: invalid_grant a refresh token, and invalid_client a
-// registration. All others leave the login as it is.
+// registration. All others leave the login as it is, but no state needs a Logout: a refresh that is
+// refused, or that fails three times without a readable response, is followed by a login.
 //
 // # Errors
 //

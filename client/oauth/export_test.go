@@ -34,6 +34,15 @@ func (s *Source) KnownServers() int {
 	return len(s.servers)
 }
 
+// AgeFailures makes the cached failures of logins older.
+func (s *Source) AgeFailures(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, f := range s.failures {
+		s.failures[key] = failure{f.err, f.at.Add(-by), f.ends.Add(-by)}
+	}
+}
+
 // CheckAddress is the function of that name for the endpoint of a source.
 func (s *Source) CheckAddress(address string) error {
 	return s.guard.checkAddress(netip.MustParseAddr(address))

@@ -133,11 +133,12 @@ func spoiled(t *testing.T, f fault, name string) (*site, *oauth.Source) {
 	})
 }
 
-// mended ends the faults, and has the person log in.
+// mended ends the faults, and has the person log in after a minute.
 func (s *site) mended(t *testing.T, source *oauth.Source) {
 	t.Helper()
 	s.as.Behave()
 	s.resource.Behave()
+	source.AgeFailures(time.Minute)
 	noError.check(t, s.call(t.Context(), source, "search"))
 }
 

@@ -35,7 +35,7 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 }
 
 // logInAt has the person log in, by Options.Interaction. It fails at once if there is none, if the
-// operation has led to maxStepUps logins, and with the cached denial if there is one.
+// operation has led to maxStepUps logins, and with the cached failure if there is one.
 func (s *Source) logInAt(ctx context.Context, d *Discovery, request loginRequest) error {
 	if s.opts.Interaction == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
@@ -59,38 +59,56 @@ func failureKey(d *Discovery, request loginRequest) string {
 	return d.Issuer + "\x00" + joinScopes(request.challenge.scopes)
 }
 
-// rememberFailure caches a denied login.
+// rememberFailure caches a login that has failed after its page was opened.
 func (s *Source) rememberFailure(key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.failures) >= maxRemembered {
 		clear(s.failures)
 	}
-	s.failures[key] = failure{err, time.Now()}
+	f := failure{err, time.Now(), time.Now().Add(loginPause)}
+	if errors.Is(err, ErrDenied) {
+		f.ends = f.at.Add(failureMemory)
+	}
+	s.failures[key] = f
 }
 
-// recentFailure returns the cached denial of a login, or nil. After maxDenials it returns one for
+// recentFailure returns the cached failure of a login, or nil. After maxDenials it returns one for
 // every login: a server may name another issuer, or other scopes, for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	denials, last := 0, failure{}
+	failed, last := 0, failure{}
 	for k, f := range s.failures {
-		if time.Since(f.at) >= failureMemory {
+		if !time.Now().Before(f.ends) {
 			continue
 		}
 		if k == key {
-			return f.err
+			return f.cachedError("")
 		}
-		if denials++; f.at.After(last.at) {
+		if failed++; f.at.After(last.at) {
 			last = f
 		}
 	}
-	if denials >= maxDenials {
-		return fmt.Errorf("%w (the person has denied %d logins lately, and is asked for none "+
-			"until five minutes have passed)", last.err, denials)
+	if failed >= maxDenials {
+		return last.cachedError(fmt.Sprintf("%d logins have failed lately; ", failed))
 	}
 	return nil
+}
+
+// cachedError returns the error of a login that does not begin because of the failure. It is no
+// context error: the context of the caller has not ended.
+func (f *failure) cachedError(reason string) error {
+	err := f.err
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New(err.Error())
+	}
+	err = fmt.Errorf("%w (%sno other page is opened for %s)", err, reason,
+		time.Until(f.ends).Round(time.Second))
+	if errors.Is(err, ErrDenied) {
+		return err
+	}
+	return &Error{Kind: ErrLogin, Err: err}
 }
 
 // runLogin runs one login: it prepares it, has the person open its URL, and redeems the code that
@@ -119,7 +137,7 @@ func (s *Source) runLogin(ctx context.Context, d *Discovery, request loginReques
 	} else if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
-	if errors.Is(err, ErrDenied) {
+	if err != nil {
 		s.rememberFailure(failureKey(d, request), err)
 	}
 	return err

@@ -104,18 +104,22 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *cl
 		http.StatusNonAuthoritativeInfo)
 	response := readTokenResponse(h, body)
 	if err == nil && response.Code == "" && response.Access == "" {
-		err = errors.New("the answer is not that of a token endpoint")
+		err = errNoTokenResponse
 	}
 	if err != nil || response.Code != "" {
 		return nil, s.tokenError(ctx, m, client, response.redact(form, client), err)
 	}
 	record := g.newRecord()
 	if err := record.setResponse(response, p); err != nil {
-		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable()}
+		return nil, &TokenError{Issuer: m.Issuer, Err: err, Retryable: g.isReusable(),
+			unreadable: true}
 	}
 	record.ClientID = client.id
 	return record, nil
 }
+
+// errNoTokenResponse is the error of a response with neither a token nor an error.
+var errNoTokenResponse = errors.New("the answer is not that of a token endpoint")
 
 // readTokenResponse decodes the response of a token endpoint: JSON, or a form, which some
 // authorization servers send in spite of Accept. Zero: it is neither, or has a member twice.
@@ -212,8 +216,10 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *clie
 		if refused.Status >= 500 || refused.Status == http.StatusTooManyRequests {
 			return failed
 		}
+		failed.unreadable = true
 	}
 	if response.Code == "" {
+		failed.unreadable = failed.unreadable || errors.Is(err, errNoTokenResponse)
 		return failed
 	}
 	failed.Retryable = false

@@ -152,57 +152,6 @@ func TestShutdownWaitsForWork(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsOfACallThatWaits(t *testing.T) {
-	for _, v := range []string{"2025-06-18", "2025-11-25"} {
-		t.Run(v, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ts, _ := servePipes(t, askingServer(t,
-					&server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Second}}),
-					nil)
-				c := openSession(t, ts, v)
-				f := c.callFlow(1, "report")
-				f.expect(`"progress":1,"total":3,"message":"one"`)
-				question := f.expect("elicitation/create")
-				last := 1.0
-				for range 3 {
-					beat := progressOf(t, f.expect("notifications/progress"))
-					if beat.Progress <= last || beat.Progress >= 2 || *beat.Total != 3 ||
-						beat.Message != "waiting for an answer" {
-						t.Fatalf("heartbeat %+v after %v", beat, last)
-					}
-					last = beat.Progress
-				}
-				c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
-				m := f.next()
-				// sent before the answer came
-				for ; strings.Contains(m.raw, "waiting for an answer"); m = f.next() {
-				}
-				if p := progressOf(t, m); p.Progress != 2 || p.Message != "two" {
-					t.Errorf("the handler's next progress went out as %+v", p)
-				}
-				f.expect("reported <nil> <nil> <nil>")
-				f.end()
-			})
-		})
-	}
-}
-
-// A reported is what a notification says.
-type reported struct {
-	Progress float64
-	Total    *float64
-	Message  string
-}
-
-func progressOf(t *testing.T, m said) reported {
-	t.Helper()
-	var n struct{ Params reported }
-	if err := json.Unmarshal([]byte(m.raw), &n); err != nil {
-		t.Fatalf("%s: %v", m.raw, err)
-	}
-	return n.Params
-}
-
 // Heartbeats say nothing that a client which comes back must know, and a client
 // that never comes back must not fill the log with them.
 func TestHeartbeatsAreNotKept(t *testing.T) {
